@@ -1,0 +1,152 @@
+//! What a name, a time and a number may be: refused here, with the field named, before any store.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// The longest resource, owner, user or service, in bytes.
+pub const NAME_BYTES: usize = 255;
+/// The longest description or reason, in bytes.
+pub const TEXT_BYTES: usize = 1000;
+/// The shortest lease.
+pub const MIN_TTL: Duration = Duration::from_millis(1);
+/// The longest lease, unless configured otherwise.
+pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest that one call may wait.
+pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most permits that a resource can have, and the most shared holds.
+pub const MAX_PERMITS: u32 = 10_000;
+/// The most resources that are taken together.
+pub const MAX_TOGETHER: usize = 100;
+/// The most rows of one page.
+pub const MAX_PAGE: u32 = 1000;
+
+/// A name: 1 to 255 bytes of UTF-8 without control characters.
+pub(crate) fn name(field: &'static str, value: &str) -> Result<()> {
+    text(field, value, NAME_BYTES)
+}
+
+/// A name that may be absent.
+pub(crate) fn optional_name(field: &'static str, value: Option<&str>) -> Result<()> {
+    value.map_or(Ok(()), |value| name(field, value))
+}
+
+/// Text of a bounded length without control characters.
+pub(crate) fn text(field: &'static str, value: &str, longest: usize) -> Result<()> {
+    if value.is_empty() {
+        return Err(Error::invalid(
+            field,
+            format!("{field} is empty: give it 1 to {longest} bytes of text"),
+        ));
+    }
+    if value.len() > longest {
+        return Err(Error::invalid(
+            field,
+            format!(
+                "{field} has {} bytes, and {longest} is the most: shorten it, or use a hash of it",
+                value.len()
+            ),
+        ));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(Error::invalid(
+            field,
+            format!(
+                "{field} has a control character: remove line breaks, tabs and other control characters"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// A lease's time to live.
+pub(crate) fn ttl(value: Duration, longest: Duration) -> Result<()> {
+    if value < MIN_TTL {
+        return Err(Error::invalid(
+            "ttl",
+            "ttl must be at least 1 ms: give the longest time that the work can take between two \
+             renewals, such as 30s",
+        ));
+    }
+    if value > longest {
+        return Err(Error::invalid(
+            "ttl",
+            format!(
+                "ttl is {value:?}, and {longest:?} is the most: take a shorter lease and renew it, or \
+                 raise max_ttl"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The least and the most that a lock is held.
+pub(crate) fn holds(ttl: Duration, min: Option<Duration>, max: Option<Duration>) -> Result<()> {
+    if min.is_some_and(|min| min > ttl) {
+        return Err(Error::invalid(
+            "min_hold",
+            format!("min_hold is above the ttl ({ttl:?}): raise the ttl or lower min_hold"),
+        ));
+    }
+    if max.is_some_and(|max| max < MIN_TTL || min.is_some_and(|min| max < min)) {
+        return Err(Error::invalid(
+            "max_hold",
+            "max_hold must be at least 1 ms and not below min_hold: raise it, or leave it out",
+        ));
+    }
+    Ok(())
+}
+
+/// How long a call may wait.
+pub(crate) fn wait(value: Duration) -> Result<()> {
+    if value > MAX_WAIT {
+        return Err(Error::invalid(
+            "wait",
+            format!("wait is {value:?}, and {MAX_WAIT:?} is the most: wait less, and call again"),
+        ));
+    }
+    Ok(())
+}
+
+/// How many may hold a resource at once.
+pub(crate) fn permits(value: u32) -> Result<()> {
+    if !(1..=MAX_PERMITS).contains(&value) {
+        return Err(Error::invalid(
+            "permits",
+            format!("permits is {value}, and must be between 1 and {MAX_PERMITS}"),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_and_printable() {
+        assert!(name("resource", "PRESTAMO/123").is_ok());
+        assert!(name("resource", &"x".repeat(255)).is_ok());
+        assert!(name("resource", "préstamo/ñ").is_ok());
+        for bad in ["", "a\nb", "a\u{0}", "a\u{85}b", &"x".repeat(256)] {
+            assert_eq!(name("resource", bad).unwrap_err().field(), Some("resource"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_is_above_zero_and_below_the_limit() {
+        assert!(ttl(Duration::from_secs(30), MAX_TTL).is_ok());
+        assert!(ttl(MAX_TTL, MAX_TTL).is_ok());
+        assert!(ttl(Duration::ZERO, MAX_TTL).is_err());
+        assert!(ttl(MAX_TTL + MIN_TTL, MAX_TTL).is_err());
+    }
+
+    #[test]
+    fn a_lock_is_held_at_least_for_less_than_at_most() {
+        let seconds = Duration::from_secs;
+        assert!(holds(seconds(30), Some(seconds(5)), Some(seconds(60))).is_ok());
+        assert_eq!(holds(seconds(3), Some(seconds(5)), None).unwrap_err().field(), Some("min_hold"));
+        assert_eq!(holds(seconds(30), None, Some(Duration::ZERO)).unwrap_err().field(), Some("max_hold"));
+        assert_eq!(holds(seconds(9), Some(seconds(5)), Some(seconds(4))).unwrap_err().field(), Some("max_hold"));
+    }
+}

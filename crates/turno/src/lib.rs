@@ -1,0 +1,55 @@
+//! Turno makes things happen *once, one at a time, and never get lost*, when many instances of an
+//! application share one database.
+//!
+//! This version has the first of its four parts: **locks with fencing tokens**, on the database you
+//! already have: an SQLite file, or PostgreSQL.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use turno::Turno;
+//!
+//! let turno = Turno::connect("sqlite::memory:").await?; // or "sqlite:app.db", or "postgres://…"
+//! let receipt = turno
+//!     .lock("PRESTAMO/123")
+//!     .ttl(Duration::from_secs(300))
+//!     .user("1")
+//!     .description("Registro de pago")
+//!     .run(async |lease| {
+//!         // Renewed in the background; told, and stopped in time, if the lease is lost.
+//!         Ok::<_, std::convert::Infallible>(format!("paid under token {}", lease.token()))
+//!     })
+//!     .await?;
+//! assert!(receipt.starts_with("paid"));
+//! # Ok(()) }
+//! ```
+//!
+//! # What a lock is, and is not
+//!
+//! A lock is a *lease* plus a *fencing token*: it is yours until a time, and a number that only grows
+//! says whose turn it is. Nothing can stop a process that was paused for longer than its lease from
+//! waking up and writing. So exclusion is guaranteed for writes that present the token:
+//! [`Lease::guard`](lock::Lease::guard) does that in one call, inside your own transaction.
+//!
+//! - [`lock`]: what you call.
+//! - [`store`]: the seam, for those who write a store.
+//! - [`tx`]: the transactions of yours that Turno can work in.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod check;
+pub mod clock;
+mod error;
+pub mod lock;
+mod settings;
+pub mod store;
+pub mod tx;
+mod turno;
+mod wake;
+
+pub use check::{MAX_PERMITS, MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES};
+pub use error::{Error, Result};
+pub use settings::{Migrate, Retry, Settings};
+pub use store::Token;
+pub use turno::{Builder, Turno};
+pub use wake::{Wakers, Watch};

@@ -1,0 +1,212 @@
+//! Locks: leases with fencing tokens.
+//!
+//! [`Turno::lock`] begins a [`Lock`]; [`Lock::acquire`] tries to take it and answers with an
+//! [`Acquire`]; [`Lock::run`] holds it around a piece of work. Several at once are a [`LockSet`].
+//!
+//! Which way to take one:
+//!
+//! | you want | you call |
+//! |---|---|
+//! | to do something under the lock | [`Lock::run`] |
+//! | to hold it across calls | [`Lock::acquire`], then [`Lease::release`] |
+//! | to be sure that a write is not stale | [`Lease::guard`], last in your transaction |
+//! | to wait for your turn | [`Lock::wait`], [`Lock::fifo`] |
+//! | several at once, or several holders | [`Turno::locks`], [`Lock::shared`], [`Lock::permits`] |
+
+mod id;
+mod keep;
+mod lease;
+mod message;
+mod run;
+mod set;
+mod wait;
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+pub use self::id::LeaseId;
+pub use self::lease::Lease;
+pub use self::message::Language;
+pub use self::run::RunError;
+pub use self::set::{AcquireAll, LeaseSet, LockSet};
+use crate::Turno;
+use crate::check;
+use crate::error::Result;
+pub use crate::store::{
+    Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHistory, LockHolder, LockList,
+    LockMode, LockStatus, ReleaseOutcome, RenewOutcome, Sweep, Swept, Token, WaitOrder,
+};
+use crate::settings::Retry;
+use crate::store::{LockAcquire, LockOutcome};
+
+/// A lock to be taken. Nothing happens before [`Lock::acquire`] or [`Lock::run`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before acquire or run"]
+pub struct Lock {
+    turno: Turno,
+    ask: LockAcquire,
+    wait: Option<Duration>,
+    order: WaitOrder,
+    retry: Retry,
+}
+
+impl Lock {
+    pub(crate) fn new(turno: Turno, resource: String) -> Self {
+        let ask = LockAcquire {
+            resource,
+            owner: Uuid::new_v4().to_string(),
+            ttl: turno.settings().ttl,
+            mode: LockMode::Exclusive,
+            min_hold: None,
+            max_hold: None,
+            attribution: turno.attribution(),
+            request: Uuid::now_v7(),
+        };
+        let retry = turno.settings().retry;
+        Lock { turno, ask, wait: None, order: WaitOrder::Any, retry }
+    }
+
+    /// How long the lease lives unless it is renewed.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ask.ttl = ttl;
+        self
+    }
+
+    /// Who holds it, as a machine sees it. The same owner enters again; a fresh UUID otherwise.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.ask.owner = owner.into();
+        self
+    }
+
+    /// Who holds it, as a person sees it.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.ask.attribution.user = Some(user.into());
+        self
+    }
+
+    /// The application that holds it.
+    pub fn service(mut self, service: impl Into<String>) -> Self {
+        self.ask.attribution.service = Some(service.into());
+        self
+    }
+
+    /// What is being done.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.ask.attribution.description = Some(description.into());
+        self
+    }
+
+    /// Waits this long for its turn: until the holder's release, its expiry, or a look now and then.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Waits in line: nobody who comes later is served first. Only together with [`Lock::wait`].
+    pub fn fifo(mut self) -> Self {
+        self.order = WaitOrder::Fifo;
+        self
+    }
+
+    /// Tries a busy lock this often, with this pause between; instead of [`Lock::wait`].
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Shares it with other shared holders.
+    pub fn shared(mut self) -> Self {
+        self.ask.mode = LockMode::Shared;
+        self
+    }
+
+    /// Takes one of so many permits. All who use a resource should name the same number.
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.ask.mode = LockMode::Permits(permits);
+        self
+    }
+
+    /// Nobody may take it again before this has passed, even if it is released sooner.
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.ask.min_hold = Some(min_hold);
+        self
+    }
+
+    /// However often it is renewed, it ends after this.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.ask.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Takes the lock, or tells who has it.
+    ///
+    /// Cancel-safe: dropped half-way, a grant that was under way ends with its time to live.
+    ///
+    /// # Errors
+    /// If an argument is out of rule or the store does not answer. A busy lock is no error.
+    pub async fn acquire(mut self) -> Result<Acquire> {
+        self.check()?;
+        self.ask.request = Uuid::now_v7();
+        let (turno, ask) = (&self.turno, &self.ask);
+        let answer = wait::acquire(turno, ask, self.patience(), async || {
+            // Taken before the question is sent: the lease can only be longer than this clock believes.
+            let asked = tokio::time::Instant::now();
+            Ok(match turno.store().lock_acquire(ask).await? {
+                LockOutcome::Acquired(grant) => Ok(Lease::new(turno.clone(), grant, ask.ttl, asked)),
+                LockOutcome::Busy(busy) => Err(busy),
+            })
+        })
+        .await?;
+        Ok(answer.map_or_else(Acquire::Busy, Acquire::Acquired))
+    }
+
+    fn patience(&self) -> wait::Patience {
+        wait::Patience { wait: self.wait, order: self.order, retry: self.retry }
+    }
+
+    fn check(&self) -> Result<()> {
+        let who = &self.ask.attribution;
+        check::name("resource", &self.ask.resource)?;
+        check::name("owner", &self.ask.owner)?;
+        check::optional_name("user", who.user.as_deref())?;
+        check::optional_name("service", who.service.as_deref())?;
+        if let Some(description) = &who.description {
+            check::text("description", description, check::TEXT_BYTES)?;
+        }
+        check::ttl(self.ask.ttl, self.turno.settings().max_ttl)?;
+        check::holds(self.ask.ttl, self.ask.min_hold, self.ask.max_hold)?;
+        if let Some(wait) = self.wait {
+            check::wait(wait)?;
+        }
+        match self.ask.mode {
+            LockMode::Permits(permits) => check::permits(permits),
+            LockMode::Exclusive | LockMode::Shared => Ok(()),
+        }
+    }
+}
+
+/// Answer of [`Lock::acquire`].
+#[derive(Debug)]
+#[must_use = "the lock may be busy"]
+pub enum Acquire {
+    /// It is yours.
+    Acquired(Lease),
+    /// Somebody else has it.
+    Busy(Busy),
+}
+
+impl Acquire {
+    /// The lease, if it is yours.
+    pub fn acquired(self) -> Option<Lease> {
+        match self {
+            Acquire::Acquired(lease) => Some(lease),
+            Acquire::Busy(_) => None,
+        }
+    }
+
+    /// Whether somebody else has it.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Acquire::Busy(_))
+    }
+}

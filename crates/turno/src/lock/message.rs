@@ -1,0 +1,97 @@
+//! What "busy" looks like to a person and to a program.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::lock::LeaseId;
+use crate::store::{Busy, Grant};
+
+/// The languages in which Turno speaks to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Language {
+    /// English.
+    #[default]
+    English,
+    /// Español.
+    Spanish,
+}
+
+impl Busy {
+    /// Says who has it and for how long.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    /// use turno::lock::{Acquire, Language};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _lease = turno.lock("PRESTAMO/123").ttl(Duration::from_secs(285)).user("1").acquire().await?;
+    /// let Acquire::Busy(busy) = turno.lock("PRESTAMO/123").acquire().await? else { panic!() };
+    /// assert_eq!(
+    ///     busy.message(Language::Spanish),
+    ///     "El recurso está bloqueado por otra operación. Tiempo restante: 285 segundos. Usuario: 1"
+    /// );
+    /// # Ok(()) }
+    /// ```
+    pub fn message(&self, language: Language) -> String {
+        let seconds = whole_seconds(self.remaining);
+        let user = self.holder.as_ref().and_then(|holder| holder.user.as_deref());
+        match (language, &self.holder) {
+            (Language::English, None) => "The resource is just changing hands, or others are in line for it.".into(),
+            (Language::Spanish, None) => "El recurso está cambiando de manos, o hay otros en espera.".into(),
+            (Language::English, Some(_)) => {
+                let by = user.map_or(String::new(), |user| format!(" User: {user}"));
+                format!("The resource is locked by another operation. Time left: {seconds} seconds.{by}")
+            }
+            (Language::Spanish, Some(_)) => {
+                let by = user.map_or(String::new(), |user| format!(" Usuario: {user}"));
+                format!(
+                    "El recurso está bloqueado por otra operación. Tiempo restante: {seconds} segundos.{by}"
+                )
+            }
+        }
+    }
+}
+
+/// Rounded up: "0 seconds left" would be a lie while it is held.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.resource, self.message(Language::English))
+    }
+}
+
+/// As every face answers it.
+impl Serialize for Busy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Busy", 5)?;
+        object.serialize_field("code", "busy")?;
+        object.serialize_field("resource", &self.resource)?;
+        object.serialize_field("detail", &self.message(Language::English))?;
+        object.serialize_field("holder", &self.holder)?;
+        object.serialize_field("retry_after_ms", &u64::try_from(self.remaining.as_millis()).unwrap_or(u64::MAX))?;
+        object.end()
+    }
+}
+
+/// As every face answers it.
+impl Serialize for Grant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let id = LeaseId { resource: self.resource.clone(), token: self.token };
+        let mut object = serializer.serialize_struct("Lease", 7)?;
+        object.serialize_field("id", &id)?;
+        object.serialize_field("resource", &self.resource)?;
+        object.serialize_field("owner", &self.owner)?;
+        object.serialize_field("token", &self.token)?;
+        object.serialize_field("holds", &self.holds)?;
+        object.serialize_field("acquired_at", &self.acquired_at)?;
+        object.serialize_field("expires_at", &self.expires_at)?;
+        object.end()
+    }
+}

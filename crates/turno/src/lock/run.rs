@@ -1,0 +1,94 @@
+//! The runner: work under a lock that is renewed, and released whatever happens.
+
+use std::convert::Infallible;
+
+use super::{Acquire, Lease, LeaseId, Lock, ReleaseOutcome};
+use crate::Turno;
+use crate::error::Error;
+use crate::store::Busy;
+
+/// Why the work did not run, or did not finish.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E = Infallible> {
+    /// Somebody else has the lock; the work was not begun.
+    #[error("{0}")]
+    Busy(Busy),
+    /// The lease was lost, or could not be renewed; the work was stopped before it could expire.
+    #[error("the lease {0} was lost, and the work was stopped: look at the lock's history, and begin again")]
+    Lost(LeaseId),
+    /// The store does not answer, or an argument is out of rule; the work was not begun.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// The work's own error.
+    #[error("{0}")]
+    Work(E),
+}
+
+impl<E> RunError<E> {
+    /// Who has the lock, if that is why.
+    pub fn busy(&self) -> Option<&Busy> {
+        match self {
+            RunError::Busy(busy) => Some(busy),
+            _ => None,
+        }
+    }
+}
+
+impl Lock {
+    /// Does some work under the lock.
+    ///
+    /// The lease is renewed in the background. If it is lost, or cannot be renewed in time,
+    /// [`Lease::ending`] tells the work, and a moment later, still before the lease could have expired,
+    /// the work is dropped. The lock is released on success, error, panic and cancellation.
+    ///
+    /// A process that was stopped for longer than its lease cannot be stopped any more: what must not
+    /// be stale is written with [`Lease::guard`].
+    ///
+    /// # Errors
+    /// [`RunError`] tells busy, lost, store and work apart.
+    pub async fn run<T, E>(self, work: impl AsyncFnOnce(&Lease) -> Result<T, E>) -> Result<T, RunError<E>> {
+        let lease = match self.acquire().await? {
+            Acquire::Acquired(lease) => lease,
+            Acquire::Busy(busy) => return Err(RunError::Busy(busy)),
+        };
+        run_under(lease, work).await
+    }
+}
+
+async fn run_under<T, E>(lease: Lease, work: impl AsyncFnOnce(&Lease) -> Result<T, E>) -> Result<T, RunError<E>> {
+    let keeper = lease.keep();
+    let done = tokio::select! {
+        // The work first: what is finished is finished.
+        biased;
+        done = work(&lease) => Some(done),
+        () = lease.gone() => None,
+    };
+    drop(keeper);
+    let id = lease.id();
+    // A panic or a cancellation never comes here; dropping the lease releases it then.
+    match lease.release().await {
+        Ok(ReleaseOutcome::Released { .. }) => {}
+        Ok(ReleaseOutcome::Lost) => tracing::warn!(lease = %id, "the lease was lost before its work ended"),
+        Err(error) => {
+            tracing::warn!(lease = %id, %error, "the lease was not released; it ends with its time to live");
+        }
+    }
+    match done {
+        Some(done) => done.map_err(RunError::Work),
+        None => Err(RunError::Lost(id)),
+    }
+}
+
+impl Turno {
+    /// Does some work under a lock with the default settings; [`Lock::run`] in one call.
+    ///
+    /// # Errors
+    /// As [`Lock::run`].
+    pub async fn with_lock<T, E>(
+        &self,
+        resource: impl Into<String>,
+        work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
+    ) -> Result<T, RunError<E>> {
+        self.lock(resource).run(work).await
+    }
+}

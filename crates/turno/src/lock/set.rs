@@ -1,0 +1,186 @@
+//! Several resources at once, all or none.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Lease, LeaseId, Lock, LockMode, ReleaseOutcome, RunError, WaitOrder, wait};
+use crate::Turno;
+use crate::check;
+use crate::error::{Error, Result};
+use crate::store::{Busy, LockAcquireAll, LockAllOutcome};
+
+/// Locks on several resources, to be taken together. They are taken in sorted order, so that two who
+/// want the same ones cannot wait for each other.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// let turno = turno::Turno::connect("sqlite::memory:").await?;
+/// let both = turno.locks(["PRESTAMO/2", "PRESTAMO/1"]).acquire().await?.acquired().expect("both are free");
+/// assert!(turno.lock("PRESTAMO/1").acquire().await?.is_busy());
+/// both.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before acquire"]
+pub struct LockSet {
+    turno: Turno,
+    resources: Vec<String>,
+    each: Lock,
+}
+
+impl LockSet {
+    pub(crate) fn new(turno: Turno, mut resources: Vec<String>) -> Self {
+        resources.sort_unstable();
+        resources.dedup();
+        let each = Lock::new(turno.clone(), String::new());
+        LockSet { turno, resources, each }
+    }
+
+    /// What each of them is asked for with: time to live, owner, user, waiting, retrying and so on.
+    pub fn each(mut self, with: impl FnOnce(Lock) -> Lock) -> Self {
+        self.each = with(self.each);
+        self
+    }
+
+    /// How long the leases live unless they are renewed.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.each(|lock| lock.ttl(ttl))
+    }
+
+    /// Waits this long until all are free.
+    pub fn wait(self, wait: Duration) -> Self {
+        self.each(|lock| lock.wait(wait))
+    }
+
+    /// Takes all of them, or none.
+    ///
+    /// # Errors
+    /// If an argument is out of rule or the store does not answer.
+    pub async fn acquire(mut self) -> Result<AcquireAll> {
+        if !(1..=check::MAX_TOGETHER).contains(&self.resources.len()) {
+            return Err(Error::invalid(
+                "resources",
+                format!(
+                    "resources has {} names, and must have 1 to {}: lock a common parent, such as PRESTAMO instead of each PRESTAMO/n",
+                    self.resources.len(),
+                    check::MAX_TOGETHER
+                ),
+            ));
+        }
+        for resource in &self.resources {
+            self.each.ask.resource.clone_from(resource);
+            self.each.check()?;
+        }
+        if self.each.ask.mode != LockMode::Exclusive {
+            return Err(Error::invalid("mode", "several resources are taken exclusively: leave out shared and permits"));
+        }
+        if self.each.order == WaitOrder::Fifo {
+            return Err(Error::invalid("fifo", "standing in several lines at once could block everybody: leave out fifo"));
+        }
+        self.each.ask.request = Uuid::now_v7();
+        let (turno, ask) = (&self.turno, LockAcquireAll { resources: self.resources, each: self.each.ask.clone() });
+        let answer = wait::acquire(turno, &ask.each, self.each.patience(), async || {
+            let asked = Instant::now();
+            Ok(match turno.store().lock_acquire_all(&ask).await? {
+                LockAllOutcome::Busy(busy) => Err(busy),
+                LockAllOutcome::Acquired(grants) => {
+                    let lease = |grant| Lease::new(turno.clone(), grant, ask.each.ttl, asked);
+                    Ok(LeaseSet { leases: grants.into_iter().map(lease).collect() })
+                }
+            })
+        })
+        .await?;
+        Ok(answer.map_or_else(AcquireAll::Busy, AcquireAll::Acquired))
+    }
+
+    /// Does some work under all of them; as [`Lock::run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run<T, E>(self, work: impl AsyncFnOnce(&LeaseSet) -> Result<T, E>) -> Result<T, RunError<E>> {
+        let leases = match self.acquire().await? {
+            AcquireAll::Acquired(leases) => leases,
+            AcquireAll::Busy(busy) => return Err(RunError::Busy(busy)),
+        };
+        let keepers: Vec<_> = leases.leases.iter().map(Lease::keep).collect();
+        let done = tokio::select! {
+            biased;
+            done = work(&leases) => Ok(done),
+            id = leases.gone() => Err(id),
+        };
+        drop(keepers);
+        if let Err(error) = leases.release().await {
+            tracing::warn!(%error, "the leases were not released; they end with their time to live");
+        }
+        match done {
+            Ok(done) => done.map_err(RunError::Work),
+            Err(id) => Err(RunError::Lost(id)),
+        }
+    }
+}
+
+/// Answer of [`LockSet::acquire`].
+#[derive(Debug)]
+#[must_use = "the locks may be busy"]
+pub enum AcquireAll {
+    /// All are yours.
+    Acquired(LeaseSet),
+    /// Somebody else has one of them; none is yours.
+    Busy(Busy),
+}
+
+impl AcquireAll {
+    /// The leases, if all are yours.
+    pub fn acquired(self) -> Option<LeaseSet> {
+        match self {
+            AcquireAll::Acquired(leases) => Some(leases),
+            AcquireAll::Busy(_) => None,
+        }
+    }
+
+    /// Whether somebody else has one of them.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, AcquireAll::Busy(_))
+    }
+}
+
+/// Leases that were taken together.
+#[derive(Debug)]
+#[must_use = "dropping leases gives them back"]
+pub struct LeaseSet {
+    leases: Vec<Lease>,
+}
+
+impl LeaseSet {
+    /// Each of them, in order of their names.
+    pub fn leases(&self) -> &[Lease] {
+        &self.leases
+    }
+
+    /// Resolves when any of them must be taken for gone, with its name.
+    pub async fn gone(&self) -> LeaseId {
+        let mut ends: Vec<_> = self.leases.iter().map(|lease| Box::pin(lease.gone())).collect();
+        std::future::poll_fn(|context| {
+            let ended = ends.iter_mut().position(|end| end.as_mut().poll(context).is_ready());
+            ended.map_or(Poll::Pending, |index| Poll::Ready(self.leases[index].id()))
+        })
+        .await
+    }
+
+    /// Gives all of them back, the last taken first. `Lost` if any was.
+    ///
+    /// # Errors
+    /// If the store does not answer; those not yet given back are given back in the background.
+    pub async fn release(self) -> Result<ReleaseOutcome> {
+        let mut answer = ReleaseOutcome::Released { holds: 0 };
+        for lease in self.leases.into_iter().rev() {
+            if lease.release().await? == ReleaseOutcome::Lost {
+                answer = ReleaseOutcome::Lost;
+            }
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,160 @@
+//! Waiting for a lock: until its release is heard of, its holder's time is up, or a look now and
+//! then finds it free; whichever comes first.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Turno;
+use crate::error::Result;
+use crate::settings::Retry;
+use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder};
+
+/// The first pause between two looks; it grows by half each time.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+/// The longest pause when releases are heard of.
+const LOOK_HEARING: Duration = Duration::from_secs(1);
+/// The longest pause when they are not.
+const LOOK_DEAF: Duration = Duration::from_millis(200);
+
+/// One try: what was taken, or who is in the way.
+pub(super) type Attempt<T> = Result<std::result::Result<T, Busy>>;
+
+/// How a caller wants to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    pub(super) wait: Option<Duration>,
+    pub(super) order: WaitOrder,
+    pub(super) retry: Retry,
+}
+
+/// Tries, and tries again as patiently as asked. `ask` says who waits.
+pub(super) async fn acquire<T>(
+    turno: &Turno,
+    ask: &LockAcquire,
+    patience: Patience,
+    mut attempt: impl AsyncFnMut() -> Attempt<T>,
+) -> Attempt<T> {
+    let busy = match attempt().await? {
+        Ok(taken) => return Ok(Ok(taken)),
+        Err(busy) => busy,
+    };
+    match patience.wait {
+        Some(wait) if wait.is_zero() => Ok(Err(busy)),
+        Some(wait) => wait_for(Line::new(turno, ask, patience.order), wait, busy, attempt).await,
+        None => try_again(patience.retry, busy, attempt).await,
+    }
+}
+
+/// So many tries, with a pause between.
+async fn try_again<T>(retry: Retry, mut busy: Busy, mut attempt: impl AsyncFnMut() -> Attempt<T>) -> Attempt<T> {
+    for _ in 1..retry.max {
+        tokio::time::sleep(retry.delay).await;
+        busy = match attempt().await? {
+            Ok(taken) => return Ok(Ok(taken)),
+            Err(busy) => busy,
+        };
+    }
+    Ok(Err(busy))
+}
+
+async fn wait_for<T>(
+    mut line: Line<'_>,
+    wait: Duration,
+    mut busy: Busy,
+    mut attempt: impl AsyncFnMut() -> Attempt<T>,
+) -> Attempt<T> {
+    let deadline = Instant::now() + wait;
+    let wakers = line.turno.store().wakers().clone();
+    let mut pause = FIRST_LOOK;
+    loop {
+        let watch = wakers.watch(&busy.resource);
+        line.stay(&busy.resource).await?;
+        // Heard from here on: a release between the look and the pause is not missed.
+        let woken = watch.next();
+        busy = match attempt().await? {
+            Ok(taken) => {
+                line.leave().await;
+                return Ok(Ok(taken));
+            }
+            Err(busy) => busy,
+        };
+        let now = Instant::now();
+        if now >= deadline {
+            line.leave().await;
+            return Ok(Err(busy));
+        }
+        tokio::select! {
+            () = woken => pause = FIRST_LOOK,
+            () = tokio::time::sleep_until(deadline.min(now + next_look(&busy, pause))) => {
+                let longest = if wakers.is_live() { LOOK_HEARING } else { LOOK_DEAF };
+                pause = pause.mul_f64(1.5).min(longest);
+            }
+        }
+    }
+}
+
+/// The holder's end, or a jittered pause, whichever is sooner.
+fn next_look(busy: &Busy, pause: Duration) -> Duration {
+    let jittered = pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+    if busy.remaining.is_zero() { jittered } else { jittered.min(busy.remaining) }
+}
+
+/// A place among the waiters of one resource, given up when dropped.
+struct Line<'a> {
+    turno: &'a Turno,
+    ask: &'a LockAcquire,
+    order: WaitOrder,
+    place: Option<(LockLeave, Instant)>,
+}
+
+impl<'a> Line<'a> {
+    fn new(turno: &'a Turno, ask: &'a LockAcquire, order: WaitOrder) -> Self {
+        Line { turno, ask, order, place: None }
+    }
+
+    /// Signs in, and again when the last time is getting old. Whoever wants several resources moves to
+    /// the line of the one that is in the way.
+    async fn stay(&mut self, resource: &str) -> Result<()> {
+        let now = Instant::now();
+        match &self.place {
+            Some((place, signed)) if place.resource == resource => {
+                if now < *signed + WAITER_ALIVE / 3 {
+                    return Ok(());
+                }
+            }
+            _ => self.leave().await,
+        }
+        let place = LockLeave { resource: resource.to_owned(), owner: self.ask.owner.clone() };
+        let sign_in = LockWait {
+            resource: place.resource.clone(),
+            owner: place.owner.clone(),
+            order: self.order,
+            attribution: self.ask.attribution.clone(),
+        };
+        self.place = Some((place, now));
+        self.turno.store().lock_wait(&sign_in).await
+    }
+
+    async fn leave(&mut self) {
+        if let Some((place, _)) = self.place.take() {
+            leave(self.turno.clone(), place).await;
+        }
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if let (Some((place, _)), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) {
+            // Owned by nobody on purpose: the waiter is gone, and its place lapses by itself.
+            runtime.spawn(leave(self.turno.clone(), place));
+        }
+    }
+}
+
+async fn leave(turno: Turno, place: LockLeave) {
+    if let Err(error) = turno.store().lock_leave(&place).await {
+        tracing::debug!(%error, "a waiter could not sign out; its place lapses by itself");
+    }
+    turno.store().wakers().wake(&place.resource);
+}

@@ -1,0 +1,65 @@
+//! What is the same for every call of one [`Turno`](crate::Turno).
+
+use std::time::Duration;
+
+use crate::check::MAX_TTL;
+
+/// How often and how patiently a busy lock is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How many tries in all; 1 is a single one.
+    pub max: u32,
+    /// The pause between two.
+    pub delay: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry { max: 1, delay: Duration::from_millis(500) }
+    }
+}
+
+/// Whether connecting brings the schema up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Migrate {
+    /// Yes, if it is missing or older.
+    #[default]
+    Auto,
+    /// No: a missing or older schema is an error.
+    Never,
+    /// No, and do not look either; for tools that examine a store.
+    Unchecked,
+}
+
+/// The defaults of every call, and the limits.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The time to live of a lease that names none.
+    pub ttl: Duration,
+    /// The longest time to live that is accepted.
+    pub max_ttl: Duration,
+    /// How a busy lock is tried again.
+    pub retry: Retry,
+    /// The person, when a call names none.
+    pub user: Option<String>,
+    /// The application, when a call names none.
+    pub service: Option<String>,
+    /// Connections to the store, where it has many.
+    pub connections: usize,
+    /// Whether connecting migrates.
+    pub migrate: Migrate,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            ttl: Duration::from_secs(30),
+            max_ttl: MAX_TTL,
+            retry: Retry::default(),
+            user: None,
+            service: None,
+            connections: 16,
+            migrate: Migrate::default(),
+        }
+    }
+}

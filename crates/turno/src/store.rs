@@ -1,0 +1,608 @@
+//! The seam: what a store must be able to do, as verbs.
+//!
+//! Each verb is one atomic step of a protocol: it takes one struct of parameters and answers with an
+//! outcome. Expected contention is an outcome; `Err` means that something is broken. A store decides
+//! with its own clock and knows nothing of waiting, renewing or retrying, which live above it.
+//!
+//! The verbs of the inbox, the outbox and of once will stand beside those of the lock, in the same
+//! trait, named `noun_verb`. A new store ships by passing the conformance suite.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, Kind, Result};
+use crate::wake::Wakers;
+
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+/// One store: a database, and the rules that live in it.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// What people call it: `sqlite`, `postgres`.
+    fn name(&self) -> &'static str;
+
+    /// Brings the schema up to this program's version; serialised between instances.
+    async fn migrate(&self) -> Result<Migrated>;
+
+    /// The version of the schema in the store, `None` if there is none yet.
+    async fn schema_version(&self) -> Result<Option<u32>>;
+
+    /// Whether the store is fit for its promises: durability, clock, what blocks it.
+    async fn diagnose(&self) -> Result<Vec<Finding>>;
+
+    /// Takes a resource, enters it again, or tells who has it.
+    async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome>;
+
+    /// Takes several resources, all or none, in sorted order.
+    async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome>;
+
+    /// Lengthens a lease. Never inserts, never steals, never shortens.
+    async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome>;
+
+    /// Gives back one hold.
+    async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome>;
+
+    /// Forces a lock open, for a person.
+    async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome>;
+
+    /// Signs a waiter in, or says that it is still there; good for [`WAITER_ALIVE`].
+    async fn lock_wait(&self, ask: &LockWait) -> Result<()>;
+
+    /// Signs a waiter out.
+    async fn lock_leave(&self, ask: &LockLeave) -> Result<()>;
+
+    /// Who holds a resource.
+    async fn lock_status(&self, resource: &str) -> Result<LockStatus>;
+
+    /// The locks that are held now, in order of their names.
+    async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>>;
+
+    /// The audit trail, newest first.
+    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>>;
+
+    /// Tidies up, within bounds.
+    async fn sweep(&self, ask: &Sweep) -> Result<Swept>;
+
+    /// Where waiters are woken when a lock may have become free.
+    fn wakers(&self) -> &Arc<Wakers>;
+
+    /// Ends background work; what was acknowledged is already durable.
+    async fn close(&self);
+}
+
+/// The version of the schema that this program needs, the same in every store.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How long a waiter counts after it last signed in.
+pub const WAITER_ALIVE: Duration = Duration::from_secs(10);
+
+/// The fencing token: a number that only grows for a resource, for ever.
+///
+/// It follows the database's clock in microseconds and is one more than the last whenever that clock
+/// has not moved on, so that it keeps growing across release, expiry, purge and restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub i64);
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who holds or asks, as a person sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Attribution {
+    /// The person, as the application knows them.
+    pub user: Option<String>,
+    /// The application.
+    pub service: Option<String>,
+    /// What it is doing.
+    pub description: Option<String>,
+    /// The machine it runs on.
+    pub host: Option<String>,
+    /// Its process there.
+    pub pid: Option<i32>,
+}
+
+/// How many may hold a resource at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LockMode {
+    /// One owner.
+    #[default]
+    Exclusive,
+    /// Any number of owners, none of them exclusive.
+    Shared,
+    /// At most this many owners, none of them exclusive.
+    Permits(u32),
+}
+
+/// Parameters of [`Store::lock_acquire`].
+#[derive(Debug, Clone)]
+pub struct LockAcquire {
+    /// What to lock.
+    pub resource: String,
+    /// Who asks, as a machine sees it.
+    pub owner: String,
+    /// For how long.
+    pub ttl: Duration,
+    /// Alone, or with others.
+    pub mode: LockMode,
+    /// The least time until anybody may take it again, even if it is released sooner.
+    pub min_hold: Option<Duration>,
+    /// The most that renewals can add up to.
+    pub max_hold: Option<Duration>,
+    /// Who asks, as a person sees it.
+    pub attribution: Attribution,
+    /// The identity of this request: applying it twice changes nothing.
+    pub request: Uuid,
+}
+
+/// Parameters of [`Store::lock_acquire_all`]: those of each, with many names.
+#[derive(Debug, Clone)]
+pub struct LockAcquireAll {
+    /// What to lock, in any order.
+    pub resources: Vec<String>,
+    /// The rest; its `resource` is not looked at, and its mode is exclusive.
+    pub each: LockAcquire,
+}
+
+/// A lease as the store granted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// What is locked.
+    pub resource: String,
+    /// Who holds it.
+    pub owner: String,
+    /// The fencing token.
+    pub token: Token,
+    /// How often the owner holds it.
+    pub holds: u32,
+    /// When the lease began, on the store's clock.
+    pub acquired_at: Timestamp,
+    /// When it ends unless renewed, on the store's clock.
+    pub expires_at: Timestamp,
+    /// From now until then, on the store's clock.
+    pub remaining: Duration,
+    /// Whether the owner held it already.
+    pub reentered: bool,
+}
+
+/// Who has a resource that was asked for, as far as others may know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// The person.
+    pub user: Option<String>,
+    /// The application.
+    pub service: Option<String>,
+    /// What it is doing.
+    pub description: Option<String>,
+    /// Since when.
+    pub acquired_at: Timestamp,
+    /// Until when, unless renewed.
+    pub expires_at: Timestamp,
+}
+
+/// Somebody else has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Busy {
+    /// What was asked for.
+    pub resource: String,
+    /// Who has it; `None` if it is just changing hands, or others are in line.
+    pub holder: Option<Holder>,
+    /// How long the holder still has, unless it renews.
+    pub remaining: Duration,
+}
+
+/// Answer of [`Store::lock_acquire`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockOutcome {
+    /// It is held now.
+    Acquired(Grant),
+    /// Somebody else has it; nothing was written.
+    Busy(Busy),
+}
+
+/// Answer of [`Store::lock_acquire_all`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockAllOutcome {
+    /// All are held now, in order of their names.
+    Acquired(Vec<Grant>),
+    /// Somebody else has one of them; none is held.
+    Busy(Busy),
+}
+
+/// Parameters of [`Store::lock_renew`].
+#[derive(Debug, Clone)]
+pub struct LockRenew {
+    /// What is locked.
+    pub resource: String,
+    /// The lease's token.
+    pub token: Token,
+    /// For how long from now.
+    pub ttl: Duration,
+}
+
+/// Answer of [`Store::lock_renew`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewOutcome {
+    /// The lease now ends later (or at its `max_hold`).
+    Renewed {
+        /// When it ends, on the store's clock.
+        expires_at: Timestamp,
+        /// From now until then.
+        remaining: Duration,
+    },
+    /// The token is no longer the holder's.
+    Lost,
+}
+
+/// Parameters of [`Store::lock_release`].
+#[derive(Debug, Clone)]
+pub struct LockRelease {
+    /// What is locked.
+    pub resource: String,
+    /// The lease's token.
+    pub token: Token,
+    /// The identity of this request: applying it twice changes nothing.
+    pub request: Uuid,
+}
+
+/// Answer of [`Store::lock_release`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// One hold was given back.
+    Released {
+        /// How many the owner still has.
+        holds: u32,
+    },
+    /// The token is no longer the holder's.
+    Lost,
+}
+
+/// Parameters of [`Store::lock_break`].
+#[derive(Debug, Clone)]
+pub struct LockBreak {
+    /// What is locked.
+    pub resource: String,
+    /// The token that is broken.
+    pub token: Token,
+    /// Why.
+    pub reason: String,
+    /// Who does it.
+    pub user: Option<String>,
+    /// The identity of this request: applying it twice changes nothing.
+    pub request: Uuid,
+}
+
+/// Answer of [`Store::lock_break`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BreakOutcome {
+    /// It is free now.
+    Broken,
+    /// That token does not hold it.
+    NotHeld,
+}
+
+/// Parameters of [`Store::lock_wait`].
+#[derive(Debug, Clone)]
+pub struct LockWait {
+    /// What is waited for.
+    pub resource: String,
+    /// Who waits.
+    pub owner: String,
+    /// Whether those who come later must stand behind.
+    pub order: WaitOrder,
+    /// Who waits, as a person sees it.
+    pub attribution: Attribution,
+}
+
+/// In which order waiters are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitOrder {
+    /// Whoever is quickest.
+    #[default]
+    Any,
+    /// Nobody who comes later is served first.
+    Fifo,
+}
+
+/// Parameters of [`Store::lock_leave`].
+#[derive(Debug, Clone)]
+pub struct LockLeave {
+    /// What was waited for.
+    pub resource: String,
+    /// Who waited.
+    pub owner: String,
+}
+
+/// Who holds a resource, for operators: with owner and token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LockHolder {
+    /// What is locked.
+    pub resource: String,
+    /// `exclusive` or `shared`.
+    pub mode: String,
+    /// Who holds it.
+    pub owner: String,
+    /// The fencing token.
+    pub token: Token,
+    /// How often.
+    pub holds: u32,
+    /// The person, application, work, machine and process.
+    #[serde(flatten)]
+    pub attribution: Attribution,
+    /// Since when.
+    pub acquired_at: Timestamp,
+    /// Until when, unless renewed.
+    pub expires_at: Timestamp,
+    /// From now until then, in milliseconds.
+    #[serde(rename = "remaining_ms", serialize_with = "as_ms")]
+    pub remaining: Duration,
+    /// How many wait for it.
+    pub waiters: u64,
+}
+
+fn as_ms<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Answer of [`Store::lock_status`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockStatus {
+    /// What was asked about.
+    pub resource: String,
+    /// Who holds it: none, one, or several that share it.
+    pub holders: Vec<LockHolder>,
+    /// How many wait for it.
+    pub waiters: u64,
+}
+
+/// Parameters of [`Store::lock_list`].
+#[derive(Debug, Clone)]
+pub struct LockList {
+    /// The beginning of the names.
+    pub prefix: String,
+    /// The last name of the page before; empty for the first.
+    pub after: String,
+    /// The size of the page.
+    pub limit: u32,
+}
+
+/// Parameters of [`Store::lock_history`].
+#[derive(Debug, Clone)]
+pub struct LockHistory {
+    /// One resource, or all.
+    pub resource: Option<String>,
+    /// The beginning of the names, when no resource is named.
+    pub prefix: String,
+    /// The last id of the page before.
+    pub before: Option<i64>,
+    /// The size of the page.
+    pub limit: u32,
+}
+
+/// How a holding ended, or what came late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryEvent {
+    /// Held now; it has not ended.
+    Acquired,
+    /// Renewed after its expiry, before anybody else took it.
+    RenewedLate,
+    /// Given back.
+    Released,
+    /// Its time was up, and a sweep closed it.
+    Expired,
+    /// Its time was up, and somebody else took it.
+    TakenOver,
+    /// A person forced it open.
+    Broken,
+    /// A release or a renewal with a stale token arrived; `reason` tells which.
+    Late,
+}
+
+impl HistoryEvent {
+    /// The word that stores and faces use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HistoryEvent::Acquired => "acquired",
+            HistoryEvent::RenewedLate => "renewed_late",
+            HistoryEvent::Released => "released",
+            HistoryEvent::Expired => "expired",
+            HistoryEvent::TakenOver => "taken_over",
+            HistoryEvent::Broken => "broken",
+            HistoryEvent::Late => "late",
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Result<Self> {
+        [
+            HistoryEvent::Acquired,
+            HistoryEvent::RenewedLate,
+            HistoryEvent::Released,
+            HistoryEvent::Expired,
+            HistoryEvent::TakenOver,
+            HistoryEvent::Broken,
+            HistoryEvent::Late,
+        ]
+        .into_iter()
+        .find(|event| event.as_str() == word)
+        .ok_or_else(|| unexpected("history event", word))
+    }
+}
+
+impl fmt::Display for HistoryEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One line of the audit trail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HistoryEntry {
+    /// Grows with time; `None` for what is held now.
+    pub id: Option<i64>,
+    /// When it happened, on the store's clock.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: HistoryEvent,
+    /// To what.
+    pub resource: String,
+    /// With which token.
+    pub token: Token,
+    /// `exclusive` or `shared`.
+    pub mode: String,
+    /// Whose holding it was.
+    pub owner: Option<String>,
+    /// The person, application, work, machine and process.
+    #[serde(flatten)]
+    pub attribution: Attribution,
+    /// When the holding began.
+    pub acquired_at: Option<Timestamp>,
+    /// When it was to end.
+    pub expires_at: Option<Timestamp>,
+    /// The person who broke it.
+    pub actor: Option<String>,
+    /// Why it was broken, or what came late.
+    pub reason: Option<String>,
+}
+
+/// Parameters of [`Store::sweep`].
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// Resources unused for this long are forgotten (their tokens are not).
+    pub purge_after: Duration,
+    /// History older than this is forgotten.
+    pub keep_history: Duration,
+    /// At most this many of each kind at a time.
+    pub batch: u32,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Sweep { purge_after: DAY, keep_history: 90 * DAY, batch: 1000 }
+    }
+}
+
+/// Answer of [`Store::sweep`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Holdings that were closed because their time was up.
+    pub expired: u64,
+    /// Rows of resources long unused.
+    pub purged: u64,
+    /// Waiters that had died.
+    pub waiters: u64,
+    /// Rows of old history.
+    pub history: u64,
+}
+
+impl Swept {
+    /// Whether there was nothing left to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Swept::default()
+    }
+}
+
+impl std::ops::AddAssign for Swept {
+    fn add_assign(&mut self, more: Self) {
+        self.expired += more.expired;
+        self.purged += more.purged;
+        self.waiters += more.waiters;
+        self.history += more.history;
+    }
+}
+
+/// Answer of [`Store::migrate`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Migrated {
+    /// The version before; `None` if there was no schema.
+    pub from: Option<u32>,
+    /// The version now.
+    pub to: u32,
+}
+
+/// How good or bad a [`Finding`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// As it should be.
+    Ok,
+    /// Works, with less than the full promise.
+    Warning,
+    /// Does not work.
+    Problem,
+}
+
+/// One thing that was looked at, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at: `schema`, `clock`, `durability`, …
+    pub check: &'static str,
+    /// How good or bad it is.
+    pub severity: Severity,
+    /// What was found, and what to do next.
+    pub detail: String,
+}
+
+impl Finding {
+    pub(crate) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Finding { check, severity: Severity::Ok, detail: detail.into() }
+    }
+
+    pub(crate) fn warning(check: &'static str, detail: impl Into<String>) -> Self {
+        Finding { check, severity: Severity::Warning, detail: detail.into() }
+    }
+
+    pub(crate) fn problem(check: &'static str, detail: impl Into<String>) -> Self {
+        Finding { check, severity: Severity::Problem, detail: detail.into() }
+    }
+}
+
+/// A word that the store answered and this program does not know: a schema of another version.
+pub(crate) fn unexpected(what: &str, word: &str) -> Error {
+    Error::new(
+        Kind::Schema,
+        format!("the store answered an unknown {what}, {word:?}: it may be of a newer Turno; upgrade this program"),
+    )
+}
+
+/// Refuses a schema that is newer than this program.
+pub(crate) fn refuse_newer(found: u32) -> Result<()> {
+    if found > SCHEMA_VERSION {
+        return Err(Error::new(
+            Kind::Schema,
+            format!(
+                "the store's schema is version {found} and this program knows version {SCHEMA_VERSION}: upgrade this program"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// What `doctor` says of a schema version.
+pub(crate) fn schema_finding(found: Option<u32>) -> Finding {
+    match found {
+        Some(SCHEMA_VERSION) => Finding::ok("schema", format!("version {SCHEMA_VERSION}, as this program needs")),
+        Some(version) if version > SCHEMA_VERSION => Finding::problem(
+            "schema",
+            format!("version {version} is newer than this program knows ({SCHEMA_VERSION}): upgrade this program"),
+        ),
+        Some(version) => Finding::problem(
+            "schema",
+            format!("version {version} is older than this program needs ({SCHEMA_VERSION}): run `turno migrate`"),
+        ),
+        None => Finding::problem("schema", "there is none yet: run `turno migrate`"),
+    }
+}

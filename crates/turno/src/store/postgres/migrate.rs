@@ -1,0 +1,109 @@
+//! Embedded, forward-only migrations: numbered files make the tables, and the functions, which carry
+//! no data, are written anew with every version. All of it is one transaction behind one advisory
+//! lock, so that instances that start together take turns.
+
+use tokio_postgres::GenericClient;
+
+use super::classify;
+use crate::error::{Kind, Result};
+use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
+
+/// Every instance that migrates holds this advisory lock ("turno" in ASCII).
+const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
+
+/// Table changes, in order; a file's place in the list is its version, and no file ever changes.
+/// A change to a function alone gets an (empty) file here too, so that it reaches the databases.
+const MIGRATIONS: &[(&str, &str)] = &[("0001_lock", include_str!("migrations/0001_lock.sql"))];
+
+/// Functions, in the order in which they need each other.
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("lock_token", include_str!("sql/lock_token.sql")),
+    ("lock_check", include_str!("sql/lock_check.sql")),
+    ("lock_rules", include_str!("sql/lock_rules.sql")),
+    ("lock_holders", include_str!("sql/lock_holders.sql")),
+    ("lock_acquire", include_str!("sql/lock_acquire.sql")),
+    ("lock_share", include_str!("sql/lock_share.sql")),
+    ("lock_acquire_wait", include_str!("sql/lock_acquire_wait.sql")),
+    ("lock_acquire_all", include_str!("sql/lock_acquire_all.sql")),
+    ("lock_renew", include_str!("sql/lock_renew.sql")),
+    ("lock_release", include_str!("sql/lock_release.sql")),
+    ("lock_guard", include_str!("sql/lock_guard.sql")),
+    ("lock_break", include_str!("sql/lock_break.sql")),
+    ("lock_status", include_str!("sql/lock_status.sql")),
+    ("lock_history", include_str!("sql/lock_history.sql")),
+    ("sweep", include_str!("sql/sweep.sql")),
+    ("schema_version", include_str!("sql/schema_version.sql")),
+    ("grants", include_str!("sql/grants.sql")),
+];
+
+const BEGIN: &str = include_str!("sql/migration.sql");
+
+/// The version of the schema in the database; `None` if there is none.
+pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> {
+    match client.query_typed("select turno.schema_version()", &[]).await {
+        Ok(rows) => Ok(rows.first().and_then(|row| row.get::<_, Option<i32>>(0)).and_then(|v| u32::try_from(v).ok())),
+        Err(error) => match classify(error) {
+            missing if missing.kind() == Kind::Schema => Ok(None),
+            other => Err(other),
+        },
+    }
+}
+
+pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Result<Migrated> {
+    let tx = client.transaction().await.map_err(classify)?;
+    // A lock that cannot be had must not keep every other user of the tables waiting behind it.
+    tx.batch_execute(&format!(
+        "set local lock_timeout = '10s'; set local client_min_messages = warning; select pg_advisory_xact_lock({ADVISORY_LOCK})"
+    ))
+    .await
+    .map_err(classify)?;
+    tx.batch_execute(BEGIN).await.map_err(classify)?;
+    let from = tx
+        .query_typed("select max(version) from turno.migration", &[])
+        .await
+        .map_err(classify)?
+        .first()
+        .and_then(|row| row.get::<_, Option<i32>>(0))
+        .and_then(|version| u32::try_from(version).ok());
+    refuse_newer(from.unwrap_or(0))?;
+    if from != Some(SCHEMA_VERSION) {
+        tx.batch_execute(&steps(from.unwrap_or(0))).await.map_err(classify)?;
+    }
+    tx.commit().await.map_err(classify)?;
+    Ok(Migrated { from, to: SCHEMA_VERSION })
+}
+
+/// The SQL from one version to the latest.
+fn steps(from: u32) -> String {
+    let mut sql = String::new();
+    for (version, (name, text)) in (1u32..).zip(MIGRATIONS).filter(|(version, _)| *version > from) {
+        sql.push_str(&format!("-- Migration {name}\n\n{text}\n"));
+        sql.push_str(&format!("insert into turno.migration (version, name) values ({version}, '{name}');\n\n"));
+    }
+    for (name, text) in FUNCTIONS {
+        sql.push_str(&format!("-- Function file {name}\n\n{text}\n"));
+    }
+    sql
+}
+
+/// The whole schema as one SQL script, for those who want to read it, or to run it themselves.
+pub fn script() -> String {
+    format!("begin;\n\n{BEGIN}\n{}commit;\n", steps(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Functions reach a database only together with a new version: whoever edits one adds a
+    /// migration, and then puts the sum that this test prints here.
+    #[test]
+    fn a_changed_function_needs_a_new_version() {
+        // FNV-1a, because it is five lines and only has to notice a change.
+        let sum = steps(0).bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
+        assert_eq!((SCHEMA_VERSION, format!("{sum:016x}")), (1, include_str!("migrations/sum").trim().to_owned()));
+    }
+}

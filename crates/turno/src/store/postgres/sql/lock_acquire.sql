@@ -1,0 +1,206 @@
+-- Purpose: take a resource: acquired, reentered or busy. Exclusive locks are decided in this file,
+--          shared holds and permits in lock_share.sql, waiting in lock_acquire_wait.sql.
+-- Index:   lock_pkey.
+--
+-- The rule: a lock may be taken when it is free or expired, its min_hold has passed, and nobody who
+-- asked for FIFO stands ahead. Its own live owner enters again, with the same token.
+--
+-- Losing writes nothing: the row is read first, and touched only if it looks takeable. Time is read
+-- inside the update and never before it, because a statement may wait; and `skip locked` makes a
+-- row that somebody else is just changing an answer (busy) instead of a wait.
+
+create or replace function turno.lock_acquire(
+  resource    text,
+  owner       text     default null,
+  ttl         interval default '30 seconds',
+  "user"      text     default null,
+  service     text     default null,
+  description text     default null,
+  wait        interval default null,
+  mode        text     default 'exclusive',
+  permits     integer  default null,
+  min_hold    interval default null,
+  max_hold    interval default null,
+  fifo        boolean  default false,
+  host        text     default null,
+  pid         integer  default null,
+  request     uuid     default null
+) returns turno.lock_outcome
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  seen turno.lock_outcome;
+  got  turno.lock_outcome;
+begin
+  owner := coalesce(owner, gen_random_uuid()::text);
+  if wait is not null or permits is not null or mode is distinct from 'exclusive' then
+    return turno.lock_acquire_wait(
+      row(resource, owner, ttl, "user", service, description, mode, permits, min_hold, max_hold,
+          host, pid, request)::turno.lock_ask,
+      wait, fifo);
+  end if;
+
+  -- The holder, in the shape of the answer that most losers get.
+  select
+    'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+    t.expires_at - clock_timestamp(), t."user", t.service, t.description
+  into seen
+  from turno.lock t
+  where t.resource = lock_acquire.resource;
+
+  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
+    return seen;
+  end if;
+
+  -- The usual winner: the row is there, free, with nobody in line.
+  if seen.holds = 0 and ttl between '1 millisecond' and '24 hours' and min_hold is null and max_hold is null then
+    update turno.lock t
+    set token       = greatest(t.token + 1, turno.lock_tick()),
+        mode        = 'exclusive',
+        owner       = lock_acquire.owner,
+        holds       = 1,
+        acquired_at = clock_timestamp(),
+        expires_at  = clock_timestamp() + ttl,
+        min_until   = null,
+        max_until   = null,
+        "user"      = lock_acquire."user",
+        service     = lock_acquire.service,
+        description = lock_acquire.description,
+        host        = lock_acquire.host,
+        pid         = lock_acquire.pid,
+        requests    = array_remove(array[request], null)
+    where t.resource = (
+      select k.resource
+      from turno.lock k
+      where k.resource = lock_acquire.resource
+        and k.holds = 0
+        and (k.min_until is null or k.min_until <= clock_timestamp())
+        and (k.fifo_until is null or k.fifo_until <= clock_timestamp())
+      for update skip locked)
+    returning
+      'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
+      t.expires_at - clock_timestamp(), t."user", t.service, t.description
+    into got;
+    if found then
+      return got;
+    end if;
+  end if;
+
+  return turno.lock_take(
+    row(resource, owner, ttl, "user", service, description, mode, permits, min_hold, max_hold,
+        host, pid, request)::turno.lock_ask);
+end
+$$;
+
+comment on function turno.lock_acquire is
+  'Takes a resource. outcome: acquired (token is the fencing token), reentered (same owner: same token, one hold more) or busy (remaining, user, service and description tell who has it; token is null; nothing is written). wait retries for that long; mode shared or permits N let several hold it at once.';
+
+-- The same rule, for every other case: a new resource, an expired holder, a queue, a re-entry.
+create or replace function turno.lock_take(ask turno.lock_ask) returns turno.lock_outcome
+language plpgsql
+as $$
+declare
+  was turno.lock;
+  now turno.lock;
+begin
+  perform turno.lock_check(ask);
+
+  select * into was
+  from turno.lock t
+  where t.resource = ask.resource;
+
+  if was.resource is null then
+    return turno.lock_create(ask);
+  end if;
+
+  if was.holds > 0 and was.expires_at > clock_timestamp() then
+    if was.owner <> ask.owner or was.mode <> 'exclusive' then
+      return turno.lock_answer('busy', was);
+    end if;
+    if ask.request = any (was.requests) then
+      return turno.lock_answer('acquired', was);
+    end if;
+    update turno.lock t
+    set holds      = t.holds + 1,
+        expires_at = greatest(t.expires_at, least(clock_timestamp() + ask.ttl, t.max_until)),
+        requests   = turno.lock_remember(t.requests, ask.request)
+    where t.resource = ask.resource
+      and t.token = was.token
+      and t.holds > 0
+      and t.expires_at > clock_timestamp()
+    returning * into now;
+    if found then
+      return turno.lock_answer('reentered', now);
+    end if;
+    -- It expired, or was broken, this very moment: go on as anybody else would.
+  end if;
+
+  select * into was
+  from turno.lock t
+  where t.resource = ask.resource
+    and (t.holds = 0 or t.expires_at <= clock_timestamp())
+    and (t.min_until is null or t.min_until <= clock_timestamp())
+    and turno.lock_is_next(t, ask.owner)
+  for update skip locked;
+  if not found then
+    select * into was
+    from turno.lock t
+    where t.resource = ask.resource;
+    return turno.lock_answer('busy', was);
+  end if;
+
+  perform turno.lock_close(was, 'taken_over');
+  update turno.lock t
+  set token       = greatest(t.token + 1, turno.lock_tick()),
+      mode        = 'exclusive',
+      owner       = ask.owner,
+      holds       = 1,
+      acquired_at = clock_timestamp(),
+      expires_at  = clock_timestamp() + least(ask.ttl, ask.max_hold),
+      min_until   = clock_timestamp() + ask.min_hold,
+      max_until   = clock_timestamp() + ask.max_hold,
+      "user"      = ask."user",
+      service     = ask.service,
+      description = ask.description,
+      host        = ask.host,
+      pid         = ask.pid,
+      requests    = array_remove(array[ask.request], null)
+  where t.resource = ask.resource
+  returning * into now;
+  return turno.lock_answer('acquired', now);
+end
+$$;
+
+-- A resource that was never seen, or was purged.
+create or replace function turno.lock_create(ask turno.lock_ask) returns turno.lock_outcome
+language plpgsql
+as $$
+declare
+  now turno.lock;
+begin
+  insert into turno.lock as t (
+    resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
+    "user", service, description, host, pid, requests)
+  values (
+    ask.resource, turno.lock_tick(), 'exclusive', ask.owner, 1,
+    clock_timestamp(),
+    clock_timestamp() + least(ask.ttl, ask.max_hold),
+    clock_timestamp() + ask.min_hold,
+    clock_timestamp() + ask.max_hold,
+    ask."user", ask.service, ask.description, ask.host, ask.pid,
+    array_remove(array[ask.request], null))
+  on conflict do nothing
+  returning * into now;
+  if not found then
+    select * into now
+    from turno.lock t
+    where t.resource = ask.resource;
+    return turno.lock_answer('busy', now);
+  end if;
+  -- Read after the insert: if that had to wait for a purge of this very row, the floor is up by now.
+  now.token := turno.lock_above_floor(now.resource, now.token);
+  return turno.lock_answer('acquired', now);
+end
+$$;

@@ -1,0 +1,104 @@
+-- Purpose: waiting, in SQL. A library waits outside the database, where it can be woken; this is for
+--          callers that have SQL only. It holds the caller's connection and snapshot, so it is bounded.
+-- Index:   lock_pkey, lock_waiter_pkey.
+
+create or replace function turno.lock_acquire_wait(
+  ask  turno.lock_ask,
+  wait interval,
+  fifo boolean
+) returns turno.lock_outcome
+language plpgsql
+as $$
+declare
+  got   turno.lock_outcome;
+  until timestamptz := clock_timestamp() + wait;
+  nap   double precision := 0.02;
+begin
+  if wait < '0' or wait > '5 minutes' then
+    raise exception 'wait is %, and must be between 0 and 5 minutes', wait
+      using errcode = 'invalid_parameter_value', hint = 'Wait less in SQL, and call again.';
+  end if;
+  loop
+    if ask.mode = 'exclusive' and ask.permits is null then
+      got := turno.lock_take(ask);
+    else
+      got := turno.lock_share(ask);
+    end if;
+    exit when got.outcome <> 'busy' or wait is null or clock_timestamp() >= until;
+    perform turno.lock_wait(ask.resource, ask.owner, fifo, ask."user", ask.service, ask.description);
+    perform pg_sleep(least(nap, extract(epoch from until - clock_timestamp())));
+    nap := least(nap * 1.5, 0.25) * (0.75 + random() / 2);
+  end loop;
+  if wait is not null then
+    perform turno.lock_leave(ask.resource, ask.owner);
+  end if;
+  return got;
+end
+$$;
+
+-- Signs a waiter in, or says that it is still there: it counts for ten seconds from now. The marks on
+-- the lock row spare everybody else a look at the list.
+create or replace function turno.lock_wait(
+  resource    text,
+  owner       text,
+  fifo        boolean default false,
+  "user"      text    default null,
+  service     text    default null,
+  description text    default null
+) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  alive timestamptz := clock_timestamp() + '10 seconds';
+begin
+  insert into turno.lock_waiter as w (
+    resource, owner, fifo, since, alive_until, "user", service, description)
+  values (
+    lock_wait.resource, lock_wait.owner, lock_wait.fifo, clock_timestamp(), alive,
+    lock_wait."user", lock_wait.service, lock_wait.description)
+  on conflict (resource, owner) do update
+  set alive_until = excluded.alive_until,
+      fifo        = excluded.fifo
+  where w.alive_until < excluded.alive_until - interval '3 seconds' or w.fifo <> excluded.fifo;
+  if found then
+    update turno.lock t
+    set waited_until = greatest(t.waited_until, alive),
+        fifo_until   = case when lock_wait.fifo then greatest(t.fifo_until, alive) else t.fifo_until end
+    where t.resource = lock_wait.resource;
+  end if;
+end
+$$;
+
+comment on function turno.lock_wait is
+  'Signs a waiter in for ten seconds: a release then notifies channel turno_lock, and with fifo nobody who came later is served first. Call again while waiting, and lock_leave afterwards.';
+
+-- Signs a waiter out.
+create or replace function turno.lock_leave(resource text, owner text) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  gone turno.lock_waiter;
+  l    turno.lock;
+begin
+  delete from turno.lock_waiter w
+  where w.resource = lock_leave.resource
+    and w.owner = lock_leave.owner
+  returning * into gone;
+  -- Whoever stood behind may be the next now; it would otherwise sleep on.
+  if gone.fifo then
+    select * into l
+    from turno.lock t
+    where t.resource = lock_leave.resource;
+    if l.holds = 0 then
+      perform turno.lock_call(l);
+    end if;
+  end if;
+end
+$$;
+
+comment on function turno.lock_leave is 'Signs a waiter out.';

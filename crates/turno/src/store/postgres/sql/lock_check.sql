@@ -1,0 +1,60 @@
+-- Purpose: refuse what no lock may have, naming the field and the remedy. Nothing is stored then.
+-- Index:   none.
+
+create or replace function turno.check_name(field text, value text, longest integer) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if value is null or value = '' then
+    raise exception '% is empty', field
+      using errcode = 'invalid_parameter_value', hint = format('Give %s 1 to %s bytes of text.', field, longest);
+  end if;
+  if octet_length(value) > longest then
+    raise exception '% has % bytes, and % is the most', field, octet_length(value), longest
+      using errcode = 'invalid_parameter_value', hint = 'Shorten it, or use a hash of it.';
+  end if;
+  if value ~ '[\u0001-\u001f\u007f-\u009f]' then
+    raise exception '% has a control character', field
+      using errcode = 'invalid_parameter_value', hint = 'Remove line breaks, tabs and other control characters.';
+  end if;
+end
+$$;
+
+create or replace function turno.lock_check(ask turno.lock_ask) returns void
+language plpgsql
+as $$
+declare
+  longest interval := coalesce(nullif(current_setting('turno.max_ttl', true), '')::interval, '24 hours');
+begin
+  perform turno.check_name('resource', ask.resource, 255);
+  perform turno.check_name('owner', ask.owner, 255);
+  if ask."user" is not null then perform turno.check_name('user', ask."user", 255); end if;
+  if ask.service is not null then perform turno.check_name('service', ask.service, 255); end if;
+  if ask.description is not null then perform turno.check_name('description', ask.description, 1000); end if;
+  if ask.ttl is null or ask.ttl < '1 millisecond' then
+    raise exception 'ttl is %, and must be at least 1 ms', coalesce(ask.ttl::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Give the longest time that the work can take between two renewals, such as 30 seconds.';
+  end if;
+  if ask.ttl > longest then
+    raise exception 'ttl is %, and % is the most', ask.ttl, longest
+      using errcode = 'invalid_parameter_value', hint = 'Take a shorter lease and renew it, or raise the limit: alter database … set turno.max_ttl = ''48 hours''.';
+  end if;
+  if ask.min_hold < '0' or ask.min_hold > ask.ttl then
+    raise exception 'min_hold is %, and must be between 0 and the ttl (%)', ask.min_hold, ask.ttl
+      using errcode = 'invalid_parameter_value', hint = 'Raise the ttl or lower min_hold.';
+  end if;
+  if ask.max_hold < '1 millisecond' or ask.max_hold < ask.min_hold then
+    raise exception 'max_hold is %, and must be above 0 and not below min_hold', ask.max_hold
+      using errcode = 'invalid_parameter_value', hint = 'Raise max_hold, or leave it out.';
+  end if;
+  if ask.mode is null or ask.mode not in ('exclusive', 'shared') then
+    raise exception 'mode is %, and must be exclusive or shared', coalesce(quote_literal(ask.mode), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Leave mode out for an exclusive lock.';
+  end if;
+  if ask.permits not between 1 and 10000 then
+    raise exception 'permits is %, and must be between 1 and 10000', ask.permits
+      using errcode = 'invalid_parameter_value', hint = 'Leave permits out for an exclusive lock, or use mode shared for any number.';
+  end if;
+end
+$$;

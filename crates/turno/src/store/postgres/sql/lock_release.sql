@@ -1,0 +1,124 @@
+-- Purpose: give back one hold; the last one ends the lease and writes its history row.
+-- Index:   lock_pkey, lock_hold_pkey.
+
+create or replace function turno.lock_release(
+  resource text,
+  token    bigint,
+  request  uuid default null
+) returns turno.lock_ending
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  l turno.lock;
+begin
+  update turno.lock t
+  set holds    = t.holds - 1,
+      requests = turno.lock_remember(t.requests, lock_release.request)
+  where t.resource = lock_release.resource
+    and t.token = lock_release.token
+    and t.mode = 'exclusive'
+    and t.holds > 0
+    and (lock_release.request is null or lock_release.request <> all (t.requests))
+  returning * into l;
+
+  if not found then
+    select * into l
+    from turno.lock t
+    where t.resource = lock_release.resource;
+    if l.mode = 'shared' then
+      return turno.lock_release_shared(lock_release.resource, lock_release.token, lock_release.request);
+    end if;
+    -- The same request again, because its answer was lost: it has been done.
+    if l.token = lock_release.token and lock_release.request = any (l.requests) then
+      return row('released', l.holds)::turno.lock_ending;
+    end if;
+    perform turno.lock_late(lock_release.resource, lock_release.token, 'release');
+    return row('lost', 0)::turno.lock_ending;
+  end if;
+
+  if l.holds = 0 then
+    insert into turno.lock_history (
+      event, resource, token, mode, owner, "user", service, description, host, pid,
+      acquired_at, expires_at, reason)
+    values (
+      'released', l.resource, l.token, l.mode, l.owner, l."user", l.service, l.description, l.host, l.pid,
+      l.acquired_at, l.expires_at, case when l.expires_at <= clock_timestamp() then 'after its expiry' end);
+    if l.waited_until is not null then
+      perform turno.lock_call(l);
+    end if;
+  end if;
+  return row('released', l.holds)::turno.lock_ending;
+end
+$$;
+
+comment on function turno.lock_release is
+  'Gives back one hold: released (holds tells how many the owner still has), or lost if the token is no longer the holder''s.';
+
+create or replace function turno.lock_release_shared(
+  resource text,
+  token    bigint,
+  request  uuid
+) returns turno.lock_ending
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  l turno.lock;
+  h turno.lock_hold;
+begin
+  select * into l
+  from turno.lock t
+  where t.resource = lock_release_shared.resource
+  for update;
+  select * into h
+  from turno.lock_hold o
+  where o.resource = lock_release_shared.resource
+    and o.token = lock_release_shared.token;
+  if not found then
+    -- Released before: this is the same request again, because its answer was lost.
+    if exists (
+      select
+      from (select r.token, r.event
+            from turno.lock_history r
+            where r.resource = lock_release_shared.resource
+            order by r.id desc
+            limit 100) r
+      where r.token = lock_release_shared.token
+        and r.event = 'released') then
+      return row('released', 0)::turno.lock_ending;
+    end if;
+    perform turno.lock_late(lock_release_shared.resource, lock_release_shared.token, 'release');
+    return row('lost', 0)::turno.lock_ending;
+  end if;
+  if lock_release_shared.request = any (h.requests) then
+    return row('released', h.holds)::turno.lock_ending;
+  end if;
+  if h.holds > 1 then
+    update turno.lock_hold o
+    set holds    = o.holds - 1,
+        requests = turno.lock_remember(o.requests, lock_release_shared.request)
+    where o.resource = h.resource
+      and o.token = h.token
+    returning * into h;
+    return row('released', h.holds)::turno.lock_ending;
+  end if;
+  delete from turno.lock_hold o
+  where o.resource = h.resource
+    and o.token = h.token;
+  insert into turno.lock_history (
+    event, resource, token, mode, owner, "user", service, description, host, pid,
+    acquired_at, expires_at, reason)
+  values (
+    'released', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
+    h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end);
+  update turno.lock t
+  set min_until = greatest(t.min_until, h.min_until)
+  where t.resource = h.resource;
+  perform turno.lock_gate(h.resource);
+  perform turno.lock_call(l);
+  return row('released', 0)::turno.lock_ending;
+end
+$$;

@@ -1,0 +1,102 @@
+-- Purpose: lengthen a lease. It never inserts, never steals and never shortens. One that comes after
+--          the expiry, but before anybody else took the lock, is accepted (the token is still the
+--          newest) and recorded as renewed_late; max_hold is never passed.
+-- Index:   lock_pkey, lock_hold_pkey.
+
+create or replace function turno.lock_renew(
+  resource text,
+  token    bigint,
+  ttl      interval default '30 seconds'
+) returns turno.lock_renewal
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  got turno.lock_renewal;
+  l   turno.lock;
+begin
+  if not coalesce(lock_renew.ttl between '1 millisecond' and '24 hours', false) then
+    perform turno.lock_check(
+      row(lock_renew.resource, 'renew', lock_renew.ttl, null, null, null, 'exclusive', null, null, null, null, null, null)::turno.lock_ask);
+  end if;
+
+  update turno.lock t
+  set expires_at = greatest(t.expires_at, least(clock_timestamp() + lock_renew.ttl, t.max_until))
+  where t.resource = lock_renew.resource
+    and t.token = lock_renew.token
+    and t.mode = 'exclusive'
+    and t.holds > 0
+    and t.expires_at > clock_timestamp()
+  returning 'renewed', t.expires_at, t.expires_at - clock_timestamp() into got;
+  if found then
+    return got;
+  end if;
+
+  -- Not live and exclusive: the row is locked, and the rest is decided in peace.
+  select * into l
+  from turno.lock t
+  where t.resource = lock_renew.resource
+  for update;
+  if l.mode = 'shared' then
+    return turno.lock_renew_shared(l, lock_renew.token, lock_renew.ttl);
+  end if;
+  if l.token = lock_renew.token and l.holds > 0 and (l.max_until is null or l.max_until > clock_timestamp()) then
+    if l.expires_at <= clock_timestamp() then
+      insert into turno.lock_history (
+        event, resource, token, mode, owner, "user", service, description, host, pid, acquired_at, expires_at)
+      values (
+        'renewed_late', l.resource, l.token, l.mode, l.owner, l."user", l.service, l.description, l.host,
+        l.pid, l.acquired_at, l.expires_at);
+    end if;
+    update turno.lock t
+    set expires_at = greatest(t.expires_at, least(clock_timestamp() + lock_renew.ttl, t.max_until))
+    where t.resource = lock_renew.resource
+    returning 'renewed', t.expires_at, t.expires_at - clock_timestamp() into got;
+    return got;
+  end if;
+  perform turno.lock_late(lock_renew.resource, lock_renew.token, 'renew');
+  return row('lost', null, null)::turno.lock_renewal;
+end
+$$;
+
+comment on function turno.lock_renew is
+  'Lengthens a lease to ttl from now: renewed, or lost if the token is no longer the holder''s.';
+
+create or replace function turno.lock_renew_shared(
+  l     turno.lock,
+  token bigint,
+  ttl   interval
+) returns turno.lock_renewal
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  h turno.lock_hold;
+begin
+  select * into h
+  from turno.lock_hold o
+  where o.resource = l.resource
+    and o.token = lock_renew_shared.token
+    and (o.max_until is null or o.max_until > clock_timestamp());
+  if not found then
+    perform turno.lock_late(l.resource, lock_renew_shared.token, 'renew');
+    return row('lost', null, null)::turno.lock_renewal;
+  end if;
+  if h.expires_at <= clock_timestamp() then
+    insert into turno.lock_history (
+      event, resource, token, mode, owner, "user", service, description, host, pid, acquired_at, expires_at)
+    values (
+      'renewed_late', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host,
+      h.pid, h.acquired_at, h.expires_at);
+  end if;
+  update turno.lock_hold o
+  set expires_at = greatest(o.expires_at, least(clock_timestamp() + lock_renew_shared.ttl, o.max_until))
+  where o.resource = h.resource
+    and o.token = h.token
+  returning * into h;
+  perform turno.lock_gate(l.resource);
+  return row('renewed', h.expires_at, h.expires_at - clock_timestamp())::turno.lock_renewal;
+end
+$$;

@@ -1,0 +1,128 @@
+-- Purpose: the small rules that the lock functions share. None of them is for callers.
+-- Index:   lock_waiter_pkey, lock_hold_pkey, lock_history_resource.
+
+-- An answer about a lock row. The token is the holder's alone: whoever is told "busy" does not get it.
+create or replace function turno.lock_answer(outcome text, l turno.lock) returns turno.lock_outcome
+language plpgsql
+as $$
+declare
+  held_until timestamptz := case when l.holds > 0 then l.expires_at else l.min_until end;
+begin
+  if outcome <> 'busy' then
+    return row(outcome, l.resource, l.owner, l.token, l.holds, l.acquired_at, l.expires_at,
+               l.expires_at - clock_timestamp(), l."user", l.service, l.description)::turno.lock_outcome;
+  end if;
+  if held_until > clock_timestamp() then
+    return row(outcome, l.resource, l.owner, null, l.holds, l.acquired_at, held_until,
+               held_until - clock_timestamp(), l."user", l.service, l.description)::turno.lock_outcome;
+  end if;
+  -- Free, but others are in line, or somebody is taking it this very moment.
+  return row(outcome, l.resource, null, null, 0, null, null, '0'::interval, null, null, null)::turno.lock_outcome;
+end
+$$;
+
+-- Is this owner the next in line? Cheap while nobody queues: the answer is in the row.
+create or replace function turno.lock_is_next(l turno.lock, owner text) returns boolean
+language plpgsql
+as $$
+begin
+  if l.fifo_until is null or l.fifo_until <= clock_timestamp() then
+    return true;
+  end if;
+  return coalesce(
+    (select w.owner = lock_is_next.owner
+     from turno.lock_waiter w
+     where w.resource = l.resource
+       and w.fifo
+       and w.alive_until > clock_timestamp()
+     order by w.ticket
+     limit 1),
+    true);
+end
+$$;
+
+-- The last eight requests of a lease, so that one whose answer was lost can be sent again.
+create or replace function turno.lock_remember(requests uuid[], request uuid) returns uuid[]
+language sql
+immutable
+as $$
+  select case
+    when request is null then requests
+    else (requests || request)[greatest(cardinality(requests) - 6, 1):]
+  end
+$$;
+
+-- Ends whatever a row still holds, with one history row for each holding. Changes no lock row.
+create or replace function turno.lock_close(
+  l      turno.lock,
+  event  text,
+  actor  text default null,
+  reason text default null
+) returns void
+language plpgsql
+as $$
+begin
+  if l.holds = 0 then
+    return;
+  end if;
+  if l.mode = 'exclusive' then
+    insert into turno.lock_history (
+      event, resource, token, mode, owner, "user", service, description, host, pid,
+      acquired_at, expires_at, actor, reason)
+    values (
+      lock_close.event, l.resource, l.token, l.mode, l.owner, l."user", l.service, l.description,
+      l.host, l.pid, l.acquired_at, l.expires_at, lock_close.actor, lock_close.reason);
+    return;
+  end if;
+  with ended as (
+    delete from turno.lock_hold h
+    where h.resource = l.resource
+    returning h.*)
+  insert into turno.lock_history (
+    event, resource, token, mode, owner, "user", service, description, host, pid,
+    acquired_at, expires_at, actor, reason)
+  select
+    lock_close.event, e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description,
+    e.host, e.pid, e.acquired_at, e.expires_at, lock_close.actor, lock_close.reason
+  from ended e;
+end
+$$;
+
+-- Records that a release or a renewal came too late: once for each lease and kind, however often a
+-- zombie repeats it, and only for a token that was really granted.
+create or replace function turno.lock_late(resource text, token bigint, what text) returns void
+language plpgsql
+as $$
+begin
+  insert into turno.lock_history (
+    event, resource, token, mode, owner, "user", service, description, host, pid,
+    acquired_at, expires_at, reason)
+  select
+    'late', h.resource, h.token, h.mode, h.owner, h."user", h.service, h.description, h.host, h.pid,
+    h.acquired_at, h.expires_at, lock_late.what
+  from (
+    select r.*
+    from turno.lock_history r
+    where r.resource = lock_late.resource
+    order by r.id desc
+    limit 100) h
+  where h.token = lock_late.token
+  group by
+    h.resource, h.token, h.mode, h.owner, h."user", h.service, h.description, h.host, h.pid,
+    h.acquired_at, h.expires_at
+  having count(*) filter (where h.event = 'late' and h.reason = lock_late.what) = 0
+  limit 1;
+end
+$$;
+
+-- Tells the waiters of a resource to look again, if there are any. A notification costs every commit
+-- of the database a little, so it is not sent for nobody.
+create or replace function turno.lock_call(l turno.lock) returns void
+language plpgsql
+as $$
+begin
+  if l.waited_until > clock_timestamp() then
+    perform pg_notify('turno_lock', l.resource);
+  end if;
+end
+$$;

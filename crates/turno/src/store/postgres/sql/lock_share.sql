@@ -1,0 +1,185 @@
+-- Purpose: the rule of shared holds and permits: one more may enter while no live exclusive holder is
+--          there, fewer than `permits` live holds are, and nobody who asked for FIFO stands ahead.
+--          Mode shared without permits means as many as the bound allows.
+-- Index:   lock_pkey, lock_hold_pkey.
+--
+-- The lock row is the gate: it is read first (losing writes nothing), then locked, so that counting
+-- and entering are one step. Readers do wait for each other there, for the length of one insert.
+
+create or replace function turno.lock_share(ask turno.lock_ask) returns turno.lock_outcome
+language plpgsql
+as $$
+declare
+  l     turno.lock;
+  h     turno.lock_hold;
+  most  integer := coalesce(ask.permits, 10000);
+  live  integer;
+begin
+  perform turno.lock_check(ask);
+
+  select * into l
+  from turno.lock t
+  where t.resource = ask.resource;
+
+  if l.resource is null then
+    -- The gate itself, free: its token is only the base of the holds' tokens.
+    insert into turno.lock as t (resource, token, mode, owner, holds, acquired_at, expires_at)
+    values (ask.resource, turno.lock_tick(), 'shared', '', 0, clock_timestamp(), '-infinity')
+    on conflict do nothing
+    returning * into l;
+    if found then
+      perform turno.lock_above_floor(l.resource, l.token);
+    end if;
+  elsif l.holds > 0 and l.expires_at > clock_timestamp() then
+    if l.mode = 'exclusive' then
+      if l.owner = ask.owner then
+        return turno.lock_take(ask);
+      end if;
+      return turno.lock_answer('busy', l);
+    end if;
+    if turno.lock_live(ask.resource) >= most
+       and not exists (select from turno.lock_hold o where o.resource = ask.resource and o.owner = ask.owner) then
+      return turno.lock_answer_shared(l);
+    end if;
+  end if;
+
+  select * into l
+  from turno.lock t
+  where t.resource = ask.resource
+  for update;
+  if l.holds > 0 and l.mode = 'exclusive' then
+    if l.expires_at > clock_timestamp() then
+      return turno.lock_answer('busy', l);
+    end if;
+    perform turno.lock_close(l, 'taken_over');
+    l.holds := 0;
+  end if;
+
+  select * into h
+  from turno.lock_hold o
+  where o.resource = ask.resource
+    and o.owner = ask.owner
+    and o.expires_at > clock_timestamp();
+  if found then
+    if ask.request is null or ask.request <> all (h.requests) then
+      update turno.lock_hold o
+      set holds      = o.holds + 1,
+          expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
+          requests   = turno.lock_remember(o.requests, ask.request)
+      where o.resource = h.resource
+        and o.token = h.token
+      returning * into h;
+    end if;
+    perform turno.lock_gate(l.resource);
+    return row(case when h.holds > 1 then 'reentered' else 'acquired' end, h.resource, h.owner, h.token,
+               h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
+               h."user", h.service, h.description)::turno.lock_outcome;
+  end if;
+
+  perform turno.lock_expire_holds(ask.resource);
+  live := turno.lock_live(ask.resource);
+  if live >= most
+     or (live = 0 and l.min_until > clock_timestamp())
+     or not turno.lock_is_next(l, ask.owner) then
+    perform turno.lock_gate(ask.resource);
+    return turno.lock_answer_shared(l);
+  end if;
+
+  update turno.lock t
+  set token = greatest(t.token + 1, turno.lock_tick()),
+      mode  = 'shared'
+  where t.resource = ask.resource
+  returning * into l;
+  insert into turno.lock_hold as o (
+    resource, token, owner, holds, acquired_at, expires_at, min_until, max_until,
+    "user", service, description, host, pid, requests)
+  values (
+    ask.resource, l.token, ask.owner, 1, clock_timestamp(),
+    clock_timestamp() + least(ask.ttl, ask.max_hold),
+    clock_timestamp() + ask.min_hold,
+    clock_timestamp() + ask.max_hold,
+    ask."user", ask.service, ask.description, ask.host, ask.pid,
+    array_remove(array[ask.request], null))
+  returning * into h;
+  perform turno.lock_gate(ask.resource);
+  return row('acquired', h.resource, h.owner, h.token, h.holds, h.acquired_at, h.expires_at,
+             h.expires_at - clock_timestamp(), h."user", h.service, h.description)::turno.lock_outcome;
+end
+$$;
+
+create or replace function turno.lock_live(resource text) returns integer
+language sql
+volatile
+as $$
+  select count(*)::integer
+  from turno.lock_hold h
+  where h.resource = lock_live.resource
+    and h.expires_at > clock_timestamp()
+$$;
+
+-- "Busy" among shared holds: the one that ends first is the one to wait for.
+create or replace function turno.lock_answer_shared(l turno.lock) returns turno.lock_outcome
+language plpgsql
+as $$
+declare
+  h turno.lock_hold;
+begin
+  select * into h
+  from turno.lock_hold o
+  where o.resource = l.resource
+    and o.expires_at > clock_timestamp()
+  order by o.expires_at
+  limit 1;
+  if not found then
+    return turno.lock_answer('busy', l);
+  end if;
+  return row('busy', h.resource, h.owner, null, h.holds, h.acquired_at, h.expires_at,
+             h.expires_at - clock_timestamp(), h."user", h.service, h.description)::turno.lock_outcome;
+end
+$$;
+
+-- Closes the holds whose time is up.
+create or replace function turno.lock_expire_holds(resource text) returns void
+language sql
+as $$
+  with ended as (
+    delete from turno.lock_hold h
+    where h.resource = lock_expire_holds.resource
+      and h.expires_at <= clock_timestamp()
+    returning h.*)
+  insert into turno.lock_history (
+    event, resource, token, mode, owner, "user", service, description, host, pid, acquired_at, expires_at)
+  select
+    'expired', e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description, e.host, e.pid,
+    e.acquired_at, e.expires_at
+  from ended e
+$$;
+
+-- Makes the lock row tell what its holds tell: how many, and until when.
+create or replace function turno.lock_gate(resource text) returns void
+language sql
+as $$
+  update turno.lock t
+  set holds      = s.holds,
+      expires_at = s.expires_at,
+      owner      = '',
+      min_until  = greatest(t.min_until, s.min_until),
+      max_until  = null,
+      "user"     = s."user",
+      service    = s.service,
+      description = s.description,
+      acquired_at = coalesce(s.acquired_at, t.acquired_at),
+      requests   = '{}'
+  from (
+    select
+      count(*)::integer as holds,
+      coalesce(max(h.expires_at), '-infinity') as expires_at,
+      max(h.min_until) as min_until,
+      min(h.acquired_at) as acquired_at,
+      (array_agg(h."user" order by h.expires_at desc))[1] as "user",
+      (array_agg(h.service order by h.expires_at desc))[1] as service,
+      (array_agg(h.description order by h.expires_at desc))[1] as description
+    from turno.lock_hold h
+    where h.resource = lock_gate.resource) s
+  where t.resource = lock_gate.resource
+$$;

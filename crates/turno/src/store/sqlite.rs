@@ -1,0 +1,225 @@
+//! SQLite: the embedded store, for many processes on one machine.
+//!
+//! Every process has one writer thread, which commits what arrives together with one sync
+//! ([`writer`]); the file's own lock makes the processes take turns. Who may do what is decided in
+//! `sqlite/sql/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
+
+mod diagnose;
+mod error;
+mod lock;
+mod migrate;
+mod open;
+mod rows;
+mod share;
+mod sweep;
+mod watch;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(crate) use self::error::classify;
+pub use self::migrate::script;
+use self::open::Place;
+use self::writer::Writer;
+use super::*;
+use crate::clock;
+
+pub(crate) const LOCK_GUARD: &str = include_str!("sqlite/sql/lock_guard.sql");
+
+/// An SQLite database.
+pub struct SqliteStore {
+    place: Place,
+    writer: Writer,
+    /// Idle connections for reading; none for a database in memory, which has one connection.
+    readers: Arc<Mutex<Vec<Connection>>>,
+    wakers: Arc<Wakers>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens a file, made if it is missing, or `:memory:`.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is no SQLite database.
+    pub async fn open(path: &str) -> Result<Self> {
+        let place = Place::parse(path)?;
+        let connection = {
+            let place = place.clone();
+            blocking(move || place.connect()).await?
+        };
+        let store = SqliteStore {
+            writer: Writer::spawn(connection)?,
+            place,
+            readers: Arc::default(),
+            wakers: Arc::new(Wakers::default()),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        if let Place::File(file) = &store.place {
+            store.tasks.spawn(watch::run(file.clone(), store.wakers.clone(), store.stop.clone()));
+        } else {
+            // One process, one connection: every wake-up is its own.
+            store.wakers.set_live(true);
+        }
+        Ok(store)
+    }
+
+    /// The database's file; `None` if it is in memory.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match &self.place {
+            Place::File(file) => Some(file),
+            Place::Memory => None,
+        }
+    }
+
+    /// Reads beside the writer, which goes on meanwhile.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if matches!(self.place, Place::Memory) {
+            return self.writer.write(read).await;
+        }
+        let (place, readers) = (self.place.clone(), self.readers.clone());
+        blocking(move || {
+            let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = match idle {
+                Some(connection) => connection,
+                None => place.connect()?,
+            };
+            let answer = read(&connection);
+            readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            answer
+        })
+        .await
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Error::caused(Kind::Broken, "a thread of the store has failed", error)))
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    async fn migrate(&self) -> Result<Migrated> {
+        self.writer.write(migrate::migrate).await
+    }
+
+    async fn schema_version(&self) -> Result<Option<u32>> {
+        self.read(migrate::version).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        let place = self.place.clone();
+        self.read(move |db| diagnose::diagnose(db, &place)).await
+    }
+
+    async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
+        let (look, ask) = (ask.clone(), ask.clone());
+        self.writer
+            .look_then_write(
+                move |db| Ok(lock::lose(db, &look, clock::now_us())?.map(LockOutcome::Busy)),
+                move |db| lock::acquire(db, &ask, clock::now_us()),
+            )
+            .await
+    }
+
+    async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
+        let (look, ask) = (ask.clone(), ask.clone());
+        self.writer
+            .look_then_write(
+                move |db| {
+                    for one in lock::each(&look) {
+                        if let Some(busy) = lock::lose(db, &one, clock::now_us())? {
+                            return Ok(Some(LockAllOutcome::Busy(busy)));
+                        }
+                    }
+                    Ok(None)
+                },
+                move |db| lock::acquire_all(db, &ask, clock::now_us()),
+            )
+            .await
+    }
+
+    async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
+        let ask = ask.clone();
+        self.writer.write(move |db| lock::renew(db, &ask, clock::now_us())).await
+    }
+
+    async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
+        let ask = ask.clone();
+        self.writer.write(move |db| lock::release(db, &ask, clock::now_us())).await
+    }
+
+    async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome> {
+        let ask = ask.clone();
+        self.writer.write(move |db| lock::break_open(db, &ask, clock::now_us())).await
+    }
+
+    async fn lock_wait(&self, ask: &LockWait) -> Result<()> {
+        let ask = ask.clone();
+        self.writer.write(move |db| lock::wait(db, &ask, clock::now_us())).await
+    }
+
+    async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {
+        let ask = ask.clone();
+        self.writer.write(move |db| lock::leave(db, &ask)).await
+    }
+
+    async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
+        let resource = resource.to_owned();
+        self.read(move |db| lock::status(db, resource, clock::now_us())).await
+    }
+
+    async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>> {
+        let ask = ask.clone();
+        self.read(move |db| lock::list(db, &ask, clock::now_us())).await
+    }
+
+    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+        let ask = ask.clone();
+        self.read(move |db| lock::history(db, &ask)).await
+    }
+
+    async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
+        let ask = ask.clone();
+        self.writer.write(move |db| sweep::sweep(db, &ask, clock::now_us())).await
+    }
+
+    fn wakers(&self) -> &Arc<Wakers> {
+        &self.wakers
+    }
+
+    async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.writer.close().await;
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,262 @@
+//! The lock verbs, each inside the writer's transaction. Exclusive ones are here, shared ones in
+//! `share.rs`; they follow the functions of the same names in PostgreSQL.
+
+use rusqlite::{Connection, named_params};
+
+use super::rows::{Ending, Held, exec, history as history_row, holder, lock_row, many, one, record};
+use super::share;
+use crate::clock::{as_us, between_us, from_us};
+use crate::error::{Error, Kind, Result};
+use crate::store::*;
+
+pub(super) fn find(db: &Connection, resource: &str) -> Result<Option<Held>> {
+    lock_row(db, include_str!("sql/lock_find.sql"), named_params! {":resource": resource})
+}
+
+/// A look that writes nothing: who is in the way, if it is clear that somebody is.
+pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Option<Busy>> {
+    let Some(held) = find(db, &ask.resource)?.filter(|held| held.is_live(now)) else {
+        return Ok(None);
+    };
+    match ask.mode {
+        LockMode::Exclusive if held.is_exclusive() && held.owner == ask.owner => Ok(None),
+        LockMode::Exclusive => Ok(Some(held.busy(now))),
+        LockMode::Shared | LockMode::Permits(_) => share::lose(db, ask, held, now),
+    }
+}
+
+pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
+    match ask.mode {
+        LockMode::Exclusive => take(db, ask, now),
+        LockMode::Shared | LockMode::Permits(_) => share::enter(db, ask, now),
+    }
+}
+
+/// The exclusive lock; the rule itself is in `lock_acquire.sql`.
+pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
+    let was = find(db, &ask.resource)?;
+    let lasts = as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us));
+    if let Some(was) = &was
+        && was.is_live(now)
+    {
+        if !was.is_exclusive() || was.owner != ask.owner {
+            return Ok(LockOutcome::Busy(was.clone().busy(now)));
+        }
+        if was.remembers(ask.request) {
+            return Ok(was.clone().granted(now, false));
+        }
+        let again = lock_row(
+            db,
+            include_str!("sql/lock_reenter.sql"),
+            named_params! {
+                ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":requests": was.remembering(ask.request),
+            },
+        )?;
+        return again.map(|held| held.granted(now, true)).ok_or_else(vanished);
+    }
+    let who = &ask.attribution;
+    let taken = lock_row(
+        db,
+        include_str!("sql/lock_acquire.sql"),
+        named_params! {
+            ":resource": ask.resource, ":owner": ask.owner, ":now": now, ":expires_at": now + lasts,
+            ":min_until": ask.min_hold.map(|hold| now + as_us(hold)),
+            ":max_until": ask.max_hold.map(|hold| now + as_us(hold)),
+            ":user": who.user, ":service": who.service, ":description": who.description,
+            ":host": who.host, ":pid": who.pid, ":request": ask.request.to_string(),
+        },
+    )?;
+    match (taken, was) {
+        (Some(held), was) => {
+            if let Some(was) = was {
+                close(db, &was, Ending::of(HistoryEvent::TakenOver), now)?;
+            }
+            Ok(held.granted(now, false))
+        }
+        (None, Some(was)) => Ok(LockOutcome::Busy(was.busy(now))),
+        (None, None) => Err(vanished()),
+    }
+}
+
+/// Ends whatever a row still holds, with one history row for each holding. Changes no lock row.
+pub(super) fn close(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) -> Result<()> {
+    if held.holds == 0 {
+        return Ok(());
+    }
+    if held.is_exclusive() { record(db, held, ending, now) } else { share::close(db, &held.resource, ending, now) }
+}
+
+/// The parameters of each of several resources.
+pub(super) fn each(ask: &LockAcquireAll) -> impl Iterator<Item = LockAcquire> + '_ {
+    ask.resources.iter().map(|resource| LockAcquire { resource: resource.clone(), ..ask.each.clone() })
+}
+
+/// All or none: the busy one is an error until the savepoint has undone the others.
+pub(super) fn acquire_all(db: &Connection, ask: &LockAcquireAll, now: i64) -> Result<LockAllOutcome> {
+    let mut resources = ask.resources.clone();
+    resources.sort_unstable();
+    resources.dedup();
+    let ask = LockAcquireAll { resources, each: ask.each.clone() };
+    exec(db, "savepoint together", [])?;
+    let mut grants = Vec::with_capacity(ask.resources.len());
+    for one in each(&ask) {
+        match take(db, &one, now)? {
+            LockOutcome::Acquired(grant) => grants.push(grant),
+            LockOutcome::Busy(busy) => {
+                exec(db, "rollback to together", [])?;
+                exec(db, "release together", [])?;
+                return Ok(LockAllOutcome::Busy(busy));
+            }
+        }
+    }
+    exec(db, "release together", [])?;
+    Ok(LockAllOutcome::Acquired(grants))
+}
+
+pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewOutcome> {
+    let held = find(db, &ask.resource)?;
+    let expires_at = now + as_us(ask.ttl);
+    let renewed = match held {
+        Some(held) if !held.is_exclusive() => share::renew(db, ask, expires_at, now)?,
+        Some(held) if held.token == ask.token && held.holds > 0 && held.may_last(now) => {
+            if !held.is_live(now) {
+                record(db, &held, Ending::of(HistoryEvent::RenewedLate), now)?;
+            }
+            let renew = named_params! {":resource": ask.resource, ":expires_at": expires_at};
+            Some(one(db, include_str!("sql/lock_renew.sql"), renew)?)
+        }
+        _ => None,
+    };
+    match renewed {
+        Some(until) => {
+            Ok(RenewOutcome::Renewed { expires_at: from_us(until), remaining: between_us(now, until) })
+        }
+        None => {
+            late(db, &ask.resource, ask.token, "renew", now)?;
+            Ok(RenewOutcome::Lost)
+        }
+    }
+}
+
+pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
+    let held = match find(db, &ask.resource)? {
+        Some(held) if !held.is_exclusive() => return share::release(db, ask, now),
+        Some(held) if held.token == ask.token => held,
+        _ => {
+            late(db, &ask.resource, ask.token, "release", now)?;
+            return Ok(ReleaseOutcome::Lost);
+        }
+    };
+    if held.remembers(ask.request) {
+        return Ok(ReleaseOutcome::Released { holds: held.holds });
+    }
+    if held.holds == 0 {
+        late(db, &ask.resource, ask.token, "release", now)?;
+        return Ok(ReleaseOutcome::Lost);
+    }
+    exec(
+        db,
+        include_str!("sql/lock_release.sql"),
+        named_params! {":resource": ask.resource, ":requests": held.remembering(ask.request)},
+    )?;
+    if held.holds == 1 {
+        record(db, &held, released(&held, now), now)?;
+    }
+    Ok(ReleaseOutcome::Released { holds: held.holds - 1 })
+}
+
+/// How a release is recorded; one that came after the expiry says so.
+pub(super) fn released(held: &Held, now: i64) -> Ending<'static> {
+    Ending::because(HistoryEvent::Released, (held.expires_at <= now).then_some("after its expiry"))
+}
+
+pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<BreakOutcome> {
+    let ending =
+        Ending { event: HistoryEvent::Broken, actor: ask.user.as_deref(), reason: Some(ask.reason.as_str()) };
+    let held = match find(db, &ask.resource)? {
+        Some(held) if !held.is_exclusive() => return share::break_open(db, ask, ending, now),
+        Some(held) if held.token == ask.token => held,
+        _ => return Ok(BreakOutcome::NotHeld),
+    };
+    if held.holds == 0 {
+        return Ok(if held.remembers(ask.request) { BreakOutcome::Broken } else { BreakOutcome::NotHeld });
+    }
+    record(db, &held, ending, now)?;
+    exec(
+        db,
+        include_str!("sql/lock_free.sql"),
+        named_params! {":resource": ask.resource, ":min_until": None::<i64>, ":requests": held.remembering(ask.request)},
+    )?;
+    Ok(BreakOutcome::Broken)
+}
+
+pub(super) fn late(db: &Connection, resource: &str, token: Token, what: &str, now: i64) -> Result<()> {
+    let late = named_params! {":resource": resource, ":token": token.0, ":what": what, ":now": now};
+    exec(db, include_str!("sql/history_late.sql"), late).map(drop)
+}
+
+pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<()> {
+    let alive_until = now + as_us(WAITER_ALIVE);
+    let (fifo, who) = (ask.order == WaitOrder::Fifo, &ask.attribution);
+    exec(
+        db,
+        include_str!("sql/lock_wait.sql"),
+        named_params! {
+            ":resource": ask.resource, ":owner": ask.owner, ":fifo": fifo, ":now": now, ":alive_until": alive_until,
+            ":user": who.user, ":service": who.service, ":description": who.description,
+        },
+    )?;
+    if fifo {
+        let mark = named_params! {":resource": ask.resource, ":alive_until": alive_until};
+        exec(db, include_str!("sql/lock_wait_mark.sql"), mark)?;
+    }
+    Ok(())
+}
+
+pub(super) fn leave(db: &Connection, ask: &LockLeave) -> Result<()> {
+    let leave = named_params! {":resource": ask.resource, ":owner": ask.owner};
+    exec(db, include_str!("sql/lock_leave.sql"), leave).map(drop)
+}
+
+pub(super) fn status(db: &Connection, resource: String, now: i64) -> Result<LockStatus> {
+    let ask = named_params! {
+        ":resource": resource, ":prefix": "", ":after": "", ":limit": crate::check::MAX_PERMITS, ":now": now,
+    };
+    let holders = many(db, include_str!("sql/lock_holders.sql"), ask, |row| holder(row, now))?;
+    let waiters: i64 =
+        one(db, include_str!("sql/lock_waiters.sql"), named_params! {":resource": resource, ":now": now})?;
+    Ok(LockStatus { resource, holders, waiters: waiters.try_into().unwrap_or(0) })
+}
+
+pub(super) fn list(db: &Connection, ask: &LockList, now: i64) -> Result<Vec<LockHolder>> {
+    let ask = named_params! {
+        ":resource": None::<&str>, ":prefix": ask.prefix, ":after": ask.after, ":limit": ask.limit, ":now": now,
+    };
+    many(db, include_str!("sql/lock_holders.sql"), ask, |row| holder(row, now))
+}
+
+pub(super) fn history(db: &Connection, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+    let before = ask.before.unwrap_or(i64::MAX);
+    let rows = match &ask.resource {
+        Some(resource) => many(
+            db,
+            include_str!("sql/lock_history_one.sql"),
+            named_params! {":resource": resource, ":before": before, ":limit": ask.limit},
+            history_row,
+        )?,
+        None => many(
+            db,
+            include_str!("sql/lock_history.sql"),
+            named_params! {":prefix": ask.prefix, ":before": before, ":limit": ask.limit},
+            history_row,
+        )?,
+    };
+    rows.into_iter()
+        .map(|(event, entry)| Ok(HistoryEntry { event: HistoryEvent::parse(&event)?, ..entry }))
+        .collect()
+}
+
+/// A row that was just seen, in this very transaction, is not there any more.
+fn vanished() -> Error {
+    Error::new(Kind::Broken, "a lock row has vanished inside a transaction; please report it")
+}

@@ -1,0 +1,68 @@
+//! Embedded, forward-only migrations, in the writer's transaction: the file's own lock makes instances
+//! that start together take turns.
+
+use rusqlite::Connection;
+
+use super::classify;
+use crate::clock;
+use crate::error::{Kind, Result};
+use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
+
+/// Table changes, in order; a file's place in the list is its version, and no file ever changes.
+const MIGRATIONS: &[(&str, &str)] = &[("0001_lock", include_str!("migrations/0001_lock.sql"))];
+
+const BEGIN: &str = include_str!("sql/migration.sql");
+
+/// The version of the schema in the database; `None` if there is none.
+pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
+    match db.query_row("select max(version) from turno_migration", [], |row| row.get(0)) {
+        Ok(version) => Ok(version),
+        Err(error) => match classify(error) {
+            missing if missing.kind() == Kind::Schema => Ok(None),
+            other => Err(other),
+        },
+    }
+}
+
+pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
+    let from = version(db)?;
+    refuse_newer(from.unwrap_or(0))?;
+    if from != Some(SCHEMA_VERSION) {
+        db.execute_batch(BEGIN).map_err(classify)?;
+        for (version, (name, sql)) in numbered().filter(|(version, _)| Some(*version) > from) {
+            db.execute_batch(sql).map_err(classify)?;
+            db.execute(
+                "insert into turno_migration (version, name, applied_at) values (?1, ?2, ?3)",
+                (version, name, clock::now_us()),
+            )
+            .map_err(classify)?;
+        }
+    }
+    Ok(Migrated { from, to: SCHEMA_VERSION })
+}
+
+fn numbered() -> impl Iterator<Item = (u32, &'static (&'static str, &'static str))> {
+    (1..).zip(MIGRATIONS)
+}
+
+/// The whole schema as one SQL script, for those who want to read it, or to run it themselves.
+pub fn script() -> String {
+    let mut sql = format!("begin immediate;\n\n{BEGIN}\n");
+    for (version, (name, text)) in numbered() {
+        sql.push_str(&format!("-- Migration {name}\n\n{text}\n"));
+        sql.push_str(&format!(
+            "insert into turno_migration (version, name, applied_at)\nvalues ({version}, '{name}', unixepoch() * 1000000);\n\n"
+        ));
+    }
+    sql + "commit;\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_migration_for_each_version() {
+        assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
+    }
+}

@@ -1,0 +1,92 @@
+//! Opening a database: durable, in WAL mode, patient with other processes.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::classify;
+use crate::error::{Error, Kind, Result};
+
+/// Looks at a database that another process is writing: at the most this many, a few ms apart.
+const PATIENCE: i32 = 2000;
+/// How many prepared statements a connection keeps.
+const STATEMENTS: usize = 64;
+
+/// Where a database is.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// In a file, for many processes.
+    File(PathBuf),
+    /// In memory, for this process and one connection.
+    Memory,
+}
+
+impl Place {
+    pub(super) fn parse(path: &str) -> Result<Self> {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        match path {
+            "" => Err(Error::invalid("store", "the store's URL names no file: it looks like sqlite:app.db")),
+            ":memory:" => Ok(Place::Memory),
+            file => Ok(Place::File(PathBuf::from(file))),
+        }
+    }
+
+    pub(super) fn connect(&self) -> Result<Connection> {
+        let db = match self {
+            Place::Memory => Connection::open_in_memory().map_err(classify)?,
+            Place::File(file) => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | OpenFlags::SQLITE_OPEN_CREATE
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                Connection::open_with_flags(file, flags).map_err(|error| cannot_open(file, error))?
+            }
+        };
+        db.busy_handler(Some(wait_for_others)).map_err(classify)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS);
+        if matches!(self, Place::File(_)) {
+            let mode = into_wal(&db)?;
+            if mode != "wal" {
+                return Err(Error::new(
+                    Kind::Refused,
+                    format!("the database cannot use a write-ahead log (its journal mode stays {mode}): put it on a local disk that can be written"),
+                ));
+            }
+        }
+        // An answer is given only after the log is on the disk.
+        db.pragma_update(None, "synchronous", "full").map_err(classify)?;
+        Ok(db)
+    }
+}
+
+/// Another process may be doing the same, or recovering the log; that is over in a moment.
+fn into_wal(db: &Connection) -> Result<String> {
+    for tried in 0..PATIENCE {
+        match db.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                wait_for_others(tried);
+            }
+            answer => return answer.map_err(classify),
+        }
+    }
+    Err(Error::new(Kind::Unavailable, "the database is busy with another process: try again in a moment"))
+}
+
+/// How a connection waits for another process's transaction: often at first, jittered, not for ever.
+fn wait_for_others(tried: i32) -> bool {
+    let longest = 500 + 200 * u64::try_from(tried).unwrap_or(0).min(50);
+    thread::sleep(Duration::from_micros(fastrand::u64(200..=longest)));
+    tried < PATIENCE
+}
+
+fn cannot_open(file: &std::path::Path, error: rusqlite::Error) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
+        return Error::caused(
+            Kind::Refused,
+            format!("{} cannot be opened or made: check that its folder exists and can be written", file.display()),
+            error,
+        );
+    }
+    classify(error)
+}

@@ -1,0 +1,222 @@
+//! Rows of the tables, and the few ways in which statements are run.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
+
+use super::classify;
+use crate::clock::{between_us, from_us};
+use crate::error::Result;
+use crate::store::*;
+
+/// How many requests a lease remembers, and how long each is written.
+const REMEMBERED: usize = 8;
+const REQUEST_LENGTH: usize = 36;
+
+/// A lock row, or a shared hold: they have the same columns.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub resource: String,
+    pub token: Token,
+    pub mode: String,
+    pub owner: String,
+    pub holds: u32,
+    pub acquired_at: i64,
+    pub expires_at: i64,
+    pub min_until: Option<i64>,
+    pub max_until: Option<i64>,
+    pub attribution: Attribution,
+    pub requests: String,
+}
+
+impl Held {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Held {
+            resource: row.get("resource")?,
+            token: Token(row.get("token")?),
+            mode: row.get("mode")?,
+            owner: row.get("owner")?,
+            holds: row.get("holds")?,
+            acquired_at: row.get("acquired_at")?,
+            expires_at: row.get("expires_at")?,
+            min_until: row.get("min_until")?,
+            max_until: row.get("max_until")?,
+            attribution: attribution(row)?,
+            requests: row.get("requests")?,
+        })
+    }
+
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.mode == "exclusive"
+    }
+
+    pub(super) fn is_live(&self, now: i64) -> bool {
+        self.holds > 0 && self.expires_at > now
+    }
+
+    /// Whether renewals may still lengthen it.
+    pub(super) fn may_last(&self, now: i64) -> bool {
+        self.max_until.is_none_or(|until| until > now)
+    }
+
+    /// The later of today's expiry and a new one, within max_hold.
+    pub(super) fn later(&self, expires_at: i64) -> i64 {
+        self.expires_at.max(expires_at.min(self.max_until.unwrap_or(i64::MAX)))
+    }
+
+    pub(super) fn remembers(&self, request: uuid::Uuid) -> bool {
+        self.requests.contains(&request.to_string())
+    }
+
+    /// The remembered requests, with one more.
+    pub(super) fn remembering(&self, request: uuid::Uuid) -> String {
+        let mut requests = format!("{}{request}", self.requests);
+        let excess = requests.len().saturating_sub(REMEMBERED * REQUEST_LENGTH);
+        requests.drain(..excess);
+        requests
+    }
+
+    pub(super) fn granted(self, now: i64, reentered: bool) -> LockOutcome {
+        LockOutcome::Acquired(Grant {
+            resource: self.resource,
+            owner: self.owner,
+            token: self.token,
+            holds: self.holds,
+            acquired_at: from_us(self.acquired_at),
+            expires_at: from_us(self.expires_at),
+            remaining: between_us(now, self.expires_at),
+            reentered,
+        })
+    }
+
+    pub(super) fn busy(self, now: i64) -> Busy {
+        let until = if self.holds > 0 { self.expires_at } else { self.min_until.unwrap_or(0) };
+        if until <= now {
+            // Free, but others are in line.
+            return Busy { resource: self.resource, holder: None, remaining: Duration::ZERO };
+        }
+        Busy {
+            resource: self.resource,
+            holder: Some(Holder {
+                user: self.attribution.user,
+                service: self.attribution.service,
+                description: self.attribution.description,
+                acquired_at: from_us(self.acquired_at),
+                expires_at: from_us(until),
+            }),
+            remaining: between_us(now, until),
+        }
+    }
+}
+
+/// How a holding ends, for its line in the history.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending<'a> {
+    pub event: HistoryEvent,
+    pub actor: Option<&'a str>,
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> Ending<'a> {
+    pub(super) fn of(event: HistoryEvent) -> Self {
+        Ending { event, actor: None, reason: None }
+    }
+
+    pub(super) fn because(event: HistoryEvent, reason: Option<&'a str>) -> Self {
+        Ending { event, actor: None, reason }
+    }
+}
+
+fn attribution(row: &Row<'_>) -> rusqlite::Result<Attribution> {
+    Ok(Attribution {
+        user: row.get("user")?,
+        service: row.get("service")?,
+        description: row.get("description")?,
+        host: row.get("host")?,
+        pid: row.get("pid")?,
+    })
+}
+
+pub(super) fn exec(db: &Connection, sql: &str, params: impl Params) -> Result<u64> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map(|rows| rows as u64).map_err(classify)
+}
+
+pub(super) fn one<T: rusqlite::types::FromSql>(db: &Connection, sql: &str, params: impl Params) -> Result<T> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row(params, |row| row.get(0)))
+        .map_err(classify)
+}
+
+pub(super) fn lock_row(db: &Connection, sql: &str, params: impl Params) -> Result<Option<Held>> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row(params, Held::from_row).optional())
+        .map_err(classify)
+}
+
+pub(super) fn lock_rows(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Held>> {
+    many(db, sql, params, Held::from_row)
+}
+
+pub(super) fn many<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.query_map(params, map)?.collect())
+        .map_err(classify)
+}
+
+pub(super) fn record(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) -> Result<()> {
+    let who = &held.attribution;
+    exec(
+        db,
+        include_str!("sql/history_insert.sql"),
+        named_params! {
+            ":now": now, ":event": ending.event.as_str(), ":resource": held.resource, ":token": held.token.0,
+            ":mode": held.mode, ":owner": held.owner, ":user": who.user, ":service": who.service,
+            ":description": who.description, ":host": who.host, ":pid": who.pid,
+            ":acquired_at": held.acquired_at, ":expires_at": held.expires_at,
+            ":actor": ending.actor, ":reason": ending.reason,
+        },
+    )
+    .map(drop)
+}
+
+pub(super) fn holder(row: &Row<'_>, now: i64) -> rusqlite::Result<LockHolder> {
+    let expires_at = row.get("expires_at")?;
+    Ok(LockHolder {
+        resource: row.get("resource")?,
+        mode: row.get("mode")?,
+        owner: row.get("owner")?,
+        token: Token(row.get("token")?),
+        holds: row.get("holds")?,
+        attribution: attribution(row)?,
+        acquired_at: from_us(row.get("acquired_at")?),
+        expires_at: from_us(expires_at),
+        remaining: between_us(now, expires_at),
+        waiters: row.get::<_, i64>("waiters")?.try_into().unwrap_or(0),
+    })
+}
+
+/// A history row; its event still has to be understood.
+pub(super) fn history(row: &Row<'_>) -> rusqlite::Result<(String, HistoryEntry)> {
+    Ok((
+        row.get("event")?,
+        HistoryEntry {
+            id: Some(row.get("id")?),
+            at: from_us(row.get("at")?),
+            event: HistoryEvent::Acquired,
+            resource: row.get("resource")?,
+            token: Token(row.get("token")?),
+            mode: row.get("mode")?,
+            owner: row.get("owner")?,
+            attribution: attribution(row)?,
+            acquired_at: row.get::<_, Option<i64>>("acquired_at")?.map(from_us),
+            expires_at: row.get::<_, Option<i64>>("expires_at")?.map(from_us),
+            actor: row.get("actor")?,
+            reason: row.get("reason")?,
+        },
+    ))
+}

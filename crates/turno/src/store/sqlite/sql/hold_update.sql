@@ -1,0 +1,8 @@
+-- Purpose: a shared hold's count, expiry and requests. :resource :token :holds :expires_at :requests.
+-- Index: the primary key.
+update turno_lock_hold
+set holds      = :holds,
+    expires_at = :expires_at,
+    requests   = :requests
+where resource = :resource
+  and token = :token

@@ -1,0 +1,7 @@
+-- Purpose: no hold at all; a broken lock also forgets its min_hold. :resource :min_until :requests.
+-- Index: the primary key.
+update turno_lock
+set holds     = 0,
+    min_until = :min_until,
+    requests  = :requests
+where resource = :resource

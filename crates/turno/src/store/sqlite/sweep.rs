@@ -1,0 +1,33 @@
+//! Tidiness, never correctness.
+
+use rusqlite::{Connection, named_params};
+
+use super::rows::{Held, exec, lock_rows};
+use super::{lock, rows};
+use crate::clock::as_us;
+use crate::error::Result;
+use crate::store::{HistoryEvent, Sweep, Swept};
+
+pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
+    let batch = ask.batch;
+    let expired: Vec<Held> =
+        lock_rows(db, include_str!("sql/sweep_expired.sql"), named_params! {":now": now, ":batch": batch})?;
+    for held in &expired {
+        lock::close(db, held, rows::Ending::of(HistoryEvent::Expired), now)?;
+        exec(
+            db,
+            include_str!("sql/lock_free.sql"),
+            named_params! {":resource": held.resource, ":min_until": held.min_until, ":requests": held.requests},
+        )?;
+    }
+    let purge = named_params! {":before": now - as_us(ask.purge_after), ":now": now, ":batch": batch};
+    exec(db, include_str!("sql/sweep_floor.sql"), purge)?;
+    let purged = exec(db, include_str!("sql/sweep_purge.sql"), purge)?;
+    let waiters = exec(db, include_str!("sql/sweep_waiters.sql"), named_params! {":now": now})?;
+    let history = exec(
+        db,
+        include_str!("sql/sweep_history.sql"),
+        named_params! {":before": now - as_us(ask.keep_history), ":batch": batch},
+    )?;
+    Ok(Swept { expired: expired.len() as u64, purged, waiters, history })
+}

@@ -1,0 +1,187 @@
+//! The one writer of this process, with group commit.
+//!
+//! A durable commit waits for the disk, and the disk takes as long for one change as for a hundred. So
+//! what has arrived while the last commit was under way goes into the next one together, and every
+//! caller is answered when that is durable. Each change is a savepoint of its own: one that fails
+//! takes nothing of its neighbours with it.
+
+use std::sync::Mutex;
+use std::thread;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::classify;
+use crate::error::{Error, Kind, Result};
+
+/// The most changes in one commit.
+const BATCH: usize = 512;
+/// The most changes that wait for the writer; whoever comes then waits to be let in.
+const WAITING: usize = 4096;
+
+/// The way to the writer's thread.
+pub(super) struct Writer {
+    sender: mpsc::Sender<Message>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+enum Message {
+    Job(Box<dyn Job>),
+    Stop,
+}
+
+impl Writer {
+    pub(super) fn spawn(db: Connection) -> Result<Self> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let thread = thread::Builder::new()
+            .name("turno-writer".into())
+            .spawn(move || run(&db, receiver))
+            .map_err(|error| Error::caused(Kind::Unavailable, "the writer's thread cannot be started", error))?;
+        Ok(Writer { sender, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Makes a change; answered when it is durable.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.look_then_write(|_| Ok(None), write).await
+    }
+
+    /// Makes a change, unless a look without any transaction already has the answer.
+    pub(super) async fn look_then_write<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<Option<T>> + Send + 'static,
+        write: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let job = Call { look: Some(look), write: Some(write), answer: None, reply: Some(reply) };
+        let closed = || Error::new(Kind::Unavailable, "the store is closed: connect again");
+        self.sender.send(Message::Job(Box::new(job))).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Finishes what has been sent, and ends the thread.
+    pub(super) async fn close(&self) {
+        // An error means that it has ended already.
+        let _ = self.sender.send(Message::Stop).await;
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+/// One caller's change, whatever its answer's type.
+trait Job: Send {
+    /// Looks; true if that was enough, and the caller has been answered.
+    fn look(&mut self, db: &Connection) -> bool;
+    /// Writes, inside the batch's transaction.
+    fn write(&mut self, db: &Connection) -> Result<()>;
+    /// Answers: what was written is durable, or nothing was.
+    fn finish(self: Box<Self>, committed: Result<()>);
+}
+
+struct Call<L, W, T> {
+    look: Option<L>,
+    write: Option<W>,
+    answer: Option<Result<T>>,
+    reply: Option<oneshot::Sender<Result<T>>>,
+}
+
+impl<L, W, T> Job for Call<L, W, T>
+where
+    L: FnOnce(&Connection) -> Result<Option<T>> + Send,
+    W: FnOnce(&Connection) -> Result<T> + Send,
+    T: Send,
+{
+    fn look(&mut self, db: &Connection) -> bool {
+        let answer = match self.look.take().map(|look| look(db)) {
+            None | Some(Ok(None)) => return false,
+            Some(Ok(Some(answer))) => Ok(answer),
+            Some(Err(error)) => Err(error),
+        };
+        self.reply(answer);
+        true
+    }
+
+    fn write(&mut self, db: &Connection) -> Result<()> {
+        let write = self.write.take().expect("a change is made once");
+        let answer = write(db);
+        let done = answer.as_ref().map(drop).map_err(Clone::clone);
+        self.answer = Some(answer);
+        done
+    }
+
+    fn finish(mut self: Box<Self>, committed: Result<()>) {
+        let answer = match (committed, self.answer.take()) {
+            (Ok(()), Some(answer)) => answer,
+            (Err(error), _) => Err(error),
+            (Ok(()), None) => Err(Error::new(Kind::Broken, "a change was not made")),
+        };
+        self.reply(answer);
+    }
+}
+
+impl<L, W, T> Call<L, W, T> {
+    fn reply(&mut self, answer: Result<T>) {
+        if let Some(reply) = self.reply.take() {
+            // A caller that has gone away does not mind.
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+fn run(db: &Connection, mut receiver: mpsc::Receiver<Message>) {
+    let mut stopped = false;
+    while !stopped {
+        let mut batch: Vec<Box<dyn Job>> = Vec::new();
+        let mut next = receiver.blocking_recv();
+        loop {
+            match next {
+                Some(Message::Job(job)) => batch.push(job),
+                Some(Message::Stop) | None => stopped = true,
+            }
+            if stopped || batch.len() == BATCH {
+                break;
+            }
+            next = match receiver.try_recv() {
+                Ok(message) => Some(message),
+                Err(_) => break,
+            };
+        }
+        batch.retain_mut(|job| !job.look(db));
+        if !batch.is_empty() {
+            commit(db, batch);
+        }
+    }
+}
+
+fn commit(db: &Connection, mut batch: Vec<Box<dyn Job>>) {
+    let committed = write_all(db, &mut batch);
+    if committed.is_err() && !db.is_autocommit() {
+        // Nothing of it may stay; if even this fails, the next `begin` will say so.
+        let _ = db.execute_batch("rollback");
+    }
+    for job in batch {
+        job.finish(committed.clone());
+    }
+}
+
+fn write_all(db: &Connection, batch: &mut [Box<dyn Job>]) -> Result<()> {
+    let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map_err(classify);
+    run("begin immediate")?;
+    for job in batch {
+        run("savepoint change")?;
+        match job.write(db) {
+            Ok(()) => run("release change")?,
+            // A full disk ends the whole transaction by itself, and with it everybody's changes.
+            Err(error) if db.is_autocommit() => return Err(error),
+            Err(_) => {
+                run("rollback to change")?;
+                run("release change")?
+            }
+        };
+    }
+    run("commit").map(drop)
+}

@@ -1,0 +1,348 @@
+//! The handle that everything starts from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::check;
+use crate::error::{Error, Kind, Result};
+use crate::lock::{Lock, LockSet};
+use crate::settings::{Migrate, Retry, Settings};
+use crate::store::*;
+
+/// A connection to a store, and the defaults of what is done with it. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// let turno = turno::Turno::connect("sqlite::memory:").await?;
+/// let lease = turno.lock("PRESTAMO/123").acquire().await?.acquired().expect("nobody has it");
+/// assert!(turno.lock("PRESTAMO/123").acquire().await?.is_busy());
+/// lease.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Turno {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn Store>,
+    settings: Settings,
+    host: Option<String>,
+    pid: Option<i32>,
+}
+
+impl Turno {
+    /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`, with the default settings.
+    ///
+    /// # Errors
+    /// If the URL is of no known store, the store cannot be reached, or its schema is newer than this
+    /// program.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Turno::builder().connect(url).await
+    }
+
+    /// Connects with other settings.
+    pub fn builder() -> Builder {
+        Builder { settings: Settings::default() }
+    }
+
+    /// Uses a store that is open already: one of your own, perhaps.
+    pub fn with_store(store: Arc<dyn Store>, settings: Settings) -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .ok()
+            .map(|name| name.trim().to_owned())
+            .filter(|name| check::name("host", name).is_ok());
+        let pid = i32::try_from(std::process::id()).ok();
+        Turno { inner: Arc::new(Inner { store, settings, host, pid }) }
+    }
+
+    /// A lock on one resource, to be taken with [`Lock::acquire`] or [`Lock::run`].
+    pub fn lock(&self, resource: impl Into<String>) -> Lock {
+        Lock::new(self.clone(), resource.into())
+    }
+
+    /// Locks on several resources, taken all or none.
+    pub fn locks<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> LockSet {
+        LockSet::new(self.clone(), resources.into_iter().map(Into::into).collect())
+    }
+
+    /// Who holds a resource.
+    ///
+    /// # Errors
+    /// If the name is out of rule or the store does not answer.
+    pub async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
+        check::name("resource", resource)?;
+        self.store().lock_status(resource).await
+    }
+
+    /// One page of the locks that are held now and begin with a prefix, in order of their names.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn lock_list(&self, mut ask: LockList) -> Result<Vec<LockHolder>> {
+        ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
+        self.store().lock_list(&ask).await
+    }
+
+    /// One page of the audit trail, newest first; the first page begins with what is held now.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn lock_history(&self, mut ask: LockHistory) -> Result<Vec<HistoryEntry>> {
+        ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
+        let mut entries = Vec::new();
+        if ask.before.is_none() {
+            let held = match &ask.resource {
+                Some(resource) => self.lock_status(resource).await?.holders,
+                None => {
+                    let list = LockList { prefix: ask.prefix.clone(), after: String::new(), limit: ask.limit };
+                    self.store().lock_list(&list).await?
+                }
+            };
+            entries.extend(held.into_iter().map(held_now));
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+        }
+        entries.extend(self.store().lock_history(&ask).await?);
+        Ok(entries)
+    }
+
+    /// Forces a lock open: names the token that is broken, and why. For a person, not for a program.
+    ///
+    /// # Errors
+    /// If the name or the reason is out of rule, or the store does not answer.
+    pub async fn lock_break(&self, resource: &str, token: Token, reason: &str) -> Result<BreakOutcome> {
+        self.lock_break_as(resource, token, reason, self.settings().user.as_deref()).await
+    }
+
+    /// [`Turno::lock_break`] in somebody's name.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn lock_break_as(
+        &self,
+        resource: &str,
+        token: Token,
+        reason: &str,
+        user: Option<&str>,
+    ) -> Result<BreakOutcome> {
+        check::name("resource", resource)?;
+        check::text("reason", reason, check::TEXT_BYTES)?;
+        check::optional_name("user", user)?;
+        let outcome = self
+            .store()
+            .lock_break(&LockBreak {
+                resource: resource.to_owned(),
+                token,
+                reason: reason.to_owned(),
+                user: user.map(str::to_owned),
+                request: Uuid::now_v7(),
+            })
+            .await?;
+        self.store().wakers().wake(resource);
+        Ok(outcome)
+    }
+
+    /// Lengthens a lease that is known by its resource and token only.
+    ///
+    /// # Errors
+    /// If the time to live is out of rule or the store does not answer.
+    pub async fn lock_renew(&self, resource: &str, token: Token, ttl: Duration) -> Result<RenewOutcome> {
+        check::name("resource", resource)?;
+        check::ttl(ttl, self.settings().max_ttl)?;
+        self.store().lock_renew(&LockRenew { resource: resource.to_owned(), token, ttl }).await
+    }
+
+    /// Gives back one hold of a lease that is known by its resource and token only.
+    ///
+    /// # Errors
+    /// If the name is out of rule or the store does not answer.
+    pub async fn lock_release(&self, resource: &str, token: Token) -> Result<ReleaseOutcome> {
+        check::name("resource", resource)?;
+        let ask = LockRelease { resource: resource.to_owned(), token, request: Uuid::now_v7() };
+        let outcome = self.store().lock_release(&ask).await?;
+        self.store().wakers().wake(resource);
+        Ok(outcome)
+    }
+
+    /// Tidies up until there is nothing left to do: expired holdings are closed and recorded, resources
+    /// long unused and old history are forgotten. Nothing depends on it but the size of the tables.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
+        let mut all = Swept::default();
+        loop {
+            let swept = self.store().sweep(ask).await?;
+            if swept.is_empty() {
+                return Ok(all);
+            }
+            all += swept;
+        }
+    }
+
+    /// Sweeps every `interval`, jittered, until the future is dropped. Several instances may do so.
+    pub async fn sweep_every(&self, interval: Duration, ask: &Sweep) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(interval.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
+            match self.sweep(ask).await {
+                Ok(swept) if swept.is_empty() => {}
+                Ok(swept) => tracing::info!(?swept, "swept"),
+                Err(error) => tracing::warn!(%error, "the sweep failed; it is tried again later"),
+            }
+        }
+    }
+
+    /// The store underneath.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// The settings that were given.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Who this process is, before a call says more.
+    pub(crate) fn attribution(&self) -> Attribution {
+        let settings = self.settings();
+        Attribution {
+            user: settings.user.clone(),
+            service: settings.service.clone(),
+            description: None,
+            host: self.inner.host.clone(),
+            pid: self.inner.pid,
+        }
+    }
+
+    /// Ends background work and closes the connections.
+    pub async fn close(&self) {
+        self.store().close().await;
+    }
+}
+
+/// A current holding, as the audit trail shows it.
+fn held_now(holder: LockHolder) -> HistoryEntry {
+    HistoryEntry {
+        id: None,
+        at: holder.acquired_at,
+        event: HistoryEvent::Acquired,
+        resource: holder.resource,
+        token: holder.token,
+        mode: holder.mode,
+        owner: Some(holder.owner),
+        attribution: holder.attribution,
+        acquired_at: Some(holder.acquired_at),
+        expires_at: Some(holder.expires_at),
+        actor: None,
+        reason: None,
+    }
+}
+
+/// Settings on their way to a [`Turno`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before connect"]
+pub struct Builder {
+    settings: Settings,
+}
+
+impl Builder {
+    /// All settings at once.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The time to live of a lease that names none; 30 seconds otherwise.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.ttl = ttl;
+        self
+    }
+
+    /// The longest time to live that is accepted; 24 hours otherwise.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.settings.max_ttl = max_ttl;
+        self
+    }
+
+    /// How a busy lock is tried again; once, otherwise.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.settings.retry = retry;
+        self
+    }
+
+    /// The application, when a call names none.
+    pub fn service(mut self, service: impl Into<String>) -> Self {
+        self.settings.service = Some(service.into());
+        self
+    }
+
+    /// The person, when a call names none.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.settings.user = Some(user.into());
+        self
+    }
+
+    /// Connections to the store, where it has many.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.settings.connections = connections;
+        self
+    }
+
+    /// Whether connecting brings the schema up to date; it does, otherwise.
+    pub fn migrate(mut self, migrate: Migrate) -> Self {
+        self.settings.migrate = migrate;
+        self
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// As [`Turno::connect`].
+    pub async fn connect(self, url: &str) -> Result<Turno> {
+        let store = open(url, &self.settings).await?;
+        match self.settings.migrate {
+            Migrate::Auto => drop(store.migrate().await?),
+            Migrate::Never => ready(&*store).await?,
+            Migrate::Unchecked => {}
+        }
+        Ok(Turno::with_store(store, self.settings))
+    }
+}
+
+async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    match scheme {
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(sqlite::SqliteStore::open(url.trim_start_matches("sqlite:")).await?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            Ok(Arc::new(postgres::PostgresStore::connect(url, settings.connections).await?))
+        }
+        _ => {
+            // Only the scheme is shown: the rest may hold a password.
+            let shown: String = scheme.chars().filter(|c| !c.is_control()).take(20).collect();
+            Err(Error::invalid(
+                "store",
+                format!("unknown store {shown:?}: give sqlite:FILE, sqlite::memory: or postgres://user@host/database"),
+            ))
+        }
+    }
+}
+
+/// Refuses a store whose schema is missing, older or newer.
+async fn ready(store: &dyn Store) -> Result<()> {
+    match store.schema_version().await? {
+        Some(version) if version == SCHEMA_VERSION => Ok(()),
+        Some(version) => Err(Error::new(
+            Kind::Schema,
+            format!(
+                "the store's schema is version {version} and this program needs {SCHEMA_VERSION}: {}",
+                if version > SCHEMA_VERSION { "upgrade this program" } else { "run `turno migrate`" }
+            ),
+        )),
+        None => Err(Error::new(Kind::Schema, "the store has no schema yet: run `turno migrate`")),
+    }
+}

@@ -1,0 +1,109 @@
+//! Waking waiters. A wake-up is a hint to look again, never a grant: who gets the lock is decided in
+//! the store. So a missed one costs a little time, and a false one costs a read.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The waiters of this process, by the name of what they wait for.
+#[derive(Debug, Default)]
+pub struct Wakers {
+    names: Mutex<HashMap<String, Entry>>,
+    watchers: AtomicUsize,
+    live: AtomicBool,
+    /// Told when the first watcher arrives, so that a store can start to listen.
+    needed: Notify,
+}
+
+#[derive(Debug)]
+struct Entry {
+    notify: Arc<Notify>,
+    watchers: usize,
+}
+
+impl Wakers {
+    /// Starts to watch a name. Dropping the [`Watch`] ends it.
+    pub fn watch(self: &Arc<Self>, name: &str) -> Watch {
+        let mut names = self.names();
+        let entry = names
+            .entry(name.to_owned())
+            .or_insert_with(|| Entry { notify: Arc::new(Notify::new()), watchers: 0 });
+        entry.watchers += 1;
+        let notify = entry.notify.clone();
+        drop(names);
+        self.watchers.fetch_add(1, Ordering::SeqCst);
+        self.needed.notify_one();
+        Watch { wakers: self.clone(), name: name.to_owned(), notify }
+    }
+
+    /// Wakes those who wait for a name.
+    pub fn wake(&self, name: &str) {
+        if let Some(entry) = self.names().get(name) {
+            entry.notify.notify_waiters();
+        }
+    }
+
+    /// Wakes everybody: something changed, and it is not known what.
+    pub fn wake_all(&self) {
+        for entry in self.names().values() {
+            entry.notify.notify_waiters();
+        }
+    }
+
+    /// Whether changes made by other processes are known to arrive here.
+    pub fn is_live(&self) -> bool {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_live(&self, live: bool) {
+        self.live.store(live, Ordering::Relaxed);
+    }
+
+    /// Whether anybody waits.
+    pub fn any(&self) -> bool {
+        self.watchers.load(Ordering::SeqCst) > 0
+    }
+
+    /// Resolves when somebody waits.
+    pub(crate) async fn needed(&self) {
+        while !self.any() {
+            self.needed.notified().await;
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One waiter's ear.
+#[derive(Debug)]
+pub struct Watch {
+    wakers: Arc<Wakers>,
+    name: String,
+    notify: Arc<Notify>,
+}
+
+impl Watch {
+    /// A future that resolves at the next wake-up after this call, even if it is awaited later.
+    pub fn next(&self) -> std::pin::Pin<Box<tokio::sync::futures::OwnedNotified>> {
+        let mut next = Box::pin(self.notify.clone().notified_owned());
+        next.as_mut().enable();
+        next
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut names = self.wakers.names();
+        if let Some(entry) = names.get_mut(&self.name) {
+            entry.watchers -= 1;
+            if entry.watchers == 0 {
+                names.remove(&self.name);
+            }
+        }
+        self.wakers.watchers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
