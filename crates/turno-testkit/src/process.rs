@@ -1,0 +1,267 @@
+//! Child processes that a test stops, continues and kills.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::eventually::poll;
+
+/// A child process whose standard output is read line by line. It is killed with SIGKILL when dropped.
+///
+/// ```
+/// use std::process::Command;
+/// use std::time::Duration;
+/// use turno_testkit::Process;
+///
+/// let process = Process::spawn(Command::new("sh").args(["-c", "echo ready; exec sleep 60"]))?;
+/// process.lines().expect_line("ready", Duration::from_secs(5));
+/// process.kill_9();
+/// let status = process.wait_timeout(Duration::from_secs(5)).expect("a killed process ends");
+/// assert!(!status.success());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Process {
+    child: Mutex<Child>,
+    stdin: Mutex<Option<ChildStdin>>,
+    lines: Lines,
+}
+
+impl Process {
+    /// Starts `command`. Its standard output is taken; everything else is as the command says.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started; the message names it.
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("could not start {command:?}: is the program there?"))?;
+        let stdout = child
+            .stdout
+            .take()
+            .context("a spawned child has the stdout asked for")?;
+        let (sender, receiver) = mpsc::channel();
+        // The thread ends with the child's output, or when nobody reads it any more.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self {
+            stdin: Mutex::new(child.stdin.take()),
+            child: Mutex::new(child),
+            lines: Lines {
+                inner: Mutex::new(Inner {
+                    receiver,
+                    seen: Vec::new(),
+                }),
+            },
+        })
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        lock(&self.child).id()
+    }
+
+    /// Freezes the process (SIGSTOP): it keeps its connections and does nothing, as in a long pause of its machine.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen process go on (SIGCONT).
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks the process to end (SIGTERM).
+    pub fn term(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends the process without asking it (SIGKILL).
+    pub fn kill_9(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// The child's standard input, if the command piped it. It can be taken once; dropping it closes the pipe.
+    pub fn take_stdin(&self) -> Option<ChildStdin> {
+        lock(&self.stdin).take()
+    }
+
+    /// What the process prints.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Waits for the process to end, for at most `timeout`; `None` if it is still there.
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<ExitStatus> {
+        poll(timeout, || lock(&self.child).try_wait().ok().flatten())
+    }
+
+    fn signal(&self, signal: Signal) {
+        let mut child = lock(&self.child);
+        // A child that was waited for has no id any more, and another process may have got it.
+        if matches!(child.try_wait(), Ok(None)) {
+            let sent = kill_process(Pid::from_child(&child), signal);
+            debug_assert!(sent.is_ok(), "an unreaped child can be signalled: {sent:?}");
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Both fail only if the process has ended already, which is what is wanted.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// The lines that a [`Process`] prints on its standard output.
+pub struct Lines {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    receiver: Receiver<String>,
+    /// What was read so far, for the message of an expectation that is not met.
+    seen: Vec<String>,
+}
+
+impl Lines {
+    /// The next line; `None` if none comes within `timeout` or the output has ended.
+    pub fn next(&self, timeout: Duration) -> Option<String> {
+        lock(&self.inner).next(timeout).ok()
+    }
+
+    /// Reads on to the first line that starts with `prefix`, and returns what follows the prefix, trimmed.
+    ///
+    /// # Panics
+    ///
+    /// When no such line comes within `timeout` or before the output ends; the message has all lines read so far.
+    #[track_caller]
+    pub fn expect_line(&self, prefix: &str, timeout: Duration) -> String {
+        let deadline = Instant::now() + timeout;
+        let mut inner = lock(&self.inner);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let why = match inner.next(left) {
+                Ok(line) => match line.strip_prefix(prefix) {
+                    Some(rest) => return rest.trim().to_owned(),
+                    None => continue,
+                },
+                Err(RecvTimeoutError::Timeout) => format!("within {timeout:?}"),
+                Err(RecvTimeoutError::Disconnected) => "before the output ended".to_owned(),
+            };
+            let seen = inner.seen.join("\n");
+            // Released first: a panic must not poison the lines for a test that goes on.
+            drop(inner);
+            panic!("no line starting with {prefix:?} came {why}; the lines were:\n{seen}");
+        }
+    }
+
+    /// All further lines until the output ends.
+    pub fn rest(&self) -> Vec<String> {
+        lock(&self.inner).receiver.iter().collect()
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn next(&mut self, timeout: Duration) -> Result<String, RecvTimeoutError> {
+        let line = self.receiver.recv_timeout(timeout)?;
+        self.seen.push(line.clone());
+        Ok(line)
+    }
+}
+
+/// A panic elsewhere leaves nothing half-done behind these mutexes.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str) -> Process {
+        Process::spawn(
+            Command::new("sh")
+                .args(["-c", script])
+                .stdin(Stdio::piped()),
+        )
+        .unwrap()
+    }
+
+    fn state_of(process: &Process) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+
+    #[test]
+    fn lines_are_read_and_the_rest_of_a_match_returned() {
+        let process = shell("echo one; echo 'port 7117 '; echo three");
+        assert_eq!(process.lines().expect_line("port", LONG), "7117");
+        assert_eq!(process.lines().rest(), ["three"]);
+        assert!(process.wait_timeout(LONG).unwrap().success());
+    }
+
+    #[test]
+    #[should_panic(expected = "before the output ended; the lines were:\none")]
+    fn a_line_that_never_comes_is_named_with_those_that_came() {
+        shell("echo one").lines().expect_line("two", LONG);
+    }
+
+    #[test]
+    fn a_stopped_process_does_nothing_until_continued() {
+        let process = shell("echo ready; while read -r line; do echo \"got $line\"; done");
+        process.lines().expect_line("ready", LONG);
+        process.stop();
+        poll(LONG, || (state_of(&process) == 'T').then_some(())).expect("SIGSTOP stops");
+        process.take_stdin().unwrap().write_all(b"mail\n").unwrap();
+        assert_eq!(process.lines().next(Duration::from_millis(50)), None);
+        process.cont();
+        process.lines().expect_line("got mail", LONG);
+    }
+
+    #[test]
+    fn wait_timeout_tells_running_from_ended() {
+        let process = shell("trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done");
+        process.lines().expect_line("ready", LONG);
+        assert!(process.wait_timeout(Duration::ZERO).is_none());
+        process.term();
+        assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(7));
+        // The id is no longer ours: this must signal nobody.
+        process.kill_9();
+    }
+
+    #[test]
+    fn dropping_kills_even_a_stopped_process() {
+        let process = shell("exec sleep 600");
+        let pid = Pid::from_raw(process.id().try_into().unwrap()).unwrap();
+        process.stop();
+        drop(process);
+        assert!(!crate::proc::is_running(pid));
+    }
+}

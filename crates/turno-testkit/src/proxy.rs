@@ -1,0 +1,353 @@
+//! A TCP proxy that fails on request, between a client and a real server.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::port;
+
+/// How much is forwarded at a time.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// How long the pause is after a failed accept, which happens when file descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// A proxy to one server, which can be made to fail in the ways that networks do.
+///
+/// Dropping it closes everything.
+///
+/// ```no_run
+/// # async fn example() -> anyhow::Result<()> {
+/// use turno_testkit::{PostgresServer, TcpProxy};
+///
+/// let server = PostgresServer::shared();
+/// let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into()).await?;
+/// let url = proxy.url_for(&server.create_database());
+/// // … connect to `url`, then:
+/// proxy.cut().await;
+/// proxy.restore().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct TcpProxy {
+    addr: SocketAddr,
+    target: SocketAddr,
+    line: Arc<Line>,
+    /// `None` while cut.
+    tasks: Mutex<Option<Tasks>>,
+}
+
+impl TcpProxy {
+    /// Starts a proxy to `target` on a free local port.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be bound.
+    pub async fn start(target: SocketAddr) -> io::Result<Self> {
+        let listener = port::listen()?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let addr = listener.local_addr()?;
+        let line = Arc::new(Line {
+            flowing: watch::Sender::new(true),
+            lose_answer: AtomicBool::new(false),
+        });
+        let tasks = Tasks::spawn(listener, target, &line);
+        Ok(Self {
+            addr,
+            target,
+            line,
+            tasks: Mutex::new(Some(tasks)),
+        })
+    }
+
+    /// The address to connect to instead of the server's.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `url` with its host and port replaced by the proxy's: `postgres://user@db:5432/app` becomes
+    /// `postgres://user@127.0.0.1:PORT/app`.
+    ///
+    /// # Panics
+    ///
+    /// When `url` has no `scheme://`.
+    #[track_caller]
+    pub fn url_for(&self, url: &str) -> String {
+        with_address(url, self.addr)
+    }
+
+    /// Closes all connections and refuses new ones, as if the server's machine had gone. When this returns, it is so.
+    ///
+    /// Not cancel-safe: a dropped call may leave some connections open for a moment.
+    pub async fn cut(&self) {
+        if let Some(tasks) = self.tasks.lock().await.take() {
+            tasks.end().await;
+        }
+    }
+
+    /// Keeps connections open, takes new ones, and forwards nothing from now on: what a lost route looks like.
+    ///
+    /// [`restore`](Self::restore) forwards what was held back.
+    pub fn black_hole(&self) {
+        self.line.flowing.send_replace(false);
+    }
+
+    /// Ends what [`cut`](Self::cut) or [`black_hole`](Self::black_hole) began. Connections that were cut stay closed.
+    ///
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// When another process took the port while the proxy was cut.
+    pub async fn restore(&self) -> io::Result<()> {
+        let mut tasks = self.tasks.lock().await;
+        if tasks.is_none() {
+            let listener = TcpListener::bind(self.addr).await?;
+            *tasks = Some(Tasks::spawn(listener, self.target, &self.line));
+        }
+        self.line.flowing.send_replace(true);
+        Ok(())
+    }
+
+    /// Forwards the next request that any client sends, swallows the server's answer, and closes that connection: a commit
+    /// whose acknowledgement is lost. The client sees the close only when the server has done with the request.
+    ///
+    /// A *request* is what a client sends until the server answers. A first use of a prepared statement is two of them.
+    pub fn drop_next_answer(&self) {
+        self.line.lose_answer.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for TcpProxy {
+    fn drop(&mut self) {
+        if let Some(tasks) = self.tasks.get_mut() {
+            tasks.cancel.cancel();
+        }
+    }
+}
+
+/// The state that all connections share.
+#[derive(Debug)]
+struct Line {
+    flowing: watch::Sender<bool>,
+    /// Set: the next request loses its answer.
+    lose_answer: AtomicBool,
+}
+
+/// The accept loop and the connections that it took, until the next cut.
+#[derive(Debug)]
+struct Tasks {
+    cancel: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Tasks {
+    fn spawn(listener: TcpListener, target: SocketAddr, line: &Arc<Line>) -> Self {
+        let cancel = CancellationToken::new();
+        let tracker = TaskTracker::new();
+        let accepting = accept(
+            listener,
+            target,
+            Arc::clone(line),
+            cancel.clone(),
+            tracker.clone(),
+        );
+        tracker.spawn(cancel.clone().run_until_cancelled_owned(accepting));
+        Self { cancel, tracker }
+    }
+
+    async fn end(self) {
+        self.cancel.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    target: SocketAddr,
+    line: Arc<Line>,
+    cancel: CancellationToken,
+    tracker: TaskTracker,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                let connection = connect(client, target, Arc::clone(&line));
+                tracker.spawn(cancel.clone().run_until_cancelled_owned(connection));
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// One connection, from accept to close. Every error ends it, which is what either side would see without a proxy.
+async fn connect(client: TcpStream, target: SocketAddr, line: Arc<Line>) {
+    // A new connection in a black hole is taken, and reaches nobody.
+    if line
+        .flowing
+        .subscribe()
+        .wait_for(|flowing| *flowing)
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(target).await else {
+        return;
+    };
+    if client
+        .set_nodelay(true)
+        .and(server.set_nodelay(true))
+        .is_err()
+    {
+        return;
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let loss = Loss {
+        chosen: AtomicBool::new(false),
+        answered: CancellationToken::new(),
+    };
+    let (_, _) = tokio::join!(
+        forward_requests(from_client, to_server, &line, &loss),
+        forward_answers(from_server, to_client, &line, &loss),
+    );
+}
+
+/// One connection's part in [`TcpProxy::drop_next_answer`].
+struct Loss {
+    /// This connection sent the request whose answer is lost.
+    chosen: AtomicBool,
+    /// The server has begun to answer that request.
+    answered: CancellationToken,
+}
+
+/// Ends, closing the server's read side, when the client has no more to send or its lost answer has begun.
+async fn forward_requests(
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    line: &Line,
+    loss: &Loss,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let Some(read) = loss
+            .answered
+            .run_until_cancelled(read(&from, &mut chunk, line))
+            .await
+        else {
+            return Ok(());
+        };
+        let size = read?;
+        if size == 0 {
+            return Ok(());
+        }
+        if line.lose_answer.swap(false, Ordering::SeqCst) {
+            loss.chosen.store(true, Ordering::SeqCst);
+        }
+        write(&to, &chunk[..size], line).await?;
+    }
+}
+
+/// Ends, closing the client's read side, when the server has no more to say.
+///
+/// The lost answer is read to its end before the client sees anything: having closed the other direction, the server ends
+/// the connection only when the request is done with, committed or not.
+async fn forward_answers(
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    line: &Line,
+    loss: &Loss,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let size = read(&from, &mut chunk, line).await?;
+        if size == 0 {
+            return Ok(());
+        }
+        if loss.chosen.load(Ordering::SeqCst) {
+            loss.answered.cancel();
+        } else {
+            write(&to, &chunk[..size], line).await?;
+        }
+    }
+}
+
+/// Reads only while the line flows: in a black hole not even a close gets through.
+async fn read(from: &OwnedReadHalf, chunk: &mut [u8], line: &Line) -> io::Result<usize> {
+    while_flowing(line, || from.readable(), || from.try_read(chunk)).await
+}
+
+async fn write(to: &OwnedWriteHalf, mut bytes: &[u8], line: &Line) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let size = while_flowing(line, || to.writable(), || to.try_write(bytes)).await?;
+        bytes = &bytes[size..];
+    }
+    Ok(())
+}
+
+/// Tries `attempt` when the socket is ready and the line flows. The attempt runs under the line's own lock, so that nothing
+/// passes once [`TcpProxy::black_hole`] has returned.
+async fn while_flowing<R: Future<Output = io::Result<()>>>(
+    line: &Line,
+    ready: impl Fn() -> R,
+    mut attempt: impl FnMut() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut flowing = line.flowing.subscribe();
+    loop {
+        ready().await?;
+        let attempted = match flowing.wait_for(|flowing| *flowing).await {
+            Ok(_flows) => attempt(),
+            Err(_) => return Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        match attempted {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return done,
+        }
+    }
+}
+
+#[track_caller]
+fn with_address(url: &str, addr: SocketAddr) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        panic!("{url:?} is not a URL: give one like postgres://user@host:port/database");
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let user = authority.rfind('@').map_or("", |at| &authority[..=at]);
+    format!("{scheme}://{user}{addr}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_in_a_url_is_replaced_and_the_rest_kept() {
+        let addr = "127.0.0.1:7117".parse().unwrap();
+        for (url, expected) in [
+            (
+                "postgres://u:p%40@db:5432/app?a=b",
+                "postgres://u:p%40@127.0.0.1:7117/app?a=b",
+            ),
+            ("postgres://db/app", "postgres://127.0.0.1:7117/app"),
+            (
+                "postgres://u@[::1]:5432?x=y",
+                "postgres://u@127.0.0.1:7117?x=y",
+            ),
+            ("redis://db", "redis://127.0.0.1:7117"),
+        ] {
+            assert_eq!(with_address(url, addr), expected);
+        }
+    }
+}

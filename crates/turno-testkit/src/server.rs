@@ -1,0 +1,49 @@
+//! Private servers: each in a temporary folder, on a free local port, gone with the process that started it.
+//!
+//! The calls block, and need no runtime. A server runs under a small shell that watches a pipe from this process: when the
+//! pipe closes, be it by a drop, an exit or `kill -9`, the shell stops the server and removes the folder.
+
+mod pgbouncer;
+mod postgres;
+mod programs;
+mod redis;
+mod supervised;
+mod watchdog;
+
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use pgbouncer::{PgBouncer, PoolMode};
+pub use postgres::PostgresServer;
+pub use redis::RedisServer;
+
+/// The account that Debian's database packages create, for servers that refuse to run as root.
+const POSTGRES_ACCOUNT: &str = "postgres";
+
+/// `defaults` with `wanted` over them.
+fn overridden<'a>(
+    defaults: &[(&'a str, &'a str)],
+    wanted: &[(&'a str, &'a str)],
+) -> Vec<(&'a str, &'a str)> {
+    let mut settings: Vec<_> = defaults
+        .iter()
+        .filter(|(name, _)| !wanted.iter().any(|(other, _)| other == name))
+        .copied()
+        .collect();
+    settings.extend_from_slice(wanted);
+    settings
+}
+
+/// A test that panicked while it held a server's lock has not broken the server.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tester's own `PGHOST`, `PGSSLMODE` and their like are not for private servers.
+fn without_pg_environment(command: &mut Command) {
+    for (key, _) in std::env::vars_os() {
+        if key.to_string_lossy().starts_with("PG") {
+            command.env_remove(key);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A private PgBouncer in front of a private PostgreSQL server.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use anyhow::Result;
+use rustix::process::Signal;
+
+use super::supervised::Supervised;
+use super::watchdog::Account;
+use super::{POSTGRES_ACCOUNT, PostgresServer, lock, overridden, programs};
+
+const CONFIG: &str = "pgbouncer.ini";
+
+/// When PgBouncer lets another client have a server connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    /// When the client disconnects.
+    Session,
+    /// When the client's transaction ends.
+    Transaction,
+    /// After each statement; transactions of several statements are refused.
+    Statement,
+}
+
+impl fmt::Display for PoolMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+            Self::Statement => "statement",
+        })
+    }
+}
+
+/// A private PgBouncer. Every client becomes the superuser `postgres`, without a password.
+#[derive(Debug)]
+pub struct PgBouncer {
+    port: u16,
+    command: Vec<String>,
+    server: Mutex<Supervised>,
+}
+
+impl PgBouncer {
+    /// Starts a pooler in front of `postgres`.
+    ///
+    /// # Errors
+    ///
+    /// When PgBouncer is not installed (the message says what to install) or does not start (the message has the end of
+    /// its log).
+    pub fn start(postgres: &PostgresServer, pool_mode: PoolMode) -> Result<Self> {
+        Self::start_with(postgres, pool_mode, &[])
+    }
+
+    /// Starts a pooler with `settings` (as in the `[pgbouncer]` section) over the usual ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        postgres: &PostgresServer,
+        pool_mode: PoolMode,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
+        let program = programs::program("pgbouncer", "pgbouncer")?;
+        let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
+        let mut server = Supervised::new("pgbouncer", "TERM", account)?;
+        let pool_mode = pool_mode.to_string();
+        let defaults = [
+            ("listen_addr", "127.0.0.1"),
+            // No socket: with one, PgBouncer would start even if another process had its port.
+            ("unix_socket_dir", ""),
+            ("auth_type", "any"),
+            ("pool_mode", pool_mode.as_str()),
+            ("max_client_conn", "500"),
+            ("ignore_startup_parameters", "extra_float_digits"),
+        ];
+        let settings = overridden(&defaults, settings);
+        let (port, command) = server.start_on_free_port(
+            |server, port| {
+                server.write(CONFIG, &config(postgres.port(), port, &settings))?;
+                Ok(vec![program.display().to_string(), CONFIG.to_owned()])
+            },
+            is_ready,
+        )?;
+        Ok(Self {
+            port,
+            command,
+            server: Mutex::new(server),
+        })
+    }
+
+    /// The URL of a database of the server behind, through this pooler.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The port on 127.0.0.1. It stays the same across restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the pooler (SIGKILL); its clients lose their connections.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be signalled or does not go.
+    pub fn kill_9(&self) -> Result<()> {
+        lock(&self.server).kill_9()
+    }
+
+    /// Stops the pooler at once.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time; the message has the end of its log.
+    pub fn stop(&self) -> Result<()> {
+        lock(&self.server).stop(Signal::TERM)
+    }
+
+    /// Starts the pooler again on the same port, and waits until it takes connections. Stops it first if it is running.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start; the message has the end of its log.
+    pub fn restart(&self) -> Result<()> {
+        let mut server = lock(&self.server);
+        server.stop(Signal::TERM)?;
+        server.start_again(&self.command, |server| is_ready(server, self.port))
+    }
+}
+
+fn config(postgres: u16, port: u16, settings: &[(&str, &str)]) -> String {
+    let mut config = format!(
+        "[databases]\n* = host=127.0.0.1 port={postgres} user=postgres\n[pgbouncer]\nlisten_port = {port}\n"
+    );
+    for (name, value) in settings {
+        config.push_str(&format!("{name} = {value}\n"));
+    }
+    config
+}
+
+/// Its own log says so with its own process id; on the port, somebody else's server might answer.
+fn is_ready(server: &Supervised, port: u16) -> bool {
+    let Some(pid) = server.pid() else {
+        return false;
+    };
+    let own = format!("[{}]", pid.as_raw_nonzero());
+    let listening = format!("listening on 127.0.0.1:{port}");
+    server
+        .log()
+        .lines()
+        .any(|line| line.contains(&own) && line.contains(&listening))
+}

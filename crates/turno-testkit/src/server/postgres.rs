@@ -1,0 +1,270 @@
+//! A private PostgreSQL server.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+
+use super::supervised::Supervised;
+use super::watchdog::Account;
+use super::{POSTGRES_ACCOUNT, lock, overridden, programs, without_pg_environment};
+
+/// Fast, because what a test writes need not outlive its machine; still correct across a crash of the server's processes.
+const SETTINGS: [(&str, &str); 6] = [
+    ("fsync", "off"),
+    ("synchronous_commit", "on"),
+    ("full_page_writes", "off"),
+    ("max_connections", "300"),
+    ("listen_addresses", "127.0.0.1"),
+    // In the folder, where the watchdog removes it, and not in /dev/shm, where a killed server leaves it.
+    ("dynamic_shared_memory_type", "mmap"),
+];
+
+/// A private PostgreSQL server. Its superuser is `postgres`, without a password, on 127.0.0.1 only.
+///
+/// ```no_run
+/// # use turno_testkit::PostgresServer;
+/// let server = PostgresServer::start()?;
+/// let url = server.create_database();
+/// server.kill_9()?;
+/// server.restart()?;
+/// // What was acknowledged is there again at `url`.
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PostgresServer {
+    bin: PathBuf,
+    port: u16,
+    command: Vec<String>,
+    server: Mutex<Supervised>,
+    databases: AtomicU64,
+}
+
+impl PostgresServer {
+    /// Starts a server with settings suited to tests.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL is not installed (the message says what to install) or does not start (the message has the end
+    /// of its log).
+    pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with `settings` (as in `postgresql.conf`) over the usual ones.
+    ///
+    /// ```no_run
+    /// # use turno_testkit::PostgresServer;
+    /// let durable = PostgresServer::start_with(&[("fsync", "on"), ("full_page_writes", "on")])?;
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); also for a setting that PostgreSQL does not know.
+    pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
+        let bin = programs::postgres()?;
+        let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
+        let mut server = Supervised::new("postgres", "QUIT", account)?;
+        let data = data(&server);
+        server.prepare(&initdb(&bin, &data))?;
+        let sockets = server.folder().display().to_string();
+        let private = [("unix_socket_directories", sockets.as_str())];
+        append_settings(&data, &overridden(&SETTINGS, &private))?;
+        append_settings(&data, settings)?;
+        let (port, command) = server.start_on_free_port(
+            |_, port| {
+                append_settings(&data, &[("port", &port.to_string())])?;
+                Ok(vec![
+                    text(&bin.join("postgres")),
+                    "-D".to_owned(),
+                    text(&data),
+                ])
+            },
+            |server, port| is_ready(&bin, server.folder(), port),
+        )?;
+        Ok(Self {
+            bin,
+            port,
+            command,
+            server: Mutex::new(server),
+            databases: AtomicU64::new(0),
+        })
+    }
+
+    /// One server for all tests of this process, started by the first that asks. Do not stop or kill it.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started; the message is that of [`start`](Self::start).
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+        SHARED.get_or_init(|| match Self::start() {
+            Ok(server) => server,
+            Err(error) => panic!("{error:#}"),
+        })
+    }
+
+    /// Creates an empty database that nobody else uses, and answers its URL.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not create it; the message has the server's answer.
+    #[track_caller]
+    pub fn create_database(&self) -> String {
+        let name = format!(
+            "turno_{}",
+            self.databases.fetch_add(1, Ordering::Relaxed) + 1
+        );
+        let output = self.client("createdb").arg(&name).output();
+        match output {
+            Ok(output) if output.status.success() => self.url(&name),
+            Ok(output) => panic!(
+                "could not create database {name} (is the server stopped?): {}",
+                String::from_utf8_lossy(&output.stderr)
+            ),
+            Err(error) => panic!(
+                "could not run createdb: {error}; install it with `apt-get install postgresql`"
+            ),
+        }
+    }
+
+    /// The URL of a database on this server.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The port on 127.0.0.1. It stays the same across restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the server and all of its processes (SIGKILL), as a crash would. [`restart`](Self::restart) recovers it.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be signalled or does not go.
+    pub fn kill_9(&self) -> Result<()> {
+        let mut server = lock(&self.server);
+        server.kill_9()?;
+        remove_shared_memory(&data(&server));
+        Ok(())
+    }
+
+    /// Stops the server in an orderly way, ending its connections (a *fast* shutdown).
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time; the message has the end of its log.
+    pub fn stop(&self) -> Result<()> {
+        lock(&self.server).stop(Signal::INT)
+    }
+
+    /// Starts the server again on the same folder and port, and waits until it takes connections. Stops it first if it
+    /// is running.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start; the message has the end of its log.
+    pub fn restart(&self) -> Result<()> {
+        let mut server = lock(&self.server);
+        server.stop(Signal::INT)?;
+        server.start_again(&self.command, |server| {
+            is_ready(&self.bin, server.folder(), self.port)
+        })
+    }
+
+    /// The folder that the server lives in, and that goes with it.
+    pub fn folder(&self) -> PathBuf {
+        lock(&self.server).folder().to_owned()
+    }
+
+    /// What the server has logged so far.
+    pub fn log(&self) -> String {
+        lock(&self.server).log()
+    }
+
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        without_pg_environment(&mut command);
+        command.args(["--host=127.0.0.1", "--username=postgres", "--no-password"]);
+        command.arg(format!("--port={}", self.port));
+        command
+    }
+}
+
+fn initdb(bin: &Path, data: &Path) -> Vec<String> {
+    let options = [
+        "--username=postgres",
+        "--auth=trust",
+        "--encoding=UTF8",
+        "--no-locale",
+        "--no-sync",
+        "--no-instructions",
+    ];
+    let mut command = vec![text(&bin.join("initdb")), "-D".to_owned(), text(data)];
+    command.extend(options.map(str::to_owned));
+    command
+}
+
+/// Through the socket in the server's own folder: on the port, somebody else's server might answer. PostgreSQL opens it only
+/// after the port is bound.
+fn is_ready(bin: &Path, sockets: &Path, port: u16) -> bool {
+    let mut command = Command::new(bin.join("pg_isready"));
+    without_pg_environment(&mut command);
+    command
+        .args([
+            "--quiet",
+            "--host",
+            &text(sockets),
+            "--port",
+            &port.to_string(),
+        ])
+        .stdin(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Later lines win, so that settings stay overridable, also by `alter system`.
+fn append_settings(data: &Path, settings: &[(&str, &str)]) -> Result<()> {
+    let path = data.join("postgresql.conf");
+    let mut lines = String::new();
+    for (name, value) in settings {
+        writeln!(lines, "{name} = '{}'", value.replace('\'', "''"))?;
+    }
+    OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(lines.as_bytes()))
+        .with_context(|| format!("could not write {}", path.display()))
+}
+
+/// The small System V segment that PostgreSQL guards its folder with outlives a killed server, and systems have few of them.
+/// Its id is the second number on the seventh line of `postmaster.pid`. Best effort: a restart would take it over.
+fn remove_shared_memory(data: &Path) {
+    let lock_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    let id = lock_file
+        .lines()
+        .nth(6)
+        .and_then(|line| line.split_whitespace().nth(1));
+    if let Some(id) = id {
+        let _ = Command::new("ipcrm")
+            .args(["-m", id])
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+fn data(server: &Supervised) -> PathBuf {
+    server.folder().join("data")
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,55 @@
+//! Where the servers' programs are.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.
+const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
+
+/// Folders that servers are installed in and that an ordinary user's `PATH` may lack.
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+
+/// The folder that holds `initdb`, `postgres` and their like: that of the newest version installed.
+pub(super) fn postgres() -> Result<PathBuf> {
+    newest_version(Path::new(POSTGRES_VERSIONS))
+        .or_else(|| Some(find("initdb")?.canonicalize().ok()?.parent()?.to_owned()))
+        .context(
+            "PostgreSQL's server programs (initdb, postgres) were found neither in /usr/lib/postgresql nor in PATH: \
+             install them with `apt-get install postgresql`",
+        )
+}
+
+/// A program by name, or an error that says which package has it.
+pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
+    find(name).with_context(|| {
+        format!(
+            "the program {name} was not found in PATH: install it with `apt-get install {package}`"
+        )
+    })
+}
+
+fn newest_version(versions: &Path) -> Option<PathBuf> {
+    fs::read_dir(versions)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| {
+            Some((
+                entry.file_name().to_str()?.parse::<u32>().ok()?,
+                entry.path().join("bin"),
+            ))
+        })
+        .filter(|(_, bin)| bin.join("initdb").is_file())
+        .max()
+        .map(|(_, bin)| bin)
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}

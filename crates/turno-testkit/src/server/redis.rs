@@ -1,0 +1,132 @@
+//! A private Redis server, to measure against.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Result;
+use rustix::process::Signal;
+
+use super::supervised::Supervised;
+use super::{lock, overridden, programs};
+
+const CONFIG: &str = "redis.conf";
+
+/// Nothing is written to disk unless asked for.
+const SETTINGS: [(&str, &str); 3] = [
+    ("bind", "127.0.0.1"),
+    ("save", "\"\""),
+    ("appendonly", "no"),
+];
+
+/// How long one look at the server may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A private Redis server on 127.0.0.1, without a password.
+#[derive(Debug)]
+pub struct RedisServer {
+    port: u16,
+    command: Vec<String>,
+    server: Mutex<Supervised>,
+}
+
+impl RedisServer {
+    /// Starts a server that keeps everything in memory.
+    ///
+    /// # Errors
+    ///
+    /// When Redis is not installed (the message says what to install) or does not start (the message has the end of its
+    /// log).
+    pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with `settings` (as in `redis.conf`) over the usual ones, say `("appendonly", "yes")`.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); also for a setting that Redis does not know.
+    pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
+        let program = programs::program("redis-server", "redis-server")?;
+        let mut server = Supervised::new("redis", "TERM", None)?;
+        let settings = overridden(&SETTINGS, settings);
+        let (port, command) = server.start_on_free_port(
+            |server, port| {
+                let lines: String = settings
+                    .iter()
+                    .map(|(name, value)| format!("{name} {value}\n"))
+                    .collect();
+                server.write(CONFIG, &format!("{lines}port {port}\n"))?;
+                Ok(vec![program.display().to_string(), CONFIG.to_owned()])
+            },
+            is_ready,
+        )?;
+        Ok(Self {
+            port,
+            command,
+            server: Mutex::new(server),
+        })
+    }
+
+    /// The server's URL, `redis://127.0.0.1:PORT/`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// The port on 127.0.0.1. It stays the same across restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the server (SIGKILL), as a crash would.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be signalled or does not go.
+    pub fn kill_9(&self) -> Result<()> {
+        lock(&self.server).kill_9()
+    }
+
+    /// Stops the server in an orderly way.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time; the message has the end of its log.
+    pub fn stop(&self) -> Result<()> {
+        lock(&self.server).stop(Signal::TERM)
+    }
+
+    /// Starts the server again on the same folder and port, and waits until it answers. Stops it first if it is running.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start; the message has the end of its log.
+    pub fn restart(&self) -> Result<()> {
+        let mut server = lock(&self.server);
+        server.stop(Signal::TERM)?;
+        server.start_again(&self.command, |server| is_ready(server, self.port))
+    }
+}
+
+/// It must answer with its own process id: on the port, somebody else's server might answer. A server that is still
+/// loading its file answers too, hence the second condition.
+fn is_ready(server: &Supervised, port: u16) -> bool {
+    let Some(pid) = server.pid() else {
+        return false;
+    };
+    info(port).is_ok_and(|info| {
+        info.contains(&format!("process_id:{}\r\n", pid.as_raw_nonzero()))
+            && info.contains("loading:0\r\n")
+    })
+}
+
+fn info(port: u16) -> io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(LOOK_TIMEOUT))?;
+    // `quit` makes the server close, so that the answer has an end.
+    stream.write_all(b"INFO\r\nQUIT\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,66 @@
+//! What developers and CI call: `cargo xtask test`, `cargo xtask bench`.
+
+mod needs;
+mod steps;
+
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test            install what is missing, then check format and lints, run all tests, build the documentation
+  test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
+  bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
+  help            this text
+
+The tests need PostgreSQL, PgBouncer, faketime and a C compiler; the benchmarks need Redis too. Missing ones are installed
+with apt-get as root or with passwordless sudo; otherwise the command to run is printed.
+";
+
+fn main() -> ExitCode {
+    let mut arguments = env::args().skip(1);
+    let command = arguments.next();
+    let rest: Vec<String> = arguments.collect();
+    match run(command.as_deref(), &rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
+    // Cargo runs a task where it was called; what follows is about the whole workspace.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask is in the workspace")?;
+    env::set_current_dir(root).with_context(|| format!("could not enter {}", root.display()))?;
+    let started = Instant::now();
+    match command {
+        Some("test") => {
+            steps::step("what the tests need", || needs::provide(needs::TEST))?;
+            if arguments.is_empty() {
+                steps::all()?
+            } else {
+                steps::filtered(arguments)?
+            }
+            println!("\nAll passed in {:.1} s.", started.elapsed().as_secs_f32());
+            Ok(())
+        }
+        Some("bench") => {
+            steps::step("what the benchmarks need", || needs::provide(needs::BENCH))?;
+            steps::bench(arguments)
+        }
+        Some("help" | "--help" | "-h") | None => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(other) => bail!("there is no task {other:?}: `cargo xtask help` lists them"),
+    }
+}

@@ -1,0 +1,104 @@
+//! The steps of each task: a heading, a command, its duration. The first that fails ends the task.
+
+use std::env;
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+/// What is tested: all but the benchmarks, which compare with software that the tests do not need.
+const TESTED: [&str; 4] = ["--workspace", "--all-features", "--exclude", "turno-bench"];
+
+/// Everything that a change must pass.
+pub fn all() -> Result<()> {
+    step("cargo fmt", || {
+        component("fmt", "rustfmt")?;
+        cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")
+    })?;
+    step("cargo clippy", || {
+        component("clippy", "clippy")?;
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ])
+    })?;
+    step("build the tests", || {
+        cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
+    })?;
+    step("cargo test", || cargo(&[&["test"], &TESTED[..]].concat()))?;
+    step("cargo doc", documentation)
+}
+
+/// Only the tests that `arguments` select.
+pub fn filtered(arguments: &[String]) -> Result<()> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    step("cargo test", || {
+        cargo(&[&["test"], &TESTED[..], &arguments].concat())
+    })
+}
+
+/// The benchmarks, optimised.
+pub fn bench(arguments: &[String]) -> Result<()> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let run = ["run", "--release", "--package", "turno-bench", "--"];
+    step("turno-bench", || cargo(&[&run[..], &arguments].concat()))
+}
+
+/// Prints a heading, does the work, prints how long it took.
+pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("\n=== {name}");
+    let started = Instant::now();
+    let result = work().with_context(|| format!("{name} failed"));
+    let outcome = if result.is_ok() { "done" } else { "FAILED" };
+    println!(
+        "--- {name}: {outcome} in {:.1} s",
+        started.elapsed().as_secs_f32()
+    );
+    result
+}
+
+/// Libraries only: the binary has the library's name, and their pages would overwrite each other.
+fn documentation() -> Result<()> {
+    let mut command = Command::new(cargo_program());
+    command.args(["doc", "--no-deps", "--workspace", "--all-features", "--lib"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    run(&mut command)
+}
+
+/// Says what to do about a toolchain component that is not there; cargo itself only says "no such command".
+fn component(subcommand: &str, name: &str) -> Result<()> {
+    let there = Command::new(cargo_program())
+        .args([subcommand, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    ensure!(
+        there,
+        "{name} is not installed: run `rustup component add {name}`"
+    );
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    run(Command::new(cargo_program()).args(arguments))
+}
+
+/// The cargo that runs this task, so that a chosen toolchain stays chosen.
+fn cargo_program() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("could not start {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
