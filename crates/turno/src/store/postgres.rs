@@ -22,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connect::{Route, pool_error};
-pub(crate) use self::error::{classify, is_stale};
+pub(crate) use self::error::classify;
+#[cfg(feature = "sqlx-postgres")]
+pub(crate) use self::error::is_stale;
 use self::interval::Interval;
 pub use self::migrate::script;
 use super::*;

@@ -8,6 +8,7 @@ use crate::error::{Error, Kind};
 const STALE: &str = "TN410";
 
 /// Whether a SQLSTATE is that of a stale token, whichever driver reports it.
+#[cfg(feature = "sqlx-postgres")]
 pub(crate) fn is_stale(code: &str) -> bool {
     code == STALE
 }

@@ -15,14 +15,26 @@ pub(super) fn find(db: &Connection, resource: &str) -> Result<Option<Held>> {
 
 /// A look that writes nothing: who is in the way, if it is clear that somebody is.
 pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Option<Busy>> {
-    let Some(held) = find(db, &ask.resource)?.filter(|held| held.is_live(now)) else {
+    let Some(held) = find(db, &ask.resource)? else {
         return Ok(None);
     };
     match ask.mode {
-        LockMode::Exclusive if held.is_exclusive() && held.owner == ask.owner => Ok(None),
-        LockMode::Exclusive => Ok(Some(held.busy(now))),
+        LockMode::Exclusive if held.is_live(now) => {
+            let mine = held.is_exclusive() && held.owner == ask.owner;
+            Ok((!mine).then(|| held.busy(now)))
+        }
+        LockMode::Exclusive => Ok((held.is_resting(now) || !is_next(db, ask, now)?).then(|| held.busy(now))),
+        LockMode::Shared | LockMode::Permits(_) if held.is_live(now) && held.is_exclusive() => {
+            Ok((held.owner != ask.owner).then(|| held.busy(now)))
+        }
         LockMode::Shared | LockMode::Permits(_) => share::lose(db, ask, held, now),
     }
+}
+
+/// Does nobody who asked for FIFO stand ahead?
+pub(super) fn is_next(db: &Connection, ask: &LockAcquire, now: i64) -> Result<bool> {
+    let line = named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now};
+    one(db, include_str!("sql/lock_is_next.sql"), line)
 }
 
 pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
@@ -79,11 +91,16 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
 }
 
 /// Ends whatever a row still holds, with one history row for each holding. Changes no lock row.
-pub(super) fn close(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) -> Result<()> {
+/// Says how many there were.
+pub(super) fn close(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) -> Result<u64> {
     if held.holds == 0 {
-        return Ok(());
+        return Ok(0);
     }
-    if held.is_exclusive() { record(db, held, ending, now) } else { share::close(db, &held.resource, ending, now) }
+    if held.is_exclusive() {
+        record(db, held, ending, now)?;
+        return Ok(1);
+    }
+    share::close(db, &held.resource, ending, now)
 }
 
 /// The parameters of each of several resources.
@@ -142,17 +159,13 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
     let held = match find(db, &ask.resource)? {
         Some(held) if !held.is_exclusive() => return share::release(db, ask, now),
         Some(held) if held.token == ask.token => held,
-        _ => {
-            late(db, &ask.resource, ask.token, "release", now)?;
-            return Ok(ReleaseOutcome::Lost);
-        }
+        _ => return late_release(db, ask, now),
     };
     if held.remembers(ask.request) {
         return Ok(ReleaseOutcome::Released { holds: held.holds });
     }
     if held.holds == 0 {
-        late(db, &ask.resource, ask.token, "release", now)?;
-        return Ok(ReleaseOutcome::Lost);
+        return late_release(db, ask, now);
     }
     exec(
         db,
@@ -160,32 +173,51 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
         named_params! {":resource": ask.resource, ":requests": held.remembering(ask.request)},
     )?;
     if held.holds == 1 {
-        record(db, &held, released(&held, now), now)?;
+        record(db, &held, released(&held, ask, now), now)?;
     }
     Ok(ReleaseOutcome::Released { holds: held.holds - 1 })
 }
 
+/// A release of what is not held: the same one again, because its answer was lost, or a stale one.
+pub(super) fn late_release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
+    if was_ended(db, &ask.resource, ask.token, ask.request)? {
+        return Ok(ReleaseOutcome::Released { holds: 0 });
+    }
+    late(db, &ask.resource, ask.token, "release", now)?;
+    Ok(ReleaseOutcome::Lost)
+}
+
+fn was_ended(db: &Connection, resource: &str, token: Token, request: uuid::Uuid) -> Result<bool> {
+    let ended = named_params! {":resource": resource, ":token": token.0, ":request": request.to_string()};
+    one(db, include_str!("sql/history_ended.sql"), ended)
+}
+
 /// How a release is recorded; one that came after the expiry says so.
-pub(super) fn released(held: &Held, now: i64) -> Ending<'static> {
-    Ending::because(HistoryEvent::Released, (held.expires_at <= now).then_some("after its expiry"))
+pub(super) fn released(held: &Held, ask: &LockRelease, now: i64) -> Ending<'static> {
+    let reason = (held.expires_at <= now).then_some("after its expiry");
+    Ending { event: HistoryEvent::Released, actor: None, reason, request: Some(ask.request) }
 }
 
 pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<BreakOutcome> {
-    let ending =
-        Ending { event: HistoryEvent::Broken, actor: ask.user.as_deref(), reason: Some(ask.reason.as_str()) };
+    if was_ended(db, &ask.resource, ask.token, ask.request)? {
+        return Ok(BreakOutcome::Broken);
+    }
+    let ending = Ending {
+        event: HistoryEvent::Broken,
+        actor: ask.user.as_deref(),
+        reason: Some(ask.reason.as_str()),
+        request: Some(ask.request),
+    };
     let held = match find(db, &ask.resource)? {
         Some(held) if !held.is_exclusive() => return share::break_open(db, ask, ending, now),
-        Some(held) if held.token == ask.token => held,
+        Some(held) if held.token == ask.token && held.holds > 0 => held,
         _ => return Ok(BreakOutcome::NotHeld),
     };
-    if held.holds == 0 {
-        return Ok(if held.remembers(ask.request) { BreakOutcome::Broken } else { BreakOutcome::NotHeld });
-    }
     record(db, &held, ending, now)?;
     exec(
         db,
         include_str!("sql/lock_free.sql"),
-        named_params! {":resource": ask.resource, ":min_until": None::<i64>, ":requests": held.remembering(ask.request)},
+        named_params! {":resource": ask.resource, ":min_until": None::<i64>, ":requests": held.requests},
     )?;
     Ok(BreakOutcome::Broken)
 }
@@ -198,6 +230,11 @@ pub(super) fn late(db: &Connection, resource: &str, token: Token, what: &str, no
 pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<()> {
     let alive_until = now + as_us(WAITER_ALIVE);
     let (fifo, who) = (ask.order == WaitOrder::Fifo, &ask.attribution);
+    exec(
+        db,
+        include_str!("sql/lock_wait_lapsed.sql"),
+        named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now},
+    )?;
     exec(
         db,
         include_str!("sql/lock_wait.sql"),

@@ -54,6 +54,11 @@ impl Held {
         self.holds > 0 && self.expires_at > now
     }
 
+    /// Whether nobody may take it yet, though nobody holds it.
+    pub(super) fn is_resting(&self, now: i64) -> bool {
+        self.min_until.is_some_and(|until| until > now)
+    }
+
     /// Whether renewals may still lengthen it.
     pub(super) fn may_last(&self, now: i64) -> bool {
         self.max_until.is_none_or(|until| until > now)
@@ -115,15 +120,12 @@ pub(super) struct Ending<'a> {
     pub event: HistoryEvent,
     pub actor: Option<&'a str>,
     pub reason: Option<&'a str>,
+    pub request: Option<uuid::Uuid>,
 }
 
-impl<'a> Ending<'a> {
+impl Ending<'_> {
     pub(super) fn of(event: HistoryEvent) -> Self {
-        Ending { event, actor: None, reason: None }
-    }
-
-    pub(super) fn because(event: HistoryEvent, reason: Option<&'a str>) -> Self {
-        Ending { event, actor: None, reason }
+        Ending { event, actor: None, reason: None, request: None }
     }
 }
 
@@ -179,6 +181,7 @@ pub(super) fn record(db: &Connection, held: &Held, ending: Ending<'_>, now: i64)
             ":description": who.description, ":host": who.host, ":pid": who.pid,
             ":acquired_at": held.acquired_at, ":expires_at": held.expires_at,
             ":actor": ending.actor, ":reason": ending.reason,
+            ":request": ending.request.map(|request| request.to_string()),
         },
     )
     .map(drop)

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, named_params};
 
-use super::lock::{find, released, take};
+use super::lock::{find, is_next, late_release, released, take};
 use super::rows::{Ending, Held, exec, lock_rows, one, record};
 use crate::check::MAX_PERMITS;
 use crate::clock::as_us;
@@ -25,53 +25,40 @@ fn hold(db: &Connection, resource: &str, token: Token) -> Result<Option<Held>> {
     Ok(holds(db, resource)?.into_iter().find(|hold| hold.token == token))
 }
 
-/// Who is in the way of one more, if it is clear that somebody is. `held` is the live lock row.
-pub(super) fn lose(db: &Connection, ask: &LockAcquire, held: Held, now: i64) -> Result<Option<Busy>> {
-    if held.is_exclusive() {
-        return Ok((held.owner != ask.owner).then(|| held.busy(now)));
-    }
+/// Who is in the way of one more, as a look that writes nothing. `gate` is the lock row, and no live
+/// exclusive holder is in it.
+pub(super) fn lose(db: &Connection, ask: &LockAcquire, gate: Held, now: i64) -> Result<Option<Busy>> {
     let live: Vec<Held> = holds(db, &ask.resource)?.into_iter().filter(|hold| hold.is_live(now)).collect();
-    if live.len() < most(ask.mode) || live.iter().any(|hold| hold.owner == ask.owner) {
+    if live.iter().any(|hold| hold.owner == ask.owner) {
+        return Ok(None);
+    }
+    let resting = live.is_empty() && gate.is_resting(now);
+    if live.len() < most(ask.mode) && !resting && is_next(db, ask, now)? {
         return Ok(None);
     }
     // The one that ends first is the one to wait for.
-    Ok(live.into_iter().next().map(|hold| hold.busy(now)))
+    Ok(Some(live.into_iter().next().unwrap_or(gate).busy(now)))
 }
 
 pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
-    let gate = find(db, &ask.resource)?;
-    if let Some(gate) = gate.as_ref().filter(|gate| gate.is_exclusive()) {
-        if gate.is_live(now) && gate.owner == ask.owner {
-            return take(db, ask, now);
+    if let Some(gate) = find(db, &ask.resource)? {
+        if gate.is_exclusive() && gate.is_live(now) {
+            // An exclusive owner enters again; anybody else is told who it is.
+            return take(db, &LockAcquire { mode: LockMode::Exclusive, ..ask.clone() }, now);
         }
-        if gate.is_live(now) {
-            return Ok(LockOutcome::Busy(gate.clone().busy(now)));
+        if let Some(busy) = lose(db, ask, gate.clone(), now)? {
+            return Ok(LockOutcome::Busy(busy));
         }
-        super::lock::close(db, gate, Ending::of(HistoryEvent::TakenOver), now)?;
+        if gate.is_exclusive() {
+            super::lock::close(db, &gate, Ending::of(HistoryEvent::TakenOver), now)?;
+        }
     }
-
-    let (live, ended): (Vec<Held>, Vec<Held>) =
-        holds(db, &ask.resource)?.into_iter().partition(|hold| hold.is_live(now));
-    for hold in &ended {
-        end(db, hold, Ending::of(HistoryEvent::Expired), now)?;
-    }
-    if let Some(mine) = live.iter().find(|hold| hold.owner == ask.owner) {
-        return enter_again(db, ask, mine.clone(), now);
-    }
-    let in_line = one::<bool>(
-        db,
-        include_str!("sql/lock_is_next.sql"),
-        named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now},
-    )
-    .map(|next| !next)?;
-    let resting = live.is_empty() && gate.as_ref().and_then(|gate| gate.min_until).is_some_and(|until| until > now);
-    if live.len() >= most(ask.mode) || resting || in_line {
-        refresh(db, &ask.resource)?;
-        let blocker = live.into_iter().next().or(gate);
-        return Ok(LockOutcome::Busy(match blocker {
-            Some(held) => held.busy(now),
-            None => Busy { resource: ask.resource.clone(), holder: None, remaining: std::time::Duration::ZERO },
-        }));
+    for hold in holds(db, &ask.resource)? {
+        if !hold.is_live(now) {
+            end(db, &hold, Ending::of(HistoryEvent::Expired), now)?;
+        } else if hold.owner == ask.owner {
+            return enter_again(db, ask, hold, now);
+        }
     }
 
     let token = Token(one(
@@ -125,13 +112,7 @@ pub(super) fn renew(db: &Connection, ask: &LockRenew, expires_at: i64, now: i64)
 
 pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
     let Some(mut mine) = hold(db, &ask.resource, ask.token)? else {
-        let released = named_params! {":resource": ask.resource, ":token": ask.token.0};
-        // Released before: this is the same request again, because its answer was lost.
-        if one(db, include_str!("sql/history_released.sql"), released)? {
-            return Ok(ReleaseOutcome::Released { holds: 0 });
-        }
-        super::lock::late(db, &ask.resource, ask.token, "release", now)?;
-        return Ok(ReleaseOutcome::Lost);
+        return late_release(db, ask, now);
     };
     if mine.remembers(ask.request) {
         return Ok(ReleaseOutcome::Released { holds: mine.holds });
@@ -142,11 +123,9 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
         update(db, &mine)?;
         return Ok(ReleaseOutcome::Released { holds: mine.holds });
     }
-    end(db, &mine, released(&mine, now), now)?;
-    if let Some(until) = mine.min_until {
-        let rest = named_params! {":resource": ask.resource, ":min_until": until};
-        exec(db, include_str!("sql/gate_min_until.sql"), rest)?;
-    }
+    end(db, &mine, released(&mine, ask, now), now)?;
+    let rested = find(db, &ask.resource)?.and_then(|gate| gate.min_until);
+    rest(db, &ask.resource, rested.max(mine.min_until))?;
     refresh(db, &ask.resource)?;
     Ok(ReleaseOutcome::Released { holds: 0 })
 }
@@ -156,13 +135,22 @@ pub(super) fn break_open(db: &Connection, ask: &LockBreak, ending: Ending<'_>, n
         return Ok(BreakOutcome::NotHeld);
     };
     end(db, &held, ending, now)?;
+    // Broken means free now: its min_hold goes with it; refreshing puts back that of the others.
+    rest(db, &ask.resource, None)?;
     refresh(db, &ask.resource)?;
     Ok(BreakOutcome::Broken)
 }
 
-/// Ends all holds of a resource.
-pub(super) fn close(db: &Connection, resource: &str, ending: Ending<'_>, now: i64) -> Result<()> {
-    holds(db, resource)?.iter().try_for_each(|hold| end(db, hold, ending, now))
+/// Ends all holds of a resource; says how many there were.
+pub(super) fn close(db: &Connection, resource: &str, ending: Ending<'_>, now: i64) -> Result<u64> {
+    let holds = holds(db, resource)?;
+    holds.iter().try_for_each(|hold| end(db, hold, ending, now))?;
+    Ok(holds.len() as u64)
+}
+
+fn rest(db: &Connection, resource: &str, min_until: Option<i64>) -> Result<()> {
+    let rest = named_params! {":resource": resource, ":min_until": min_until};
+    exec(db, include_str!("sql/gate_rest.sql"), rest).map(drop)
 }
 
 fn end(db: &Connection, hold: &Held, ending: Ending<'_>, now: i64) -> Result<()> {

@@ -12,8 +12,9 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     let batch = ask.batch;
     let expired: Vec<Held> =
         lock_rows(db, include_str!("sql/sweep_expired.sql"), named_params! {":now": now, ":batch": batch})?;
+    let mut closed = 0;
     for held in &expired {
-        lock::close(db, held, rows::Ending::of(HistoryEvent::Expired), now)?;
+        closed += lock::close(db, held, rows::Ending::of(HistoryEvent::Expired), now)?;
         exec(
             db,
             include_str!("sql/lock_free.sql"),
@@ -29,5 +30,5 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         include_str!("sql/sweep_history.sql"),
         named_params! {":before": now - as_us(ask.keep_history), ":batch": batch},
     )?;
-    Ok(Swept { expired: expired.len() as u64, purged, waiters, history })
+    Ok(Swept { expired: closed, purged, waiters, history })
 }

@@ -75,7 +75,8 @@ create table turno.lock_history (
   acquired_at timestamptz,
   expires_at  timestamptz,
   actor       text,                          -- the person who broke it
-  reason      text
+  reason      text,
+  request     uuid                           -- what ended it, should it be asked again
 );
 
 create index lock_history_resource on turno.lock_history (resource, id);
@@ -102,7 +103,8 @@ create type turno.lock_ask as (
   max_hold    interval,
   host        text,
   pid         integer,
-  request     uuid
+  request     uuid,
+  max_ttl     interval
 );
 
 create type turno.lock_outcome as (

@@ -21,25 +21,26 @@ create or replace function turno.lock_acquire(
   permits     integer  default null,
   min_hold    interval default null,
   max_hold    interval default null,
-  fifo        boolean  default false,
   host        text     default null,
   pid         integer  default null,
-  request     uuid     default null
+  request     uuid     default null,
+  max_ttl     interval default '24 hours'
 ) returns turno.lock_outcome
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  seen turno.lock_outcome;
-  got  turno.lock_outcome;
+  seen  turno.lock_outcome;
+  got   turno.lock_outcome;
+  names text;
 begin
   owner := coalesce(owner, gen_random_uuid()::text);
   if wait is not null or permits is not null or mode is distinct from 'exclusive' then
     return turno.lock_acquire_wait(
       row(resource, owner, ttl, "user", service, description, mode, permits, min_hold, max_hold,
-          host, pid, request)::turno.lock_ask,
-      wait, fifo);
+          host, pid, request, max_ttl)::turno.lock_ask,
+      wait);
   end if;
 
   -- The holder, in the shape of the answer that most losers get.
@@ -54,8 +55,16 @@ begin
     return seen;
   end if;
 
-  -- The usual winner: the row is there, free, with nobody in line.
-  if seen.holds = 0 and ttl between '1 millisecond' and '24 hours' and min_hold is null and max_hold is null then
+  -- The usual winner: the row is there, free, with nobody in line, and the arguments are plainly good.
+  -- Whatever is not plain is looked at again, with an eye to the message, by lock_check.
+  names := concat_ws('-', owner, "user", service, description, host);
+  if seen.holds = 0
+     and ttl between '1 millisecond' and max_ttl
+     and min_hold is null
+     and max_hold is null
+     and octet_length(names) <= 255
+     and names !~ '[[:cntrl:]]'
+     and '' <> all (array[owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-')]) then
     update turno.lock t
     set token       = greatest(t.token + 1, turno.lock_tick()),
         mode        = 'exclusive',
@@ -90,7 +99,7 @@ begin
 
   return turno.lock_take(
     row(resource, owner, ttl, "user", service, description, mode, permits, min_hold, max_hold,
-        host, pid, request)::turno.lock_ask);
+        host, pid, request, max_ttl)::turno.lock_ask);
 end
 $$;
 
@@ -173,13 +182,18 @@ begin
 end
 $$;
 
--- A resource that was never seen, or was purged.
+-- A resource that was never seen, or was purged. An insert would wait for another's, perhaps for the
+-- whole of a long transaction; the advisory lock makes that an answer as well.
 create or replace function turno.lock_create(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
 as $$
 declare
   now turno.lock;
 begin
+  if not turno.lock_may_create(ask.resource) then
+    now.resource := ask.resource;
+    return turno.lock_answer('busy', now);
+  end if;
   insert into turno.lock as t (
     resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
     "user", service, description, host, pid, requests)

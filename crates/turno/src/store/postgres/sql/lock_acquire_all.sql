@@ -13,7 +13,8 @@ create or replace function turno.lock_acquire_all(
   max_hold    interval default null,
   host        text     default null,
   pid         integer  default null,
-  request     uuid     default null
+  request     uuid     default null,
+  max_ttl     interval default '24 hours'
 ) returns setof turno.lock_outcome
 language plpgsql
 security definer
@@ -39,7 +40,10 @@ begin
     select * into l
     from turno.lock t
     where t.resource = name;
-    if l.holds > 0 and l.expires_at > clock_timestamp() and (l.owner <> owner or l.mode <> 'exclusive') then
+    continue when l.holds > 0 and l.expires_at > clock_timestamp() and l.owner = owner and l.mode = 'exclusive';
+    if (l.holds > 0 and l.expires_at > clock_timestamp())
+       or l.min_until > clock_timestamp()
+       or not turno.lock_is_next(l, owner) then
       return next turno.lock_answer('busy', l);
       return;
     end if;
@@ -50,7 +54,7 @@ begin
       got := turno.lock_acquire(
         resource => name, owner => owner, ttl => ttl, "user" => "user", service => service,
         description => description, min_hold => min_hold, max_hold => max_hold, host => host,
-        pid => pid, request => request);
+        pid => pid, request => request, max_ttl => max_ttl);
       if got.outcome = 'busy' then
         raise exception 'busy' using errcode = 'TN409';
       end if;

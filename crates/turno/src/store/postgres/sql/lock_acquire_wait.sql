@@ -1,11 +1,11 @@
 -- Purpose: waiting, in SQL. A library waits outside the database, where it can be woken; this is for
---          callers that have SQL only. It holds the caller's connection and snapshot, so it is bounded.
+--          callers that have SQL only. It holds the caller's connection and snapshot, so it is bounded;
+--          and it signs in nowhere, because a row that it wrote would be locked until it is done.
 -- Index:   lock_pkey, lock_waiter_pkey.
 
 create or replace function turno.lock_acquire_wait(
   ask  turno.lock_ask,
-  wait interval,
-  fifo boolean
+  wait interval
 ) returns turno.lock_outcome
 language plpgsql
 as $$
@@ -25,13 +25,9 @@ begin
       got := turno.lock_share(ask);
     end if;
     exit when got.outcome <> 'busy' or wait is null or clock_timestamp() >= until;
-    perform turno.lock_wait(ask.resource, ask.owner, fifo, ask."user", ask.service, ask.description);
     perform pg_sleep(least(nap, extract(epoch from until - clock_timestamp())));
     nap := least(nap * 1.5, 0.25) * (0.75 + random() / 2);
   end loop;
-  if wait is not null then
-    perform turno.lock_leave(ask.resource, ask.owner);
-  end if;
   return got;
 end
 $$;
@@ -54,6 +50,13 @@ as $$
 declare
   alive timestamptz := clock_timestamp() + '10 seconds';
 begin
+  perform turno.check_name('resource', lock_wait.resource, 255);
+  perform turno.check_name('owner', lock_wait.owner, 255);
+  -- Whoever was away for too long has lost its place in line.
+  delete from turno.lock_waiter w
+  where w.resource = lock_wait.resource
+    and w.owner = lock_wait.owner
+    and w.alive_until <= clock_timestamp();
   insert into turno.lock_waiter as w (
     resource, owner, fifo, since, alive_until, "user", service, description)
   values (
@@ -61,14 +64,17 @@ begin
     lock_wait."user", lock_wait.service, lock_wait.description)
   on conflict (resource, owner) do update
   set alive_until = excluded.alive_until,
-      fifo        = excluded.fifo
-  where w.alive_until < excluded.alive_until - interval '3 seconds' or w.fifo <> excluded.fifo;
-  if found then
-    update turno.lock t
-    set waited_until = greatest(t.waited_until, alive),
-        fifo_until   = case when lock_wait.fifo then greatest(t.fifo_until, alive) else t.fifo_until end
-    where t.resource = lock_wait.resource;
-  end if;
+      fifo        = excluded.fifo;
+  -- A row that somebody is just changing goes without the mark until the next sign-in: waiting for a
+  -- row lock here could last as long as a stranger's transaction.
+  update turno.lock t
+  set waited_until = greatest(t.waited_until, alive),
+      fifo_until   = case when lock_wait.fifo then greatest(t.fifo_until, alive) else t.fifo_until end
+  where t.resource = (
+    select k.resource
+    from turno.lock k
+    where k.resource = lock_wait.resource
+    for no key update skip locked);
 end
 $$;
 

@@ -18,11 +18,17 @@ declare
   h turno.lock_hold;
 begin
   perform turno.check_name('reason', lock_break.reason, 1000);
+  if lock_break."user" is not null then
+    perform turno.check_name('user', lock_break."user", 255);
+  end if;
 
   select * into l
   from turno.lock t
   where t.resource = lock_break.resource;
-  if not found then
+  if turno.lock_was_ended(lock_break.resource, lock_break.token, lock_break.request) then
+    return 'broken';
+  end if;
+  if l.resource is null then
     return 'not_held';
   end if;
   select * into l
@@ -31,17 +37,13 @@ begin
   for update;
 
   if l.mode = 'exclusive' then
-    if l.token = lock_break.token and l.holds = 0 and lock_break.request = any (l.requests) then
-      return 'broken';
-    end if;
     if l.token <> lock_break.token or l.holds = 0 then
       return 'not_held';
     end if;
-    perform turno.lock_close(l, 'broken', lock_break."user", lock_break.reason);
+    perform turno.lock_close(l, 'broken', lock_break."user", lock_break.reason, lock_break.request);
     update turno.lock t
     set holds     = 0,
-        min_until = null,
-        requests  = turno.lock_remember(t.requests, lock_break.request)
+        min_until = null
     where t.resource = lock_break.resource;
     perform turno.lock_call(l);
     return 'broken';
@@ -56,10 +58,14 @@ begin
   end if;
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid,
-    acquired_at, expires_at, actor, reason)
+    acquired_at, expires_at, actor, reason, request)
   values (
     'broken', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
-    h.acquired_at, h.expires_at, lock_break."user", lock_break.reason);
+    h.acquired_at, h.expires_at, lock_break."user", lock_break.reason, lock_break.request);
+  -- Broken means free now: its min_hold goes with it; lock_gate puts back that of the others.
+  update turno.lock t
+  set min_until = null
+  where t.resource = lock_break.resource;
   perform turno.lock_gate(lock_break.resource);
   perform turno.lock_call(l);
   return 'broken';

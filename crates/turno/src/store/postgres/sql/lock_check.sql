@@ -24,21 +24,20 @@ $$;
 create or replace function turno.lock_check(ask turno.lock_ask) returns void
 language plpgsql
 as $$
-declare
-  longest interval := coalesce(nullif(current_setting('turno.max_ttl', true), '')::interval, '24 hours');
 begin
   perform turno.check_name('resource', ask.resource, 255);
   perform turno.check_name('owner', ask.owner, 255);
   if ask."user" is not null then perform turno.check_name('user', ask."user", 255); end if;
   if ask.service is not null then perform turno.check_name('service', ask.service, 255); end if;
   if ask.description is not null then perform turno.check_name('description', ask.description, 1000); end if;
+  if ask.host is not null then perform turno.check_name('host', ask.host, 255); end if;
   if ask.ttl is null or ask.ttl < '1 millisecond' then
     raise exception 'ttl is %, and must be at least 1 ms', coalesce(ask.ttl::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Give the longest time that the work can take between two renewals, such as 30 seconds.';
   end if;
-  if ask.ttl > longest then
-    raise exception 'ttl is %, and % is the most', ask.ttl, longest
-      using errcode = 'invalid_parameter_value', hint = 'Take a shorter lease and renew it, or raise the limit: alter database … set turno.max_ttl = ''48 hours''.';
+  if ask.max_ttl is null or ask.ttl > ask.max_ttl then
+    raise exception 'ttl is %, and % is the most', ask.ttl, coalesce(ask.max_ttl::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Take a shorter lease and renew it, or raise max_ttl.';
   end if;
   if ask.min_hold < '0' or ask.min_hold > ask.ttl then
     raise exception 'min_hold is %, and must be between 0 and the ttl (%)', ask.min_hold, ask.ttl

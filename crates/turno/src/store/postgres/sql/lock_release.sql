@@ -35,6 +35,9 @@ begin
     if l.token = lock_release.token and lock_release.request = any (l.requests) then
       return row('released', l.holds)::turno.lock_ending;
     end if;
+    if turno.lock_was_ended(lock_release.resource, lock_release.token, lock_release.request) then
+      return row('released', 0)::turno.lock_ending;
+    end if;
     perform turno.lock_late(lock_release.resource, lock_release.token, 'release');
     return row('lost', 0)::turno.lock_ending;
   end if;
@@ -42,10 +45,11 @@ begin
   if l.holds = 0 then
     insert into turno.lock_history (
       event, resource, token, mode, owner, "user", service, description, host, pid,
-      acquired_at, expires_at, reason)
+      acquired_at, expires_at, reason, request)
     values (
       'released', l.resource, l.token, l.mode, l.owner, l."user", l.service, l.description, l.host, l.pid,
-      l.acquired_at, l.expires_at, case when l.expires_at <= clock_timestamp() then 'after its expiry' end);
+      l.acquired_at, l.expires_at, case when l.expires_at <= clock_timestamp() then 'after its expiry' end,
+      lock_release.request);
     if l.waited_until is not null then
       perform turno.lock_call(l);
     end if;
@@ -78,16 +82,7 @@ begin
   where o.resource = lock_release_shared.resource
     and o.token = lock_release_shared.token;
   if not found then
-    -- Released before: this is the same request again, because its answer was lost.
-    if exists (
-      select
-      from (select r.token, r.event
-            from turno.lock_history r
-            where r.resource = lock_release_shared.resource
-            order by r.id desc
-            limit 100) r
-      where r.token = lock_release_shared.token
-        and r.event = 'released') then
+    if turno.lock_was_ended(lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request) then
       return row('released', 0)::turno.lock_ending;
     end if;
     perform turno.lock_late(lock_release_shared.resource, lock_release_shared.token, 'release');
@@ -110,10 +105,11 @@ begin
     and o.token = h.token;
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid,
-    acquired_at, expires_at, reason)
+    acquired_at, expires_at, reason, request)
   values (
     'released', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
-    h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end);
+    h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end,
+    lock_release_shared.request);
   update turno.lock t
   set min_until = greatest(t.min_until, h.min_until)
   where t.resource = h.resource;

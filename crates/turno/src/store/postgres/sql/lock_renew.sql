@@ -6,7 +6,8 @@
 create or replace function turno.lock_renew(
   resource text,
   token    bigint,
-  ttl      interval default '30 seconds'
+  ttl      interval default '30 seconds',
+  max_ttl  interval default '24 hours'
 ) returns turno.lock_renewal
 language plpgsql
 security definer
@@ -17,9 +18,10 @@ declare
   got turno.lock_renewal;
   l   turno.lock;
 begin
-  if not coalesce(lock_renew.ttl between '1 millisecond' and '24 hours', false) then
+  if not coalesce(lock_renew.ttl between '1 millisecond' and lock_renew.max_ttl, false) then
     perform turno.lock_check(
-      row(lock_renew.resource, 'renew', lock_renew.ttl, null, null, null, 'exclusive', null, null, null, null, null, null)::turno.lock_ask);
+      row(lock_renew.resource, 'renew', lock_renew.ttl, null, null, null, 'exclusive', null, null, null,
+          null, null, null, lock_renew.max_ttl)::turno.lock_ask);
   end if;
 
   update turno.lock t
@@ -34,7 +36,15 @@ begin
     return got;
   end if;
 
-  -- Not live and exclusive: the row is locked, and the rest is decided in peace.
+  -- A stale token is told so without a touch of the row: a zombie must not disturb the holder.
+  select * into l
+  from turno.lock t
+  where t.resource = lock_renew.resource;
+  if l.mode is distinct from 'shared' and l.token is distinct from lock_renew.token then
+    perform turno.lock_late(lock_renew.resource, lock_renew.token, 'renew');
+    return row('lost', null, null)::turno.lock_renewal;
+  end if;
+  -- Shared, or expired: the row is locked, and the rest is decided in peace.
   select * into l
   from turno.lock t
   where t.resource = lock_renew.resource

@@ -41,6 +41,31 @@ begin
 end
 $$;
 
+-- May this transaction make the row of a resource? Two that try at once must not wait for each other.
+create or replace function turno.lock_may_create(resource text) returns boolean
+language sql
+volatile
+as $$
+  select pg_try_advisory_xact_lock(hashtextextended('turno.lock/' || resource, 0))
+$$;
+
+-- Was a lease ended by this very request? Then it is being asked again because its answer was lost.
+create or replace function turno.lock_was_ended(resource text, token bigint, request uuid) returns boolean
+language sql
+stable
+as $$
+  select exists (
+    select
+    from (
+      select r.token, r.request
+      from turno.lock_history r
+      where r.resource = lock_was_ended.resource
+      order by r.id desc
+      limit 100) h
+    where h.token = lock_was_ended.token
+      and h.request = lock_was_ended.request)
+$$;
+
 -- The last eight requests of a lease, so that one whose answer was lost can be sent again.
 create or replace function turno.lock_remember(requests uuid[], request uuid) returns uuid[]
 language sql
@@ -52,27 +77,32 @@ as $$
   end
 $$;
 
--- Ends whatever a row still holds, with one history row for each holding. Changes no lock row.
+-- Ends whatever a row still holds, with one history row for each holding; says how many there were.
+-- Changes no lock row.
 create or replace function turno.lock_close(
-  l      turno.lock,
-  event  text,
-  actor  text default null,
-  reason text default null
-) returns void
+  l       turno.lock,
+  event   text,
+  actor   text default null,
+  reason  text default null,
+  request uuid default null
+) returns bigint
 language plpgsql
 as $$
+declare
+  closed bigint;
 begin
   if l.holds = 0 then
-    return;
+    return 0;
   end if;
   if l.mode = 'exclusive' then
     insert into turno.lock_history (
       event, resource, token, mode, owner, "user", service, description, host, pid,
-      acquired_at, expires_at, actor, reason)
+      acquired_at, expires_at, actor, reason, request)
     values (
       lock_close.event, l.resource, l.token, l.mode, l.owner, l."user", l.service, l.description,
-      l.host, l.pid, l.acquired_at, l.expires_at, lock_close.actor, lock_close.reason);
-    return;
+      l.host, l.pid, l.acquired_at, l.expires_at, lock_close.actor, lock_close.reason,
+      lock_close.request);
+    return 1;
   end if;
   with ended as (
     delete from turno.lock_hold h
@@ -85,34 +115,38 @@ begin
     lock_close.event, e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description,
     e.host, e.pid, e.acquired_at, e.expires_at, lock_close.actor, lock_close.reason
   from ended e;
+  get diagnostics closed = row_count;
+  return closed;
 end
 $$;
 
 -- Records that a release or a renewal came too late: once for each lease and kind, however often a
 -- zombie repeats it, and only for a token that was really granted.
 create or replace function turno.lock_late(resource text, token bigint, what text) returns void
-language plpgsql
+language sql
 as $$
-begin
+  with lately as (
+    select r.*
+    from turno.lock_history r
+    where r.resource = lock_late.resource
+    order by r.id desc
+    limit 100)
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid,
     acquired_at, expires_at, reason)
   select
     'late', h.resource, h.token, h.mode, h.owner, h."user", h.service, h.description, h.host, h.pid,
     h.acquired_at, h.expires_at, lock_late.what
-  from (
-    select r.*
-    from turno.lock_history r
-    where r.resource = lock_late.resource
-    order by r.id desc
-    limit 100) h
+  from lately h
   where h.token = lock_late.token
-  group by
-    h.resource, h.token, h.mode, h.owner, h."user", h.service, h.description, h.host, h.pid,
-    h.acquired_at, h.expires_at
-  having count(*) filter (where h.event = 'late' and h.reason = lock_late.what) = 0
-  limit 1;
-end
+    and not exists (
+      select
+      from lately o
+      where o.token = lock_late.token
+        and o.event = 'late'
+        and o.reason = lock_late.what)
+  order by h.id desc
+  limit 1
 $$;
 
 -- Tells the waiters of a resource to look again, if there are any. A notification costs every commit

@@ -13,7 +13,6 @@ declare
   l     turno.lock;
   h     turno.lock_hold;
   most  integer := coalesce(ask.permits, 10000);
-  live  integer;
 begin
   perform turno.lock_check(ask);
 
@@ -23,36 +22,32 @@ begin
 
   if l.resource is null then
     -- The gate itself, free: its token is only the base of the holds' tokens.
+    if not turno.lock_may_create(ask.resource) then
+      l.resource := ask.resource;
+      return turno.lock_answer('busy', l);
+    end if;
     insert into turno.lock as t (resource, token, mode, owner, holds, acquired_at, expires_at)
-    values (ask.resource, turno.lock_tick(), 'shared', '', 0, clock_timestamp(), '-infinity')
+    values (ask.resource, turno.lock_tick(), 'shared', '', 0, clock_timestamp(), 'epoch')
     on conflict do nothing
     returning * into l;
     if found then
       perform turno.lock_above_floor(l.resource, l.token);
     end if;
-  elsif l.holds > 0 and l.expires_at > clock_timestamp() then
-    if l.mode = 'exclusive' then
-      if l.owner = ask.owner then
-        return turno.lock_take(ask);
-      end if;
-      return turno.lock_answer('busy', l);
-    end if;
-    if turno.lock_live(ask.resource) >= most
-       and not exists (select from turno.lock_hold o where o.resource = ask.resource and o.owner = ask.owner) then
-      return turno.lock_answer_shared(l);
-    end if;
+  elsif l.holds > 0 and l.expires_at > clock_timestamp() and l.mode = 'exclusive' and l.owner = ask.owner then
+    return turno.lock_take(ask);
+  elsif not turno.lock_may_share(l, ask.owner, most) then
+    return turno.lock_answer_shared(l);
   end if;
 
   select * into l
   from turno.lock t
   where t.resource = ask.resource
   for update;
-  if l.holds > 0 and l.mode = 'exclusive' then
-    if l.expires_at > clock_timestamp() then
-      return turno.lock_answer('busy', l);
-    end if;
+  if not turno.lock_may_share(l, ask.owner, most) then
+    return turno.lock_answer_shared(l);
+  end if;
+  if l.mode = 'exclusive' then
     perform turno.lock_close(l, 'taken_over');
-    l.holds := 0;
   end if;
 
   select * into h
@@ -77,14 +72,6 @@ begin
   end if;
 
   perform turno.lock_expire_holds(ask.resource);
-  live := turno.lock_live(ask.resource);
-  if live >= most
-     or (live = 0 and l.min_until > clock_timestamp())
-     or not turno.lock_is_next(l, ask.owner) then
-    perform turno.lock_gate(ask.resource);
-    return turno.lock_answer_shared(l);
-  end if;
-
   update turno.lock t
   set token = greatest(t.token + 1, turno.lock_tick()),
       mode  = 'shared'
@@ -107,14 +94,28 @@ begin
 end
 $$;
 
-create or replace function turno.lock_live(resource text) returns integer
-language sql
-volatile
+-- The rule itself, as a look that writes nothing.
+create or replace function turno.lock_may_share(l turno.lock, owner text, most integer) returns boolean
+language plpgsql
 as $$
-  select count(*)::integer
+declare
+  live integer;
+  mine boolean;
+begin
+  if l.mode = 'exclusive' and l.holds > 0 and l.expires_at > clock_timestamp() then
+    return false;
+  end if;
+  select count(*), coalesce(bool_or(h.owner = lock_may_share.owner), false) into live, mine
   from turno.lock_hold h
-  where h.resource = lock_live.resource
-    and h.expires_at > clock_timestamp()
+  where h.resource = l.resource
+    and h.expires_at > clock_timestamp();
+  if mine then
+    return true;
+  end if;
+  return live < most
+    and (live > 0 or l.min_until is null or l.min_until <= clock_timestamp())
+    and turno.lock_is_next(l, lock_may_share.owner);
+end
 $$;
 
 -- "Busy" among shared holds: the one that ends first is the one to wait for.
@@ -128,6 +129,7 @@ begin
   from turno.lock_hold o
   where o.resource = l.resource
     and o.expires_at > clock_timestamp()
+    and l.mode = 'shared'
   order by o.expires_at
   limit 1;
   if not found then
@@ -173,7 +175,7 @@ as $$
   from (
     select
       count(*)::integer as holds,
-      coalesce(max(h.expires_at), '-infinity') as expires_at,
+      coalesce(max(h.expires_at), 'epoch') as expires_at,
       max(h.min_until) as min_until,
       min(h.acquired_at) as acquired_at,
       (array_agg(h."user" order by h.expires_at desc))[1] as "user",

@@ -33,13 +33,18 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select *
-  from turno.lock_holders h
-  where h.resource > after
-    and h.resource >= prefix
-    and starts_with(h.resource, prefix)
+  -- A page is so many resources, each with all of its holders.
+  select h.*
+  from (
+    select distinct o.resource
+    from turno.lock_holders o
+    where o.resource > after
+      and o.resource >= prefix
+      and starts_with(o.resource, prefix)
+    order by o.resource
+    limit least(greatest("limit", 1), 1000)) page
+  join turno.lock_holders h on h.resource = page.resource
   order by h.resource, h.token
-  limit least(greatest("limit", 1), 1000)
 $$;
 
 comment on function turno.lock_list is

@@ -17,6 +17,10 @@ declare
   done turno.swept;
   high bigint;
 begin
+  if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%) and batch (%) must not be negative, and batch is 1 to 100000', purge_after, keep_history, batch
+      using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
+  end if;
   done := row(0, 0, 0, 0)::turno.swept;
 
   for l in
@@ -27,12 +31,11 @@ begin
     limit batch
     for update skip locked
   loop
-    perform turno.lock_close(l, 'expired');
+    done.expired := done.expired + turno.lock_close(l, 'expired');
     update turno.lock t
     set holds = 0
     where t.resource = l.resource;
     perform turno.lock_call(l);
-    done.expired := done.expired + 1;
   end loop;
 
   -- Rows that nobody has wanted for long. Their highest token becomes the floor in the same

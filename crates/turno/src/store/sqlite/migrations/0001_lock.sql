@@ -66,7 +66,8 @@ create table turno_lock_history (
   acquired_at  integer,
   expires_at   integer,
   actor        text,                      -- the person who broke it
-  reason       text
+  reason       text,
+  request      text                       -- what ended it, should it be asked again
 ) strict;
 
 create index turno_lock_history_resource on turno_lock_history (resource, id);

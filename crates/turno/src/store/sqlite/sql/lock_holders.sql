@@ -1,5 +1,17 @@
--- Purpose: live holdings, exclusive or shared, whose names begin with a prefix, in order.
+-- Purpose: live holdings, exclusive or shared, of one resource or of a page of those that begin with a
+-- prefix. A page is so many resources, each with all of its holders.
 -- Parameters: :resource (one, or null) :prefix :after :limit :now. Index: the primary keys.
+with page as (
+  select t.resource
+  from turno_lock t
+  where t.resource >= coalesce(:resource, :prefix)
+    and t.resource > :after
+    and (:resource is null or t.resource = :resource)
+    and substr(t.resource, 1, length(:prefix)) = :prefix
+    and t.holds > 0
+    and t.expires_at > :now
+  order by t.resource
+  limit :limit)
 select
   t.resource, t.mode,
   coalesce(h.owner, t.owner) as owner,
@@ -16,16 +28,10 @@ select
    from turno_lock_waiter w
    where w.resource = t.resource
      and w.alive_until > :now) as waiters
-from turno_lock t
+from page
+join turno_lock t on t.resource = page.resource
 left join turno_lock_hold h
   on t.mode = 'shared'
   and h.resource = t.resource
-where t.resource >= coalesce(:resource, :prefix)
-  and t.resource > :after
-  and (:resource is null or t.resource = :resource)
-  and substr(t.resource, 1, length(:prefix)) = :prefix
-  and t.holds > 0
-  and t.expires_at > :now
-  and (t.mode = 'exclusive' or h.expires_at > :now)
+where t.mode = 'exclusive' or h.expires_at > :now
 order by t.resource, 4
-limit :limit
