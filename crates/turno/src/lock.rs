@@ -23,6 +23,7 @@ mod wait;
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use self::id::LeaseId;
@@ -148,16 +149,7 @@ impl Lock {
     pub async fn acquire(mut self) -> Result<Acquire> {
         self.check()?;
         self.ask.request = Uuid::now_v7();
-        let (turno, ask) = (&self.turno, &self.ask);
-        let answer = wait::acquire(turno, ask, self.patience(), async || {
-            // Taken before the question is sent: the lease can only be longer than this clock believes.
-            let asked = tokio::time::Instant::now();
-            Ok(match turno.store().lock_acquire(ask).await? {
-                LockOutcome::Acquired(grant) => Ok(Lease::new(turno.clone(), grant, ask.ttl, asked)),
-                LockOutcome::Busy(busy) => Err(busy),
-            })
-        })
-        .await?;
+        let answer = wait::acquire(&self, self.patience()).await?;
         Ok(answer.map_or_else(Acquire::Busy, Acquire::Acquired))
     }
 
@@ -183,6 +175,23 @@ impl Lock {
             LockMode::Permits(permits) => check::permits(permits),
             LockMode::Exclusive | LockMode::Shared => Ok(()),
         }
+    }
+}
+
+impl wait::Attempt for Lock {
+    type Taken = Lease;
+
+    fn asker(&self) -> (&Turno, &LockAcquire) {
+        (&self.turno, &self.ask)
+    }
+
+    async fn attempt(&self) -> wait::Tried<Lease> {
+        // Taken before the question is sent: the lease can only be longer than this clock believes.
+        let asked = Instant::now();
+        Ok(match self.turno.store().lock_acquire(&self.ask).await? {
+            LockOutcome::Acquired(grant) => Ok(Lease::new(self.turno.clone(), grant, self.ask.ttl, asked)),
+            LockOutcome::Busy(busy) => Err(busy),
+        })
     }
 }
 

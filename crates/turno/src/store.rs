@@ -55,7 +55,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome>;
 
     /// Signs a waiter in, or says that it is still there; good for [`WAITER_ALIVE`].
-    async fn lock_wait(&self, ask: &LockWait) -> Result<()>;
+    async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome>;
 
     /// Signs a waiter out.
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()>;
@@ -304,6 +304,15 @@ pub struct LockWait {
     pub order: WaitOrder,
     /// Who waits, as a person sees it.
     pub attribution: Attribution,
+}
+
+/// Answer of [`Store::lock_wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitOutcome {
+    /// A release will call.
+    SignedIn,
+    /// The lock was just changing, and its holder may not know that somebody waits: sign in again soon.
+    Overlooked,
 }
 
 /// In which order waiters are served.

@@ -38,10 +38,10 @@ pub async fn run(run: &Run) -> Result<()> {
              select 'PRESTAMO/' || g, 1, 'exclusive', '', 0, now(), now() from generate_series(0, 999) g;
              create table bare with (fillfactor = 50) as select * from turno.lock;
              alter table bare add primary key (resource);
-             create table bare_history (like turno.lock_history including all);
-             vacuum analyze;",
+             create table bare_history (like turno.lock_history including all);",
         )
         .await?;
+    admin.batch_execute("vacuum analyze").await?;
 
     let mut table = Table::new("Locks on PostgreSQL, 16 clients: acquire + release", "pairs/s");
     table.add(PAIR, run.rate(bare(&url, BARE_RELEASE).await?, BarePair).await?);
@@ -75,10 +75,11 @@ pub async fn run(run: &Run) -> Result<()> {
     admin
         .batch_execute(
             "insert into turno.lock (resource, token, mode, owner, holds, acquired_at, expires_at)
-             select 'OTHER/' || g, 1, 'exclusive', '', 0, now(), now() from generate_series(1, 999000) g;
-             vacuum analyze turno.lock; checkpoint;",
+             select 'OTHER/' || g, 1, 'exclusive', '', 0, now(), now() from generate_series(1, 999000) g",
         )
         .await?;
+    admin.batch_execute("vacuum analyze turno.lock").await?;
+    admin.batch_execute("checkpoint").await?;
     table.against("acquire + release, 1,000,000 rows", run.rate(vec![turno.clone()], TurnoPair).await?, SMALL, Some(1.0 / 1.2));
     turno.close().await;
     Ok(())
@@ -181,7 +182,7 @@ struct Redis;
 
 impl AsyncWork<rslock::LockManager> for Redis {
     async fn once(&self, manager: &mut rslock::LockManager) -> Result<()> {
-        if let Ok(lock) = manager.lock(any_resource(), TTL).await {
+        if let Ok(lock) = manager.lock(any_resource().as_str(), TTL).await {
             manager.unlock(&lock).await;
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::{Lease, LeaseId, Lock, LockMode, ReleaseOutcome, RunError, WaitOrder,
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Result};
-use crate::store::{Busy, LockAcquireAll, LockAllOutcome};
+use crate::store::{Busy, LockAcquire, LockAcquireAll, LockAllOutcome};
 
 /// Locks on several resources, to be taken together. They are taken in sorted order, so that two who
 /// want the same ones cannot wait for each other.
@@ -81,18 +81,9 @@ impl LockSet {
             return Err(Error::invalid("fifo", "standing in several lines at once could block everybody: leave out fifo"));
         }
         self.each.ask.request = Uuid::now_v7();
-        let (turno, ask) = (&self.turno, LockAcquireAll { resources: self.resources, each: self.each.ask.clone() });
-        let answer = wait::acquire(turno, &ask.each, self.each.patience(), async || {
-            let asked = Instant::now();
-            Ok(match turno.store().lock_acquire_all(&ask).await? {
-                LockAllOutcome::Busy(busy) => Err(busy),
-                LockAllOutcome::Acquired(grants) => {
-                    let lease = |grant| Lease::new(turno.clone(), grant, ask.each.ttl, asked);
-                    Ok(LeaseSet { leases: grants.into_iter().map(lease).collect() })
-                }
-            })
-        })
-        .await?;
+        let patience = self.each.patience();
+        let ask = LockAcquireAll { resources: self.resources, each: self.each.ask };
+        let answer = wait::acquire(&Together { turno: self.turno, ask }, patience).await?;
         Ok(answer.map_or_else(AcquireAll::Busy, AcquireAll::Acquired))
     }
 
@@ -119,6 +110,30 @@ impl LockSet {
             Ok(done) => done.map_err(RunError::Work),
             Err(id) => Err(RunError::Lost(id)),
         }
+    }
+}
+
+struct Together {
+    turno: Turno,
+    ask: LockAcquireAll,
+}
+
+impl wait::Attempt for Together {
+    type Taken = LeaseSet;
+
+    fn asker(&self) -> (&Turno, &LockAcquire) {
+        (&self.turno, &self.ask.each)
+    }
+
+    async fn attempt(&self) -> wait::Tried<LeaseSet> {
+        let asked = Instant::now();
+        Ok(match self.turno.store().lock_acquire_all(&self.ask).await? {
+            LockAllOutcome::Busy(busy) => Err(busy),
+            LockAllOutcome::Acquired(grants) => {
+                let lease = |grant| Lease::new(self.turno.clone(), grant, self.ask.each.ttl, asked);
+                Ok(LeaseSet { leases: grants.into_iter().map(lease).collect() })
+            }
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::Turno;
 use crate::error::Result;
 use crate::settings::Retry;
-use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder};
+use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome};
 
 /// The first pause between two looks; it grows by half each time.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -17,8 +17,20 @@ const LOOK_HEARING: Duration = Duration::from_secs(1);
 /// The longest pause when they are not.
 const LOOK_DEAF: Duration = Duration::from_millis(200);
 
-/// One try: what was taken, or who is in the way.
-pub(super) type Attempt<T> = Result<std::result::Result<T, Busy>>;
+/// What was taken, or who is in the way.
+pub(super) type Tried<T> = Result<std::result::Result<T, Busy>>;
+
+/// Something that can be tried. A trait, because the future of an async closure could not be said to be
+/// `Send`, and callers do spawn this.
+pub(super) trait Attempt: Sync {
+    type Taken: Send;
+
+    /// Who tries.
+    fn asker(&self) -> (&Turno, &LockAcquire);
+
+    /// One try.
+    fn attempt(&self) -> impl Future<Output = Tried<Self::Taken>> + Send;
+}
 
 /// How a caller wants to wait.
 #[derive(Debug, Clone, Copy)]
@@ -28,29 +40,24 @@ pub(super) struct Patience {
     pub(super) retry: Retry,
 }
 
-/// Tries, and tries again as patiently as asked. `ask` says who waits.
-pub(super) async fn acquire<T>(
-    turno: &Turno,
-    ask: &LockAcquire,
-    patience: Patience,
-    mut attempt: impl AsyncFnMut() -> Attempt<T>,
-) -> Attempt<T> {
-    let busy = match attempt().await? {
+/// Tries, and tries again as patiently as asked.
+pub(super) async fn acquire<A: Attempt>(what: &A, patience: Patience) -> Tried<A::Taken> {
+    let busy = match what.attempt().await? {
         Ok(taken) => return Ok(Ok(taken)),
         Err(busy) => busy,
     };
     match patience.wait {
         Some(wait) if wait.is_zero() => Ok(Err(busy)),
-        Some(wait) => wait_for(Line::new(turno, ask, patience.order), wait, busy, attempt).await,
-        None => try_again(patience.retry, busy, attempt).await,
+        Some(wait) => wait_for(what, wait, patience.order, busy).await,
+        None => try_again(what, patience.retry, busy).await,
     }
 }
 
 /// So many tries, with a pause between.
-async fn try_again<T>(retry: Retry, mut busy: Busy, mut attempt: impl AsyncFnMut() -> Attempt<T>) -> Attempt<T> {
+async fn try_again<A: Attempt>(what: &A, retry: Retry, mut busy: Busy) -> Tried<A::Taken> {
     for _ in 1..retry.max {
         tokio::time::sleep(retry.delay).await;
-        busy = match attempt().await? {
+        busy = match what.attempt().await? {
             Ok(taken) => return Ok(Ok(taken)),
             Err(busy) => busy,
         };
@@ -58,30 +65,24 @@ async fn try_again<T>(retry: Retry, mut busy: Busy, mut attempt: impl AsyncFnMut
     Ok(Err(busy))
 }
 
-async fn wait_for<T>(
-    mut line: Line<'_>,
-    wait: Duration,
-    mut busy: Busy,
-    mut attempt: impl AsyncFnMut() -> Attempt<T>,
-) -> Attempt<T> {
+async fn wait_for<A: Attempt>(what: &A, wait: Duration, order: WaitOrder, mut busy: Busy) -> Tried<A::Taken> {
     let deadline = Instant::now() + wait;
-    let wakers = line.turno.store().wakers().clone();
+    let (turno, ask) = what.asker();
+    let mut line = Line { turno, ask, order, place: None };
+    let wakers = turno.store().wakers();
     let mut pause = FIRST_LOOK;
     loop {
         let watch = wakers.watch(&busy.resource);
         line.stay(&busy.resource).await?;
         // Heard from here on: a release between the look and the pause is not missed.
         let woken = watch.next();
-        busy = match attempt().await? {
-            Ok(taken) => {
-                line.leave().await;
-                return Ok(Ok(taken));
-            }
+        busy = match what.attempt().await? {
+            // Dropping the line signs out, behind the back of a caller who has waited long enough.
+            Ok(taken) => return Ok(Ok(taken)),
             Err(busy) => busy,
         };
         let now = Instant::now();
         if now >= deadline {
-            line.leave().await;
             return Ok(Err(busy));
         }
         tokio::select! {
@@ -105,25 +106,23 @@ struct Line<'a> {
     turno: &'a Turno,
     ask: &'a LockAcquire,
     order: WaitOrder,
+    /// Where it stands, and until when it need not sign in again.
     place: Option<(LockLeave, Instant)>,
 }
 
-impl<'a> Line<'a> {
-    fn new(turno: &'a Turno, ask: &'a LockAcquire, order: WaitOrder) -> Self {
-        Line { turno, ask, order, place: None }
-    }
-
+impl Line<'_> {
     /// Signs in, and again when the last time is getting old. Whoever wants several resources moves to
     /// the line of the one that is in the way.
     async fn stay(&mut self, resource: &str) -> Result<()> {
         let now = Instant::now();
         match &self.place {
-            Some((place, signed)) if place.resource == resource => {
-                if now < *signed + WAITER_ALIVE / 3 {
+            Some((place, good)) if place.resource == resource => {
+                if now < *good {
                     return Ok(());
                 }
             }
-            _ => self.leave().await,
+            Some(_) => self.leave(),
+            None => {}
         }
         let place = LockLeave { resource: resource.to_owned(), owner: self.ask.owner.clone() };
         let sign_in = LockWait {
@@ -133,22 +132,25 @@ impl<'a> Line<'a> {
             attribution: self.ask.attribution.clone(),
         };
         self.place = Some((place, now));
-        self.turno.store().lock_wait(&sign_in).await
+        if self.turno.store().lock_wait(&sign_in).await? == WaitOutcome::SignedIn
+            && let Some((_, good)) = &mut self.place
+        {
+            *good = now + WAITER_ALIVE / 3;
+        }
+        Ok(())
     }
 
-    async fn leave(&mut self) {
-        if let Some((place, _)) = self.place.take() {
-            leave(self.turno.clone(), place).await;
+    fn leave(&mut self) {
+        if let (Some((place, _)), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) {
+            // Owned by nobody on purpose: the waiter is gone, and its place lapses by itself.
+            runtime.spawn(leave(self.turno.clone(), place));
         }
     }
 }
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
-        if let (Some((place, _)), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) {
-            // Owned by nobody on purpose: the waiter is gone, and its place lapses by itself.
-            runtime.spawn(leave(self.turno.clone(), place));
-        }
+        self.leave();
     }
 }
 

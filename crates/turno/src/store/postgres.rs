@@ -272,21 +272,22 @@ impl Store for PostgresStore {
         rows::broken(&row)
     }
 
-    async fn lock_wait(&self, ask: &LockWait) -> Result<()> {
+    async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
         let (who, fifo) = (&ask.attribution, ask.order == WaitOrder::Fifo);
-        self.row(
-            include_str!("postgres/call/lock_wait.sql"),
-            &[
-                (&ask.resource, Type::TEXT),
-                (&ask.owner, Type::TEXT),
-                (&fifo, Type::BOOL),
-                (&who.user, Type::TEXT),
-                (&who.service, Type::TEXT),
-                (&who.description, Type::TEXT),
-            ],
-        )
-        .await
-        .map(drop)
+        let row = self
+            .row(
+                include_str!("postgres/call/lock_wait.sql"),
+                &[
+                    (&ask.resource, Type::TEXT),
+                    (&ask.owner, Type::TEXT),
+                    (&fifo, Type::BOOL),
+                    (&who.user, Type::TEXT),
+                    (&who.service, Type::TEXT),
+                    (&who.description, Type::TEXT),
+                ],
+            )
+            .await?;
+        rows::waiting(&row)
     }
 
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {

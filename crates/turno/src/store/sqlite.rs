@@ -175,7 +175,7 @@ impl Store for SqliteStore {
         self.writer.write(move |db| lock::break_open(db, &ask, clock::now_us())).await
     }
 
-    async fn lock_wait(&self, ask: &LockWait) -> Result<()> {
+    async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
         let ask = ask.clone();
         self.writer.write(move |db| lock::wait(db, &ask, clock::now_us())).await
     }

@@ -104,6 +104,10 @@ pub(super) fn ending(row: &Row) -> Result<ReleaseOutcome> {
     }
 }
 
+pub(super) fn waiting(row: &Row) -> Result<WaitOutcome> {
+    Ok(if get(row, "lock_wait")? { WaitOutcome::SignedIn } else { WaitOutcome::Overlooked })
+}
+
 pub(super) fn broken(row: &Row) -> Result<BreakOutcome> {
     match get(row, "lock_break")? {
         "broken" => Ok(BreakOutcome::Broken),

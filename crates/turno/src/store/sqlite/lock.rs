@@ -227,7 +227,7 @@ pub(super) fn late(db: &Connection, resource: &str, token: Token, what: &str, no
     exec(db, include_str!("sql/history_late.sql"), late).map(drop)
 }
 
-pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<()> {
+pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<WaitOutcome> {
     let alive_until = now + as_us(WAITER_ALIVE);
     let (fifo, who) = (ask.order == WaitOrder::Fifo, &ask.attribution);
     exec(
@@ -247,7 +247,7 @@ pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<()> {
         let mark = named_params! {":resource": ask.resource, ":alive_until": alive_until};
         exec(db, include_str!("sql/lock_wait_mark.sql"), mark)?;
     }
-    Ok(())
+    Ok(WaitOutcome::SignedIn)
 }
 
 pub(super) fn leave(db: &Connection, ask: &LockLeave) -> Result<()> {

@@ -33,7 +33,7 @@ end
 $$;
 
 -- Signs a waiter in, or says that it is still there: it counts for ten seconds from now. The marks on
--- the lock row spare everybody else a look at the list.
+-- the lock row spare everybody else a look at the list. False: the row could not be marked just now.
 create or replace function turno.lock_wait(
   resource    text,
   owner       text,
@@ -41,7 +41,7 @@ create or replace function turno.lock_wait(
   "user"      text    default null,
   service     text    default null,
   description text    default null
-) returns void
+) returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -49,6 +49,7 @@ as $$
 #variable_conflict use_column
 declare
   alive timestamptz := clock_timestamp() + '10 seconds';
+  fresh timestamptz := clock_timestamp() + '6 seconds';
 begin
   perform turno.check_name('resource', lock_wait.resource, 255);
   perform turno.check_name('owner', lock_wait.owner, 255);
@@ -65,8 +66,17 @@ begin
   on conflict (resource, owner) do update
   set alive_until = excluded.alive_until,
       fifo        = excluded.fifo;
-  -- A row that somebody is just changing goes without the mark until the next sign-in: waiting for a
-  -- row lock here could last as long as a stranger's transaction.
+  -- Another waiter's mark will do as well, while it is fresh.
+  if exists (
+    select
+    from turno.lock t
+    where t.resource = lock_wait.resource
+      and t.waited_until > fresh
+      and (not lock_wait.fifo or t.fifo_until > fresh)) then
+    return true;
+  end if;
+  -- A row that somebody is just changing goes without: waiting for a row lock here could last as long
+  -- as a stranger's transaction.
   update turno.lock t
   set waited_until = greatest(t.waited_until, alive),
       fifo_until   = case when lock_wait.fifo then greatest(t.fifo_until, alive) else t.fifo_until end
@@ -75,11 +85,12 @@ begin
     from turno.lock k
     where k.resource = lock_wait.resource
     for no key update skip locked);
+  return found;
 end
 $$;
 
 comment on function turno.lock_wait is
-  'Signs a waiter in for ten seconds: a release then notifies channel turno_lock, and with fifo nobody who came later is served first. Call again while waiting, and lock_leave afterwards.';
+  'Signs a waiter in for ten seconds (false: try again at once, the row was just changing): a release then notifies channel turno_lock, and with fifo nobody who came later is served first. Call again while waiting, and lock_leave afterwards.';
 
 -- Signs a waiter out.
 create or replace function turno.lock_leave(resource text, owner text) returns void

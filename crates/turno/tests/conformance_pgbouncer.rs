@@ -1,0 +1,3 @@
+//! PostgreSQL keeps every rule behind a transaction pooler.
+
+turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::pgbouncer());

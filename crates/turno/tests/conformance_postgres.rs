@@ -1,0 +1,3 @@
+//! PostgreSQL keeps every rule.
+
+turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::postgres());

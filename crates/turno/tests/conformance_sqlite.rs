@@ -1,0 +1,3 @@
+//! SQLite keeps every rule.
+
+turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::sqlite());

@@ -1,0 +1,57 @@
+//! Random histories, in which every store and the model agree on every answer.
+
+use turno_testkit::conformance::Bed;
+use turno_testkit::model::{Flaw, check};
+
+/// Enough to meet every rule many times over, in a few seconds.
+const HISTORIES: u32 = 100;
+
+fn agree(bed: &Bed) {
+    if let Err(difference) = check(bed, HISTORIES, Flaw::None) {
+        panic!("{difference}");
+    }
+}
+
+#[test]
+fn sqlite_agrees_with_the_model() {
+    agree(&Bed::sqlite());
+}
+
+#[test]
+fn postgres_agrees_with_the_model() {
+    agree(&Bed::postgres());
+}
+
+/// The controls: a model with a flaw does not agree for long.
+mod a_flaw_is_noticed {
+    use super::*;
+
+    fn noticed(flaw: Flaw) {
+        assert!(check(&Bed::sqlite(), HISTORIES, flaw).is_err(), "{flaw:?} was not noticed");
+    }
+
+    #[test]
+    fn a_release_that_ignores_the_token() {
+        noticed(Flaw::ReleaseIgnoresTheToken);
+    }
+
+    #[test]
+    fn a_renewal_that_revives() {
+        noticed(Flaw::RenewalRevives);
+    }
+
+    #[test]
+    fn an_expired_holder_that_is_busy() {
+        noticed(Flaw::ExpiredIsBusy);
+    }
+
+    #[test]
+    fn holds_that_are_not_counted() {
+        noticed(Flaw::HoldsAreNotCounted);
+    }
+
+    #[test]
+    fn one_permit_too_many() {
+        noticed(Flaw::OnePermitTooMany);
+    }
+}
