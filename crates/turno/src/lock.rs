@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use self::id::LeaseId;
+pub use self::keep::Keeper;
 pub use self::lease::Lease;
 pub use self::message::Language;
 pub use self::run::RunError;
@@ -189,7 +190,7 @@ impl wait::Attempt for Lock {
         // Taken before the question is sent: the lease can only be longer than this clock believes.
         let asked = Instant::now();
         Ok(match self.turno.store().lock_acquire(&self.ask).await? {
-            LockOutcome::Acquired(grant) => Ok(Lease::new(self.turno.clone(), grant, self.ask.ttl, asked)),
+            LockOutcome::Acquired(grant) => Ok(Lease::new(self.turno.clone(), grant, &self.ask, asked)),
             LockOutcome::Busy(busy) => Err(busy),
         })
     }

@@ -253,6 +253,8 @@ pub struct LockRelease {
     pub resource: String,
     /// The lease's token.
     pub token: Token,
+    /// The hold that is given back, by the request that took it; the newest one, if it is not known.
+    pub hold: Option<Uuid>,
     /// The identity of this request: applying it twice changes nothing.
     pub request: Uuid,
 }

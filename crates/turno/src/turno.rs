@@ -161,7 +161,7 @@ impl Turno {
     /// If the name is out of rule or the store does not answer.
     pub async fn lock_release(&self, resource: &str, token: Token) -> Result<ReleaseOutcome> {
         check::name("resource", resource)?;
-        let ask = LockRelease { resource: resource.to_owned(), token, request: Uuid::now_v7() };
+        let ask = LockRelease { resource: resource.to_owned(), token, hold: None, request: Uuid::now_v7() };
         let outcome = self.store().lock_release(&ask).await?;
         self.store().wakers().wake(resource);
         Ok(outcome)

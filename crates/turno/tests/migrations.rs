@@ -1,4 +1,5 @@
 //! The schema: made once however many come at once, refused when it is newer, the same by hand.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 
@@ -14,8 +15,14 @@ fn beds() -> [Bed; 2] {
 async fn shape(bed: &Bed) -> String {
     if bed.is_sqlite() {
         let db = bed.sqlite_connection();
-        let mut ask = db.prepare("select sql from sqlite_schema where sql is not null order by name").unwrap();
-        let rows: Vec<String> = ask.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let mut ask = db
+            .prepare("select sql from sqlite_schema where sql is not null order by name")
+            .unwrap();
+        let rows: Vec<String> = ask
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         return rows.join(";\n");
     }
     let client = bed.postgres_connection().await;
@@ -29,25 +36,44 @@ async fn shape(bed: &Bed) -> String {
          where p.pronamespace = 'turno'::regnamespace order by p.oid::regprocedure::text",
         "select indexdef from pg_indexes where schemaname = 'turno' order by indexname",
     ] {
-        lines.extend(client.query(sql, &[]).await.unwrap().iter().map(|row| row.get::<_, String>(0)));
+        lines.extend(
+            client
+                .query(sql, &[])
+                .await
+                .unwrap()
+                .iter()
+                .map(|row| row.get::<_, String>(0)),
+        );
     }
     lines.join("\n")
 }
 
 fn script(bed: &Bed) -> String {
-    if bed.is_sqlite() { sqlite::script() } else { postgres::script() }
+    if bed.is_sqlite() {
+        sqlite::script()
+    } else {
+        postgres::script()
+    }
 }
 
 async fn by_hand(bed: &Bed, sql: &str) {
     if bed.is_sqlite() {
         bed.sqlite_connection().execute_batch(sql).unwrap();
     } else {
-        bed.postgres_connection().await.batch_execute(sql).await.unwrap();
+        bed.postgres_connection()
+            .await
+            .batch_execute(sql)
+            .await
+            .unwrap();
     }
 }
 
 fn migrations(bed: &Bed) -> &'static str {
-    if bed.is_sqlite() { "turno_migration" } else { "turno.migration" }
+    if bed.is_sqlite() {
+        "turno_migration"
+    } else {
+        "turno.migration"
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +88,10 @@ async fn many_that_start_together_all_succeed() {
             connected.unwrap();
         }
         let turno = bed.turno().await;
-        assert_eq!(turno.store().schema_version().await.unwrap(), Some(SCHEMA_VERSION));
+        assert_eq!(
+            turno.store().schema_version().await.unwrap(),
+            Some(SCHEMA_VERSION)
+        );
         let _lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
     }
 }
@@ -72,18 +101,39 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     for bed in beds() {
         bed.turno().await.close().await;
         let newer = SCHEMA_VERSION + 1;
-        let (table, at) = (migrations(&bed), if bed.is_sqlite() { "0" } else { "clock_timestamp()" });
+        let (table, at) = (
+            migrations(&bed),
+            if bed.is_sqlite() {
+                "0"
+            } else {
+                "clock_timestamp()"
+            },
+        );
         by_hand(&bed, &format!("insert into {table} (version, name, applied_at) values ({newer}, 'from_the_future', {at})")).await;
         let before = shape(&bed).await;
         for migrate in [Migrate::Auto, Migrate::Never] {
-            let error = Turno::builder().migrate(migrate).connect(bed.url()).await.unwrap_err();
+            let error = Turno::builder()
+                .migrate(migrate)
+                .connect(bed.url())
+                .await
+                .unwrap_err();
             assert!(error.is_schema(), "{error:?}");
             let said = error.to_string();
-            assert!(said.contains(&newer.to_string()) && said.contains("upgrade this program"), "{said}");
+            assert!(
+                said.contains(&newer.to_string()) && said.contains("upgrade this program"),
+                "{said}"
+            );
         }
         assert_eq!(shape(&bed).await, before);
-        let examined = Turno::builder().migrate(Migrate::Unchecked).connect(bed.url()).await.unwrap();
-        assert_eq!(examined.store().schema_version().await.unwrap(), Some(newer));
+        let examined = Turno::builder()
+            .migrate(Migrate::Unchecked)
+            .connect(bed.url())
+            .await
+            .unwrap();
+        assert_eq!(
+            examined.store().schema_version().await.unwrap(),
+            Some(newer)
+        );
         assert!(examined.store().migrate().await.unwrap_err().is_schema());
     }
 }
@@ -91,14 +141,32 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 #[tokio::test]
 async fn without_leave_to_migrate_an_empty_store_is_refused() {
     for bed in beds() {
-        let error = Turno::builder().migrate(Migrate::Never).connect(bed.url()).await.unwrap_err();
-        assert!(error.is_schema() && error.to_string().contains("turno migrate"), "{error:?}");
-        let turno = Turno::builder().migrate(Migrate::Unchecked).connect(bed.url()).await.unwrap();
+        let error = Turno::builder()
+            .migrate(Migrate::Never)
+            .connect(bed.url())
+            .await
+            .unwrap_err();
+        assert!(
+            error.is_schema() && error.to_string().contains("turno migrate"),
+            "{error:?}"
+        );
+        let turno = Turno::builder()
+            .migrate(Migrate::Unchecked)
+            .connect(bed.url())
+            .await
+            .unwrap();
         assert_eq!(turno.store().schema_version().await.unwrap(), None);
         let error = turno.lock("r").acquire().await.unwrap_err();
-        assert!(error.is_schema() && error.to_string().contains("turno migrate"), "{error:?}");
+        assert!(
+            error.is_schema() && error.to_string().contains("turno migrate"),
+            "{error:?}"
+        );
         assert_eq!(turno.store().migrate().await.unwrap().from, None);
-        Turno::builder().migrate(Migrate::Never).connect(bed.url()).await.unwrap();
+        Turno::builder()
+            .migrate(Migrate::Never)
+            .connect(bed.url())
+            .await
+            .unwrap();
     }
 }
 
@@ -110,7 +178,10 @@ async fn migrating_again_changes_nothing() {
         let before = shape(&bed).await;
         for _ in 0..2 {
             let migrated = turno.store().migrate().await.unwrap();
-            assert_eq!((migrated.from, migrated.to), (Some(SCHEMA_VERSION), SCHEMA_VERSION));
+            assert_eq!(
+                (migrated.from, migrated.to),
+                (Some(SCHEMA_VERSION), SCHEMA_VERSION)
+            );
         }
         assert_eq!(shape(&bed).await, before);
         assert!(turno.lock("r").acquire().await.unwrap().is_busy());
@@ -124,8 +195,21 @@ async fn the_script_by_hand_is_the_same() {
         migrated.turno().await.close().await;
         by_hand(&hand_made, &script(&hand_made)).await;
         assert_eq!(shape(&migrated).await, shape(&hand_made).await);
-        let turno = Turno::builder().migrate(Migrate::Never).connect(hand_made.url()).await.unwrap();
-        turno.lock("r").acquire().await.unwrap().acquired().unwrap().release().await.unwrap();
+        let turno = Turno::builder()
+            .migrate(Migrate::Never)
+            .connect(hand_made.url())
+            .await
+            .unwrap();
+        turno
+            .lock("r")
+            .acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
     }
 }
 
@@ -136,32 +220,71 @@ async fn a_role_with_few_rights_is_enough() {
     bed.turno().await.close().await;
     let admin = bed.postgres_connection().await;
     let role = format!("app_{}", std::process::id());
-    admin.batch_execute(&format!("create role {role} login; grant turno_app to {role}")).await.unwrap();
+    admin
+        .batch_execute(&format!(
+            "create role {role} login; grant turno_app to {role}"
+        ))
+        .await
+        .unwrap();
     let url = bed.url().replace("postgres@", &format!("{role}@"));
     for migrate in [Migrate::Never, Migrate::Auto] {
-        let turno = Turno::builder().migrate(migrate).connect(&url).await.unwrap();
+        let turno = Turno::builder()
+            .migrate(migrate)
+            .connect(&url)
+            .await
+            .unwrap();
         let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
         lease.renew().await.unwrap();
         assert_eq!(turno.lock_status("r").await.unwrap().holders.len(), 1);
         lease.release().await.unwrap();
-        let shared = turno.lock("s").shared().acquire().await.unwrap().acquired().unwrap();
+        let shared = turno
+            .lock("s")
+            .shared()
+            .acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .unwrap();
         turno.lock_break("s", shared.token(), "why").await.unwrap();
-        turno.locks(["a", "b"]).acquire().await.unwrap().acquired().unwrap().release().await.unwrap();
+        turno
+            .locks(["a", "b"])
+            .acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
         turno.sweep(&Default::default()).await.unwrap();
         assert!(!turno.store().diagnose().await.unwrap().is_empty());
         shared.detach();
     }
-    let stranger = bed.url().replace("postgres@", &format!("stranger_{}@", std::process::id()));
-    admin.batch_execute(&format!("create role stranger_{} login", std::process::id())).await.unwrap();
+    let stranger = bed
+        .url()
+        .replace("postgres@", &format!("stranger_{}@", std::process::id()));
+    admin
+        .batch_execute(&format!(
+            "create role stranger_{} login",
+            std::process::id()
+        ))
+        .await
+        .unwrap();
     let error = Turno::connect(&stranger).await.unwrap_err();
-    assert!(error.is_refused() && error.to_string().contains("turno_app"), "{error:?}");
+    assert!(
+        error.is_refused() && error.to_string().contains("turno_app"),
+        "{error:?}"
+    );
 }
 
 /// The schema as it is shipped. `TURNO_UPDATE_GOLDEN=1` writes it anew.
 #[test]
 fn the_scripts_are_as_shipped() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    for (file, script) in [("schema_sqlite.sql", sqlite::script()), ("schema_postgres.sql", postgres::script())] {
+    for (file, script) in [
+        ("schema_sqlite.sql", sqlite::script()),
+        ("schema_postgres.sql", postgres::script()),
+    ] {
         let file = folder.join(file);
         if std::env::var_os("TURNO_UPDATE_GOLDEN").is_some() {
             std::fs::write(&file, &script).unwrap();

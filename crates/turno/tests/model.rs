@@ -27,7 +27,10 @@ mod a_flaw_is_noticed {
     use super::*;
 
     fn noticed(flaw: Flaw) {
-        assert!(check(&Bed::sqlite(), HISTORIES, flaw).is_err(), "{flaw:?} was not noticed");
+        assert!(
+            check(&Bed::sqlite(), HISTORIES, flaw).is_err(),
+            "{flaw:?} was not noticed"
+        );
     }
 
     #[test]
@@ -53,5 +56,10 @@ mod a_flaw_is_noticed {
     #[test]
     fn one_permit_too_many() {
         noticed(Flaw::OnePermitTooMany);
+    }
+
+    #[test]
+    fn a_reentry_that_ends_others() {
+        noticed(Flaw::ReentryEndsTheExpired);
     }
 }

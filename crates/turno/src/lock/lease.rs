@@ -13,7 +13,7 @@ use super::{LeaseId, ReleaseOutcome, RenewOutcome};
 use crate::Turno;
 use crate::check;
 use crate::error::Result;
-use crate::store::{Grant, LockRelease, LockRenew, Token};
+use crate::store::{Grant, LockAcquire, LockRelease, LockRenew, Token};
 use crate::tx::CallerTx;
 
 /// A lock that is yours, until it expires, is released, or is broken.
@@ -27,8 +27,8 @@ pub struct Lease {
     grant: Grant,
     ttl: Duration,
     state: Arc<LeaseState>,
-    /// The release's identity: the same however often it has to be sent.
-    release: Option<Uuid>,
+    /// This handle's own hold, by the request that took it; `None` once it is given back or let go.
+    hold: Option<Uuid>,
 }
 
 /// What the renewing task and the holder both look at.
@@ -65,14 +65,14 @@ impl LeaseState {
 }
 
 impl Lease {
-    pub(super) fn new(turno: Turno, grant: Grant, ttl: Duration, asked: Instant) -> Self {
+    pub(super) fn new(turno: Turno, grant: Grant, ask: &LockAcquire, asked: Instant) -> Self {
         let until = Until { here: asked + grant.remaining, there: grant.expires_at };
         let state = LeaseState {
             until: Mutex::new(until),
             ending: CancellationToken::new(),
             lost: CancellationToken::new(),
         };
-        Lease { turno, grant, ttl, state: Arc::new(state), release: Some(Uuid::now_v7()) }
+        Lease { turno, grant, ttl: ask.ttl, state: Arc::new(state), hold: Some(ask.request) }
     }
 
     /// Its name, by which it can be renewed and released from anywhere.
@@ -166,13 +166,13 @@ impl Lease {
     /// # Errors
     /// If the store does not answer; the lease then ends with its time to live.
     pub async fn release(mut self) -> Result<ReleaseOutcome> {
-        let request = self.release.take().expect("a lease is released once");
-        release(&self.turno, self.id(), request).await
+        let hold = self.hold.take().expect("a lease is released once");
+        release(&self.turno, self.id(), hold).await
     }
 
     /// Lets it live on without this handle; somebody releases it by its id, or it expires.
     pub fn detach(mut self) -> LeaseId {
-        self.release = None;
+        self.hold = None;
         self.id()
     }
 }
@@ -191,24 +191,23 @@ pub(super) async fn renew(turno: &Turno, id: &LeaseId, ttl: Duration, state: &Le
     Ok(outcome)
 }
 
-async fn release(turno: &Turno, id: LeaseId, request: Uuid) -> Result<ReleaseOutcome> {
-    let outcome = turno
-        .store()
-        .lock_release(&LockRelease { resource: id.resource.clone(), token: id.token, request })
-        .await?;
+async fn release(turno: &Turno, id: LeaseId, hold: Uuid) -> Result<ReleaseOutcome> {
+    let ask =
+        LockRelease { resource: id.resource.clone(), token: id.token, hold: Some(hold), request: Uuid::now_v7() };
+    let outcome = turno.store().lock_release(&ask).await?;
     turno.store().wakers().wake(&id.resource);
     Ok(outcome)
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let (Some(request), Ok(runtime)) = (self.release.take(), tokio::runtime::Handle::try_current()) else {
+        let (Some(hold), Ok(runtime)) = (self.hold.take(), tokio::runtime::Handle::try_current()) else {
             return;
         };
         let (turno, id) = (self.turno.clone(), self.id());
         // Owned by nobody on purpose: the holder is gone, and the lease's own expiry bounds it.
         runtime.spawn(async move {
-            if let Err(error) = release(&turno, id, request).await {
+            if let Err(error) = release(&turno, id, hold).await {
                 tracing::warn!(%error, "a dropped lease was not released; it ends with its time to live");
             }
         });

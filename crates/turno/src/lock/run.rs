@@ -65,7 +65,11 @@ async fn run_under<T, E>(lease: Lease, work: impl AsyncFnOnce(&Lease) -> Result<
     };
     drop(keeper);
     let id = lease.id();
-    // A panic or a cancellation never comes here; dropping the lease releases it then.
+    // A panic or a cancellation never comes here. Dropping the lease releases it then, in the background,
+    // and so does a lost one: its caller has been kept long enough by a store that may not answer.
+    let Some(done) = done else {
+        return Err(RunError::Lost(id));
+    };
     match lease.release().await {
         Ok(ReleaseOutcome::Released { .. }) => {}
         Ok(ReleaseOutcome::Lost) => tracing::warn!(lease = %id, "the lease was lost before its work ended"),
@@ -73,10 +77,7 @@ async fn run_under<T, E>(lease: Lease, work: impl AsyncFnOnce(&Lease) -> Result<
             tracing::warn!(lease = %id, %error, "the lease was not released; it ends with its time to live");
         }
     }
-    match done {
-        Some(done) => done.map_err(RunError::Work),
-        None => Err(RunError::Lost(id)),
-    }
+    done.map_err(RunError::Work)
 }
 
 impl Turno {

@@ -103,13 +103,14 @@ impl LockSet {
             id = leases.gone() => Err(id),
         };
         drop(keepers);
+        let done = match done {
+            Ok(done) => done,
+            Err(id) => return Err(RunError::Lost(id)),
+        };
         if let Err(error) = leases.release().await {
             tracing::warn!(%error, "the leases were not released; they end with their time to live");
         }
-        match done {
-            Ok(done) => done.map_err(RunError::Work),
-            Err(id) => Err(RunError::Lost(id)),
-        }
+        done.map_err(RunError::Work)
     }
 }
 
@@ -130,7 +131,7 @@ impl wait::Attempt for Together {
         Ok(match self.turno.store().lock_acquire_all(&self.ask).await? {
             LockAllOutcome::Busy(busy) => Err(busy),
             LockAllOutcome::Acquired(grants) => {
-                let lease = |grant| Lease::new(self.turno.clone(), grant, self.ask.each.ttl, asked);
+                let lease = |grant| Lease::new(self.turno.clone(), grant, &self.ask.each, asked);
                 Ok(LeaseSet { leases: grants.into_iter().map(lease).collect() })
             }
         })

@@ -116,13 +116,9 @@ impl Line<'_> {
     async fn stay(&mut self, resource: &str) -> Result<()> {
         let now = Instant::now();
         match &self.place {
-            Some((place, good)) if place.resource == resource => {
-                if now < *good {
-                    return Ok(());
-                }
-            }
-            Some(_) => self.leave(),
-            None => {}
+            Some((place, good)) if place.resource == resource && now < *good => return Ok(()),
+            Some((place, _)) if place.resource != resource => self.leave(),
+            _ => {}
         }
         let place = LockLeave { resource: resource.to_owned(), owner: self.ask.owner.clone() };
         let sign_in = LockWait {

@@ -30,7 +30,7 @@ pub use self::migrate::script;
 use super::*;
 use crate::error::{Error, Kind};
 
-/// The longest that one call may take, pool included, before the store counts as unavailable.
+/// The longest that one call may take, pool and repetitions included.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a call whose answer was lost is sent again, with the same request id.
 const CALL_TRIES: u32 = 4;
@@ -87,26 +87,25 @@ impl PostgresStore {
 
     /// One call: prepared once a connection when the connection is ours alone, unnamed behind a pooler.
     async fn rows(&self, sql: &'static str, arguments: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>> {
+        tokio::time::timeout(CALL_TIMEOUT, self.rows_again(sql, arguments)).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                Kind::Unavailable,
+                format!("the database has not answered for {CALL_TIMEOUT:?}: look at its load and at the network"),
+            ))
+        })
+    }
+
+    async fn rows_again(&self, sql: &'static str, arguments: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>> {
         let mut pause = CALL_PAUSE;
-        let mut tries = 1;
-        loop {
-            let error = match tokio::time::timeout(CALL_TIMEOUT, self.rows_once(sql, arguments)).await {
-                Ok(Ok(rows)) => return Ok(rows),
-                Ok(Err(error)) => error,
-                Err(_) => {
-                    return Err(Error::new(
-                        Kind::Unavailable,
-                        format!("the database has not answered for {CALL_TIMEOUT:?}: look at its load and at the network"),
-                    ));
-                }
-            };
-            if !error.is_unavailable() || tries == CALL_TRIES {
-                return Err(error);
+        for _ in 1..CALL_TRIES {
+            match self.rows_once(sql, arguments).await {
+                Err(error) if error.is_unavailable() => {}
+                decided => return decided,
             }
-            tries += 1;
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause *= 2;
         }
+        self.rows_once(sql, arguments).await
     }
 
     async fn rows_once(&self, sql: &'static str, arguments: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>> {
@@ -249,6 +248,7 @@ impl Store for PostgresStore {
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.token.0, Type::INT8),
+                    (&ask.hold, Type::UUID),
                     (&ask.request, Type::UUID),
                 ],
             )

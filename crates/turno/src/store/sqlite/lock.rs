@@ -2,6 +2,7 @@
 //! `share.rs`; they follow the functions of the same names in PostgreSQL.
 
 use rusqlite::{Connection, named_params};
+use uuid::Uuid;
 
 use super::rows::{Ending, Held, exec, history as history_row, holder, lock_row, many, one, record};
 use super::share;
@@ -54,14 +55,15 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
         if !was.is_exclusive() || was.owner != ask.owner {
             return Ok(LockOutcome::Busy(was.clone().busy(now)));
         }
-        if was.remembers(ask.request) {
-            return Ok(was.clone().granted(now, false));
+        if was.has_hold(ask.request) {
+            let again = was.is_again(ask.request);
+            return Ok(was.clone().granted(now, again));
         }
         let again = lock_row(
             db,
             include_str!("sql/lock_reenter.sql"),
             named_params! {
-                ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":requests": was.remembering(ask.request),
+                ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":request": ask.request.to_string(),
             },
         )?;
         return again.map(|held| held.granted(now, true)).ok_or_else(vanished);
@@ -156,39 +158,37 @@ pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewO
 }
 
 pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
-    let held = match find(db, &ask.resource)? {
+    let mut held = match find(db, &ask.resource)? {
         Some(held) if !held.is_exclusive() => return share::release(db, ask, now),
-        Some(held) if held.token == ask.token => held,
+        Some(held) if held.token == ask.token && held.holds > 0 => held,
         _ => return late_release(db, ask, now),
     };
-    if held.remembers(ask.request) {
-        return Ok(ReleaseOutcome::Released { holds: held.holds });
+    if held.give_back(ask) {
+        exec(
+            db,
+            include_str!("sql/lock_release.sql"),
+            named_params! {":resource": ask.resource, ":hold_ids": held.hold_ids, ":requests": held.requests},
+        )?;
+        if held.holds == 0 {
+            record(db, &held, released(&held, ask, now), now)?;
+        }
     }
-    if held.holds == 0 {
-        return late_release(db, ask, now);
-    }
-    exec(
-        db,
-        include_str!("sql/lock_release.sql"),
-        named_params! {":resource": ask.resource, ":requests": held.remembering(ask.request)},
-    )?;
-    if held.holds == 1 {
-        record(db, &held, released(&held, ask, now), now)?;
-    }
-    Ok(ReleaseOutcome::Released { holds: held.holds - 1 })
+    Ok(ReleaseOutcome::Released { holds: held.holds })
 }
 
 /// A release of what is not held: the same one again, because its answer was lost, or a stale one.
 pub(super) fn late_release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
-    if was_ended(db, &ask.resource, ask.token, ask.request)? {
+    if was_ended(db, &ask.resource, ask.token, ask.request, ask.hold)? {
         return Ok(ReleaseOutcome::Released { holds: 0 });
     }
     late(db, &ask.resource, ask.token, "release", now)?;
     Ok(ReleaseOutcome::Lost)
 }
 
-fn was_ended(db: &Connection, resource: &str, token: Token, request: uuid::Uuid) -> Result<bool> {
-    let ended = named_params! {":resource": resource, ":token": token.0, ":request": request.to_string()};
+fn was_ended(db: &Connection, resource: &str, token: Token, request: Uuid, hold: Option<Uuid>) -> Result<bool> {
+    let hold = hold.map(|hold| hold.to_string());
+    let ended =
+        named_params! {":resource": resource, ":token": token.0, ":request": request.to_string(), ":hold": hold};
     one(db, include_str!("sql/history_ended.sql"), ended)
 }
 
@@ -199,7 +199,7 @@ pub(super) fn released(held: &Held, ask: &LockRelease, now: i64) -> Ending<'stat
 }
 
 pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<BreakOutcome> {
-    if was_ended(db, &ask.resource, ask.token, ask.request)? {
+    if was_ended(db, &ask.resource, ask.token, ask.request, None)? {
         return Ok(BreakOutcome::Broken);
     }
     let ending = Ending {
@@ -217,7 +217,7 @@ pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<B
     exec(
         db,
         include_str!("sql/lock_free.sql"),
-        named_params! {":resource": ask.resource, ":min_until": None::<i64>, ":requests": held.requests},
+        named_params! {":resource": ask.resource, ":min_until": None::<i64>},
     )?;
     Ok(BreakOutcome::Broken)
 }

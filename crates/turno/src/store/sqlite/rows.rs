@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
+use uuid::Uuid;
 
 use super::classify;
 use crate::clock::{between_us, from_us};
 use crate::error::Result;
 use crate::store::*;
 
-/// How many requests a lease remembers, and how long each is written.
+/// How many releases that named no hold a lease remembers.
 const REMEMBERED: usize = 8;
-const REQUEST_LENGTH: usize = 36;
+/// How long an id is, written.
+const ID_LENGTH: usize = 36;
 
 /// A lock row, or a shared hold: they have the same columns.
 #[derive(Debug, Clone)]
@@ -26,6 +28,7 @@ pub(super) struct Held {
     pub min_until: Option<i64>,
     pub max_until: Option<i64>,
     pub attribution: Attribution,
+    pub hold_ids: String,
     pub requests: String,
 }
 
@@ -42,6 +45,7 @@ impl Held {
             min_until: row.get("min_until")?,
             max_until: row.get("max_until")?,
             attribution: attribution(row)?,
+            hold_ids: row.get("hold_ids")?,
             requests: row.get("requests")?,
         })
     }
@@ -69,16 +73,32 @@ impl Held {
         self.expires_at.max(expires_at.min(self.max_until.unwrap_or(i64::MAX)))
     }
 
-    pub(super) fn remembers(&self, request: uuid::Uuid) -> bool {
-        self.requests.contains(&request.to_string())
+    /// Whether this request has taken one of the holds.
+    pub(super) fn has_hold(&self, request: Uuid) -> bool {
+        self.hold_ids.contains(&request.to_string())
     }
 
-    /// The remembered requests, with one more.
-    pub(super) fn remembering(&self, request: uuid::Uuid) -> String {
-        let mut requests = format!("{}{request}", self.requests);
-        let excess = requests.len().saturating_sub(REMEMBERED * REQUEST_LENGTH);
-        requests.drain(..excess);
-        requests
+    /// Whether this request has taken another hold than the first.
+    pub(super) fn is_again(&self, request: Uuid) -> bool {
+        !self.hold_ids.starts_with(&request.to_string())
+    }
+
+    /// Gives back one hold: the named one, or else the newest, and then remembers the request. False if
+    /// that has been done before.
+    pub(super) fn give_back(&mut self, ask: &LockRelease) -> bool {
+        match ask.hold {
+            Some(hold) if !self.has_hold(hold) => return false,
+            Some(hold) => self.hold_ids = self.hold_ids.replacen(&hold.to_string(), "", 1),
+            None if self.requests.contains(&ask.request.to_string()) => return false,
+            None => {
+                self.hold_ids.truncate(self.hold_ids.len().saturating_sub(ID_LENGTH));
+                self.requests.push_str(&ask.request.to_string());
+                let excess = self.requests.len().saturating_sub(REMEMBERED * ID_LENGTH);
+                self.requests.drain(..excess);
+            }
+        }
+        self.holds -= 1;
+        true
     }
 
     pub(super) fn granted(self, now: i64, reentered: bool) -> LockOutcome {
@@ -120,7 +140,7 @@ pub(super) struct Ending<'a> {
     pub event: HistoryEvent,
     pub actor: Option<&'a str>,
     pub reason: Option<&'a str>,
-    pub request: Option<uuid::Uuid>,
+    pub request: Option<Uuid>,
 }
 
 impl Ending<'_> {

@@ -85,14 +85,14 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
 }
 
 fn enter_again(db: &Connection, ask: &LockAcquire, mut mine: Held, now: i64) -> Result<LockOutcome> {
-    if !mine.remembers(ask.request) {
-        mine.requests = mine.remembering(ask.request);
+    if !mine.has_hold(ask.request) {
+        mine.hold_ids.push_str(&ask.request.to_string());
         mine.holds += 1;
         mine.expires_at = mine.later(now + as_us(ask.ttl));
         update(db, &mine)?;
     }
     refresh(db, &ask.resource)?;
-    let reentered = mine.holds > 1;
+    let reentered = mine.is_again(ask.request);
     Ok(mine.granted(now, reentered))
 }
 
@@ -114,12 +114,10 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
     let Some(mut mine) = hold(db, &ask.resource, ask.token)? else {
         return late_release(db, ask, now);
     };
-    if mine.remembers(ask.request) {
+    if !mine.give_back(ask) {
         return Ok(ReleaseOutcome::Released { holds: mine.holds });
     }
-    if mine.holds > 1 {
-        mine.requests = mine.remembering(ask.request);
-        mine.holds -= 1;
+    if mine.holds > 0 {
         update(db, &mine)?;
         return Ok(ReleaseOutcome::Released { holds: mine.holds });
     }
@@ -165,7 +163,7 @@ fn update(db: &Connection, hold: &Held) -> Result<()> {
         include_str!("sql/hold_update.sql"),
         named_params! {
             ":resource": hold.resource, ":token": hold.token.0, ":holds": hold.holds,
-            ":expires_at": hold.expires_at, ":requests": hold.requests,
+            ":expires_at": hold.expires_at, ":hold_ids": hold.hold_ids, ":requests": hold.requests,
         },
     )
     .map(drop)

@@ -18,7 +18,7 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         exec(
             db,
             include_str!("sql/lock_free.sql"),
-            named_params! {":resource": held.resource, ":min_until": held.min_until, ":requests": held.requests},
+            named_params! {":resource": held.resource, ":min_until": held.min_until},
         )?;
     }
     let purge = named_params! {":before": now - as_us(ask.purge_after), ":now": now, ":batch": batch};

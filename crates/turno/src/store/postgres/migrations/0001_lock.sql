@@ -18,7 +18,8 @@ create table turno.lock (
   description text,
   host        text,
   pid         integer,
-  requests    uuid[]      not null default '{}', -- the last requests applied to this lease
+  hold_ids    uuid[]      not null default '{}', -- one for each hold: the request that took it
+  requests    uuid[]      not null default '{}', -- the last releases that named no hold
   waited_until timestamptz,                  -- somebody waits until then: a release must call
   fifo_until  timestamptz                    -- somebody waits in line until then: look there first
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
@@ -39,6 +40,7 @@ create table turno.lock_hold (
   description text,
   host        text,
   pid         integer,
+  hold_ids    uuid[]      not null default '{}',
   requests    uuid[]      not null default '{}',
   primary key (resource, token)
 ) with (fillfactor = 70);

@@ -79,7 +79,8 @@ begin
         description = lock_acquire.description,
         host        = lock_acquire.host,
         pid         = lock_acquire.pid,
-        requests    = array_remove(array[request], null)
+        hold_ids    = array[coalesce(request, gen_random_uuid())],
+        requests    = '{}'
     where t.resource = (
       select k.resource
       from turno.lock k
@@ -115,6 +116,7 @@ declare
   now turno.lock;
 begin
   perform turno.lock_check(ask);
+  ask.request := coalesce(ask.request, gen_random_uuid());
 
   select * into was
   from turno.lock t
@@ -128,20 +130,29 @@ begin
     if was.owner <> ask.owner or was.mode <> 'exclusive' then
       return turno.lock_answer('busy', was);
     end if;
-    if ask.request = any (was.requests) then
-      return turno.lock_answer('acquired', was);
-    end if;
+    -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
+    -- same request may be under way twice, because its connection broke while it waited.
     update turno.lock t
     set holds      = t.holds + 1,
         expires_at = greatest(t.expires_at, least(clock_timestamp() + ask.ttl, t.max_until)),
-        requests   = turno.lock_remember(t.requests, ask.request)
+        hold_ids   = t.hold_ids || ask.request
     where t.resource = ask.resource
       and t.token = was.token
       and t.holds > 0
       and t.expires_at > clock_timestamp()
+      and ask.request <> all (t.hold_ids)
     returning * into now;
     if found then
       return turno.lock_answer('reentered', now);
+    end if;
+    select * into now
+    from turno.lock t
+    where t.resource = ask.resource
+      and t.token = was.token
+      and t.expires_at > clock_timestamp()
+      and ask.request = any (t.hold_ids);
+    if found then
+      return turno.lock_answer(case when now.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, now);
     end if;
     -- It expired, or was broken, this very moment: go on as anybody else would.
   end if;
@@ -175,7 +186,8 @@ begin
       description = ask.description,
       host        = ask.host,
       pid         = ask.pid,
-      requests    = array_remove(array[ask.request], null)
+      hold_ids    = array[ask.request],
+      requests    = '{}'
   where t.resource = ask.resource
   returning * into now;
   return turno.lock_answer('acquired', now);
@@ -196,15 +208,14 @@ begin
   end if;
   insert into turno.lock as t (
     resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-    "user", service, description, host, pid, requests)
+    "user", service, description, host, pid, hold_ids)
   values (
     ask.resource, turno.lock_tick(), 'exclusive', ask.owner, 1,
     clock_timestamp(),
     clock_timestamp() + least(ask.ttl, ask.max_hold),
     clock_timestamp() + ask.min_hold,
     clock_timestamp() + ask.max_hold,
-    ask."user", ask.service, ask.description, ask.host, ask.pid,
-    array_remove(array[ask.request], null))
+    ask."user", ask.service, ask.description, ask.host, ask.pid, array[ask.request])
   on conflict do nothing
   returning * into now;
   if not found then

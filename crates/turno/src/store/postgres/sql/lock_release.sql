@@ -1,9 +1,14 @@
 -- Purpose: give back one hold; the last one ends the lease and writes its history row.
 -- Index:   lock_pkey, lock_hold_pkey.
+--
+-- A caller that knows which hold it gives back names it, by the request that took it: then a release
+-- that is sent again can never give back another's. Otherwise the newest goes, and the request itself
+-- is remembered for a while.
 
 create or replace function turno.lock_release(
   resource text,
   token    bigint,
+  hold     uuid default null,
   request  uuid default null
 ) returns turno.lock_ending
 language plpgsql
@@ -16,12 +21,22 @@ declare
 begin
   update turno.lock t
   set holds    = t.holds - 1,
-      requests = turno.lock_remember(t.requests, lock_release.request)
+      hold_ids = case
+        when lock_release.hold is null then t.hold_ids[:t.holds - 1]
+        else array_remove(t.hold_ids, lock_release.hold)
+      end,
+      requests = case
+        when lock_release.hold is null then turno.lock_remember(t.requests, lock_release.request)
+        else t.requests
+      end
   where t.resource = lock_release.resource
     and t.token = lock_release.token
     and t.mode = 'exclusive'
     and t.holds > 0
-    and (lock_release.request is null or lock_release.request <> all (t.requests))
+    and case
+      when lock_release.hold is not null then lock_release.hold = any (t.hold_ids)
+      else lock_release.request is null or lock_release.request <> all (t.requests)
+    end
   returning * into l;
 
   if not found then
@@ -29,13 +44,14 @@ begin
     from turno.lock t
     where t.resource = lock_release.resource;
     if l.mode = 'shared' then
-      return turno.lock_release_shared(lock_release.resource, lock_release.token, lock_release.request);
+      return turno.lock_release_shared(
+        lock_release.resource, lock_release.token, lock_release.hold, lock_release.request);
     end if;
-    -- The same request again, because its answer was lost: it has been done.
-    if l.token = lock_release.token and lock_release.request = any (l.requests) then
+    -- The same release again, because its answer was lost: it has been done.
+    if l.token = lock_release.token and l.holds > 0 then
       return row('released', l.holds)::turno.lock_ending;
     end if;
-    if turno.lock_was_ended(lock_release.resource, lock_release.token, lock_release.request) then
+    if turno.lock_was_ended(lock_release.resource, lock_release.token, lock_release.request, lock_release.hold) then
       return row('released', 0)::turno.lock_ending;
     end if;
     perform turno.lock_late(lock_release.resource, lock_release.token, 'release');
@@ -64,6 +80,7 @@ comment on function turno.lock_release is
 create or replace function turno.lock_release_shared(
   resource text,
   token    bigint,
+  hold     uuid,
   request  uuid
 ) returns turno.lock_ending
 language plpgsql
@@ -82,19 +99,29 @@ begin
   where o.resource = lock_release_shared.resource
     and o.token = lock_release_shared.token;
   if not found then
-    if turno.lock_was_ended(lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request) then
+    if turno.lock_was_ended(
+        lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request,
+        lock_release_shared.hold) then
       return row('released', 0)::turno.lock_ending;
     end if;
     perform turno.lock_late(lock_release_shared.resource, lock_release_shared.token, 'release');
     return row('lost', 0)::turno.lock_ending;
   end if;
-  if lock_release_shared.request = any (h.requests) then
+  if lock_release_shared.hold <> all (h.hold_ids)
+     or (lock_release_shared.hold is null and lock_release_shared.request = any (h.requests)) then
     return row('released', h.holds)::turno.lock_ending;
   end if;
   if h.holds > 1 then
     update turno.lock_hold o
     set holds    = o.holds - 1,
-        requests = turno.lock_remember(o.requests, lock_release_shared.request)
+        hold_ids = case
+          when lock_release_shared.hold is null then o.hold_ids[:o.holds - 1]
+          else array_remove(o.hold_ids, lock_release_shared.hold)
+        end,
+        requests = case
+          when lock_release_shared.hold is null then turno.lock_remember(o.requests, lock_release_shared.request)
+          else o.requests
+        end
     where o.resource = h.resource
       and o.token = h.token
     returning * into h;

@@ -49,24 +49,31 @@ as $$
   select pg_try_advisory_xact_lock(hashtextextended('turno.lock/' || resource, 0))
 $$;
 
--- Was a lease ended by this very request? Then it is being asked again because its answer was lost.
-create or replace function turno.lock_was_ended(resource text, token bigint, request uuid) returns boolean
+-- Was a lease ended by this very request, or given back with all its holds, this one among them? Then
+-- it is being asked again because its answer was lost.
+create or replace function turno.lock_was_ended(
+  resource text,
+  token    bigint,
+  request  uuid,
+  hold     uuid default null
+) returns boolean
 language sql
 stable
 as $$
   select exists (
     select
     from (
-      select r.token, r.request
+      select r.token, r.event, r.request
       from turno.lock_history r
       where r.resource = lock_was_ended.resource
       order by r.id desc
       limit 100) h
     where h.token = lock_was_ended.token
-      and h.request = lock_was_ended.request)
+      and (h.request = lock_was_ended.request
+        or (h.event = 'released' and lock_was_ended.hold is not null)))
 $$;
 
--- The last eight requests of a lease, so that one whose answer was lost can be sent again.
+-- The last eight releases that named no hold, so that one whose answer was lost can be sent again.
 create or replace function turno.lock_remember(requests uuid[], request uuid) returns uuid[]
 language sql
 immutable

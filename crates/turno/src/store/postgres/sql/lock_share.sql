@@ -15,6 +15,7 @@ declare
   most  integer := coalesce(ask.permits, 10000);
 begin
   perform turno.lock_check(ask);
+  ask.request := coalesce(ask.request, gen_random_uuid());
 
   select * into l
   from turno.lock t
@@ -56,17 +57,17 @@ begin
     and o.owner = ask.owner
     and o.expires_at > clock_timestamp();
   if found then
-    if ask.request is null or ask.request <> all (h.requests) then
+    if ask.request <> all (h.hold_ids) then
       update turno.lock_hold o
       set holds      = o.holds + 1,
           expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
-          requests   = turno.lock_remember(o.requests, ask.request)
+          hold_ids   = o.hold_ids || ask.request
       where o.resource = h.resource
         and o.token = h.token
       returning * into h;
     end if;
     perform turno.lock_gate(l.resource);
-    return row(case when h.holds > 1 then 'reentered' else 'acquired' end, h.resource, h.owner, h.token,
+    return row(case when h.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, h.resource, h.owner, h.token,
                h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
                h."user", h.service, h.description)::turno.lock_outcome;
   end if;
@@ -79,14 +80,13 @@ begin
   returning * into l;
   insert into turno.lock_hold as o (
     resource, token, owner, holds, acquired_at, expires_at, min_until, max_until,
-    "user", service, description, host, pid, requests)
+    "user", service, description, host, pid, hold_ids)
   values (
     ask.resource, l.token, ask.owner, 1, clock_timestamp(),
     clock_timestamp() + least(ask.ttl, ask.max_hold),
     clock_timestamp() + ask.min_hold,
     clock_timestamp() + ask.max_hold,
-    ask."user", ask.service, ask.description, ask.host, ask.pid,
-    array_remove(array[ask.request], null))
+    ask."user", ask.service, ask.description, ask.host, ask.pid, array[ask.request])
   returning * into h;
   perform turno.lock_gate(ask.resource);
   return row('acquired', h.resource, h.owner, h.token, h.holds, h.acquired_at, h.expires_at,
@@ -171,6 +171,7 @@ as $$
       service    = s.service,
       description = s.description,
       acquired_at = coalesce(s.acquired_at, t.acquired_at),
+      hold_ids   = '{}',
       requests   = '{}'
   from (
     select

@@ -8,7 +8,7 @@
 -- that of every purged row.
 insert into turno_lock as t (
   resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, requests)
+  user, service, description, host, pid, hold_ids)
 values (
   :resource, max(:now, (select token + 1 from turno_lock_floor)), 'exclusive', :owner, 1, :now, :expires_at,
   :min_until, :max_until, :user, :service, :description, :host, :pid, :request)
@@ -26,7 +26,8 @@ set token       = max(:now, t.token + 1),
     description = excluded.description,
     host        = excluded.host,
     pid         = excluded.pid,
-    requests    = excluded.requests
+    hold_ids    = excluded.hold_ids,
+    requests    = ''
 where (t.holds = 0 or t.expires_at <= :now)
   and (t.min_until is null or t.min_until <= :now)
   and (t.fifo_until is null or t.fifo_until <= :now or coalesce(
@@ -40,4 +41,4 @@ where (t.holds = 0 or t.expires_at <= :now)
     true))
 returning
   resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, requests
+  user, service, description, host, pid, hold_ids, requests

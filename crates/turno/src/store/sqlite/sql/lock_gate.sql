@@ -7,6 +7,7 @@ set holds       = s.holds,
     min_until   = max(coalesce(t.min_until, s.min_until), coalesce(s.min_until, t.min_until)),
     max_until   = null,
     acquired_at = coalesce(s.acquired_at, t.acquired_at),
+    hold_ids    = '',
     requests    = ''
 from (
   select

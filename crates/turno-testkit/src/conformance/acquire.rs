@@ -1,0 +1,218 @@
+//! Taking a lock, and being told who has it.
+
+use turno::Turno;
+use turno::lock::ReleaseOutcome;
+
+use super::Bed;
+use super::kit::*;
+
+/// A free lock is granted, and the grant tells what, whose, since when and until when.
+pub async fn a_free_lock_is_granted(bed: &Bed) {
+    let turno = bed.turno().await;
+    let lease = mine(
+        turno
+            .lock("r")
+            .owner("a")
+            .ttl(secs(60))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    let grant = lease.grant();
+    assert_eq!(
+        (
+            grant.resource.as_str(),
+            grant.owner.as_str(),
+            grant.holds,
+            grant.reentered
+        ),
+        ("r", "a", 1, false)
+    );
+    let lasts = grant.expires_at.duration_since(grant.acquired_at);
+    assert!(
+        lasts.as_millis_f64() > 59_990.0 && lasts.as_millis_f64() < 60_010.0,
+        "{lasts:?}"
+    );
+    assert!(
+        grant.remaining <= secs(60) && grant.remaining > secs(50),
+        "{grant:?}"
+    );
+    assert!(grant.token.0 > 0);
+    assert_eq!(owners(&turno, "r").await, ["a"]);
+}
+
+/// Whoever loses is told by whom and for how long, and never the token.
+pub async fn a_held_lock_is_busy_and_tells_by_whom(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let lock = turno
+        .lock("PRESTAMO/123")
+        .ttl(secs(285))
+        .user("1")
+        .service("flowpay")
+        .description("Registro de pago");
+    let lease = mine(lock.acquire().await.unwrap());
+    let busy = busy(other.lock("PRESTAMO/123").acquire().await.unwrap());
+    assert_eq!(busy.resource, "PRESTAMO/123");
+    assert!(
+        busy.remaining <= secs(285) && busy.remaining > secs(270),
+        "{busy:?}"
+    );
+    let shown = format!("{busy:?}");
+    let holder = busy.holder.unwrap();
+    assert_eq!(holder.user.as_deref(), Some("1"));
+    assert_eq!(holder.service.as_deref(), Some("flowpay"));
+    assert_eq!(holder.description.as_deref(), Some("Registro de pago"));
+    assert_eq!(holder.expires_at, lease.expires_at());
+    assert_eq!(holder.acquired_at, lease.grant().acquired_at);
+    assert!(!shown.contains(&lease.token().to_string()), "{shown}");
+}
+
+/// A holder without a name is still told of.
+pub async fn a_nameless_holder_is_shown_too(bed: &Bed) {
+    let turno = bed.turno().await;
+    let _lease = take(&turno, "r", "a").await;
+    let holder = busy(turno.lock("r").acquire().await.unwrap())
+        .holder
+        .unwrap();
+    assert_eq!(
+        (holder.user, holder.service, holder.description),
+        (None, None, None)
+    );
+}
+
+/// The settings say who asks when the call does not.
+pub async fn settings_fill_in_user_and_service(bed: &Bed) {
+    let turno = Turno::builder()
+        .user("batch")
+        .service("notes")
+        .connect(bed.url())
+        .await
+        .unwrap();
+    let _lease = take(&turno, "r", "a").await;
+    let holder = busy(turno.lock("r").acquire().await.unwrap())
+        .holder
+        .unwrap();
+    assert_eq!(
+        (holder.user.as_deref(), holder.service.as_deref()),
+        (Some("batch"), Some("notes"))
+    );
+    let holder = turno.lock_status("r").await.unwrap().holders.remove(0);
+    assert_eq!(
+        holder.attribution.pid,
+        i32::try_from(std::process::id()).ok()
+    );
+    assert!(holder.attribution.host.is_some());
+}
+
+/// The same owner enters again: same token, one hold more, the later expiry; each release gives back one.
+pub async fn the_same_owner_enters_again(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let first = mine(
+        turno
+            .lock("r")
+            .owner("a")
+            .ttl(secs(60))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    let second = mine(
+        other
+            .lock("r")
+            .owner("a")
+            .ttl(secs(600))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    assert_eq!(
+        (
+            second.token(),
+            second.grant().holds,
+            second.grant().reentered
+        ),
+        (first.token(), 2, true)
+    );
+    assert!(second.expires_at() > first.expires_at());
+    assert_eq!(second.grant().acquired_at, first.grant().acquired_at);
+    let third = mine(
+        turno
+            .lock("r")
+            .owner("a")
+            .ttl(secs(1))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    assert_eq!(
+        (third.grant().holds, third.expires_at()),
+        (3, second.expires_at()),
+        "the later expiry stays"
+    );
+
+    assert_eq!(
+        third.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 2 }
+    );
+    assert_eq!(
+        second.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 1 }
+    );
+    busy(other.lock("r").owner("b").acquire().await.unwrap());
+    assert_eq!(
+        history(&turno, "r").await,
+        [],
+        "a holding ends with its last hold"
+    );
+    assert_eq!(
+        first.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 0 }
+    );
+    take(&other, "r", "b").await.detach();
+}
+
+/// A released lock is free, and the next token is greater.
+pub async fn a_released_lock_is_free(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let first = take(&turno, "r", "a").await;
+    let token = first.token();
+    assert_eq!(
+        first.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 0 }
+    );
+    assert_eq!(owners(&turno, "r").await, [""; 0]);
+    assert!(take(&other, "r", "b").await.token() > token);
+}
+
+/// A lease that is dropped is given back; one that is detached lives on.
+pub async fn a_dropped_lease_is_given_back(bed: &Bed) {
+    let turno = bed.turno().await;
+    drop(take(&turno, "r", "a").await);
+    until_free(&turno, "r").await;
+    let id = take(&turno, "r", "a").await.detach();
+    busy(turno.lock("r").acquire().await.unwrap());
+    assert_eq!(
+        turno.lock_release("r", id.token).await.unwrap(),
+        ReleaseOutcome::Released { holds: 0 }
+    );
+}
+
+/// Of many who want a resource at once, exactly one gets it, be it new, free or expired.
+pub async fn of_many_at_once_one_wins(bed: &Bed) {
+    let machines = [bed.turno().await, bed.turno().await];
+    for round in 0..12 {
+        let resource = format!("r/{}", round % 4);
+        if round >= 8 {
+            take(&machines[0], &resource, "dead").await.detach();
+            bed.expire(&resource).await;
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..16 {
+            let lock = machines[n % 2].lock(resource.clone());
+            tasks.spawn(async move { lock.acquire().await.unwrap().acquired() });
+        }
+        let mut winners: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+        assert_eq!(winners.len(), 1, "round {round} on {resource}");
+        winners.remove(0).release().await.unwrap();
+    }
+}

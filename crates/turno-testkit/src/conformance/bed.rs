@@ -1,0 +1,249 @@
+//! A test bed: one store that nobody else uses, and a back door into it.
+//!
+//! The back door moves stored times, so that no test has to sleep until a lease is over.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use turno::{Token, Turno};
+
+use crate::server::{PgBouncer, PoolMode, PostgresServer};
+
+/// A store for one test.
+#[derive(Debug)]
+pub struct Bed {
+    url: String,
+    place: Place,
+}
+
+/// Where the store's tables really are.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In a file of a folder that goes with the bed.
+    Sqlite { folder: TempDir },
+    /// In a database; the URL leads straight to the server.
+    Postgres { direct: String },
+}
+
+impl Bed {
+    /// An SQLite file in a temporary folder.
+    pub fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Bed {
+            url: format!("sqlite:{}", folder.path().join("turno.db").display()),
+            place: Place::Sqlite { folder },
+        }
+    }
+
+    /// A database on this process's PostgreSQL server.
+    pub fn postgres() -> Self {
+        let url = PostgresServer::shared().create_database();
+        Bed {
+            url: url.clone(),
+            place: Place::Postgres { direct: url },
+        }
+    }
+
+    /// A database behind a pooler that hands server connections on after each transaction.
+    pub fn pgbouncer() -> Self {
+        static POOLER: OnceLock<PgBouncer> = OnceLock::new();
+        let server = PostgresServer::shared();
+        let pooler = POOLER.get_or_init(|| {
+            // Few and short-lived server connections: every test has a database, and so a pool, of its own.
+            let settings = [("default_pool_size", "10"), ("server_idle_timeout", "1")];
+            match PgBouncer::start_with(server, PoolMode::Transaction, &settings) {
+                Ok(pooler) => pooler,
+                Err(error) => panic!("{error:#}"),
+            }
+        });
+        let direct = server.create_database();
+        let database = direct.rsplit('/').next().unwrap();
+        Bed {
+            url: pooler.url(database),
+            place: Place::Postgres { direct },
+        }
+    }
+
+    /// The store's URL, as an application has it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A new instance on this store: two calls are two machines.
+    pub async fn turno(&self) -> Turno {
+        Turno::connect(&self.url).await.unwrap()
+    }
+
+    /// Whether the store is an SQLite file.
+    pub fn is_sqlite(&self) -> bool {
+        matches!(self.place, Place::Sqlite { .. })
+    }
+
+    /// The SQLite file.
+    ///
+    /// # Panics
+    /// On another store.
+    pub fn file(&self) -> PathBuf {
+        match &self.place {
+            Place::Sqlite { folder } => folder.path().join("turno.db"),
+            Place::Postgres { .. } => panic!("this bed has no file"),
+        }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// A connection of an application's own to the SQLite file.
+    pub fn sqlite_connection(&self) -> rusqlite::Connection {
+        let db = rusqlite::Connection::open(self.file()).unwrap();
+        db.busy_timeout(Duration::from_secs(10)).unwrap();
+        db
+    }
+
+    /// A connection of an application's own, straight to the PostgreSQL server.
+    pub async fn postgres_connection(&self) -> tokio_postgres::Client {
+        match &self.place {
+            Place::Postgres { direct } => connect(direct).await,
+            Place::Sqlite { .. } => panic!("this bed has no server"),
+        }
+    }
+
+    /// Runs the same statement on either store. Tables are written `turno.lock` and so on; `{now}` is the store's clock,
+    /// `{us:N}` a length of N microseconds.
+    pub(super) async fn run(&self, sql: &str) {
+        match &self.place {
+            Place::Sqlite { .. } => {
+                let now = turno::clock::machine().as_microsecond();
+                let sql = lengths(sql, |us| us.to_string())
+                    .replace("turno.", "turno_")
+                    .replace("{now}", &now.to_string());
+                self.sqlite_connection().execute_batch(&sql).unwrap();
+            }
+            Place::Postgres { direct } => {
+                let sql = lengths(sql, |us| format!("interval '{us} microseconds'"))
+                    .replace("{now}", "clock_timestamp()");
+                connect(direct).await.batch_execute(&sql).await.unwrap();
+            }
+        }
+    }
+
+    /// One number out of the store.
+    pub(super) async fn number(&self, sql: &str) -> i64 {
+        match &self.place {
+            Place::Sqlite { .. } => {
+                let sql = sql.replace("turno.", "turno_");
+                self.sqlite_connection()
+                    .query_row(&sql, [], |row| row.get(0))
+                    .unwrap()
+            }
+            Place::Postgres { direct } => connect(direct)
+                .await
+                .query_one(sql, &[])
+                .await
+                .unwrap()
+                .get(0),
+        }
+    }
+
+    /// Lets time pass for one resource until everything that is held there has expired.
+    pub async fn expire(&self, resource: &str) {
+        let name = quoted(resource);
+        // By one length for all times, so that they keep their distances.
+        for table in ["turno.lock_hold", "turno.lock"] {
+            let by = format!(
+                "(select max(expires_at) from turno.lock where resource = {name}) - {{now}} + {{us:1000000}}"
+            );
+            self.run(&format!(
+                "update {table} set acquired_at = acquired_at - ({by}), min_until = min_until - ({by}), \
+                 max_until = max_until - ({by}), expires_at = expires_at - ({by}) where resource = {name} and holds > 0"
+            ))
+            .await;
+        }
+    }
+
+    /// Lets time pass for one shared hold until it has expired.
+    pub async fn expire_hold(&self, resource: &str, token: Token) {
+        let name = quoted(resource);
+        let by = "(expires_at - {now} + {us:1000000})";
+        self.run(&format!(
+            "update turno.lock_hold set acquired_at = acquired_at - {by}, min_until = min_until - {by}, \
+             max_until = max_until - {by}, expires_at = expires_at - {by} \
+             where resource = {name} and token = {token}; \
+             update turno.lock set expires_at = \
+               (select max(expires_at) from turno.lock_hold where resource = {name}) where resource = {name}"
+        ))
+        .await;
+    }
+
+    /// Lets so much time pass for one resource.
+    pub async fn age(&self, resource: &str, by: Duration) {
+        let (name, by) = (quoted(resource), format!("{{us:{}}}", by.as_micros()));
+        for table in ["turno.lock", "turno.lock_hold"] {
+            self.run(&format!(
+                "update {table} set acquired_at = acquired_at - {by}, expires_at = expires_at - {by}, \
+                 min_until = min_until - {by}, max_until = max_until - {by} where resource = {name}"
+            ))
+            .await;
+        }
+    }
+
+    /// Lets so much time pass for the audit trail.
+    pub async fn age_history(&self, by: Duration) {
+        self.run(&format!(
+            "update turno.lock_history set at = at - {{us:{}}}",
+            by.as_micros()
+        ))
+        .await;
+    }
+
+    /// Makes a waiter one that has not signed in for too long.
+    pub async fn kill_waiter(&self, resource: &str, owner: &str) {
+        let (resource, owner) = (quoted(resource), quoted(owner));
+        self.run(&format!(
+            "update turno.lock_waiter set alive_until = {{now}} - {{us:1000000}} where resource = {resource} and owner = {owner}"
+        ))
+        .await;
+    }
+
+    /// Makes a resource's last token this one, as if the clock had been ahead.
+    pub async fn set_token(&self, resource: &str, token: Token) {
+        let name = quoted(resource);
+        self.run(&format!(
+            "update turno.lock set token = {token} where resource = {name}"
+        ))
+        .await;
+    }
+
+    /// How many lock rows there are, held or not.
+    pub async fn rows(&self) -> i64 {
+        self.number("select count(*) from turno.lock").await
+    }
+}
+
+/// Opens a connection that lives as long as its client.
+pub(super) async fn connect(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Replaces every `{us:N}`.
+fn lengths(sql: &str, written: impl Fn(u64) -> String) -> String {
+    let mut parts = sql.split("{us:");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (us, rest) = part.split_once('}').unwrap();
+        out.push_str(&written(us.parse().unwrap()));
+        out.push_str(rest);
+    }
+    out
+}

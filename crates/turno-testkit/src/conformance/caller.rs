@@ -1,0 +1,183 @@
+//! The transactions that a caller may bring to a guard, each kept open until it is told to end.
+
+use std::thread;
+
+use tokio::sync::oneshot;
+use turno::tx::CallerTx;
+use turno::{Result, Token};
+
+use super::Bed;
+
+/// A kind of transaction that Turno can work in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// `tokio_postgres::Transaction`.
+    TokioPostgres,
+    /// `deadpool_postgres::Transaction`.
+    Deadpool,
+    /// A connection of `sqlx::Transaction<Postgres>`.
+    SqlxPostgres,
+    /// `rusqlite::Transaction`.
+    Rusqlite,
+    /// A connection of `sqlx::Transaction<Sqlite>`.
+    SqlxSqlite,
+}
+
+/// Whether the transaction asks the guard, or leaves it out (the control).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// It does.
+    Guard,
+    /// It only looks at the tables.
+    Nothing,
+}
+
+/// A transaction that is open. Dropped, it is rolled back.
+#[derive(Debug)]
+pub struct OpenTx {
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl OpenTx {
+    /// Commits, and waits until that is done.
+    pub async fn commit(mut self) {
+        self.end.take().unwrap().send(()).unwrap();
+        let thread = self.thread.take().unwrap();
+        tokio::task::spawn_blocking(move || thread.join().unwrap())
+            .await
+            .unwrap();
+    }
+}
+
+impl Bed {
+    /// The transactions that fit this store.
+    pub fn callers(&self) -> &'static [Caller] {
+        if self.is_sqlite() {
+            &[Caller::Rusqlite, Caller::SqlxSqlite]
+        } else {
+            &[
+                Caller::TokioPostgres,
+                Caller::Deadpool,
+                Caller::SqlxPostgres,
+            ]
+        }
+    }
+
+    /// Opens a transaction of the caller's own and asks in it; answers with the guard's own error.
+    ///
+    /// # Errors
+    /// If the guard refuses; the transaction has been rolled back then.
+    pub async fn open(
+        &self,
+        caller: Caller,
+        ask: Ask,
+        resource: &str,
+        token: Token,
+    ) -> Result<OpenTx> {
+        let (answer, answered) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let place = if self.is_sqlite() {
+            self.file().display().to_string()
+        } else {
+            self.url().to_owned()
+        };
+        let work = Work {
+            ask,
+            resource: resource.to_owned(),
+            token,
+            answer,
+            ended,
+        };
+        // A thread of its own: not every one of these transactions may be sent to another.
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(work.run(caller, &place));
+        });
+        answered.await.unwrap()?;
+        Ok(OpenTx {
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+struct Work {
+    ask: Ask,
+    resource: String,
+    token: Token,
+    answer: oneshot::Sender<Result<()>>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Work {
+    async fn run(self, caller: Caller, place: &str) {
+        match caller {
+            Caller::TokioPostgres => {
+                let mut client = super::bed::connect(place).await;
+                let mut tx = client.transaction().await.unwrap();
+                tx.batch_execute("select 1").await.unwrap();
+                if self.inside(&mut tx).await {
+                    tx.commit().await.unwrap();
+                }
+            }
+            Caller::Deadpool => {
+                let manager =
+                    deadpool_postgres::Manager::new(place.parse().unwrap(), tokio_postgres::NoTls);
+                let pool = deadpool_postgres::Pool::builder(manager)
+                    .max_size(1)
+                    .build()
+                    .unwrap();
+                let mut client = pool.get().await.unwrap();
+                let mut tx = client.transaction().await.unwrap();
+                if self.inside(&mut tx).await {
+                    tx.commit().await.unwrap();
+                }
+            }
+            Caller::SqlxPostgres => {
+                use sqlx::Connection;
+                let options: sqlx::postgres::PgConnectOptions = place.parse().unwrap();
+                // As an application behind a pooler has to set it.
+                let options = options.statement_cache_capacity(0);
+                let mut connection = sqlx::PgConnection::connect_with(&options).await.unwrap();
+                let mut tx = connection.begin().await.unwrap();
+                if self.inside(&mut *tx).await {
+                    tx.commit().await.unwrap();
+                }
+            }
+            Caller::Rusqlite => {
+                let mut db = rusqlite::Connection::open(place).unwrap();
+                db.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+                let mut tx = db.transaction().unwrap();
+                if self.inside(&mut tx).await {
+                    tx.commit().unwrap();
+                }
+            }
+            Caller::SqlxSqlite => {
+                use sqlx::Connection;
+                let options = sqlx::sqlite::SqliteConnectOptions::new().filename(place);
+                let mut connection = sqlx::SqliteConnection::connect_with(&options)
+                    .await
+                    .unwrap();
+                let mut tx = connection.begin().await.unwrap();
+                if self.inside(&mut *tx).await {
+                    tx.commit().await.unwrap();
+                }
+            }
+        }
+    }
+
+    /// Asks, answers, and stays until told to end; true if that is a commit.
+    async fn inside(self, tx: &mut impl CallerTx) -> bool {
+        let asked = match self.ask {
+            Ask::Guard => tx.lock_guard(&self.resource, self.token).await,
+            Ask::Nothing => Ok(()),
+        };
+        let good = asked.is_ok();
+        self.answer.send(asked).unwrap();
+        good && self.ended.await.is_ok()
+    }
+}

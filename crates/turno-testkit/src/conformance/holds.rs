@@ -1,0 +1,145 @@
+//! `min_hold` and `max_hold`.
+
+use turno::lock::RenewOutcome;
+
+use super::Bed;
+use super::kit::*;
+
+/// A released lock rests until its `min_hold` has passed: for everybody, in every mode.
+pub async fn a_min_hold_outlasts_the_release(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for shared in [false, true] {
+        let resource = &format!("r/{shared}");
+        let lock = turno
+            .lock(resource)
+            .owner("a")
+            .user("1")
+            .ttl(secs(600))
+            .min_hold(secs(300));
+        let lease = mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        lease.release().await.unwrap();
+        let rest = busy(other.lock(resource).owner("b").acquire().await.unwrap());
+        assert!(
+            rest.remaining > secs(250) && rest.remaining <= secs(300),
+            "{rest:?}"
+        );
+        busy(other.lock(resource).owner("a").acquire().await.unwrap());
+        busy(
+            other
+                .lock(resource)
+                .owner("b")
+                .shared()
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        assert!(
+            other
+                .locks([resource, "another"])
+                .acquire()
+                .await
+                .unwrap()
+                .is_busy()
+        );
+        assert_eq!(owners(&turno, resource).await, [""; 0]);
+        bed.age(resource, secs(301)).await;
+        take(&other, resource, "b").await.release().await.unwrap();
+    }
+}
+
+/// A later hold without one does not rest for an earlier one's sake.
+pub async fn a_min_hold_ends_with_its_time(bed: &Bed) {
+    let turno = bed.turno().await;
+    for shared in [false, true] {
+        let resource = &format!("r/{shared}");
+        let lock = turno.lock(resource).ttl(secs(600)).min_hold(secs(300));
+        mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        )
+        .release()
+        .await
+        .unwrap();
+        bed.age(resource, secs(301)).await;
+        let lock = turno.lock(resource);
+        mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        )
+        .release()
+        .await
+        .unwrap();
+        take(&turno, resource, "b").await.release().await.unwrap();
+    }
+}
+
+/// However often it is renewed or entered again, a lease ends at its `max_hold`.
+pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
+    let turno = bed.turno().await;
+    for shared in [false, true] {
+        let resource = &format!("r/{shared}");
+        let ask = || {
+            let lock = turno
+                .lock(resource)
+                .owner("a")
+                .ttl(secs(60))
+                .max_hold(secs(90));
+            if shared { lock.shared() } else { lock }
+        };
+        let lease = mine(ask().acquire().await.unwrap());
+        let cap = lease.grant().acquired_at + secs(90);
+        let RenewOutcome::Renewed { expires_at, .. } = lease.renew_for(secs(600)).await.unwrap()
+        else {
+            panic!("lost")
+        };
+        assert!(near(expires_at, cap), "{expires_at} for {cap}");
+        let again = mine(ask().ttl(secs(600)).acquire().await.unwrap());
+        assert!(
+            near(again.expires_at(), cap),
+            "{} for {cap}",
+            again.expires_at()
+        );
+        // Past it, nothing helps.
+        bed.expire(resource).await;
+        assert_eq!(lease.renew().await.unwrap(), RenewOutcome::Lost);
+        take(&turno, resource, "b").await.release().await.unwrap();
+        lease.detach();
+        again.detach();
+    }
+}
+
+/// A `max_hold` below the ttl is the lease's length.
+pub async fn a_max_hold_may_be_below_the_ttl(bed: &Bed) {
+    let turno = bed.turno().await;
+    for shared in [false, true] {
+        let lock = turno
+            .lock(format!("r/{shared}"))
+            .ttl(secs(60))
+            .max_hold(secs(10));
+        let lease = mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        assert!(lease.grant().remaining <= secs(10), "{:?}", lease.grant());
+        let RenewOutcome::Renewed { remaining, .. } = lease.renew().await.unwrap() else {
+            panic!("lost")
+        };
+        assert!(remaining <= secs(10), "{remaining:?}");
+    }
+}
+
+/// Stored times are read off the clock one after the other.
+fn near(a: jiff::Timestamp, b: jiff::Timestamp) -> bool {
+    a.duration_since(b).abs() < jiff::SignedDuration::from_millis(50)
+}

@@ -1,0 +1,205 @@
+//! The runner: work under a lock that is renewed, and released whatever happens.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use turno::lock::{BreakOutcome, HistoryEvent, RunError};
+
+use super::Bed;
+use super::kit::*;
+
+/// Renewed three times as often, so that a test machine that is busy does not lose it.
+const SHORT: Duration = Duration::from_millis(1500);
+
+/// Says so when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The work has the lock, its answer is handed on, and the lock is free at once.
+pub async fn a_run_releases_on_success(bed: &Bed) {
+    let turno = bed.turno().await;
+    let answer = turno
+        .lock("r")
+        .run(async |lease| {
+            busy(turno.lock("r").acquire().await.unwrap());
+            Ok::<_, Infallible>(lease.token())
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        events(&turno, "r").await,
+        [(HistoryEvent::Released, answer)]
+    );
+    take(&turno, "r", "b").await.detach();
+    turno
+        .with_lock("another", async |_| Ok::<_, Infallible>(()))
+        .await
+        .unwrap();
+}
+
+/// The work's own error comes out, and the lock is free.
+pub async fn a_run_releases_on_error(bed: &Bed) {
+    let turno = bed.turno().await;
+    let error = turno
+        .lock("r")
+        .run(async |_| Err::<(), _>("no money"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, RunError::Work("no money")), "{error:?}");
+    take(&turno, "r", "b").await.detach();
+}
+
+/// A panic goes on its way, and the lock is given back.
+pub async fn a_run_releases_on_panic(bed: &Bed) {
+    let turno = bed.turno().await;
+    let lock = turno.lock("r").ttl(secs(600));
+    let task = tokio::spawn(
+        lock.run(async |_| -> Result<(), Infallible> { panic!("as the rule wants it") }),
+    );
+    assert!(task.await.unwrap_err().is_panic());
+    until_free(&turno, "r").await;
+}
+
+/// A run that is cancelled gives the lock back.
+pub async fn a_run_releases_on_cancellation(bed: &Bed) {
+    let turno = bed.turno().await;
+    let (begun, beginning) = oneshot::channel();
+    let lock = turno.lock("r").ttl(secs(600));
+    let task = tokio::spawn(lock.run(async |_| {
+        begun.send(()).unwrap();
+        std::future::pending::<Result<(), Infallible>>().await
+    }));
+    beginning.await.unwrap();
+    assert_eq!(owners(&turno, "r").await.len(), 1);
+    task.abort();
+    until_free(&turno, "r").await;
+}
+
+/// Work under a busy lock is not begun.
+pub async fn a_run_tells_busy(bed: &Bed) {
+    let turno = bed.turno().await;
+    let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
+    let error = turno
+        .lock("r")
+        .run(async |_| -> Result<(), Infallible> { panic!("begun") })
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error
+            .busy()
+            .unwrap()
+            .holder
+            .as_ref()
+            .unwrap()
+            .user
+            .as_deref(),
+        Some("1")
+    );
+    let error = turno
+        .lock("")
+        .run(async |_| Ok::<_, Infallible>(()))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, RunError::Store(error) if error.field() == Some("resource")));
+}
+
+/// Work whose lease is broken from outside is told, then stopped, and the answer says so.
+pub async fn a_run_stops_when_its_lease_is_lost(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let (begun, beginning) = oneshot::channel();
+    let lock = turno.lock("r").ttl(SHORT);
+    let work = Dropped(dropped.clone());
+    let task = tokio::spawn(lock.run(async move |lease| {
+        let _work = work;
+        begun.send(lease.id()).unwrap();
+        lease.ending().await;
+        std::future::pending::<Result<(), Infallible>>().await
+    }));
+    let id = beginning.await.unwrap();
+    assert_eq!(
+        other.lock_break("r", id.token, "by hand").await.unwrap(),
+        BreakOutcome::Broken
+    );
+    let error = timeout(PATIENCE, task)
+        .await
+        .expect("it is never stopped")
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(error, RunError::Lost(ref lost) if *lost == id),
+        "{error:?}"
+    );
+    assert!(dropped.load(Ordering::SeqCst), "the work was stopped");
+    take(&other, "r", "b").await.detach();
+}
+
+/// Work that takes longer than its lease is renewed, and nobody gets in.
+pub async fn a_run_renews_long_work(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let done = turno
+        .lock("r")
+        .ttl(SHORT)
+        .run(async |lease| {
+            let end = lease.grant().expires_at;
+            crate::eventually_async(PATIENCE, "a renewal past the first end", async || {
+                busy(other.lock("r").acquire().await.unwrap());
+                (lease.expires_at() > end + SHORT).then_some(())
+            })
+            .await;
+            Ok::<_, Infallible>(lease.token())
+        })
+        .await
+        .unwrap();
+    assert_eq!(events(&turno, "r").await, [(HistoryEvent::Released, done)]);
+}
+
+/// Work under several locks: renewed together, stopped when any is lost, released together.
+pub async fn a_run_under_several(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let all = || turno.locks(["a", "b"]).ttl(SHORT);
+    let tokens = all()
+        .run(async |leases| {
+            busy(other.lock("b").acquire().await.unwrap());
+            Ok::<_, Infallible>(leases.leases().len())
+        })
+        .await
+        .unwrap();
+    assert_eq!(tokens, 2);
+    for resource in ["a", "b"] {
+        take(&other, resource, "x").await.release().await.unwrap();
+    }
+    let error = all()
+        .run(async |_| Err::<(), _>("no money"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, RunError::Work("no money")));
+    take(&other, "a", "x").await.release().await.unwrap();
+
+    let (begun, beginning) = oneshot::channel();
+    let task = tokio::spawn(all().run(async move |leases| {
+        begun.send(leases.leases()[1].id()).unwrap();
+        std::future::pending::<Result<(), Infallible>>().await
+    }));
+    let id = beginning.await.unwrap();
+    other.lock_break("b", id.token, "by hand").await.unwrap();
+    let error = timeout(PATIENCE, task)
+        .await
+        .expect("it is never stopped")
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(error, RunError::Lost(ref lost) if *lost == id),
+        "{error:?}"
+    );
+    until_free(&other, "a").await;
+}

@@ -1,0 +1,325 @@
+//! Waiting for one's turn.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use turno::Retry;
+use turno::lock::BreakOutcome;
+use turno::store::LockLeave;
+
+use super::Bed;
+use super::kit::*;
+
+/// A waiter is granted the lock when its holder releases it, on another machine.
+pub async fn a_release_grants_a_waiter(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for shared in [false, true] {
+        let resource = format!("r/{shared}");
+        let held = take(&turno, &resource, "a").await;
+        let lock = other.lock(&resource).owner("b").wait(PATIENCE);
+        let waiter = tokio::spawn(if shared { lock.shared() } else { lock }.acquire());
+        until_waiting(&turno, &resource, 1).await;
+        let token = held.token();
+        held.release().await.unwrap();
+        let lease = mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap());
+        assert!(lease.token() > token);
+        until_waiting(&turno, &resource, 0).await;
+    }
+}
+
+/// A waiter is granted the lock when its holder's time is up, with nobody to tell it.
+pub async fn an_expiry_grants_a_waiter(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    mine(
+        turno
+            .lock("r")
+            .ttl(Duration::from_millis(300))
+            .acquire()
+            .await
+            .unwrap(),
+    )
+    .detach();
+    let asked = Instant::now();
+    mine(other.lock("r").wait(PATIENCE).acquire().await.unwrap()).detach();
+    assert!(asked.elapsed() < secs(10), "{:?}", asked.elapsed());
+}
+
+/// The end of the wait is an answer, with the holder in it, and leaves no waiter behind.
+pub async fn a_wait_ends_as_busy(bed: &Bed) {
+    let turno = bed.turno().await;
+    let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
+    let asked = Instant::now();
+    let busy = busy(
+        turno
+            .lock("r")
+            .wait(Duration::from_millis(150))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    assert!(asked.elapsed() >= Duration::from_millis(150));
+    assert_eq!(busy.holder.unwrap().user.as_deref(), Some("1"));
+    until_waiting(&turno, "r", 0).await;
+}
+
+/// A wait of zero is a look.
+pub async fn a_wait_of_zero_is_a_look(bed: &Bed) {
+    let turno = bed.turno().await;
+    let _held = take(&turno, "r", "a").await;
+    let retry = Retry {
+        max: 1000,
+        delay: secs(1),
+    };
+    let look = turno.lock("r").retry(retry).wait(Duration::ZERO).acquire();
+    busy(timeout(PATIENCE, look).await.expect("it waits").unwrap());
+}
+
+/// A waiter that goes away leaves the line.
+pub async fn a_cancelled_waiter_leaves_the_line(bed: &Bed) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    let waiter = tokio::spawn(turno.lock("r").owner("b").wait(PATIENCE).fifo().acquire());
+    until_waiting(&turno, "r", 1).await;
+    waiter.abort();
+    until_waiting(&turno, "r", 0).await;
+    held.release().await.unwrap();
+    take(&turno, "r", "c").await.detach();
+}
+
+/// Breaking a lock wakes who waits for it.
+pub async fn a_break_wakes_a_waiter(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let held = take(&turno, "r", "a").await.detach();
+    let waiter = tokio::spawn(other.lock("r").wait(PATIENCE).acquire());
+    until_waiting(&turno, "r", 1).await;
+    assert_eq!(
+        turno.lock_break("r", held.token, "stuck").await.unwrap(),
+        BreakOutcome::Broken
+    );
+    mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap()).detach();
+}
+
+/// So many tries, with a pause between; the last answer counts.
+pub async fn retries_are_counted(bed: &Bed) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    let retry = Retry {
+        max: 3,
+        delay: Duration::from_millis(40),
+    };
+    let asked = Instant::now();
+    busy(turno.lock("r").retry(retry).acquire().await.unwrap());
+    assert!(asked.elapsed() >= Duration::from_millis(80));
+    let patient = Retry {
+        max: 1000,
+        delay: Duration::from_millis(5),
+    };
+    let trying = tokio::spawn(turno.lock("r").retry(patient).acquire());
+    held.release().await.unwrap();
+    mine(timeout(PATIENCE, trying).await.unwrap().unwrap().unwrap()).detach();
+    let settings = turno::Turno::builder()
+        .retry(retry)
+        .connect(bed.url())
+        .await
+        .unwrap();
+    let asked = Instant::now();
+    busy(settings.lock("r").acquire().await.unwrap());
+    assert!(asked.elapsed() >= Duration::from_millis(80));
+}
+
+/// Those in line are served in the order in which they came, on whichever machine.
+pub async fn a_line_is_served_in_order(bed: &Bed) {
+    let machines = [bed.turno().await, bed.turno().await];
+    let held = take(&machines[0], "r", "holder").await;
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = tokio::task::JoinSet::new();
+    for n in 0..5 {
+        let (lock, served) = (
+            machines[n % 2]
+                .lock("r")
+                .owner(n.to_string())
+                .wait(PATIENCE)
+                .fifo(),
+            served.clone(),
+        );
+        waiters.spawn(async move {
+            let lease = mine(lock.acquire().await.unwrap());
+            served.lock().unwrap().push(n);
+            lease.release().await.unwrap();
+        });
+        until_waiting(&machines[0], "r", n as u64 + 1).await;
+    }
+    held.release().await.unwrap();
+    timeout(PATIENCE, waiters.join_all())
+        .await
+        .expect("all are served");
+    assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3, 4]);
+}
+
+/// A newcomer who does not stand in line does not overtake, in whatever way it asks; the first in line gets it.
+pub async fn a_newcomer_does_not_overtake(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for shared in [false, true] {
+        let resource = &format!("r/{shared}");
+        let lock = turno.lock(resource).owner("a");
+        let held = mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        stand_in_line(&turno, resource, "first").await;
+        stand_in_line(&turno, resource, "second").await;
+        held.release().await.unwrap();
+        let free = busy(other.lock(resource).owner("new").acquire().await.unwrap());
+        assert_eq!(
+            (free.holder, free.remaining),
+            (None, Duration::ZERO),
+            "nobody has it"
+        );
+        busy(
+            other
+                .lock(resource)
+                .owner("new")
+                .shared()
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        busy(
+            other
+                .lock(resource)
+                .owner("second")
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        assert!(
+            other
+                .locks([resource, "another"])
+                .acquire()
+                .await
+                .unwrap()
+                .is_busy()
+        );
+        take(&other, resource, "first").await.detach();
+    }
+}
+
+/// A dead waiter does not block those behind it, and stands at the end when it comes back.
+pub async fn a_dead_waiter_loses_its_place(bed: &Bed) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    for owner in ["dead", "second", "third"] {
+        stand_in_line(&turno, "r", owner).await;
+    }
+    held.release().await.unwrap();
+    busy(turno.lock("r").owner("second").acquire().await.unwrap());
+    bed.kill_waiter("r", "dead").await;
+    busy(turno.lock("r").owner("third").acquire().await.unwrap());
+    stand_in_line(&turno, "r", "dead").await;
+    busy(turno.lock("r").owner("dead").acquire().await.unwrap());
+    for owner in ["second", "third", "dead"] {
+        let lease = take(&turno, "r", owner).await;
+        turno
+            .store()
+            .lock_leave(&LockLeave {
+                resource: "r".into(),
+                owner: owner.into(),
+            })
+            .await
+            .unwrap();
+        lease.release().await.unwrap();
+    }
+}
+
+/// A line of the dead blocks nobody.
+pub async fn a_line_of_the_dead_blocks_nobody(bed: &Bed) {
+    let turno = bed.turno().await;
+    take(&turno, "r", "a").await.release().await.unwrap();
+    stand_in_line(&turno, "r", "dead").await;
+    busy(turno.lock("r").owner("b").acquire().await.unwrap());
+    bed.kill_waiter("r", "dead").await;
+    take(&turno, "r", "b").await.release().await.unwrap();
+    mine(turno.lock("r").owner("b").shared().acquire().await.unwrap())
+        .release()
+        .await
+        .unwrap();
+    turno
+        .locks(["r"])
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+/// Signing in again keeps the place.
+pub async fn a_waiter_keeps_its_place(bed: &Bed) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    for owner in ["first", "second", "first"] {
+        stand_in_line(&turno, "r", owner).await;
+    }
+    held.release().await.unwrap();
+    busy(turno.lock("r").owner("second").acquire().await.unwrap());
+    take(&turno, "r", "first").await.detach();
+}
+
+/// The holder enters again past its own line.
+pub async fn a_holder_enters_again_past_the_line(bed: &Bed) {
+    let turno = bed.turno().await;
+    for shared in [false, true] {
+        let resource = format!("r/{shared}");
+        let ask = || {
+            if shared {
+                turno.lock(&resource).shared()
+            } else {
+                turno.lock(&resource)
+            }
+            .owner("a")
+        };
+        let first = mine(ask().acquire().await.unwrap());
+        stand_in_line(&turno, &resource, "b").await;
+        let again = ask().wait(PATIENCE).fifo().acquire();
+        let second = mine(
+            timeout(secs(10), again)
+                .await
+                .expect("it waits for itself")
+                .unwrap(),
+        );
+        assert_eq!((second.grant().holds, second.token()), (2, first.token()));
+    }
+}
+
+/// Many waiters on two machines all get their turn, one at a time.
+pub async fn every_waiter_gets_its_turn(bed: &Bed) {
+    let machines = [bed.turno().await, bed.turno().await];
+    let inside = Arc::new(Mutex::new(()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..12 {
+        let lock = machines[n % 2].lock("r").wait(PATIENCE * 2);
+        let (lock, inside) = (if n % 3 == 0 { lock.fifo() } else { lock }, inside.clone());
+        tasks.spawn(async move {
+            for _ in 0..4 {
+                let lease = mine(
+                    lock.clone()
+                        .owner(format!("{n}-{}", fastrand::u64(..)))
+                        .acquire()
+                        .await
+                        .unwrap(),
+                );
+                drop(inside.try_lock().expect("not alone"));
+                lease.release().await.unwrap();
+            }
+        });
+    }
+    timeout(PATIENCE * 2, tasks.join_all())
+        .await
+        .expect("all get their turn");
+    until_waiting(&machines[0], "r", 0).await;
+}

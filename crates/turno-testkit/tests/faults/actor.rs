@@ -1,0 +1,152 @@
+//! The test's end of a `turno-actor` process.
+
+use std::io::Write;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+
+use rustix::process::{Pid, Signal, kill_process};
+use turno_testkit::Process;
+
+use crate::LONG;
+
+/// The program, built along with this test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-actor");
+
+pub struct Actor {
+    process: Process,
+    stdin: Mutex<ChildStdin>,
+    pid: Pid,
+}
+
+/// What an `acquire` was answered with.
+#[derive(Debug, Clone, Copy)]
+pub struct Acquired {
+    pub token: i64,
+    pub told_us: i64,
+}
+
+impl Actor {
+    pub fn start(url: &str) -> Self {
+        Self::spawn(Command::new(PROGRAM).arg(url))
+    }
+
+    /// Starts one whose libraries tell it another time of day, such as `+1h`.
+    pub fn start_at(url: &str, offset: &str) -> Self {
+        Self::spawn(Command::new("faketime").args(["-f", offset, PROGRAM, url]))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let process =
+            Process::spawn(command.stdin(Stdio::piped())).expect("an actor can be started");
+        let stdin = process.take_stdin().expect("its input is piped");
+        // Its own word for it: faketime runs the program as a child of its own.
+        let pid = process.lines().expect_line("ready ", LONG);
+        let pid = pid
+            .parse()
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a process id");
+        Self {
+            process,
+            stdin: Mutex::new(stdin),
+            pid,
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Freezes it, like a long pause of its machine.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    pub fn kill_9(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It can only fail for a process that has ended, and then there is nobody to stop.
+        let _ = kill_process(self.pid, signal);
+    }
+
+    /// Sends a command; [`Actor::answer`] has its answer.
+    pub fn tell(&self, command: &str) {
+        let mut stdin = self
+            .stdin
+            .lock()
+            .expect("nobody panics while writing a line");
+        writeln!(stdin, "{command}").expect("the actor is there");
+    }
+
+    #[track_caller]
+    pub fn answer(&self) -> String {
+        self.process
+            .lines()
+            .next(LONG)
+            .expect("an actor answers every command, unless it has died")
+    }
+
+    #[track_caller]
+    pub fn ask(&self, command: &str) -> String {
+        self.tell(command);
+        self.answer()
+    }
+
+    #[track_caller]
+    pub fn acquire(&self, resource: &str, ttl_ms: u64, wait_ms: u64, user: &str) -> Acquired {
+        self.tell_acquire(resource, ttl_ms, wait_ms, user);
+        self.acquired()
+    }
+
+    pub fn tell_acquire(&self, resource: &str, ttl_ms: u64, wait_ms: u64, user: &str) {
+        self.tell(&format!("acquire {resource} {ttl_ms} {wait_ms} {user}"));
+    }
+
+    /// The answer of an acquire that must be granted.
+    #[track_caller]
+    pub fn acquired(&self) -> Acquired {
+        let answer = self.answer();
+        let words: Vec<&str> = answer.split(' ').collect();
+        match words[..] {
+            ["acquired", token, told_us] => Acquired {
+                token: token.parse().expect("a token is a number"),
+                told_us: told_us.parse().expect("a time is a number"),
+            },
+            _ => panic!("expected to acquire, got {answer:?}"),
+        }
+    }
+
+    /// Gives a lease back that must still be there; answers when that was acknowledged.
+    #[track_caller]
+    pub fn release(&self, resource: &str) -> i64 {
+        let answer = self.ask(&format!("release {resource}"));
+        match answer.strip_prefix("released ") {
+            Some(told_us) => told_us.parse().expect("a time is a number"),
+            None => panic!("expected to release {resource}, got {answer:?}"),
+        }
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        // Not left to the process's own drop: behind faketime that is only a parent. Its id cannot be another's yet while
+        // that parent lives, which waits for it.
+        if self
+            .process
+            .wait_timeout(std::time::Duration::ZERO)
+            .is_none()
+        {
+            self.kill_9();
+        }
+    }
+}

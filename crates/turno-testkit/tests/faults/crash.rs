@@ -1,0 +1,224 @@
+//! Crashes under load: what was acknowledged is there afterwards, and no token ever repeats or goes back.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use tokio_postgres::NoTls;
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno_testkit::load::{self, Entry, KEPT, Load, steady_us};
+use turno_testkit::{PostgresServer, eventually};
+
+use crate::LONG;
+use crate::actor::Actor;
+use crate::ledger::Ledger;
+use crate::place::{Observer, Place, runtime};
+
+/// How often a server or a process is killed.
+const CRASHES: usize = 4;
+/// Several instances, each with several tasks, so that calls of all kinds are under way when it happens.
+const INSTANCES: usize = 2;
+const TASKS: usize = 8;
+const SHARED: usize = 8;
+/// How much is done between two crashes.
+const GRANTS: usize = 300;
+
+#[test]
+fn postgres_killed_under_load() {
+    let server = PostgresServer::start().unwrap();
+    let (ledger, url) = crashed(&server);
+    judge(&ledger, &url);
+}
+
+/// The control: a server that acknowledges what it has not written yet forgets some of it, and that is noticed.
+#[test]
+fn postgres_killed_with_unwritten_commits() {
+    let forgetful = [("synchronous_commit", "off"), ("wal_writer_delay", "10s")];
+    let server = PostgresServer::start_with(&forgetful).unwrap();
+    let (ledger, url) = crashed(&server);
+    let complaints = ledger.check(&Observer::new(&url).held(), steady_us());
+    let gone = complaints
+        .iter()
+        .filter(|complaint| complaint.contains("is gone"));
+    assert_ne!(gone.count(), 0, "{complaints:?}");
+}
+
+/// A load on a server that is killed over and over.
+fn crashed(server: &PostgresServer) -> (Ledger, String) {
+    let url = server.create_database();
+    let running = Running::start(&url);
+    for crash in 0..CRASHES {
+        running.await_progress(&format!("load before crash {crash}"));
+        server.kill_9().expect("the server can be killed");
+        server.restart().expect("the server recovers");
+    }
+    running.await_progress("load after the last crash");
+    (running.stop(), url)
+}
+
+/// Every connection that the library has is ended by the server, over and over.
+#[test]
+fn postgres_connections_ended_under_load() {
+    let url = PostgresServer::shared().create_database();
+    let running = Running::start(&url);
+    running.await_progress("load before the first connection is ended");
+    let ended = runtime().block_on(end_connections(&url, Duration::from_secs(3)));
+    running.await_progress("load after the last connection was ended");
+    let ledger = running.stop();
+    println!("{ended} connections ended");
+    assert!(ended > 100, "only {ended} connections were ended");
+    judge(&ledger, &url);
+}
+
+/// Processes that write the same file, each with several tasks whose changes are committed together, killed half-way.
+#[test]
+fn sqlite_writers_killed_under_load() {
+    let place = Place::sqlite();
+    let ledger = Ledger::default();
+    // A crash for each of them, several times over: another process is always writing when one is killed.
+    thread::scope(|scope| {
+        for writer in 0..3 {
+            let (place, ledger) = (&place, &ledger);
+            scope.spawn(move || {
+                for life in 0..CRASHES {
+                    one_life(&place.url, &format!("{writer}-{life}"), ledger);
+                }
+            });
+        }
+    });
+    judge(&ledger, &place.url);
+    let file = place.url.strip_prefix("sqlite:").unwrap();
+    assert_eq!(integrity(Path::new(file)), "ok");
+}
+
+/// From start to kill. Everything that the process was told before it died is in the ledger.
+fn one_life(url: &str, name: &str, ledger: &Ledger) {
+    let read = |line: String| -> Entry {
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?} is no entry"))
+    };
+    let actor = Actor::start(url);
+    actor.tell(&format!("load {name} {TASKS} {SHARED}"));
+    let mut grants = 0;
+    while grants < GRANTS / 3 {
+        let entry = read(actor.answer());
+        grants += usize::from(matches!(entry, Entry::Granted { .. }));
+        ledger.note(entry);
+    }
+    actor.kill_9();
+    for line in actor.process().lines().rest() {
+        ledger.note(read(line));
+    }
+}
+
+fn integrity(file: &Path) -> String {
+    let connection = rusqlite::Connection::open(file).expect("the file can be opened");
+    connection
+        .query_row("pragma integrity_check", [], |row| row.get(0))
+        .expect("the file can be checked")
+}
+
+/// Judges a run by its ledger and by what the store holds now.
+fn judge(ledger: &Ledger, url: &str) {
+    let now_us = steady_us();
+    let held = Observer::new(url).held();
+    let complaints = ledger.check(&held, now_us);
+    let unavailable = ledger
+        .entries()
+        .iter()
+        .filter(|entry| **entry == Entry::Unavailable)
+        .count();
+    println!(
+        "{} grants acknowledged, {} of them kept, {unavailable} calls answered unavailable",
+        ledger.grants(0, ""),
+        held.keys()
+            .filter(|resource| resource.starts_with(KEPT))
+            .count(),
+    );
+    assert!(
+        complaints.is_empty(),
+        "{} complaints:\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
+}
+
+/// Instances of the library in this process, under load.
+struct Running {
+    ledger: Ledger,
+    stop: CancellationToken,
+    instances: Vec<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(url: &str) -> Self {
+        let (ledger, stop) = (Ledger::default(), CancellationToken::new());
+        let instances = (0..INSTANCES)
+            .map(|instance| {
+                let (url, ledger, stop) = (url.to_owned(), ledger.clone(), stop.clone());
+                let load = Load {
+                    name: instance.to_string(),
+                    tasks: TASKS,
+                    shared: SHARED,
+                };
+                thread::spawn(move || {
+                    runtime().block_on(async {
+                        let turno = Turno::connect(&url)
+                            .await
+                            .expect("the store is there at first");
+                        load::run(&turno, &load, &stop, move |entry| ledger.note(entry)).await;
+                        turno.close().await;
+                    });
+                })
+            })
+            .collect();
+        Self {
+            ledger,
+            stop,
+            instances,
+        }
+    }
+
+    /// Waits until every instance works, by itself.
+    #[track_caller]
+    fn await_progress(&self, what: &str) {
+        let from = self.ledger.len();
+        eventually(LONG, what, || {
+            let each = (0..INSTANCES).all(|instance| {
+                let own = format!("{KEPT}{instance}/");
+                self.ledger.grants(from, &own) >= TASKS
+            });
+            (each && self.ledger.grants(from, "") >= GRANTS).then_some(())
+        });
+    }
+
+    fn stop(self) -> Ledger {
+        self.stop.cancel();
+        for instance in self.instances {
+            instance.join().expect("an instance ends when asked to");
+        }
+        self.ledger
+    }
+}
+
+/// Ends all of the library's connections to a database, again and again for so long; answers how many.
+async fn end_connections(url: &str, during: Duration) -> u64 {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let until = tokio::time::Instant::now() + during;
+    let mut ended = 0;
+    while tokio::time::Instant::now() < until {
+        ended += client
+            .execute(
+                "select pg_terminate_backend(pid)
+                from pg_stat_activity
+                where datname = current_database()
+                  and application_name = 'turno'",
+                &[],
+            )
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    ended
+}

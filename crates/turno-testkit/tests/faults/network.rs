@@ -1,0 +1,186 @@
+//! A network that goes away while work runs under a lock: the work is told, and stopped in time.
+//!
+//! Only PostgreSQL has a network.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio_postgres::{Client, NoTls};
+use turno::lock::{Lease, RunError};
+use turno::{Turno, clock};
+use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
+
+use crate::LONG;
+
+const RESOURCE: &str = "PRESTAMO/123";
+const TTL: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Copy)]
+enum Fault {
+    /// Connections are closed, and new ones refused.
+    Cut,
+    /// Connections stay open, and nothing comes through.
+    BlackHole,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_network_stops_the_work_in_time() {
+    stopped_in_time(Fault::Cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_black_hole_stops_the_work_in_time() {
+    stopped_in_time(Fault::BlackHole).await;
+}
+
+struct Network {
+    proxy: TcpProxy,
+    turno: Turno,
+    /// Not behind the proxy.
+    observer: Client,
+}
+
+impl Network {
+    async fn open() -> Self {
+        let server = PostgresServer::shared();
+        let url = tokio::task::spawn_blocking(|| server.create_database())
+            .await
+            .unwrap();
+        let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
+            .await
+            .unwrap();
+        let turno = Turno::connect(&proxy.url_for(&url)).await.unwrap();
+        let (observer, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self {
+            proxy,
+            turno,
+            observer,
+        }
+    }
+
+    async fn fail(&self, fault: Fault) {
+        match fault {
+            Fault::Cut => self.proxy.cut().await,
+            Fault::BlackHole => self.proxy.black_hole(),
+        }
+    }
+
+    /// When the lease ends, as the database has it, and whether it has ended.
+    async fn expiry(&self) -> (Timestamp, bool) {
+        let sql = "select expires_at, expires_at <= clock_timestamp() from turno.lock where resource = $1";
+        let row = self.observer.query_one(sql, &[&RESOURCE]).await.unwrap();
+        (row.get(0), row.get(1))
+    }
+}
+
+async fn stopped_in_time(fault: Fault) {
+    let network = Network::open().await;
+    let (began, begun) = oneshot::channel();
+    let (tell, told) = oneshot::channel();
+    let (end, ended) = oneshot::channel();
+    let lock = network.turno.lock(RESOURCE).ttl(TTL);
+    let run = tokio::spawn(async move {
+        let outcome = lock
+            .run(async |lease| {
+                let _end = Last(Some(end));
+                began.send(()).unwrap();
+                lease.ending().await;
+                tell.send(clock::machine()).unwrap();
+                // Deaf to what it is told: it has to be dropped.
+                std::future::pending::<Result<Infallible, Infallible>>().await
+            })
+            .await;
+        (outcome, Instant::now())
+    });
+    begun.await.unwrap();
+    renewed_once(&network).await;
+    network.fail(fault).await;
+
+    // The observer's machine is the database's, and so is its clock.
+    let told = told.await.unwrap();
+    let (expires_at, _) = network.expiry().await;
+    let (ended, ended_here) = ended.await.unwrap();
+    assert!(
+        told <= ended && ended < expires_at,
+        "told {told}, ended {ended}, expiry {expires_at}"
+    );
+
+    network.proxy.restore().await.unwrap();
+    let (outcome, returned) = run.await.unwrap();
+    assert!(matches!(outcome, Err(RunError::Lost(_))), "{outcome:?}");
+    println!(
+        "told {} and stopped {} before the expiry; returned {:?} after it stopped",
+        expires_at - told,
+        expires_at - ended,
+        returned - ended_here,
+    );
+
+    let again = network.turno.lock(RESOURCE).ttl(TTL).wait(LONG);
+    let token = again
+        .run(async |lease| Ok::<_, Infallible>(lease.token()))
+        .await
+        .unwrap();
+    assert!(token.0 > 0);
+}
+
+/// Tells when the work was dropped.
+struct Last(Option<oneshot::Sender<(Timestamp, Instant)>>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let Some(end) = self.0.take() {
+            // Nobody listens only if the test has failed already.
+            let _ = end.send((clock::machine(), Instant::now()));
+        }
+    }
+}
+
+/// Waits for a renewal, so that the fault meets a runner at its work.
+async fn renewed_once(network: &Network) {
+    let (first, _) = network.expiry().await;
+    eventually_async(LONG, "a renewal", async || {
+        (network.expiry().await.0 > first).then_some(())
+    })
+    .await;
+}
+
+/// The control: work under a lease that nobody keeps goes on past its expiry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_beside_the_runner_goes_on_too_long() {
+    let network = Network::open().await;
+    let lock = network.turno.lock(RESOURCE).ttl(Duration::from_millis(500));
+    let lease = lock.acquire().await.unwrap().acquired().unwrap();
+    let steps = Arc::new(AtomicU64::new(0));
+    let work = tokio::spawn(step_until_told(lease, steps.clone()));
+    network.fail(Fault::Cut).await;
+
+    eventually_async(LONG, "the lease to expire", async || {
+        network.expiry().await.1.then_some(())
+    })
+    .await;
+    let then = steps.load(Ordering::SeqCst);
+    eventually_async(LONG, "a step after the expiry", async || {
+        (steps.load(Ordering::SeqCst) > then).then_some(())
+    })
+    .await;
+    assert!(!work.is_finished());
+    work.abort();
+}
+
+async fn step_until_told(lease: Lease, steps: Arc<AtomicU64>) {
+    let steps = async {
+        loop {
+            steps.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = lease.ending() => {}
+        () = steps => {}
+    }
+}

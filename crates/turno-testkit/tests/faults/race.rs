@@ -1,0 +1,33 @@
+//! A counter in a plain file, which nothing protects but the lock, raced by many processes.
+
+use std::fs;
+
+use crate::actor::Actor;
+use crate::on_each_store;
+use crate::place::Place;
+
+const ACTORS: u32 = 8;
+const ROUNDS: u32 = 250;
+
+on_each_store! {
+    a_locked_counter_is_exact => |place: &Place| assert_eq!(count(place, "locked"), ACTORS * ROUNDS);
+    /// The control: without the lock updates are lost.
+    a_bare_counter_is_not => |place: &Place| {
+        let counted = count(place, "bare");
+        assert!(counted < ACTORS * ROUNDS, "{counted}");
+    };
+}
+
+fn count(place: &Place, how: &str) -> u32 {
+    let file = place.folder.path().join("counter");
+    fs::write(&file, "0").expect("the folder is there");
+    let actors: Vec<Actor> = (0..ACTORS).map(|_| Actor::start(&place.url)).collect();
+    for actor in &actors {
+        actor.tell(&format!("count {} counter {ROUNDS} {how}", file.display()));
+    }
+    for actor in &actors {
+        assert_eq!(actor.answer(), "counted");
+    }
+    let count = fs::read_to_string(&file).expect("the counter is there");
+    count.trim().parse().unwrap_or(0)
+}

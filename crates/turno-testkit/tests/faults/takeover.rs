@@ -1,0 +1,68 @@
+//! A holder that is killed: whoever waits has the lock soon after its time to live.
+
+use std::time::{Duration, Instant};
+
+use turno::lock::HistoryEvent;
+
+use crate::actor::Actor;
+use crate::on_each_store;
+use crate::place::Place;
+
+const RESOURCE: &str = "PRESTAMO/123";
+const TTL: Duration = Duration::from_secs(1);
+/// What is promised on top of the time to live.
+const SLACK: Duration = Duration::from_secs(1);
+const LONG_MS: u64 = 60_000;
+
+on_each_store! {
+    a_killed_holder_is_followed_in_time => |place: &Place| {
+        followed(place, Actor::start(&place.url), Actor::start(&place.url));
+    };
+    their_clocks_do_not_matter => |place: &Place| {
+        followed(place, Actor::start_at(&place.url, "+1h"), Actor::start_at(&place.url, "-1h"));
+    };
+    their_clocks_do_not_matter_either_way => |place: &Place| {
+        followed(place, Actor::start_at(&place.url, "-1h"), Actor::start_at(&place.url, "+1h"));
+    };
+    /// The control: a holder that lives keeps its lock for longer than that.
+    a_living_holder_is_not_followed => a_living_holder_is_not_followed;
+}
+
+fn followed(place: &Place, holder: Actor, next: Actor) {
+    let first = hold(&holder);
+    next.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
+    place.observer().await_waiters(RESOURCE, 1);
+
+    let killed = Instant::now();
+    holder.kill_9();
+    let second = next.acquired();
+    let took = killed.elapsed();
+    println!(
+        "{}: taken over {took:?} after the kill, ttl {TTL:?}",
+        place.name
+    );
+    assert!(took <= TTL + SLACK, "{took:?}");
+    assert!(second.token > first);
+    let history = place.observer().history(RESOURCE, HistoryEvent::TakenOver);
+    assert_eq!(history[0].token.0, first);
+    assert_eq!(history[0].attribution.pid, Some(holder.pid()));
+}
+
+fn a_living_holder_is_not_followed(place: &Place) {
+    let (holder, next) = (Actor::start(&place.url), Actor::start(&place.url));
+    let first = hold(&holder);
+    next.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
+    let answer = next.process().lines().next(TTL + SLACK);
+    assert_eq!(answer, None, "taken from a holder that renews it");
+    assert_eq!(place.observer().status(RESOURCE).holders[0].token.0, first);
+    holder.release(RESOURCE);
+    assert!(next.acquired().token > first);
+}
+
+/// Takes the lock and renews it until killed, as the runner does.
+fn hold(holder: &Actor) -> i64 {
+    let ttl_ms = u64::try_from(TTL.as_millis()).expect("a second is short");
+    let first = holder.acquire(RESOURCE, ttl_ms, 0, "ana").token;
+    assert_eq!(holder.ask(&format!("keep {RESOURCE}")), "kept");
+    first
+}

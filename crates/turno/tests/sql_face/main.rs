@@ -1,0 +1,38 @@
+//! The SQL face: the functions of schema `turno`, as any language calls them.
+
+mod calls;
+mod rights;
+mod transactions;
+
+use tokio_postgres::{Client, Row};
+use turno_testkit::conformance::Bed;
+
+async fn bed() -> (Bed, Client) {
+    let bed = Bed::postgres();
+    bed.turno().await.close().await;
+    let client = bed.postgres_connection().await;
+    (bed, client)
+}
+
+async fn one(client: &Client, sql: &str) -> Row {
+    client
+        .query_one(sql, &[])
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+}
+
+async fn word(client: &Client, sql: &str) -> String {
+    one(client, sql).await.get(0)
+}
+
+/// The SQLSTATE of a call; `00000` if it was no error.
+async fn code(client: &Client, sql: &str) -> String {
+    match client.query(sql, &[]).await {
+        Ok(_) => "00000".into(),
+        Err(error) => error
+            .code()
+            .unwrap_or_else(|| panic!("{sql}: {error:?}"))
+            .code()
+            .to_owned(),
+    }
+}

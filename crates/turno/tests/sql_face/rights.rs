@@ -1,0 +1,242 @@
+//! Who may call what, and what nobody can slip in.
+
+use super::{bed, code, one, word};
+
+/// The functions that callers may use; everything else in the schema is internal.
+const PUBLIC: [&str; 13] = [
+    "lock_acquire",
+    "lock_acquire_all",
+    "lock_break",
+    "lock_guard",
+    "lock_history",
+    "lock_leave",
+    "lock_list",
+    "lock_release",
+    "lock_renew",
+    "lock_status",
+    "lock_wait",
+    "schema_version",
+    "sweep",
+];
+
+#[tokio::test]
+async fn every_public_function_is_documented_and_safe_to_call() {
+    let (_bed, client) = bed().await;
+    let rows = client
+        .query(
+            "select proname::text, prosecdef, obj_description(oid, 'pg_proc'), proconfig::text, pronargs = pronargdefaults \
+             from pg_proc where pronamespace = 'turno'::regnamespace order by 1",
+            &[],
+        )
+        .await
+        .unwrap();
+    let mut public = Vec::new();
+    for row in &rows {
+        let (name, definer): (String, bool) = (row.get(0), row.get(1));
+        if !definer {
+            assert!(
+                !PUBLIC.contains(&name.as_str()),
+                "{name} does not run as its owner"
+            );
+            continue;
+        }
+        assert!(
+            row.get::<_, Option<String>>(2)
+                .is_some_and(|comment| comment.len() > 10),
+            "{name} has no comment"
+        );
+        assert_eq!(
+            row.get::<_, Option<String>>(3).as_deref(),
+            Some("{\"search_path=pg_catalog, pg_temp\"}"),
+            "{name}"
+        );
+        public.push(name);
+    }
+    assert_eq!(public, PUBLIC);
+}
+
+#[tokio::test]
+async fn the_role_may_call_and_nothing_else() {
+    let (_bed, client) = bed().await;
+    client.batch_execute("set role turno_app").await.unwrap();
+    let token: i64 = one(
+        &client,
+        "select token from turno.lock_acquire('r', owner => 'a')",
+    )
+    .await
+    .get(0);
+    for sql in [
+        "select * from turno.lock_acquire('r', wait => '10 ms')".to_owned(),
+        "select * from turno.lock_acquire('s', mode => 'shared')".into(),
+        "select * from turno.lock_acquire_all(array['x', 'y'])".into(),
+        format!("select * from turno.lock_renew('r', {token})"),
+        "select turno.lock_wait('r', 'w', true)".into(),
+        "select turno.lock_leave('r', 'w')".into(),
+        format!("select turno.lock_guard('r', {token})"),
+        "select * from turno.lock_status('r')".into(),
+        "select * from turno.lock_list()".into(),
+        "select * from turno.lock_history()".into(),
+        format!("select turno.lock_break('r', {token}, 'why')"),
+        format!("select * from turno.lock_release('r', {token})"),
+        "select * from turno.sweep()".into(),
+        "select turno.schema_version()".into(),
+    ] {
+        client
+            .query(&sql, &[])
+            .await
+            .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+    client.batch_execute("reset role").await.unwrap();
+    let all = client
+        .query("select relname::text from pg_class where relnamespace = 'turno'::regnamespace and relkind in ('r', 'v', 'S')", &[])
+        .await
+        .unwrap();
+    let internal = client
+        .query("select oid::regprocedure::text from pg_proc where pronamespace = 'turno'::regnamespace and not prosecdef", &[])
+        .await
+        .unwrap();
+    assert!(all.len() > 6 && internal.len() > 10);
+    for relation in &all {
+        for right in ["select", "insert", "update", "delete", "truncate"] {
+            let relation: &str = relation.get(0);
+            let sequence = relation.ends_with("_seq");
+            let asks = if sequence {
+                "has_sequence_privilege"
+            } else {
+                "has_table_privilege"
+            };
+            if sequence && !["select", "update"].contains(&right) {
+                continue;
+            }
+            let sql = format!("select {asks}('turno_app', 'turno.{relation}', '{right}')");
+            assert!(
+                !one(&client, &sql).await.get::<_, bool>(0),
+                "{right} on {relation}"
+            );
+        }
+    }
+    for function in &internal {
+        let function: &str = function.get(0);
+        let may = one(
+            &client,
+            &format!("select has_function_privilege('turno_app', '{function}', 'execute')"),
+        )
+        .await;
+        assert!(!may.get::<_, bool>(0), "{function} is internal");
+        let may = one(
+            &client,
+            &format!("select has_function_privilege('public', '{function}', 'execute')"),
+        )
+        .await;
+        assert!(!may.get::<_, bool>(0), "{function} is internal");
+    }
+    client.batch_execute("set role turno_app").await.unwrap();
+    assert_eq!(code(&client, "select * from turno.lock").await, "42501");
+    assert_eq!(
+        code(&client, "delete from turno.lock_history").await,
+        "42501"
+    );
+    assert_eq!(code(&client, "select turno.lock_tick()").await, "42501");
+}
+
+/// What a caller puts before the system's own names changes nothing.
+#[tokio::test]
+async fn a_hostile_search_path_changes_nothing() {
+    let (_bed, client) = bed().await;
+    client
+        .batch_execute(
+            "create schema evil;
+             create function evil.clock_timestamp() returns timestamptz language sql as $$ select 'epoch'::timestamptz $$;
+             create function evil.starts_with(text, text) returns boolean language sql as $$ select true $$;
+             create function evil.concat_ws(text, variadic text[]) returns text language sql as $$ select '' $$;
+             create function evil.bad_eq(text, text) returns boolean language sql as $$ select true $$;
+             create function evil.bad_gt(timestamptz, timestamptz) returns boolean language sql as $$ select false $$;
+             create function evil.bad_ne(text, text) returns boolean language sql as $$ select false $$;
+             create operator evil.= (function = evil.bad_eq, leftarg = text, rightarg = text);
+             create operator evil.<> (function = evil.bad_ne, leftarg = text, rightarg = text);
+             create operator evil.> (function = evil.bad_gt, leftarg = timestamptz, rightarg = timestamptz);
+             create table evil.lock (resource text, token bigint);
+             set search_path = evil, pg_catalog, public",
+        )
+        .await
+        .unwrap();
+    // The temporary schema is searched first for tables, whatever the path says.
+    client.batch_execute("create temporary table lock (resource text); create temporary table lock_hold (resource text)").await.unwrap();
+    let token: i64 = one(
+        &client,
+        "select token from turno.lock_acquire('r', owner => 'a')",
+    )
+    .await
+    .get(0);
+    assert!(token > 1_000_000_000_000_000);
+    for call in [
+        "turno.lock_acquire('r', owner => 'b')",
+        "turno.lock_acquire('r', owner => 'b', mode => 'shared')",
+        "turno.lock_acquire('r', owner => 'b', wait => '1 ms')",
+        "turno.lock_acquire_all(array['q', 'r'], owner => 'b')",
+    ] {
+        assert_eq!(
+            word(&client, &format!("select outcome from {call}")).await,
+            "busy",
+            "{call}"
+        );
+    }
+    assert_eq!(
+        word(&client, "select outcome from turno.lock_release('r', 1)").await,
+        "lost"
+    );
+    assert_eq!(
+        word(
+            &client,
+            &format!("select outcome from turno.lock_renew('r', {token})")
+        )
+        .await,
+        "renewed"
+    );
+    client
+        .query(&format!("select turno.lock_guard('r', {token})"), &[])
+        .await
+        .unwrap();
+    assert_eq!(
+        code(&client, "select turno.lock_guard('r', 1)").await,
+        "TN410"
+    );
+    assert_eq!(
+        client
+            .query("select * from turno.lock_list('x')", &[])
+            .await
+            .unwrap()
+            .len(),
+        0
+    );
+    let shared: i64 = one(
+        &client,
+        "select token from turno.lock_acquire('s', owner => 'a', mode => 'shared')",
+    )
+    .await
+    .get(0);
+    assert_eq!(
+        word(
+            &client,
+            &format!("select turno.lock_break('s', {shared}, 'why')")
+        )
+        .await,
+        "broken"
+    );
+    assert_eq!(
+        word(
+            &client,
+            &format!("select outcome from turno.lock_release('r', {token})")
+        )
+        .await,
+        "released"
+    );
+    assert_eq!(
+        word(
+            &client,
+            "select outcome from turno.lock_acquire('r', owner => 'b')"
+        )
+        .await,
+        "acquired"
+    );
+}

@@ -1,0 +1,329 @@
+//! Calls inside the caller's own transaction, which may be old, long and not yet committed.
+
+use std::time::Duration;
+
+use super::{bed, one, word};
+
+/// Losing is a read: the call does not even get a transaction id.
+#[tokio::test]
+async fn losing_gets_no_transaction_id() {
+    let (bed, client) = bed().await;
+    for sql in [
+        "select turno.lock_acquire('held', owner => 'a')",
+        "select turno.lock_release('resting', (turno.lock_acquire('resting', min_hold => '20 s')).token)",
+        "select turno.lock_acquire('full', owner => 'a', permits => 1)",
+        "select turno.lock_release('line', (turno.lock_acquire('line')).token)",
+        "select turno.lock_wait('line', 'first', true)",
+        "select turno.lock_release('rested', (turno.lock_acquire('rested', mode => 'shared', min_hold => '20 s')).token)",
+        "select turno.lock_release('0', (turno.lock_acquire('0')).token)",
+    ] {
+        client.query(sql, &[]).await.unwrap();
+    }
+    drop(bed.turno().await);
+    for (resource, asks) in [
+        (
+            "held",
+            vec![
+                "",
+                ", mode => 'shared'",
+                ", permits => 3",
+                ", wait => '1 ms'",
+                "all",
+            ],
+        ),
+        ("resting", vec!["", ", mode => 'shared'", "all"]),
+        ("rested", vec!["", ", mode => 'shared'", "all"]),
+        ("full", vec!["", ", permits => 1", "all"]),
+        (
+            "line",
+            vec!["", ", mode => 'shared'", ", permits => 2", "all"],
+        ),
+    ] {
+        for ask in asks {
+            let call = match ask {
+                "all" => format!("turno.lock_acquire_all(array['0', '1', '{resource}'])"),
+                ask => format!("turno.lock_acquire('{resource}'{ask})"),
+            };
+            client.batch_execute("begin").await.unwrap();
+            assert_eq!(
+                word(&client, &format!("select outcome from {call}")).await,
+                "busy",
+                "{call}"
+            );
+            let id: Option<String> = one(&client, "select pg_current_xact_id_if_assigned()::text")
+                .await
+                .get(0);
+            client.batch_execute("rollback").await.unwrap();
+            assert_eq!(id, None, "{call} got a transaction id");
+        }
+    }
+}
+
+/// A transaction's `now()` stands still; a lease that is taken late in it is good all the same.
+#[tokio::test]
+async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
+    let (bed, client) = bed().await;
+    let rival = bed.postgres_connection().await;
+    rival
+        .batch_execute("set statement_timeout = '2 s'")
+        .await
+        .unwrap();
+    let mut blocked = Vec::new();
+    one(
+        &client,
+        "select turno.lock_release('seen', (turno.lock_acquire('seen')).token)",
+    )
+    .await;
+    for isolation in ["read committed", "repeatable read"] {
+        for (resource, mode) in [
+            ("seen", "exclusive"),
+            ("new", "exclusive"),
+            ("new shared", "shared"),
+            ("seen", "shared"),
+        ] {
+            let resource = if resource == "seen" {
+                resource.to_owned()
+            } else {
+                format!("{resource}/{isolation}")
+            };
+            client
+                .batch_execute(&format!(
+                    "begin isolation level {isolation}; select 1; select pg_sleep(0.1)"
+                ))
+                .await
+                .unwrap();
+            let row = one(&client, &format!(
+                "select outcome, token, expires_at > clock_timestamp(), acquired_at > now() + '50 ms' \
+                 from turno.lock_acquire('{resource}', owner => 'a', ttl => '50 ms', mode => '{mode}')")).await;
+            assert_eq!(
+                (
+                    row.get::<_, &str>(0),
+                    row.get::<_, bool>(2),
+                    row.get::<_, bool>(3)
+                ),
+                ("acquired", true, true),
+                "{resource} {isolation}"
+            );
+            // Past its end, and not committed: a rival is told at once, and does not get it.
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            for asks in ["exclusive", "shared"] {
+                let sql = format!(
+                    "select outcome from turno.lock_acquire('{resource}', owner => 'b', mode => '{asks}')"
+                );
+                match rival.query_one(&sql, &[]).await {
+                    Ok(answer) => assert_eq!(
+                        answer.get::<_, &str>(0),
+                        "busy",
+                        "{mode} {resource}, {isolation}, asked {asks}"
+                    ),
+                    Err(error) => blocked.push(format!(
+                        "{mode} {resource}, {isolation}, asked {asks}: {error}"
+                    )),
+                }
+            }
+            client.batch_execute("commit").await.unwrap();
+            let next: i64 = one(
+                &rival,
+                &format!("select token from turno.lock_acquire('{resource}', owner => 'b')"),
+            )
+            .await
+            .get(0);
+            assert!(next > row.get::<_, i64>(1));
+            assert_eq!(
+                word(
+                    &rival,
+                    &format!("select outcome from turno.lock_release('{resource}', {next})")
+                )
+                .await,
+                "released"
+            );
+        }
+    }
+    assert_eq!(
+        blocked, [""; 0],
+        "a rival waits for a stranger's transaction"
+    );
+}
+
+/// A transaction that looks at the past must not grant what has been granted since.
+#[tokio::test]
+async fn an_old_snapshot_never_doubles_a_lease() {
+    let (bed, client) = bed().await;
+    let rival = bed.postgres_connection().await;
+    one(
+        &client,
+        "select turno.lock_release('r', (turno.lock_acquire('r')).token)",
+    )
+    .await;
+    one(
+        &client,
+        "select turno.lock_release('s', (turno.lock_acquire('s', mode => 'shared')).token)",
+    )
+    .await;
+    for isolation in ["repeatable read", "serializable"] {
+        for (resource, mode) in [
+            ("r", "exclusive"),
+            ("s", "shared"),
+            ("never", "exclusive"),
+            ("never shared", "shared"),
+        ] {
+            let resource = if resource.len() > 1 {
+                format!("{resource}/{isolation}")
+            } else {
+                resource.into()
+            };
+            client
+                .batch_execute(&format!(
+                    "begin isolation level {isolation}; select count(*) from turno.lock"
+                ))
+                .await
+                .unwrap();
+            let held: i64 = one(
+                &rival,
+                &format!("select token from turno.lock_acquire('{resource}', owner => 'b')"),
+            )
+            .await
+            .get(0);
+            let sql = format!(
+                "select outcome from turno.lock_acquire('{resource}', owner => 'a', mode => '{mode}')"
+            );
+            // Busy, or an error that rolls the caller back; never a second lease.
+            if let Ok(row) = client.query_one(&sql, &[]).await {
+                assert_eq!(
+                    row.get::<_, &str>(0),
+                    "busy",
+                    "{mode} {resource}, {isolation}"
+                );
+            }
+            let _ = client.batch_execute("commit").await;
+            let held_now: i64 = one(
+                &rival,
+                &format!("select token from turno.lock_status('{resource}')"),
+            )
+            .await
+            .get(0);
+            assert_eq!(held_now, held);
+            assert_eq!(
+                word(
+                    &rival,
+                    &format!("select outcome from turno.lock_release('{resource}', {held})")
+                )
+                .await,
+                "released"
+            );
+        }
+    }
+}
+
+/// A library's wait that meets somebody's uncommitted acquire ends as an answer, never as an error.
+#[tokio::test]
+async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
+    let (bed, client) = bed().await;
+    let turno = bed.turno().await;
+    let mut blocked = Vec::new();
+    one(
+        &client,
+        "select turno.lock_release('seen', (turno.lock_acquire('seen')).token)",
+    )
+    .await;
+    for (resource, mode) in [
+        ("seen", "exclusive"),
+        ("new", "exclusive"),
+        ("new shared", "shared"),
+    ] {
+        client.batch_execute("begin").await.unwrap();
+        one(
+            &client,
+            &format!("select turno.lock_acquire('{resource}', owner => 'a', mode => '{mode}')"),
+        )
+        .await;
+        for lock in [
+            turno.lock(resource),
+            turno.lock(resource).shared(),
+            turno.lock(resource).fifo(),
+        ] {
+            let waiting = lock.owner("b").wait(Duration::from_millis(200)).acquire();
+            let answer = tokio::time::timeout(Duration::from_secs(5), waiting).await;
+            match answer {
+                Ok(answer) => assert!(answer.unwrap().is_busy(), "{resource}"),
+                Err(_) => blocked.push(resource),
+            }
+        }
+        client.batch_execute("rollback").await.unwrap();
+        // A sign-out that is still under way may call it taken by a line for a moment.
+        let lock = turno.lock(resource).wait(Duration::from_secs(10));
+        lock.acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .expect("nobody has it")
+            .release()
+            .await
+            .unwrap();
+    }
+    assert_eq!(
+        blocked, [""; 0],
+        "a waiter waits for a stranger's transaction"
+    );
+}
+
+/// Beside a guarded transaction of a sharer, other sharers are answered at once.
+#[tokio::test]
+async fn sharers_beside_a_guard_are_answered_at_once() {
+    let (bed, client) = bed().await;
+    let rival = bed.postgres_connection().await;
+    rival
+        .batch_execute("set statement_timeout = '3 s'")
+        .await
+        .unwrap();
+    let token: i64 = one(
+        &client,
+        "select token from turno.lock_acquire('r', owner => 'a', mode => 'shared')",
+    )
+    .await
+    .get(0);
+    client
+        .batch_execute(&format!("begin; select turno.lock_guard('r', {token})"))
+        .await
+        .unwrap();
+    let sql = "select outcome from turno.lock_acquire('r', owner => 'b', mode => 'shared')";
+    let answer = rival
+        .query_one(sql, &[])
+        .await
+        .expect("it waits for a stranger's transaction");
+    assert!(["busy", "acquired"].contains(&answer.get::<_, &str>(0)));
+    client.batch_execute("commit").await.unwrap();
+}
+
+/// One sharer's guarded transaction does not keep the others from renewing and leaving.
+#[tokio::test]
+async fn one_sharers_guard_does_not_stop_the_others() {
+    let (bed, client) = bed().await;
+    let other = bed.postgres_connection().await;
+    other
+        .batch_execute("set statement_timeout = '3 s'")
+        .await
+        .unwrap();
+    let sql = "select token from turno.lock_acquire('r', mode => 'shared')";
+    let (guarded, mine): (i64, i64) = (
+        one(&client, sql).await.get(0),
+        one(&other, sql).await.get(0),
+    );
+    client
+        .batch_execute(&format!("begin; select turno.lock_guard('r', {guarded})"))
+        .await
+        .unwrap();
+    let mut held_up = Vec::new();
+    for (call, good) in [("lock_renew", "renewed"), ("lock_release", "released")] {
+        let sql = format!("select outcome from turno.{call}('r', {mine})");
+        match other.query_one(&sql, &[]).await {
+            Ok(answer) => assert_eq!(answer.get::<_, &str>(0), good),
+            Err(_) => held_up.push(call),
+        }
+    }
+    client.batch_execute("commit").await.unwrap();
+    assert_eq!(
+        held_up, [""; 0],
+        "they wait for another sharer's transaction"
+    );
+}
