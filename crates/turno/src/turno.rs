@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::check;
@@ -32,7 +33,12 @@ struct Inner {
     settings: Settings,
     host: Option<String>,
     pid: Option<i32>,
+    /// What is done behind callers' backs: waiters that sign out, dropped leases that are given back.
+    behind: TaskTracker,
 }
+
+/// How long closing waits for what is being done behind callers' backs.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Turno {
     /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`, with the default settings.
@@ -56,7 +62,7 @@ impl Turno {
             .map(|name| name.trim().to_owned())
             .filter(|name| check::name("host", name).is_ok());
         let pid = i32::try_from(std::process::id()).ok();
-        Turno { inner: Arc::new(Inner { store, settings, host, pid }) }
+        Turno { inner: Arc::new(Inner { store, settings, host, pid, behind: TaskTracker::new() }) }
     }
 
     /// A lock on one resource, to be taken with [`Lock::acquire`] or [`Lock::run`].
@@ -217,8 +223,19 @@ impl Turno {
         }
     }
 
+    /// Does something behind the caller's back; [`Turno::close`] waits for it. Outside a runtime nothing
+    /// is done: whatever it was ends by itself in time.
+    pub(crate) fn behind(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.inner.behind.spawn_on(work, &runtime);
+        }
+    }
+
     /// Ends background work and closes the connections.
     pub async fn close(&self) {
+        self.inner.behind.close();
+        // What does not end in time lapses by itself.
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, self.inner.behind.wait()).await;
         self.store().close().await;
     }
 }

@@ -201,12 +201,9 @@ async fn release(turno: &Turno, id: LeaseId, hold: Uuid) -> Result<ReleaseOutcom
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let (Some(hold), Ok(runtime)) = (self.hold.take(), tokio::runtime::Handle::try_current()) else {
-            return;
-        };
+        let Some(hold) = self.hold.take() else { return };
         let (turno, id) = (self.turno.clone(), self.id());
-        // Owned by nobody on purpose: the holder is gone, and the lease's own expiry bounds it.
-        runtime.spawn(async move {
+        self.turno.behind(async move {
             if let Err(error) = release(&turno, id, hold).await {
                 tracing::warn!(%error, "a dropped lease was not released; it ends with its time to live");
             }

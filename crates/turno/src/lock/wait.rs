@@ -137,9 +137,8 @@ impl Line<'_> {
     }
 
     fn leave(&mut self) {
-        if let (Some((place, _)), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) {
-            // Owned by nobody on purpose: the waiter is gone, and its place lapses by itself.
-            runtime.spawn(leave(self.turno.clone(), place));
+        if let Some((place, _)) = self.place.take() {
+            self.turno.behind(leave(self.turno.clone(), place));
         }
     }
 }

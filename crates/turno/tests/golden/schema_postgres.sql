@@ -33,7 +33,8 @@ create table turno.lock (
   description text,
   host        text,
   pid         integer,
-  requests    uuid[]      not null default '{}', -- the last requests applied to this lease
+  hold_ids    uuid[]      not null default '{}', -- one for each hold: the request that took it
+  requests    uuid[]      not null default '{}', -- the last releases that named no hold
   waited_until timestamptz,                  -- somebody waits until then: a release must call
   fifo_until  timestamptz                    -- somebody waits in line until then: look there first
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
@@ -54,6 +55,7 @@ create table turno.lock_hold (
   description text,
   host        text,
   pid         integer,
+  hold_ids    uuid[]      not null default '{}',
   requests    uuid[]      not null default '{}',
   primary key (resource, token)
 ) with (fillfactor = 70);
@@ -324,24 +326,31 @@ as $$
   select pg_try_advisory_xact_lock(hashtextextended('turno.lock/' || resource, 0))
 $$;
 
--- Was a lease ended by this very request? Then it is being asked again because its answer was lost.
-create or replace function turno.lock_was_ended(resource text, token bigint, request uuid) returns boolean
+-- Was a lease ended by this very request, or given back with all its holds, this one among them? Then
+-- it is being asked again because its answer was lost.
+create or replace function turno.lock_was_ended(
+  resource text,
+  token    bigint,
+  request  uuid,
+  hold     uuid default null
+) returns boolean
 language sql
 stable
 as $$
   select exists (
     select
     from (
-      select r.token, r.request
+      select r.token, r.event, r.request
       from turno.lock_history r
       where r.resource = lock_was_ended.resource
       order by r.id desc
       limit 100) h
     where h.token = lock_was_ended.token
-      and h.request = lock_was_ended.request)
+      and (h.request = lock_was_ended.request
+        or (h.event = 'released' and lock_was_ended.hold is not null)))
 $$;
 
--- The last eight requests of a lease, so that one whose answer was lost can be sent again.
+-- The last eight releases that named no hold, so that one whose answer was lost can be sent again.
 create or replace function turno.lock_remember(requests uuid[], request uuid) returns uuid[]
 language sql
 immutable
@@ -552,7 +561,8 @@ begin
         description = lock_acquire.description,
         host        = lock_acquire.host,
         pid         = lock_acquire.pid,
-        requests    = array_remove(array[request], null)
+        hold_ids    = array[coalesce(request, gen_random_uuid())],
+        requests    = '{}'
     where t.resource = (
       select k.resource
       from turno.lock k
@@ -588,6 +598,7 @@ declare
   now turno.lock;
 begin
   perform turno.lock_check(ask);
+  ask.request := coalesce(ask.request, gen_random_uuid());
 
   select * into was
   from turno.lock t
@@ -601,20 +612,29 @@ begin
     if was.owner <> ask.owner or was.mode <> 'exclusive' then
       return turno.lock_answer('busy', was);
     end if;
-    if ask.request = any (was.requests) then
-      return turno.lock_answer('acquired', was);
-    end if;
+    -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
+    -- same request may be under way twice, because its connection broke while it waited.
     update turno.lock t
     set holds      = t.holds + 1,
         expires_at = greatest(t.expires_at, least(clock_timestamp() + ask.ttl, t.max_until)),
-        requests   = turno.lock_remember(t.requests, ask.request)
+        hold_ids   = t.hold_ids || ask.request
     where t.resource = ask.resource
       and t.token = was.token
       and t.holds > 0
       and t.expires_at > clock_timestamp()
+      and ask.request <> all (t.hold_ids)
     returning * into now;
     if found then
       return turno.lock_answer('reentered', now);
+    end if;
+    select * into now
+    from turno.lock t
+    where t.resource = ask.resource
+      and t.token = was.token
+      and t.expires_at > clock_timestamp()
+      and ask.request = any (t.hold_ids);
+    if found then
+      return turno.lock_answer(case when now.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, now);
     end if;
     -- It expired, or was broken, this very moment: go on as anybody else would.
   end if;
@@ -648,7 +668,8 @@ begin
       description = ask.description,
       host        = ask.host,
       pid         = ask.pid,
-      requests    = array_remove(array[ask.request], null)
+      hold_ids    = array[ask.request],
+      requests    = '{}'
   where t.resource = ask.resource
   returning * into now;
   return turno.lock_answer('acquired', now);
@@ -669,15 +690,14 @@ begin
   end if;
   insert into turno.lock as t (
     resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-    "user", service, description, host, pid, requests)
+    "user", service, description, host, pid, hold_ids)
   values (
     ask.resource, turno.lock_tick(), 'exclusive', ask.owner, 1,
     clock_timestamp(),
     clock_timestamp() + least(ask.ttl, ask.max_hold),
     clock_timestamp() + ask.min_hold,
     clock_timestamp() + ask.max_hold,
-    ask."user", ask.service, ask.description, ask.host, ask.pid,
-    array_remove(array[ask.request], null))
+    ask."user", ask.service, ask.description, ask.host, ask.pid, array[ask.request])
   on conflict do nothing
   returning * into now;
   if not found then
@@ -711,6 +731,7 @@ declare
   most  integer := coalesce(ask.permits, 10000);
 begin
   perform turno.lock_check(ask);
+  ask.request := coalesce(ask.request, gen_random_uuid());
 
   select * into l
   from turno.lock t
@@ -752,17 +773,17 @@ begin
     and o.owner = ask.owner
     and o.expires_at > clock_timestamp();
   if found then
-    if ask.request is null or ask.request <> all (h.requests) then
+    if ask.request <> all (h.hold_ids) then
       update turno.lock_hold o
       set holds      = o.holds + 1,
           expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
-          requests   = turno.lock_remember(o.requests, ask.request)
+          hold_ids   = o.hold_ids || ask.request
       where o.resource = h.resource
         and o.token = h.token
       returning * into h;
     end if;
     perform turno.lock_gate(l.resource);
-    return row(case when h.holds > 1 then 'reentered' else 'acquired' end, h.resource, h.owner, h.token,
+    return row(case when h.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, h.resource, h.owner, h.token,
                h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
                h."user", h.service, h.description)::turno.lock_outcome;
   end if;
@@ -775,14 +796,13 @@ begin
   returning * into l;
   insert into turno.lock_hold as o (
     resource, token, owner, holds, acquired_at, expires_at, min_until, max_until,
-    "user", service, description, host, pid, requests)
+    "user", service, description, host, pid, hold_ids)
   values (
     ask.resource, l.token, ask.owner, 1, clock_timestamp(),
     clock_timestamp() + least(ask.ttl, ask.max_hold),
     clock_timestamp() + ask.min_hold,
     clock_timestamp() + ask.max_hold,
-    ask."user", ask.service, ask.description, ask.host, ask.pid,
-    array_remove(array[ask.request], null))
+    ask."user", ask.service, ask.description, ask.host, ask.pid, array[ask.request])
   returning * into h;
   perform turno.lock_gate(ask.resource);
   return row('acquired', h.resource, h.owner, h.token, h.holds, h.acquired_at, h.expires_at,
@@ -867,6 +887,7 @@ as $$
       service    = s.service,
       description = s.description,
       acquired_at = coalesce(s.acquired_at, t.acquired_at),
+      hold_ids   = '{}',
       requests   = '{}'
   from (
     select
@@ -1200,10 +1221,15 @@ $$;
 
 -- Purpose: give back one hold; the last one ends the lease and writes its history row.
 -- Index:   lock_pkey, lock_hold_pkey.
+--
+-- A caller that knows which hold it gives back names it, by the request that took it: then a release
+-- that is sent again can never give back another's. Otherwise the newest goes, and the request itself
+-- is remembered for a while.
 
 create or replace function turno.lock_release(
   resource text,
   token    bigint,
+  hold     uuid default null,
   request  uuid default null
 ) returns turno.lock_ending
 language plpgsql
@@ -1216,12 +1242,22 @@ declare
 begin
   update turno.lock t
   set holds    = t.holds - 1,
-      requests = turno.lock_remember(t.requests, lock_release.request)
+      hold_ids = case
+        when lock_release.hold is null then t.hold_ids[:t.holds - 1]
+        else array_remove(t.hold_ids, lock_release.hold)
+      end,
+      requests = case
+        when lock_release.hold is null then turno.lock_remember(t.requests, lock_release.request)
+        else t.requests
+      end
   where t.resource = lock_release.resource
     and t.token = lock_release.token
     and t.mode = 'exclusive'
     and t.holds > 0
-    and (lock_release.request is null or lock_release.request <> all (t.requests))
+    and case
+      when lock_release.hold is not null then lock_release.hold = any (t.hold_ids)
+      else lock_release.request is null or lock_release.request <> all (t.requests)
+    end
   returning * into l;
 
   if not found then
@@ -1229,13 +1265,14 @@ begin
     from turno.lock t
     where t.resource = lock_release.resource;
     if l.mode = 'shared' then
-      return turno.lock_release_shared(lock_release.resource, lock_release.token, lock_release.request);
+      return turno.lock_release_shared(
+        lock_release.resource, lock_release.token, lock_release.hold, lock_release.request);
     end if;
-    -- The same request again, because its answer was lost: it has been done.
-    if l.token = lock_release.token and lock_release.request = any (l.requests) then
+    -- The same release again, because its answer was lost: it has been done.
+    if l.token = lock_release.token and l.holds > 0 then
       return row('released', l.holds)::turno.lock_ending;
     end if;
-    if turno.lock_was_ended(lock_release.resource, lock_release.token, lock_release.request) then
+    if turno.lock_was_ended(lock_release.resource, lock_release.token, lock_release.request, lock_release.hold) then
       return row('released', 0)::turno.lock_ending;
     end if;
     perform turno.lock_late(lock_release.resource, lock_release.token, 'release');
@@ -1264,6 +1301,7 @@ comment on function turno.lock_release is
 create or replace function turno.lock_release_shared(
   resource text,
   token    bigint,
+  hold     uuid,
   request  uuid
 ) returns turno.lock_ending
 language plpgsql
@@ -1282,19 +1320,29 @@ begin
   where o.resource = lock_release_shared.resource
     and o.token = lock_release_shared.token;
   if not found then
-    if turno.lock_was_ended(lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request) then
+    if turno.lock_was_ended(
+        lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request,
+        lock_release_shared.hold) then
       return row('released', 0)::turno.lock_ending;
     end if;
     perform turno.lock_late(lock_release_shared.resource, lock_release_shared.token, 'release');
     return row('lost', 0)::turno.lock_ending;
   end if;
-  if lock_release_shared.request = any (h.requests) then
+  if lock_release_shared.hold <> all (h.hold_ids)
+     or (lock_release_shared.hold is null and lock_release_shared.request = any (h.requests)) then
     return row('released', h.holds)::turno.lock_ending;
   end if;
   if h.holds > 1 then
     update turno.lock_hold o
     set holds    = o.holds - 1,
-        requests = turno.lock_remember(o.requests, lock_release_shared.request)
+        hold_ids = case
+          when lock_release_shared.hold is null then o.hold_ids[:o.holds - 1]
+          else array_remove(o.hold_ids, lock_release_shared.hold)
+        end,
+        requests = case
+          when lock_release_shared.hold is null then turno.lock_remember(o.requests, lock_release_shared.request)
+          else o.requests
+        end
     where o.resource = h.resource
       and o.token = h.token
     returning * into h;

@@ -26,7 +26,8 @@ create table turno_lock (
   description  text,
   host         text,
   pid          integer,
-  requests     text    not null default '', -- the last requests applied to this lease, 36 characters each
+  hold_ids     text    not null default '', -- one for each hold: the request that took it, 36 characters each
+  requests     text    not null default '', -- the last releases that named no hold
   fifo_until   integer                    -- somebody waits in line until then: look there first
 ) without rowid, strict;
 
@@ -44,6 +45,7 @@ create table turno_lock_hold (
   description  text,
   host         text,
   pid          integer,
+  hold_ids     text    not null default '',
   requests     text    not null default '',
   primary key (resource, token)
 ) without rowid, strict;

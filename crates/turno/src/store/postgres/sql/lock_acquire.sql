@@ -29,6 +29,7 @@ create or replace function turno.lock_acquire(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   seen  turno.lock_outcome;

@@ -8,6 +8,7 @@ create or replace function turno.lock_guard(resource text, token bigint) returns
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 begin
   perform 1

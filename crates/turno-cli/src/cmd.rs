@@ -1,0 +1,23 @@
+//! The verbs, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+mod exec;
+pub(crate) mod lock;
+pub(crate) mod migrate;
+pub(crate) mod run;
+pub(crate) mod sweep;
+
+use std::process::ExitCode;
+
+/// The parts of `turno` that it starts itself, and that nobody else should: neither help nor
+/// completions know them, and they are started too often to be parsed at leisure.
+pub(crate) fn hidden() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next()?.to_str()? {
+        exec::VERB => Some(exec::run(arguments)),
+        demo::worker::VERB => Some(demo::worker::run(arguments)),
+        _ => None,
+    }
+}

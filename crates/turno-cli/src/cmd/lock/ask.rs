@@ -1,0 +1,138 @@
+//! How a lock is asked for: the options that `lock acquire` and `run` share.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use rustix::process::Signal;
+use turno::lock::{Acquire, Busy};
+use turno::{Settings, Turno};
+
+use crate::context::Context;
+use crate::duration;
+use crate::output::language;
+use crate::signals::Signals;
+
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// How long the lease lives unless it is renewed [default: 30s]
+    #[arg(long, env = "TURNO_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    ttl: Option<Duration>,
+
+    /// Wait this long for it; without, a busy lock is told at once
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    wait: Option<Duration>,
+
+    /// Wait in line: nobody who comes later is served first
+    #[arg(long, requires = "wait")]
+    fifo: bool,
+
+    /// Who holds it, as a machine sees it; the same owner enters again [default: a new UUID]
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
+    /// The person who holds it
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    user: Option<String>,
+
+    /// The application that holds it
+    #[arg(long, env = "TURNO_SERVICE", hide_env_values = true, value_name = "NAME")]
+    service: Option<String>,
+
+    /// What is being done
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    /// Share it with other shared holders
+    #[arg(long, conflicts_with = "permits")]
+    shared: bool,
+
+    /// Take one of so many permits; all who use the resource name the same number
+    #[arg(long, value_name = "N")]
+    permits: Option<u32>,
+
+    /// Nobody may take it again before this has passed, even if it is released sooner
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    min_hold: Option<Duration>,
+
+    /// However often it is renewed, it ends after this
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    max_hold: Option<Duration>,
+
+    /// Try a busy lock this often in all; instead of --wait [default: 1]
+    #[arg(long, env = "TURNO_RETRY_MAX", hide_env_values = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    retry_max: Option<u32>,
+
+    /// The pause between two tries [default: 500ms]
+    #[arg(long, env = "TURNO_RETRY_DELAY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    retry_delay: Option<Duration>,
+
+    /// The longest time to live that is accepted [default: 24h]
+    #[arg(long, env = "TURNO_MAX_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    max_ttl: Option<Duration>,
+}
+
+/// How asking for a lock ended.
+pub(crate) enum Asked {
+    /// The store answered.
+    Answered(Acquire),
+    /// A signal came first; the lock is not ours.
+    Stopped(Signal),
+}
+
+impl LockArgs {
+    /// The file's settings with these options over them.
+    pub(crate) fn settings(&self, context: &Context) -> Settings {
+        let mut settings = context.settings.clone();
+        settings.ttl = self.ttl.unwrap_or(settings.ttl);
+        settings.max_ttl = self.max_ttl.unwrap_or(settings.max_ttl);
+        settings.retry.max = self.retry_max.unwrap_or(settings.retry.max);
+        settings.retry.delay = self.retry_delay.unwrap_or(settings.retry.delay);
+        settings.user = self.user.clone().or(settings.user);
+        settings.service = self.service.clone().or(settings.service);
+        settings
+    }
+
+    /// Asks for the lock, until there is an answer or a signal comes.
+    pub(crate) async fn ask(self, turno: &Turno, resource: &str, signals: &mut Signals) -> Result<Asked> {
+        let mut lock = turno.lock(resource);
+        if let Some(owner) = self.owner {
+            lock = lock.owner(owner);
+        }
+        if let Some(description) = self.description {
+            lock = lock.description(description);
+        }
+        if let Some(wait) = self.wait {
+            lock = lock.wait(wait);
+        }
+        if self.fifo {
+            lock = lock.fifo();
+        }
+        if self.shared {
+            lock = lock.shared();
+        }
+        if let Some(permits) = self.permits {
+            lock = lock.permits(permits);
+        }
+        if let Some(min_hold) = self.min_hold {
+            lock = lock.min_hold(min_hold);
+        }
+        if let Some(max_hold) = self.max_hold {
+            lock = lock.max_hold(max_hold);
+        }
+        tokio::select! {
+            answer = lock.acquire() => Ok(Asked::Answered(answer?)),
+            // Its place in line is given up with it.
+            signal = signals.next() => Ok(Asked::Stopped(signal)),
+        }
+    }
+}
+
+/// Tells who has it.
+pub(crate) fn tell_busy(context: &Context, busy: &Busy) -> Result<()> {
+    if context.output.is_json() {
+        return context.output.json(busy);
+    }
+    context.output.note(&format!("{}: {}", busy.resource, busy.message(language())));
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `turno lock break`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use turno::Token;
+use turno::lock::BreakOutcome;
+
+use crate::context::Context;
+
+/// Force a lock open, whoever holds it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For a person who knows that the holder is gone. Its token says which holding is meant, so that
+nobody who came meanwhile is hit. Exits with 1 if that token does not hold it.")]
+pub(crate) struct BreakArgs {
+    /// What is locked
+    resource: String,
+
+    /// The token that is broken, as `turno lock status` shows it
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    token: i64,
+
+    /// Why; it goes into the history
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    /// Who does it
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    user: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, args: BreakArgs) -> Result<ExitCode> {
+    let user = args.user.or_else(|| context.settings.user.clone());
+    let token = Token(args.token);
+    let outcome = context
+        .with_store(async |turno| {
+            Ok(turno.lock_break_as(&args.resource, token, &args.reason, user.as_deref()).await?)
+        })
+        .await?;
+    let (code, exit, detail) = match outcome {
+        BreakOutcome::Broken => ("broken", ExitCode::SUCCESS, format!("{} is broken open", args.resource)),
+        BreakOutcome::NotHeld => (
+            "not_held",
+            ExitCode::FAILURE,
+            format!(
+                "token {token} does not hold {}: see who does with `turno lock status {}`",
+                args.resource, args.resource
+            ),
+        ),
+    };
+    if context.output.is_json() {
+        let object = json!({"code": code, "resource": args.resource, "token": token, "detail": detail});
+        context.output.json(&object)?;
+    } else if outcome == BreakOutcome::Broken {
+        context.output.line(&detail)?;
+    } else {
+        context.output.note(&detail);
+    }
+    Ok(exit)
+}

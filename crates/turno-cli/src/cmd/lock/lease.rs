@@ -1,0 +1,53 @@
+//! A lease as it is named on the command line, and what is said when it is lost.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use turno::Token;
+use turno::lock::LeaseId;
+
+use crate::context::Context;
+use crate::fail::Usage;
+
+#[derive(Debug, Args)]
+pub(crate) struct LeaseArgs {
+    /// What is locked
+    resource: String,
+
+    /// The lease's id as acquire printed it, or its token alone
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    lease: String,
+}
+
+impl LeaseArgs {
+    pub(crate) fn id(self) -> Result<LeaseId> {
+        if let Ok(token) = self.lease.parse() {
+            return Ok(LeaseId { resource: self.resource, token: Token(token) });
+        }
+        let id: LeaseId = self.lease.parse()?;
+        if id.resource != self.resource {
+            let detail = format!(
+                "lease is one on {}, and not on {}: give the id that was printed for this resource",
+                id.resource, self.resource
+            );
+            return Err(Usage::new("lease", detail).into());
+        }
+        Ok(id)
+    }
+}
+
+/// Says that a lease is no longer the holder's: an outcome, and yet a failure of the command.
+pub(crate) fn tell_lost(context: &Context, id: &LeaseId) -> Result<ExitCode> {
+    let detail = format!(
+        "the lease {id} is lost: it has expired, was released, or was broken. See `turno lock history {}`",
+        id.resource
+    );
+    if context.output.is_json() {
+        context.output.json(&json!({"code": "lost", "resource": id.resource, "id": id, "detail": detail}))?;
+    } else {
+        context.output.note(&detail);
+    }
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,57 @@
+//! `turno lock list`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use comfy_table::Cell;
+use serde_json::json;
+use turno::lock::{LockHolder, LockList};
+
+use crate::context::Context;
+use crate::duration::Shown;
+use crate::output::{number, optional};
+
+/// List the locks that are held, in order of their names
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only names that begin with this, such as PRESTAMO/
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    prefix: String,
+
+    /// At most so many, 1000 at the most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+
+    /// Only names after this one: the last of the page before
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    after: String,
+}
+
+pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
+    let ask = LockList { prefix: args.prefix, after: args.after, limit: args.limit };
+    let locks = context.with_store(async |turno| Ok(turno.lock_list(ask).await?)).await?;
+    if context.output.is_json() {
+        context.output.json(&json!({"locks": locks}))?;
+    } else if locks.is_empty() {
+        context.output.line("nothing is locked")?;
+    } else {
+        let header = ["RESOURCE", "MODE", "LEFT", "USER", "SERVICE", "DESCRIPTION", "WAITING", "TOKEN"];
+        context.output.table(&header, locks.iter().map(row).collect())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(lock: &LockHolder) -> Vec<Cell> {
+    let who = &lock.attribution;
+    vec![
+        Cell::new(&lock.resource),
+        Cell::new(&lock.mode),
+        number(Shown(lock.remaining)),
+        optional(who.user.as_deref()),
+        optional(who.service.as_deref()),
+        optional(who.description.as_deref()),
+        number(lock.waiters),
+        number(lock.token),
+    ]
+}

@@ -1,0 +1,69 @@
+//! `turno lock renew`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use turno::Turno;
+use turno::lock::{LeaseId, RenewOutcome};
+
+use super::lease::{LeaseArgs, tell_lost};
+use crate::context::Context;
+use crate::duration::{self, Shown};
+use crate::output::time;
+
+/// Lengthen a lease, counted from now
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It never becomes shorter. Exits with 1 if the lease is lost.")]
+pub(crate) struct RenewArgs {
+    #[command(flatten)]
+    lease: LeaseArgs,
+
+    /// How long it lives from now [default: 30s]
+    #[arg(long, env = "TURNO_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    ttl: Option<Duration>,
+
+    /// The longest time to live that is accepted [default: 24h]
+    #[arg(long, env = "TURNO_MAX_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    max_ttl: Option<Duration>,
+}
+
+pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> {
+    let id = args.lease.id()?;
+    let mut settings = context.settings.clone();
+    settings.max_ttl = args.max_ttl.unwrap_or(settings.max_ttl);
+    let ttl = args.ttl.unwrap_or(settings.ttl);
+    context
+        .with(settings, async |turno| {
+            let outcome = turno.lock_renew(&id.resource, id.token, ttl).await?;
+            let RenewOutcome::Renewed { expires_at, remaining } = outcome else {
+                return tell_lost(context, &id);
+            };
+            if context.output.is_json() {
+                context.output.json(&object(turno, &id, expires_at).await?)?;
+            } else {
+                context.output.pairs(&[
+                    ("lease", Some(id.to_string())),
+                    ("expires", Some(format!("in {} ({})", Shown(remaining), time(expires_at)))),
+                ])?;
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+        .await
+}
+
+/// The lease as acquire printed it, with its new end. A renewal does not tell the owner; the store does.
+async fn object(turno: &Turno, id: &LeaseId, expires_at: Timestamp) -> Result<serde_json::Value> {
+    let mut object = json!({"id": id, "resource": id.resource, "token": id.token, "expires_at": expires_at});
+    let status = turno.lock_status(&id.resource).await?;
+    if let Some(holder) = status.holders.iter().find(|holder| holder.token == id.token) {
+        object["owner"] = json!(holder.owner);
+        object["holds"] = json!(holder.holds);
+        object["acquired_at"] = json!(holder.acquired_at);
+    }
+    Ok(object)
+}

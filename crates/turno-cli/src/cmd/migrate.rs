@@ -1,0 +1,43 @@
+//! `turno migrate`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::context::Context;
+use crate::fail::Usage;
+
+/// Bring the store's schema up to date
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Instances that do so together take turns, and those that run meanwhile keep running.")]
+pub(crate) struct MigrateArgs {
+    /// Print the whole schema as SQL, and connect to nothing
+    #[arg(long)]
+    print: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode> {
+    if args.print {
+        context.output.raw(script(&context.store)?.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let migrated = context.with(context.unchecked(), async |turno| Ok(turno.store().migrate().await?)).await?;
+    if context.output.is_json() {
+        context.output.json(&migrated)?;
+    } else {
+        let from = migrated.from.map_or("none".to_owned(), |version| version.to_string());
+        let unchanged = if migrated.from == Some(migrated.to) { " (already up to date)" } else { "" };
+        context.output.line(&format!("schema: {from} → {}{unchanged}", migrated.to))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn script(store: &str) -> Result<String> {
+    match store.split(':').next() {
+        Some("postgres" | "postgresql") => Ok(turno::store::postgres::script()),
+        Some("sqlite") => Ok(turno::store::sqlite::script()),
+        _ => Err(Usage::new("store", "unknown store: give --store sqlite: or --store postgres: to choose whose schema is printed").into()),
+    }
+}

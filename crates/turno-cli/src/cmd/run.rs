@@ -1,0 +1,189 @@
+//! `turno run`
+//!
+//! The command runs while the lease is renewed in the background. If the lease is lost, or cannot be
+//! renewed, the command has had TERM and then KILL before the lease could have expired.
+
+mod child;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use rustix::process::Signal;
+use turno::lock::{Acquire, Lease, ReleaseOutcome};
+
+use self::child::{Child, Reach};
+use super::lock::ask::{Asked, LockArgs, tell_busy};
+use crate::context::Context;
+use crate::signals::{ENDING, Signals, exit_code};
+use crate::{BUSY, fail};
+
+/// What the command still gets when its lease is gone already.
+const GRACE: Duration = Duration::from_millis(100);
+/// A lease that goes within this was gone already.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// How long to try to give a lease back that could not be renewed.
+const LATE_RELEASE: Duration = Duration::from_secs(2);
+
+/// Run a command under a lock
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The lease is renewed for as long as the command runs, and released when it ends. When the lease is
+lost or cannot be renewed, the command gets TERM and then KILL, before the lease could have expired.
+If turno run itself is killed, the command (though not what it has started) is killed with it.
+The command finds TURNO_RESOURCE, TURNO_TOKEN, TURNO_LEASE and TURNO_OWNER in its environment.
+
+Exits with the command's own code (128 + N if signal N ended it), with 75 if somebody else has the
+lock, with 1 if the lease was lost, with 127 or 126 if the command is not there or cannot be run.")]
+pub(crate) struct RunArgs {
+    /// What to lock, such as PRESTAMO/123
+    #[arg(long = "lock", value_name = "RESOURCE")]
+    resource: String,
+
+    #[command(flatten)]
+    lock: LockArgs,
+
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<ExitCode> {
+    let reach = if std::io::stdin().is_terminal() { Reach::Child } else { Reach::Group };
+    let mut signals = Signals::listen(reach.signals())?;
+    context
+        .with(args.lock.settings(context), async |turno| {
+            match args.lock.ask(turno, &args.resource, &mut signals).await? {
+                Asked::Answered(Acquire::Acquired(lease)) => {
+                    under(context, lease, &args.command, reach, &mut signals).await
+                }
+                Asked::Answered(Acquire::Busy(busy)) => {
+                    tell_busy(context, &busy)?;
+                    Ok(ExitCode::from(BUSY))
+                }
+                Asked::Stopped(signal) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
+            }
+        })
+        .await
+}
+
+async fn under(
+    context: &Context,
+    lease: Lease,
+    command: &[OsString],
+    reach: Reach,
+    signals: &mut Signals,
+) -> Result<ExitCode> {
+    let keeper = lease.keep();
+    let mut child = match Child::start(command, &lease, reach) {
+        Ok(child) => child,
+        Err(error) => {
+            lease.release().await?;
+            return Err(error);
+        }
+    };
+    let ended = guarded(&mut child, &lease, signals).await?;
+    drop(keeper);
+    match ended {
+        Some(status) => {
+            let alone = give_back(context, lease).await;
+            Ok(if status.success() && !alone { ExitCode::FAILURE } else { code_of(status) })
+        }
+        None => {
+            let id = lease.id();
+            // Perhaps the store is back: then the next one need not wait for the expiry.
+            let _ = tokio::time::timeout(LATE_RELEASE, lease.release()).await;
+            anyhow::bail!(
+                "the lease {id} was lost, could not be renewed, or is at its max-hold, and the command was stopped: check the store with \
+                 `turno doctor`, and the lock with `turno lock history {}`",
+                id.resource
+            );
+        }
+    }
+}
+
+/// Waits for the command, hands signals on to it, and stops it when its lease ends first (`None`).
+async fn guarded(child: &mut Child, lease: &Lease, signals: &mut Signals) -> Result<Option<ExitStatus>> {
+    loop {
+        tokio::select! {
+            // The command first: what is finished is finished.
+            biased;
+            status = child.wait() => return Ok(Some(status?)),
+            () = lease.ending() => {
+                stop(child, lease).await?;
+                return Ok(None);
+            }
+            signal = signals.next() => match signal {
+                Signal::TSTP => child.pause_together(lease),
+                signal => child.forward(signal),
+            }
+        }
+    }
+}
+
+/// TERM now; KILL when the lease must be taken for gone, which is before it could have expired.
+async fn stop(child: &mut Child, lease: &Lease) -> Result<()> {
+    child.signal(Signal::TERM);
+    let left = lease.remaining();
+    let gone = async {
+        if tokio::time::timeout(AT_ONCE, lease.gone()).await.is_ok() {
+            // Lost already. A moment to clean up, if there is one; a lease that has expired has none to lose.
+            tokio::time::sleep(if left.is_zero() { GRACE } else { left.min(GRACE) }).await;
+        } else {
+            lease.gone().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = child.wait() => {}
+        () = gone => {}
+    }
+    // Also when the command has ended: others of its group may not have.
+    child.signal(Signal::KILL);
+    child.wait().await?;
+    Ok(())
+}
+
+/// Releases the lease. Answers whether the command was alone all the time, as far as is known.
+async fn give_back(context: &Context, lease: Lease) -> bool {
+    let id = lease.id();
+    match lease.release().await {
+        Ok(ReleaseOutcome::Released { .. }) => true,
+        Ok(ReleaseOutcome::Lost) => {
+            let detail = format!(
+                "the lease {id} was lost before the command ended, so it may not have been alone: see `turno lock history {}`",
+                id.resource
+            );
+            fail::warn(&detail, context.output);
+            false
+        }
+        Err(error) => {
+            fail::warn(&format!("the lease {id} was not released, and ends with its time to live: {error}"), context.output);
+            true
+        }
+    }
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
+        (None, signal) => exit_code(signal.unwrap_or(0)),
+    };
+    ExitCode::from(code)
+}
+
+impl Reach {
+    /// The signals to listen for. Ctrl-C, Ctrl-\ and Ctrl-Z reach a command on the terminal by
+    /// themselves, and twice would be once too often; they only must not end us before it.
+    fn signals(self) -> &'static [Signal] {
+        const WITH_STOP: [Signal; 5] = [ENDING[0], ENDING[1], ENDING[2], ENDING[3], Signal::TSTP];
+        match self {
+            Reach::Child => &ENDING,
+            Reach::Group => &WITH_STOP,
+        }
+    }
+}

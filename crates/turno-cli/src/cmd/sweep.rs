@@ -1,0 +1,87 @@
+//! `turno sweep`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use turno::Turno;
+use turno::lock::{Sweep, Swept};
+
+use crate::config::Cleanup;
+use crate::context::Context;
+use crate::signals::{ENDING, Signals};
+use crate::{duration, fail};
+
+/// The pause between two sweeps when `[cleanup]` names none.
+const INTERVAL: Duration = Duration::from_secs(300);
+
+/// Close what has expired and forget what is old
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It keeps the tables small, and no lock depends on it: an expired one is taken over in any case.
+With --every, or with [cleanup] in turno.toml, it goes on until it is stopped.")]
+pub(crate) struct SweepArgs {
+    /// Forget resources unused for this long; their tokens never go back [default: 1d]
+    #[arg(long, env = "TURNO_PURGE_AFTER", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    purge_after: Option<Duration>,
+
+    /// Forget history older than this [default: 90d]
+    #[arg(long, env = "TURNO_KEEP_HISTORY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    keep_history: Option<Duration>,
+
+    /// Sweep again and again, with this pause between
+    #[arg(long, env = "TURNO_SWEEP_EVERY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    every: Option<Duration>,
+
+    /// Sweep once, whatever turno.toml says
+    #[arg(long, conflicts_with = "every")]
+    once: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> {
+    let file = context.cleanup.as_ref();
+    let mut ask = Sweep::default();
+    let purge_after = args.purge_after.or(file.and_then(Cleanup::purge_after));
+    let keep_history = args.keep_history.or(file.and_then(Cleanup::keep_history));
+    ask.purge_after = purge_after.unwrap_or(ask.purge_after);
+    ask.keep_history = keep_history.unwrap_or(ask.keep_history);
+    let configured = file.filter(|cleanup| cleanup.enabled && !args.once);
+    let every = args.every.or(configured.map(|cleanup| cleanup.interval().unwrap_or(INTERVAL)));
+    context
+        .with_store(async |turno| match every {
+            None => print(context, turno.sweep(&ask).await?),
+            Some(every) => again_and_again(context, turno, &ask, every).await,
+        })
+        .await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Until a signal comes. A sweep that fails is tried again: nothing depends on it.
+async fn again_and_again(context: &Context, turno: &Turno, ask: &Sweep, every: Duration) -> Result<()> {
+    let mut signals = Signals::listen(&ENDING)?;
+    loop {
+        let swept = tokio::select! {
+            swept = turno.sweep(ask) => swept,
+            _ = signals.next() => return Ok(()),
+        };
+        match swept {
+            Ok(swept) => print(context, swept)?,
+            Err(error) => fail::warn(&format!("the sweep failed, and is tried again: {error}"), context.output),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            _ = signals.next() => return Ok(()),
+        }
+    }
+}
+
+fn print(context: &Context, swept: Swept) -> Result<()> {
+    if context.output.is_json() {
+        return context.output.json(&swept);
+    }
+    context.output.line(&format!(
+        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}",
+        swept.expired, swept.purged, swept.waiters, swept.history
+    ))
+}

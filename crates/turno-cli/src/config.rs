@@ -1,0 +1,291 @@
+//! `turno.toml`: what every command of one installation shares.
+//!
+//! A file that cannot be read, an unknown key and a bad value are refused, with the key and the line
+//! named: a setting that is silently ignored is worse than none. The line itself is never shown, for
+//! it may hold a password.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::duration;
+use crate::fail::Usage;
+
+/// The file that is read when none is named.
+pub(crate) const DEFAULT_FILE: &str = "turno.toml";
+
+/// The whole file. Every key may be absent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub(crate) store: Option<String>,
+    pub(crate) lock: Lock,
+    pub(crate) cleanup: Option<Cleanup>,
+    pub(crate) application: Application,
+}
+
+/// How locks are taken.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Lock {
+    timeout: Option<Spanned<Time>>,
+    max_ttl: Option<Time>,
+    pub(crate) retry: Retry,
+}
+
+/// How a busy lock is tried again.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Retry {
+    max: Option<Tries>,
+    delay: Option<Pause>,
+}
+
+/// When and what to tidy up.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Cleanup {
+    pub(crate) enabled: bool,
+    interval: Option<Time>,
+    purge_after: Option<Pause>,
+    keep_history: Option<Pause>,
+}
+
+impl Default for Cleanup {
+    fn default() -> Self {
+        Cleanup { enabled: true, interval: None, purge_after: None, keep_history: None }
+    }
+}
+
+/// Who asks, when a command does not say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Application {
+    service: Option<Name>,
+    user: Option<Name>,
+}
+
+impl Lock {
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout.as_ref().map(|timeout| timeout.get_ref().0)
+    }
+
+    pub(crate) fn max_ttl(&self) -> Option<Duration> {
+        self.max_ttl.map(|time| time.0)
+    }
+}
+
+impl Retry {
+    pub(crate) fn max(&self) -> Option<u32> {
+        self.max.map(|tries| tries.0)
+    }
+
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        self.delay.map(|pause| pause.0)
+    }
+}
+
+impl Cleanup {
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        self.interval.map(|time| time.0)
+    }
+
+    pub(crate) fn purge_after(&self) -> Option<Duration> {
+        self.purge_after.map(|pause| pause.0)
+    }
+
+    pub(crate) fn keep_history(&self) -> Option<Duration> {
+        self.keep_history.map(|pause| pause.0)
+    }
+}
+
+impl Application {
+    pub(crate) fn service(&self) -> Option<&str> {
+        self.service.as_ref().map(|name| name.0.as_str())
+    }
+
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_ref().map(|name| name.0.as_str())
+    }
+}
+
+/// Reads the file that was named, or the default one if it is there.
+pub(crate) fn read(named: Option<&Path>) -> Result<File, Usage> {
+    let path = named.unwrap_or(Path::new(DEFAULT_FILE));
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(path, &text),
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(File::default()),
+        Err(error) => Err(Usage::new(
+            "config",
+            format!("{} cannot be read ({error}): name another file with --config, or remove it", path.display()),
+        )),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<File, Usage> {
+    let wrong = |span: Option<Range<usize>>, message: &str| {
+        let (line, key) = place(text, span.map_or(0, |span| span.start));
+        let named = key.as_deref().map_or(String::new(), |key| format!(", {key}"));
+        let detail = format!("{}, line {line}{named}: {message}", path.display());
+        Usage::new(key.unwrap_or_else(|| "config".to_owned()), detail)
+    };
+    let file: File = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+    let max_ttl = file.lock.max_ttl().unwrap_or(turno::MAX_TTL);
+    match &file.lock.timeout {
+        Some(timeout) if timeout.get_ref().0 > max_ttl => Err(wrong(
+            Some(timeout.span()),
+            &format!("the timeout is above {max_ttl:?}, the most: lower it, or raise lock.max_ttl"),
+        )),
+        _ => Ok(file),
+    }
+}
+
+/// The line that an offset is on, and the full key that the line is about.
+fn place(text: &str, offset: usize) -> (usize, Option<String>) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count();
+    let key = |text: &str| text.split_once('=').map(|(key, _)| key.trim().to_owned());
+    let section = text
+        .lines()
+        .take(line)
+        .filter_map(|line| line.trim().strip_prefix('[')?.split(']').next())
+        .last();
+    let key = text.lines().nth(line).and_then(key).map(|key| match section {
+        Some(section) => format!("{}.{key}", section.trim()),
+        None => key,
+    });
+    (line + 1, key)
+}
+
+/// A length of time above zero.
+#[derive(Debug, Clone, Copy)]
+struct Time(Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match Pause::deserialize(from)?.0 {
+            Duration::ZERO => Err(de::Error::custom("must be above zero: give a duration such as 30s")),
+            time => Ok(Time(time)),
+        }
+    }
+}
+
+/// A length of time, perhaps none.
+#[derive(Debug, Clone, Copy)]
+struct Pause(Duration);
+
+impl<'de> Deserialize<'de> for Pause {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl Visitor<'_> for Written {
+            type Value = Pause;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration such as \"30s\", or a whole number of milliseconds")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Pause, E> {
+                duration::parse(text).map(Pause).map_err(E::custom)
+            }
+
+            fn visit_i64<E: de::Error>(self, whole: i64) -> Result<Pause, E> {
+                duration::milliseconds(whole).map(Pause).map_err(E::custom)
+            }
+        }
+        from.deserialize_any(Written)
+    }
+}
+
+/// A number of tries.
+#[derive(Debug, Clone, Copy)]
+struct Tries(u32);
+
+impl<'de> Deserialize<'de> for Tries {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from)? {
+            0 => Err(de::Error::custom("must be 1 or more: 1 is a single try")),
+            tries => Ok(Tries(tries)),
+        }
+    }
+}
+
+/// Who: as short and printable as the library wants it.
+#[derive(Debug)]
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        if name.is_empty() || name.len() > turno::NAME_BYTES || name.chars().any(char::is_control) {
+            return Err(de::Error::custom(format!(
+                "must have 1 to {} bytes, and no control characters",
+                turno::NAME_BYTES
+            )));
+        }
+        Ok(Name(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> Usage {
+        parse(Path::new("turno.toml"), text).expect_err(text)
+    }
+
+    #[test]
+    fn the_example_is_valid_and_says_the_defaults() {
+        let text = include_str!("../../../turno.toml.example");
+        let file = parse(Path::new("turno.toml.example"), text).expect("the example is valid");
+        let defaults = turno::Settings::default();
+        assert_eq!(file.store.as_deref(), Some(crate::context::DEFAULT_STORE));
+        assert_eq!(file.lock.timeout(), Some(defaults.ttl));
+        assert_eq!(file.lock.max_ttl(), Some(defaults.max_ttl));
+        assert_eq!(file.lock.retry.delay(), Some(defaults.retry.delay));
+        let sweep = turno::lock::Sweep::default();
+        let cleanup = file.cleanup.expect("the example has the section");
+        assert_eq!(cleanup.purge_after(), Some(sweep.purge_after));
+        assert_eq!(cleanup.keep_history(), Some(sweep.keep_history));
+    }
+
+    #[test]
+    fn every_key_may_be_absent() {
+        let file = parse(Path::new("turno.toml"), "").expect("an empty file is valid");
+        assert!(file.store.is_none() && file.cleanup.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, field, line, says) in [
+            ("store = 5", "store", 1, "string"),
+            ("\n[lock]\ntimeout = \"soon\"", "lock.timeout", 3, "30s"),
+            ("[lock]\ntimeout = \"0s\"", "lock.timeout", 2, "above zero"),
+            ("[lock]\ntimeout = -5", "lock.timeout", 2, "negative"),
+            ("[lock]\ntimeout = \"25h\"", "lock.timeout", 2, "max_ttl"),
+            ("[lock]\nretry.max = 0", "lock.retry.max", 2, "1 or more"),
+            ("[lock]\nretry.max = true", "lock.retry.max", 2, "boolean"),
+            ("[lock.retry]\nmax = -1", "lock.retry.max", 2, "-1"),
+            ("[lock]\n\ntimeuot = \"30s\"", "lock.timeuot", 3, "unknown field `timeuot`"),
+            ("[application]\nuser = \"\"", "application.user", 2, "255"),
+            ("[cleanup]\nenabled = \"yes\"", "cleanup.enabled", 2, "boolean"),
+            ("[lock]\ntimeout = \"30s", "lock.timeout", 2, ""),
+        ] {
+            let usage = refused(text);
+            assert_eq!(usage.field, field, "{text}: {usage}");
+            assert!(usage.detail.contains(&format!("line {line}")), "{text}: {usage}");
+            assert!(usage.detail.contains(says), "{text}: {usage}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_broken_line_is_not_shown() {
+        let usage = refused("store = \"postgres://ana:s3cret@db/app");
+        assert!(!usage.detail.contains("s3cret"), "{usage}");
+    }
+}

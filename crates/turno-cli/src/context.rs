@@ -1,0 +1,74 @@
+//! What a command works with: the store, the settings and the output, put together from the command
+//! line, the environment, the file and the defaults, in that order.
+
+use anyhow::Result;
+use turno::{Migrate, Settings, Turno};
+
+use crate::args::{Cli, Command};
+use crate::config::{self, Cleanup, File};
+use crate::output::Output;
+
+/// The store when nothing else is said.
+pub(crate) const DEFAULT_STORE: &str = "sqlite:turno.db";
+
+/// A command asks one thing at a time; the second connection is for waiting.
+const CONNECTIONS: usize = 2;
+
+/// What every command has.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) output: Output,
+    pub(crate) store: String,
+    /// The store, if it was named as an option of this very command.
+    pub(crate) named_store: Option<String>,
+    /// The file's settings; a command's options go over them.
+    pub(crate) settings: Settings,
+    pub(crate) cleanup: Option<Cleanup>,
+}
+
+impl Context {
+    pub(crate) fn new(cli: Cli) -> Result<(Command, Self)> {
+        let file = config::read(cli.config.as_deref())?;
+        let context = Context {
+            output: cli.output(),
+            settings: settings(&file),
+            named_store: cli.store.clone().filter(|_| cli.store_named),
+            store: cli.store.or(file.store).unwrap_or_else(|| DEFAULT_STORE.to_owned()),
+            cleanup: file.cleanup,
+        };
+        Ok((cli.command, context))
+    }
+
+    /// Does something with the store, and closes it.
+    pub(crate) async fn with<T>(
+        &self,
+        settings: Settings,
+        work: impl AsyncFnOnce(&Turno) -> Result<T>,
+    ) -> Result<T> {
+        let turno = Turno::builder().settings(settings).connect(&self.store).await?;
+        let done = work(&turno).await;
+        turno.close().await;
+        done
+    }
+
+    /// The same with the settings of the file.
+    pub(crate) async fn with_store<T>(&self, work: impl AsyncFnOnce(&Turno) -> Result<T>) -> Result<T> {
+        self.with(self.settings.clone(), work).await
+    }
+
+    /// The settings for looking at a store, or bringing it up to date, whatever is in it.
+    pub(crate) fn unchecked(&self) -> Settings {
+        Settings { migrate: Migrate::Unchecked, ..self.settings.clone() }
+    }
+}
+
+fn settings(file: &File) -> Settings {
+    let mut settings = Settings { connections: CONNECTIONS, ..Settings::default() };
+    settings.ttl = file.lock.timeout().unwrap_or(settings.ttl);
+    settings.max_ttl = file.lock.max_ttl().unwrap_or(settings.max_ttl);
+    settings.retry.max = file.lock.retry.max().unwrap_or(settings.retry.max);
+    settings.retry.delay = file.lock.retry.delay().unwrap_or(settings.retry.delay);
+    settings.user = file.application.user().map(str::to_owned);
+    settings.service = file.application.service().map(str::to_owned);
+    settings
+}

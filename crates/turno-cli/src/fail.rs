@@ -1,0 +1,100 @@
+//! What went wrong, said on standard error, and the exit code that goes with it.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::output::{Format, Output};
+
+const FAILED: u8 = 1;
+const BAD_USAGE: u8 = 2;
+
+/// Something was asked for wrongly: exit code 2, with the field named.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    pub(crate) field: String,
+    pub(crate) detail: String,
+}
+
+impl Usage {
+    pub(crate) fn new(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Usage { field: field.into(), detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Tells of an error, and answers with its exit code.
+pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
+    if is_broken_pipe(error) {
+        // Whoever reads us has seen enough.
+        return ExitCode::from(FAILED);
+    }
+    if let Some(wrong) = error.downcast_ref::<Usage>() {
+        return usage(&wrong.detail, Some(&wrong.field), output);
+    }
+    match error.downcast_ref::<turno::Error>() {
+        // Its own words only: they already name the cause, and causes repeat themselves.
+        Some(known) if known.is_invalid() => usage(&known.to_string(), known.field(), output),
+        Some(known) => say(code(known), &known.to_string(), None, output, FAILED),
+        None => say("failed", &format!("{error:#}"), None, output, FAILED),
+    }
+}
+
+/// Tells of bad usage.
+pub(crate) fn usage(detail: &str, field: Option<&str>, output: Output) -> ExitCode {
+    say("invalid", detail, field, output, BAD_USAGE)
+}
+
+/// Tells of something that is worth a word and does not change the exit code.
+pub(crate) fn warn(detail: &str, output: Output) {
+    match output.format {
+        Format::Json => print(&json!({"code": "warning", "detail": detail}).to_string()),
+        Format::Human => print(&format!("{} {detail}", output.alert("warning:", "33"))),
+    }
+}
+
+fn say(code: &str, detail: &str, field: Option<&str>, output: Output, exit: u8) -> ExitCode {
+    match output.format {
+        Format::Json => {
+            let mut object = json!({"code": code, "detail": detail});
+            if let Some(field) = field {
+                object["field"] = field.into();
+            }
+            print(&object.to_string());
+        }
+        Format::Human => print(&format!("{} {detail}", output.alert("error:", "31"))),
+    }
+    ExitCode::from(exit)
+}
+
+fn print(line: &str) {
+    // Nothing is left to do if even this cannot be said.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+fn code(error: &turno::Error) -> &'static str {
+    if error.is_unavailable() {
+        "unavailable"
+    } else if error.is_refused() {
+        "refused"
+    } else if error.is_schema() {
+        "schema"
+    } else if error.is_lost() {
+        "lost"
+    } else {
+        "broken"
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

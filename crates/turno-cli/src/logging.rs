@@ -1,0 +1,30 @@
+//! What the library has to say, on standard error.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Cli;
+use crate::fail::Usage;
+
+const FILTER: &str = "TURNO_LOG";
+
+/// Warnings by default; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
+pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
+    let filter = match std::env::var(FILTER) {
+        Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter)
+            .map_err(|error| Usage::new(FILTER, format!("{FILTER} is no filter ({error}): write turno=debug, for example")))?,
+        _ => EnvFilter::new(match cli.verbose {
+            0 => "warn",
+            1 => "info",
+            _ => "debug",
+        }),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(cli.output().color_stderr() && std::io::stderr().is_terminal())
+        .with_target(cli.verbose > 1)
+        .init();
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The `turno` command: the operator's and the script's face of Turno.
+
+mod args;
+mod cmd;
+mod config;
+mod context;
+mod duration;
+mod fail;
+mod logging;
+mod output;
+mod redact;
+mod signals;
+
+use std::process::ExitCode;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+
+/// Somebody else has it, or there is nothing to do: `EX_TEMPFAIL`, try again later.
+const BUSY: u8 = 75;
+
+fn main() -> ExitCode {
+    if let Some(code) = cmd::hidden() {
+        return code;
+    }
+    let cli = match args::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let output = cli.output();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => fail::report(&error, output),
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    logging::start(&cli)?;
+    let (command, context) = Context::new(cli)?;
+    // One thread: `turno run` must start its command from the thread that lives as long as it does.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(dispatch(command, &context));
+    // A name that is still being resolved must not keep a finished command waiting.
+    runtime.shutdown_background();
+    done
+}
+
+async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Migrate(args) => cmd::migrate::run(context, args).await,
+        Command::Lock(verb) => cmd::lock::run(context, verb).await,
+        Command::Run(args) => cmd::run::run(context, args).await,
+        Command::Sweep(args) => cmd::sweep::run(context, args).await,
+        Command::Doctor => cmd::doctor::run(context).await,
+        Command::Demo => cmd::demo::run(context).await,
+        Command::Completions(args) => cmd::completions::run(context, args),
+    }
+}

@@ -1,0 +1,133 @@
+//! Printing: JSON for programs, aligned tables for people, colour on a terminal only.
+
+use std::io::{self, IsTerminal, Write as _};
+
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
+use jiff::Timestamp;
+use serde::Serialize;
+use turno::lock::Language;
+
+/// Who reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Human,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) format: Format,
+    color: bool,
+    color_stderr: bool,
+}
+
+impl Output {
+    pub(crate) fn new(format: Format, color: bool, color_stderr: bool) -> Self {
+        Output { format, color, color_stderr }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.format == Format::Json
+    }
+
+    pub(crate) fn color_stderr(self) -> bool {
+        self.color_stderr
+    }
+
+    /// One JSON value, on a line of its own.
+    pub(crate) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.line(&serde_json::to_string(value)?)
+    }
+
+    /// One line on standard output.
+    pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
+        writeln!(io::stdout().lock(), "{text}")?;
+        Ok(())
+    }
+
+    /// Text as it is, on standard output.
+    pub(crate) fn raw(self, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// One line on standard error: for people, beside what programs read.
+    pub(crate) fn note(self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// A word that stands out on standard error. The number is ANSI's colour.
+    pub(crate) fn alert(self, word: &str, color: &str) -> String {
+        if self.color_stderr { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word.to_owned() }
+    }
+
+    /// Rows under a header.
+    pub(crate) fn table(self, header: &[&str], rows: Vec<Vec<Cell>>) -> anyhow::Result<()> {
+        let mut table = self.plain_table();
+        table.set_header(header.iter().map(|title| Cell::new(title).fg(Color::Cyan)));
+        table.add_rows(rows);
+        self.print(table)
+    }
+
+    /// Names and values, one pair a line; absent values are left out.
+    pub(crate) fn pairs(self, pairs: &[(&str, Option<String>)]) -> anyhow::Result<()> {
+        let mut table = self.plain_table();
+        for (name, value) in pairs {
+            if let Some(value) = value {
+                table.add_row([Cell::new(name).fg(Color::Cyan), Cell::new(value)]);
+            }
+        }
+        self.print(table)
+    }
+
+    fn plain_table(self) -> Table {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        if io::stdout().is_terminal() {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        } else {
+            // A reader that is no screen has no width: no line is broken.
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+        table
+    }
+
+    fn print(self, mut table: Table) -> anyhow::Result<()> {
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        if self.color {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        self.line(&table.trim_fmt())
+    }
+}
+
+/// A number, aligned as numbers are.
+pub(crate) fn number(value: impl ToString) -> Cell {
+    Cell::new(value).set_alignment(CellAlignment::Right)
+}
+
+/// A value that may be absent.
+pub(crate) fn optional(value: Option<impl ToString>) -> Cell {
+    Cell::new(value.map_or_else(|| "–".to_owned(), |value| value.to_string()))
+}
+
+/// A time of day, to the second, in UTC.
+pub(crate) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// The language of the person at the terminal, as POSIX says it.
+pub(crate) fn language() -> Language {
+    let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    match ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set) {
+        Some(locale) if locale.starts_with("es") => Language::Spanish,
+        _ => Language::English,
+    }
+}

@@ -1,0 +1,17 @@
+//! The `turno` command as its users meet it: real processes, on both stores.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod completions;
+mod config;
+mod faketime;
+mod help;
+mod lock;
+mod operate;
+mod run;
+mod unreachable;

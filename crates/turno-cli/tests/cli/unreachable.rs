@@ -1,0 +1,82 @@
+//! A store that cannot be reached any more: the command is stopped before its lease could have expired.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use turno_testkit::{PostgresServer, Process, TcpProxy, eventually};
+
+use crate::common::{Kind, LONG, Place, ask_postgres, is_running};
+
+const TTL: &str = "4s";
+
+/// Does not let itself be told, so that it must be killed.
+const STUBBORN: &str = "trap 'echo told TERM' TERM; echo pid $$; while :; do sleep 0.02; done";
+
+/// What the database thinks of the lease: how many ms it still has, on the database's clock.
+fn left_ms(place: &Place) -> i64 {
+    let sql = "select floor(extract(epoch from expires_at - clock_timestamp()) * 1000)::bigint from turno.lock";
+    ask_postgres(&place.store, sql).parse().unwrap()
+}
+
+fn expires_at(place: &Place) -> String {
+    ask_postgres(&place.store, "select expires_at from turno.lock")
+}
+
+/// A command under a lock, with a network between it and the database that can fail; already renewed once.
+async fn guarded(place: &Place) -> (TcpProxy, Process, String) {
+    let server = PostgresServer::shared();
+    let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let through = proxy.url_for(&place.store);
+    let mut command = place.command(["--store", &through, "run", "--lock", "job", "--ttl", TTL, "--", "sh", "-c", STUBBORN]);
+    let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
+    let pid = process.lines().expect_line("pid", LONG);
+    let first = expires_at(place);
+    // The control: with a network it lives on past its first expiry.
+    eventually(LONG, "a renewal", || (expires_at(place) > first).then_some(()));
+    let past = format!("select clock_timestamp() > '{first}'");
+    eventually(LONG, "the first expiry to pass", || (ask_postgres(&place.store, &past) == "t").then_some(()));
+    assert!(is_running(&pid), "renewed, the command lives");
+    (proxy, process, pid)
+}
+
+fn stopped_in_time(place: &Place, process: &Process, pid: &str) {
+    process.lines().expect_line("told TERM", LONG);
+    let left = left_ms(place);
+    assert!(left > 0, "TERM came {} ms after the expiry", -left);
+    assert!(is_running(pid), "TERM came first, and did not end it");
+    eventually(LONG, "the command to be killed", || (!is_running(pid)).then_some(()));
+    let left = left_ms(place);
+    assert!(left > 0, "KILL came {} ms after the expiry", -left);
+    assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
+    // Nobody else could have had it meanwhile, and somebody can have it now.
+    place.json(0, &["lock", "acquire", "job", "--wait", "30s"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_black_hole_ends_the_command_before_its_lease() {
+    let place = Place::new(Kind::Postgres);
+    let (proxy, process, pid) = guarded(&place).await;
+    proxy.black_hole();
+    stopped_in_time(&place, &process, &pid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_line_ends_the_command_before_its_lease() {
+    let place = Place::new(Kind::Postgres);
+    let (proxy, process, pid) = guarded(&place).await;
+    proxy.cut().await;
+    stopped_in_time(&place, &process, &pid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_outage_is_survived() {
+    let place = Place::new(Kind::Postgres);
+    let (proxy, process, pid) = guarded(&place).await;
+    let before = expires_at(&place);
+    proxy.cut().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    proxy.restore().await.unwrap();
+    eventually(LONG, "a renewal after the outage", || (expires_at(&place) > before).then_some(()));
+    assert!(is_running(&pid));
+    process.kill_9();
+}

@@ -1,0 +1,216 @@
+//! A folder, a store, and the real `turno` in it.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use turno_testkit::{PostgresServer, Process};
+
+/// The program under test.
+pub const TURNO: &str = env!("CARGO_BIN_EXE_turno");
+/// Long enough for a loaded machine; nothing waits for it when all is well.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Which store a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+/// A folder to work in, and an empty store that nobody else uses.
+#[derive(Debug)]
+pub struct Place {
+    pub kind: Kind,
+    pub folder: TempDir,
+    pub store: String,
+}
+
+impl Place {
+    pub fn new(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = match kind {
+            Kind::Sqlite => format!("sqlite:{}", folder.path().join("store.db").display()),
+            Kind::Postgres => PostgresServer::shared().create_database(),
+        };
+        Place { kind, folder, store }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Any program, in the folder, with the store in its environment and nothing else of ours.
+    pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| name.starts_with("TURNO_")) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .current_dir(self.folder.path())
+            .env("TURNO_STORE", &self.store)
+            .env("LC_ALL", "C")
+            .env_remove("COLUMNS")
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `turno` with some arguments, not started yet.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.program(TURNO);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs `turno` to its end.
+    #[track_caller]
+    pub fn turno(&self, arguments: &[&str]) -> Done {
+        Done::of(self.command(arguments).output().unwrap())
+    }
+
+    /// Runs `turno --json`, and expects it to exit with `code` and to print one object.
+    #[track_caller]
+    pub fn json(&self, code: i32, arguments: &[&str]) -> Value {
+        let done = self.turno(&[&["--json"], arguments].concat());
+        done.expect(code).json()
+    }
+
+    /// Starts `turno` and reads what it prints line by line; what it says on standard error is its own affair.
+    pub fn start(&self, arguments: &[&str]) -> Process {
+        Process::spawn(self.command(arguments).stderr(Stdio::null())).unwrap()
+    }
+
+    /// One value from the store, past `turno`. `sql` may say `{lock}` and so on for its tables.
+    pub fn ask(&self, sql: &str) -> String {
+        match self.kind {
+            Kind::Sqlite => {
+                let sql = sql.replace('{', "turno_").replace('}', "");
+                let db = rusqlite::Connection::open(self.path("store.db")).unwrap();
+                db.query_row(&sql, [], |row| row.get::<_, rusqlite::types::Value>(0).map(shown)).unwrap()
+            }
+            Kind::Postgres => ask_postgres(&self.store, &sql.replace('{', "turno.").replace('}', "")),
+        }
+    }
+
+    /// Changes the store, past `turno`.
+    pub fn tell(&self, sql: &str) {
+        match self.kind {
+            Kind::Sqlite => {
+                let sql = sql.replace('{', "turno_").replace('}', "");
+                rusqlite::Connection::open(self.path("store.db")).unwrap().execute_batch(&sql).unwrap();
+            }
+            Kind::Postgres => drop(ask_postgres(&self.store, &sql.replace('{', "turno.").replace('}', ""))),
+        }
+    }
+
+    /// Whether a resource is held, as `turno` sees it.
+    #[track_caller]
+    pub fn is_locked(&self, resource: &str) -> bool {
+        self.json(0, &["lock", "status", resource])["locked"].as_bool().unwrap()
+    }
+}
+
+fn shown(value: rusqlite::types::Value) -> String {
+    use rusqlite::types::Value;
+    match value {
+        Value::Integer(number) => number.to_string(),
+        Value::Text(text) => text,
+        other => format!("{other:?}"),
+    }
+}
+
+/// The first value of the last answer, as text; empty if there is none.
+pub fn ask_postgres(url: &str, sql: &str) -> String {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    // On a thread of its own: the caller may be in a runtime already.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+            let connection = tokio::spawn(connection);
+            let answers = client.simple_query(&sql).await.unwrap();
+            drop(client);
+            connection.await.unwrap().unwrap();
+            answers
+                .into_iter()
+                .rev()
+                .find_map(|answer| match answer {
+                    tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+                    _ => None,
+                })
+                .unwrap_or_default()
+        })
+    })
+    .join()
+    .unwrap()
+}
+
+/// What a finished `turno` left behind.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Done {
+    pub fn of(output: Output) -> Self {
+        Done {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// What was printed on standard output, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// What was printed on standard error, as JSON.
+    #[track_caller]
+    pub fn error(&self) -> Value {
+        serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// The text of a field.
+#[track_caller]
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_else(|| panic!("no text {field} in {value}"))
+}
+
+/// Whether a process is there and not a zombie.
+pub fn is_running(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Runs one body as a test on each store.
+#[allow(unused_macros, reason = "each test program uses its part")]
+macro_rules! on_each_store {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test] fn $name() { super::$name($crate::common::Place::new($crate::common::Kind::Sqlite)); })+
+        }
+        mod postgres {
+            $(#[test] fn $name() { super::$name($crate::common::Place::new($crate::common::Kind::Postgres)); })+
+        }
+    };
+}

@@ -1,0 +1,57 @@
+//! 32 processes, each of which adds one to a number in a plain file 200 times: under `turno run` the
+//! sum is exact, and without it additions are lost.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::process::Child;
+
+use common::{Kind, Place, TURNO};
+
+const PROCESSES: u32 = 32;
+const ROUNDS: u32 = 200;
+
+/// What goes wrong when two do it at once.
+const ADD_ONE: &str = "read -r n < counter; echo $((n + 1)) > counter";
+
+/// What stands before the addition: nothing, or the lock.
+fn race(place: &Place, before: &str) -> u32 {
+    std::fs::write(place.path("counter"), "0\n").unwrap();
+    let script = format!(
+        "i=0; while [ $i -lt {ROUNDS} ]; do {before} sh -c '{ADD_ONE}' || exit 1; i=$((i + 1)); done"
+    );
+    let workers: Vec<Child> =
+        (0..PROCESSES).map(|_| place.program("sh").args(["-c", &script]).spawn().unwrap()).collect();
+    for mut worker in workers {
+        assert!(worker.wait().unwrap().success(), "every round of every process succeeds");
+    }
+    std::fs::read_to_string(place.path("counter")).unwrap().trim().parse().unwrap()
+}
+
+fn under_turno(kind: Kind) {
+    let place = Place::new(kind);
+    place.turno(&["migrate"]).expect(0);
+    let started = std::time::Instant::now();
+    let counted = race(&place, &format!("{TURNO} run --lock counter --ttl 30s --wait 600s --"));
+    println!("{kind:?}: {PROCESSES} × {ROUNDS} in {:.1?}", started.elapsed());
+    assert_eq!(counted, PROCESSES * ROUNDS);
+    assert!(!place.is_locked("counter"));
+}
+
+#[test]
+fn the_counter_is_exact_on_sqlite() {
+    under_turno(Kind::Sqlite);
+}
+
+#[test]
+fn the_counter_is_exact_on_postgres() {
+    under_turno(Kind::Postgres);
+}
+
+#[test]
+fn the_control_without_a_lock_loses_updates() {
+    let counted = race(&Place::new(Kind::Sqlite), "");
+    assert!(counted < PROCESSES * ROUNDS, "the race is no race: all {counted} additions survived");
+}
