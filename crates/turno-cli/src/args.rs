@@ -25,11 +25,25 @@ Exit codes: 0 done, 1 failed, 2 bad usage, 75 busy (try again later); `turno run
 )]
 pub(crate) struct Cli {
     /// The store: sqlite:FILE or postgres://user@host/database [default: sqlite:turno.db]
-    #[arg(long, global = true, env = "TURNO_STORE", value_name = "URL", hide_env_values = true, display_order = 100)]
+    #[arg(
+        long,
+        global = true,
+        env = "TURNO_STORE",
+        value_name = "URL",
+        hide_env_values = true,
+        display_order = 100
+    )]
     pub(crate) store: Option<String>,
 
     /// The configuration file [default: turno.toml, if it is in the current folder]
-    #[arg(long, global = true, env = "TURNO_CONFIG", value_name = "FILE", hide_env_values = true, display_order = 101)]
+    #[arg(
+        long,
+        global = true,
+        env = "TURNO_CONFIG",
+        value_name = "FILE",
+        hide_env_values = true,
+        display_order = 101
+    )]
     pub(crate) config: Option<PathBuf>,
 
     /// Print JSON instead of tables
@@ -37,7 +51,15 @@ pub(crate) struct Cli {
     json: bool,
 
     /// When to use colour: auto (on a terminal, unless NO_COLOR is set), always, never
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN", hide_possible_values = true, display_order = 103)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        hide_possible_values = true,
+        display_order = 103
+    )]
     color: Color,
 
     /// Tell more on standard error, and twice still more [env: TURNO_LOG, a filter such as turno=debug]
@@ -80,7 +102,10 @@ impl Color {
         match self {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
+            Color::Auto => {
+                stream.is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+            }
         }
     }
 }
@@ -88,18 +113,32 @@ impl Color {
 impl Cli {
     /// How to print, as far as the command line says.
     pub(crate) fn output(&self) -> Output {
-        output(if self.json { Format::Json } else { Format::Human }, self.color)
+        output(
+            if self.json {
+                Format::Json
+            } else {
+                Format::Human
+            },
+            self.color,
+        )
     }
 }
 
 fn output(format: Format, color: Color) -> Output {
-    Output::new(format, color.applies(&std::io::stdout()), color.applies(&std::io::stderr()))
+    Output::new(
+        format,
+        color.applies(&std::io::stdout()),
+        color.applies(&std::io::stderr()),
+    )
 }
 
 /// Reads the command line. Help, version and bad usage are printed here, and end with their own code.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
     // Looked for by hand: what cannot be parsed is still answered as it was asked for.
-    let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
+    let words: Vec<_> = std::env::args_os()
+        .skip(1)
+        .take_while(|word| word != "--")
+        .collect();
     let said = |wanted: &str| words.iter().any(|word| word == wanted);
     let color = color_of(&words);
     let choice = match color {
@@ -107,14 +146,21 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
         Color::Always => ColorChoice::Always,
         Color::Never => ColorChoice::Never,
     };
-    let parsed = Cli::command().color(choice).try_get_matches().and_then(|matches| {
-        let mut cli = Cli::from_arg_matches(&matches)?;
-        cli.store_named = names_store(&matches);
-        Ok(cli)
-    });
+    let parsed = Cli::command()
+        .color(choice)
+        .try_get_matches()
+        .and_then(|matches| {
+            let mut cli = Cli::from_arg_matches(&matches)?;
+            cli.store_named = names_store(&matches);
+            Ok(cli)
+        });
     parsed.map_err(|error| {
         if error.use_stderr() && said("--json") {
-            return fail::usage(&without_usage(&error), field_of(&error).as_deref(), output(Format::Json, color));
+            return fail::usage(
+                &without_usage(&error),
+                field_of(&error).as_deref(),
+                output(Format::Json, color),
+            );
         }
         // Nothing is left to do if even this cannot be printed.
         let _ = error.print();
@@ -125,15 +171,25 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
 /// Global options may stand before or after the verbs, and clap tells of each level by itself.
 fn names_store(matches: &clap::ArgMatches) -> bool {
     matches.value_source("store") == Some(ValueSource::CommandLine)
-        || matches.subcommand().is_some_and(|(_, inner)| names_store(inner))
+        || matches
+            .subcommand()
+            .is_some_and(|(_, inner)| names_store(inner))
 }
 
 fn color_of(words: &[impl AsRef<OsStr>]) -> Color {
-    let mut words = words.iter().map(|word| word.as_ref().to_str().unwrap_or_default());
+    let mut words = words
+        .iter()
+        .map(|word| word.as_ref().to_str().unwrap_or_default());
     let mut color = Color::Auto;
     while let Some(word) = words.next() {
-        let value = if word == "--color" { words.next() } else { word.strip_prefix("--color=") };
-        color = value.and_then(|value| Color::from_str(value, false).ok()).unwrap_or(color);
+        let value = if word == "--color" {
+            words.next()
+        } else {
+            word.strip_prefix("--color=")
+        };
+        color = value
+            .and_then(|value| Color::from_str(value, false).ok())
+            .unwrap_or(color);
     }
     color
 }
@@ -146,14 +202,26 @@ fn field_of(error: &clap::Error) -> Option<String> {
         _ => return None,
     };
     let word = name.split([' ', '=']).next()?;
-    Some(word.trim_matches(['-', '<', '>', '.', '[', ']']).replace('-', "_").to_lowercase())
+    Some(
+        word.trim_matches(['-', '<', '>', '.', '[', ']'])
+            .replace('-', "_")
+            .to_lowercase(),
+    )
 }
 
 /// The complaint alone, without the usage and the tip that follow it.
 fn without_usage(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let complaint: Vec<&str> = text.lines().take_while(|line| !line.starts_with("Usage:")).map(str::trim).collect();
-    complaint.join(" ").trim().trim_start_matches("error: ").to_owned()
+    let complaint: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:"))
+        .map(str::trim)
+        .collect();
+    complaint
+        .join(" ")
+        .trim()
+        .trim_start_matches("error: ")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -167,7 +235,10 @@ mod tests {
 
     #[test]
     fn colour_is_read_wherever_it_stands() {
-        assert_eq!(color_of(&["lock", "--color", "never", "list"]), Color::Never);
+        assert_eq!(
+            color_of(&["lock", "--color", "never", "list"]),
+            Color::Never
+        );
         assert_eq!(color_of(&["--color=always"]), Color::Always);
         assert_eq!(color_of(&["--color", "mauve"]), Color::Auto);
         assert_eq!(color_of(&["lock"]), Color::Auto);

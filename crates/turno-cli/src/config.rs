@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
 use crate::duration;
@@ -58,7 +58,12 @@ pub(crate) struct Cleanup {
 
 impl Default for Cleanup {
     fn default() -> Self {
-        Cleanup { enabled: true, interval: None, purge_after: None, keep_history: None }
+        Cleanup {
+            enabled: true,
+            interval: None,
+            purge_after: None,
+            keep_history: None,
+        }
     }
 }
 
@@ -119,10 +124,15 @@ pub(crate) fn read(named: Option<&Path>) -> Result<File, Usage> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     match std::fs::read_to_string(path) {
         Ok(text) => parse(path, &text),
-        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(File::default()),
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(File::default())
+        }
         Err(error) => Err(Usage::new(
             "config",
-            format!("{} cannot be read ({error}): name another file with --config, or remove it", path.display()),
+            format!(
+                "{} cannot be read ({error}): name another file with --config, or remove it",
+                path.display()
+            ),
         )),
     }
 }
@@ -130,7 +140,9 @@ pub(crate) fn read(named: Option<&Path>) -> Result<File, Usage> {
 fn parse(path: &Path, text: &str) -> Result<File, Usage> {
     let wrong = |span: Option<Range<usize>>, message: &str| {
         let (line, key) = place(text, span.map_or(0, |span| span.start));
-        let named = key.as_deref().map_or(String::new(), |key| format!(", {key}"));
+        let named = key
+            .as_deref()
+            .map_or(String::new(), |key| format!(", {key}"));
         let detail = format!("{}, line {line}{named}: {message}", path.display());
         Usage::new(key.unwrap_or_else(|| "config".to_owned()), detail)
     };
@@ -155,10 +167,14 @@ fn place(text: &str, offset: usize) -> (usize, Option<String>) {
         .take(line)
         .filter_map(|line| line.trim().strip_prefix('[')?.split(']').next())
         .last();
-    let key = text.lines().nth(line).and_then(key).map(|key| match section {
-        Some(section) => format!("{}.{key}", section.trim()),
-        None => key,
-    });
+    let key = text
+        .lines()
+        .nth(line)
+        .and_then(key)
+        .map(|key| match section {
+            Some(section) => format!("{}.{key}", section.trim()),
+            None => key,
+        });
     (line + 1, key)
 }
 
@@ -169,7 +185,9 @@ struct Time(Duration);
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match Pause::deserialize(from)?.0 {
-            Duration::ZERO => Err(de::Error::custom("must be above zero: give a duration such as 30s")),
+            Duration::ZERO => Err(de::Error::custom(
+                "must be above zero: give a duration such as 30s",
+            )),
             time => Ok(Time(time)),
         }
     }
@@ -271,14 +289,27 @@ mod tests {
             ("[lock]\nretry.max = 0", "lock.retry.max", 2, "1 or more"),
             ("[lock]\nretry.max = true", "lock.retry.max", 2, "boolean"),
             ("[lock.retry]\nmax = -1", "lock.retry.max", 2, "-1"),
-            ("[lock]\n\ntimeuot = \"30s\"", "lock.timeuot", 3, "unknown field `timeuot`"),
+            (
+                "[lock]\n\ntimeuot = \"30s\"",
+                "lock.timeuot",
+                3,
+                "unknown field `timeuot`",
+            ),
             ("[application]\nuser = \"\"", "application.user", 2, "255"),
-            ("[cleanup]\nenabled = \"yes\"", "cleanup.enabled", 2, "boolean"),
+            (
+                "[cleanup]\nenabled = \"yes\"",
+                "cleanup.enabled",
+                2,
+                "boolean",
+            ),
             ("[lock]\ntimeout = \"30s", "lock.timeout", 2, ""),
         ] {
             let usage = refused(text);
             assert_eq!(usage.field, field, "{text}: {usage}");
-            assert!(usage.detail.contains(&format!("line {line}")), "{text}: {usage}");
+            assert!(
+                usage.detail.contains(&format!("line {line}")),
+                "{text}: {usage}"
+            );
             assert!(usage.detail.contains(says), "{text}: {usage}");
         }
     }

@@ -33,7 +33,10 @@ impl Context {
             output: cli.output(),
             settings: settings(&file),
             named_store: cli.store.clone().filter(|_| cli.store_named),
-            store: cli.store.or(file.store).unwrap_or_else(|| DEFAULT_STORE.to_owned()),
+            store: cli
+                .store
+                .or(file.store)
+                .unwrap_or_else(|| DEFAULT_STORE.to_owned()),
             cleanup: file.cleanup,
         };
         Ok((cli.command, context))
@@ -45,25 +48,37 @@ impl Context {
         settings: Settings,
         work: impl AsyncFnOnce(&Turno) -> Result<T>,
     ) -> Result<T> {
-        let turno = Turno::builder().settings(settings).connect(&self.store).await?;
+        let turno = Turno::builder()
+            .settings(settings)
+            .connect(&self.store)
+            .await?;
         let done = work(&turno).await;
         turno.close().await;
         done
     }
 
     /// The same with the settings of the file.
-    pub(crate) async fn with_store<T>(&self, work: impl AsyncFnOnce(&Turno) -> Result<T>) -> Result<T> {
+    pub(crate) async fn with_store<T>(
+        &self,
+        work: impl AsyncFnOnce(&Turno) -> Result<T>,
+    ) -> Result<T> {
         self.with(self.settings.clone(), work).await
     }
 
     /// The settings for looking at a store, or bringing it up to date, whatever is in it.
     pub(crate) fn unchecked(&self) -> Settings {
-        Settings { migrate: Migrate::Unchecked, ..self.settings.clone() }
+        Settings {
+            migrate: Migrate::Unchecked,
+            ..self.settings.clone()
+        }
     }
 }
 
 fn settings(file: &File) -> Settings {
-    let mut settings = Settings { connections: CONNECTIONS, ..Settings::default() };
+    let mut settings = Settings {
+        connections: CONNECTIONS,
+        ..Settings::default()
+    };
     settings.ttl = file.lock.timeout().unwrap_or(settings.ttl);
     settings.max_ttl = file.lock.max_ttl().unwrap_or(settings.max_ttl);
     settings.retry.max = file.lock.retry.max().unwrap_or(settings.retry.max);

@@ -16,17 +16,22 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
     let span: Span = text.parse().map_err(|_| how())?;
     // A day is 24 hours here; months and years have no fixed length, and are refused.
-    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| how())?;
+    let signed = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| how())?;
     Duration::try_from(signed).map_err(|_| negative())
 }
 
 /// A whole number of milliseconds.
 pub(crate) fn milliseconds(whole: i64) -> Result<Duration, String> {
-    u64::try_from(whole).map(Duration::from_millis).map_err(|_| negative())
+    u64::try_from(whole)
+        .map(Duration::from_millis)
+        .map_err(|_| negative())
 }
 
 fn how() -> String {
-    "a duration is written 500ms, 30s, 5m, 1h30m or 1d, or as a whole number of milliseconds".to_owned()
+    "a duration is written 500ms, 30s, 5m, 1h30m or 1d, or as a whole number of milliseconds"
+        .to_owned()
 }
 
 fn negative() -> String {
@@ -71,7 +76,18 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "soon", "-5s", "-5", "5s ago", "1.5.2", "1mo", "1y", "30 parsecs", "99999999999999999999"] {
+        for text in [
+            "",
+            "soon",
+            "-5s",
+            "-5",
+            "5s ago",
+            "1.5.2",
+            "1mo",
+            "1y",
+            "30 parsecs",
+            "99999999999999999999",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("-5s").unwrap_err().contains("negative"));

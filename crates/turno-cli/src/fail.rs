@@ -20,7 +20,10 @@ pub(crate) struct Usage {
 
 impl Usage {
     pub(crate) fn new(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Usage { field: field.into(), detail: detail.into() }
+        Usage {
+            field: field.into(),
+            detail: detail.into(),
+        }
     }
 }
 
@@ -32,6 +35,18 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A lease was lost while something depended on it.
+#[derive(Debug)]
+pub(crate) struct Lost(pub(crate) String);
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Lost {}
+
 /// Tells of an error, and answers with its exit code.
 pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     if is_broken_pipe(error) {
@@ -40,6 +55,9 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     }
     if let Some(wrong) = error.downcast_ref::<Usage>() {
         return usage(&wrong.detail, Some(&wrong.field), output);
+    }
+    if let Some(lost) = error.downcast_ref::<Lost>() {
+        return say("lost", &lost.0, None, output, FAILED);
     }
     match error.downcast_ref::<turno::Error>() {
         // Its own words only: they already name the cause, and causes repeat themselves.
@@ -96,5 +114,7 @@ fn code(error: &turno::Error) -> &'static str {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

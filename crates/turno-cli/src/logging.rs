@@ -12,8 +12,12 @@ const FILTER: &str = "TURNO_LOG";
 /// Warnings by default; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
 pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
     let filter = match std::env::var(FILTER) {
-        Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter)
-            .map_err(|error| Usage::new(FILTER, format!("{FILTER} is no filter ({error}): write turno=debug, for example")))?,
+        Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
+            Usage::new(
+                FILTER,
+                format!("{FILTER} is no filter ({error}): write turno=debug, for example"),
+            )
+        })?,
         _ => EnvFilter::new(match cli.verbose {
             0 => "warn",
             1 => "info",

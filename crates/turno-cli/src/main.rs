@@ -38,7 +38,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     logging::start(&cli)?;
     let (command, context) = Context::new(cli)?;
     // One thread: `turno run` must start its command from the thread that lives as long as it does.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let done = runtime.block_on(dispatch(command, &context));
     // A name that is still being resolved must not keep a finished command waiting.
     runtime.shutdown_background();

@@ -24,7 +24,11 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(format: Format, color: bool, color_stderr: bool) -> Self {
-        Output { format, color, color_stderr }
+        Output {
+            format,
+            color,
+            color_stderr,
+        }
     }
 
     pub(crate) fn is_json(self) -> bool {
@@ -61,7 +65,11 @@ impl Output {
 
     /// A word that stands out on standard error. The number is ANSI's colour.
     pub(crate) fn alert(self, word: &str, color: &str) -> String {
-        if self.color_stderr { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word.to_owned() }
+        if self.color_stderr {
+            format!("\x1b[1;{color}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
+        }
     }
 
     /// Rows under a header.
@@ -125,7 +133,11 @@ pub(crate) fn time(at: Timestamp) -> String {
 
 /// The language of the person at the terminal, as POSIX says it.
 pub(crate) fn language() -> Language {
-    let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let set = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value: &String| !value.is_empty())
+    };
     match ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set) {
         Some(locale) if locale.starts_with("es") => Language::Spanish,
         _ => Language::English,

@@ -7,7 +7,9 @@ pub(crate) fn url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
-    let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
+    let (rest, query) = rest
+        .split_once('?')
+        .map_or((rest, None), |(rest, query)| (rest, Some(query)));
     // The last @: a password that was not encoded may have one too.
     let address = match rest.rsplit_once('@') {
         Some((who, host)) => match who.split_once(':') {
@@ -39,9 +41,18 @@ mod tests {
         for (given, shown) in [
             ("sqlite:turno.db", "sqlite:turno.db"),
             ("postgres://ana@db/app", "postgres://ana@db/app"),
-            ("postgres://ana:s3cret@db:5432/app?sslmode=disable", "postgres://ana:***@db:5432/app?sslmode=disable"),
-            ("postgres://ana:s3@cret/x@db/app", "postgres://ana:***@db/app"),
-            ("postgres://db/app?user=ana&password=s3cret", "postgres://db/app?user=ana&password=***"),
+            (
+                "postgres://ana:s3cret@db:5432/app?sslmode=disable",
+                "postgres://ana:***@db:5432/app?sslmode=disable",
+            ),
+            (
+                "postgres://ana:s3@cret/x@db/app",
+                "postgres://ana:***@db/app",
+            ),
+            (
+                "postgres://db/app?user=ana&password=s3cret",
+                "postgres://db/app?user=ana&password=***",
+            ),
         ] {
             assert_eq!(url(given), shown);
         }

@@ -47,14 +47,20 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     // As unique as the folder, on a store that others may use too.
     let resource = format!("turno-demo{}", folder.path().display());
     let without = race("without a lock", &folder.path().join("without"), None)?;
-    let with = race("with turno", &folder.path().join("with"), Some((&store, &resource)))?;
+    let with = race(
+        "with turno",
+        &folder.path().join("with"),
+        Some((&store, &resource)),
+    )?;
     print(context, &[without, with])
 }
 
 /// Starts the processes, lets them go at the same moment, and reads the counter when all have ended.
 fn race(name: &'static str, file: &Path, lock: Option<(&str, &str)>) -> Result<Scenario> {
     counter::write(file, 0)?;
-    let mut workers = (0..PROCESSES).map(|_| start(file, lock)).collect::<Result<Vec<_>>>()?;
+    let mut workers = (0..PROCESSES)
+        .map(|_| start(file, lock))
+        .collect::<Result<Vec<_>>>()?;
     let done = AtomicU32::new(0);
     let started = Instant::now();
     thread::scope(|scope| -> Result<()> {
@@ -72,9 +78,16 @@ fn race(name: &'static str, file: &Path, lock: Option<(&str, &str)>) -> Result<S
     })?;
     let took = started.elapsed();
     for mut worker in workers {
-        ensure!(worker.wait()?.success(), "a process of the demonstration failed: its message is above");
+        ensure!(
+            worker.wait()?.success(),
+            "a process of the demonstration failed: its message is above"
+        );
     }
-    Ok(Scenario { name, counted: counter::read(file)?, took })
+    Ok(Scenario {
+        name,
+        counted: counter::read(file)?,
+        took,
+    })
 }
 
 fn start(file: &Path, lock: Option<(&str, &str)>) -> Result<Child> {
@@ -84,7 +97,11 @@ fn start(file: &Path, lock: Option<(&str, &str)>) -> Result<Child> {
         // Not an argument: it may hold a password, and arguments can be seen by everybody.
         command.arg(resource).env(worker::STORE, store);
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("a process could not be started")
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("a process could not be started")
 }
 
 /// Until every process has ended; drawn on a terminal only.
@@ -98,7 +115,10 @@ fn show_progress(name: &str, done: &AtomicU32, workers: &mut [Child]) -> Result<
         }
         if drawn {
             let count = done.load(Ordering::Relaxed);
-            write!(screen, "\r\x1b[K{name}: {PROCESSES} processes, {count} of {OPERATIONS} operations")?;
+            write!(
+                screen,
+                "\r\x1b[K{name}: {PROCESSES} processes, {count} of {OPERATIONS} operations"
+            )?;
             screen.flush()?;
         }
         if !running {
@@ -130,19 +150,36 @@ fn print(context: &Context, scenarios: &[Scenario; 2]) -> Result<ExitCode> {
             .collect();
         context.output.json(&json!({"scenarios": rows}))?;
     } else {
-        let header = ["LOCK", "PROCESSES", "OPERATIONS", "COUNTER", "LOST UPDATES", "TIME"];
-        context.output.table(&header, scenarios.iter().map(row).collect())?;
+        let header = [
+            "LOCK",
+            "PROCESSES",
+            "OPERATIONS",
+            "COUNTER",
+            "LOST UPDATES",
+            "TIME",
+        ];
+        context
+            .output
+            .table(&header, scenarios.iter().map(row).collect())?;
         context.output.line(&format!(
             "\nEach of {PROCESSES} processes adds 1 to the number in a plain file, {ROUNDS} times: two that read the same \
              number write the same sum,\nand one addition is lost. Under a lock they take turns, and none is."
         ))?;
     }
     let [_, with] = scenarios;
-    Ok(if with.lost() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if with.lost() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn row(one: &Scenario) -> Vec<Cell> {
-    let color = if one.lost() == 0 { Color::Green } else { Color::Red };
+    let color = if one.lost() == 0 {
+        Color::Green
+    } else {
+        Color::Red
+    };
     vec![
         Cell::new(one.name),
         number(PROCESSES),

@@ -14,24 +14,41 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     let findings = examine(context).await?;
     let store = redact::url(&context.store);
     if context.output.is_json() {
-        context.output.json(&json!({"store": store, "findings": findings}))?;
+        context
+            .output
+            .json(&json!({"store": store, "findings": findings}))?;
     } else {
         context.output.line(&format!("{store}\n"))?;
-        context.output.table(&["CHECK", "", "FINDING"], findings.iter().map(row).collect())?;
+        context.output.table(
+            &["CHECK", "", "FINDING"],
+            findings.iter().map(row).collect(),
+        )?;
     }
-    let healthy = findings.iter().all(|finding| finding.severity < Severity::Problem);
-    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let healthy = findings
+        .iter()
+        .all(|finding| finding.severity < Severity::Problem);
+    Ok(if healthy {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// A store that cannot be reached is itself a finding; only a wrong question is an error.
 async fn examine(context: &Context) -> Result<Vec<Finding>> {
-    let examined = context.with(context.unchecked(), async |turno| Ok(turno.store().diagnose().await?)).await;
+    let examined = context
+        .with(context.unchecked(), async |turno| {
+            Ok(turno.store().diagnose().await?)
+        })
+        .await;
     match examined {
         Ok(findings) => Ok(findings),
         Err(error) => match error.downcast_ref::<turno::Error>() {
-            Some(known) if !known.is_invalid() => {
-                Ok(vec![Finding { check: "store", severity: Severity::Problem, detail: known.to_string() }])
-            }
+            Some(known) if !known.is_invalid() => Ok(vec![Finding {
+                check: "store",
+                severity: Severity::Problem,
+                detail: known.to_string(),
+            }]),
             _ => Err(error),
         },
     }
@@ -43,5 +60,9 @@ fn row(finding: &Finding) -> Vec<Cell> {
         Severity::Warning => ("warning", Color::Yellow),
         Severity::Problem => ("problem", Color::Red),
     };
-    vec![Cell::new(finding.check), Cell::new(word).fg(color), Cell::new(&finding.detail)]
+    vec![
+        Cell::new(finding.check),
+        Cell::new(word).fg(color),
+        Cell::new(&finding.detail),
+    ]
 }

@@ -18,7 +18,9 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let parent = arguments.next().and_then(|pid| pid.to_str()?.parse::<i32>().ok());
+    let parent = arguments
+        .next()
+        .and_then(|pid| pid.to_str()?.parse::<i32>().ok());
     let (Some(parent), Some(program)) = (parent, arguments.next()) else {
         eprintln!("error: {VERB} is for `turno run` only: call that");
         return ExitCode::from(2);
@@ -28,8 +30,15 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let error = Command::new(&program).args(arguments).exec();
-    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-    eprintln!("error: {} cannot be run ({error}): check its name and its rights", program.display());
+    let code = if error.kind() == ErrorKind::NotFound {
+        NOT_FOUND
+    } else {
+        NOT_EXECUTABLE
+    };
+    eprintln!(
+        "error: {} cannot be run ({error}): check its name and its rights",
+        program.display()
+    );
     ExitCode::from(code)
 }
 

@@ -23,13 +23,25 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
         context.output.raw(script(&context.store)?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let migrated = context.with(context.unchecked(), async |turno| Ok(turno.store().migrate().await?)).await?;
+    let migrated = context
+        .with(context.unchecked(), async |turno| {
+            Ok(turno.store().migrate().await?)
+        })
+        .await?;
     if context.output.is_json() {
         context.output.json(&migrated)?;
     } else {
-        let from = migrated.from.map_or("none".to_owned(), |version| version.to_string());
-        let unchanged = if migrated.from == Some(migrated.to) { " (already up to date)" } else { "" };
-        context.output.line(&format!("schema: {from} → {}{unchanged}", migrated.to))?;
+        let from = migrated
+            .from
+            .map_or("none".to_owned(), |version| version.to_string());
+        let unchanged = if migrated.from == Some(migrated.to) {
+            " (already up to date)"
+        } else {
+            ""
+        };
+        context
+            .output
+            .line(&format!("schema: {from} → {}{unchanged}", migrated.to))?;
     }
     Ok(ExitCode::SUCCESS)
 }

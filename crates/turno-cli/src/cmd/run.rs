@@ -53,7 +53,11 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<ExitCode> {
-    let reach = if std::io::stdin().is_terminal() { Reach::Child } else { Reach::Group };
+    let reach = if std::io::stdin().is_terminal() {
+        Reach::Child
+    } else {
+        Reach::Group
+    };
     let mut signals = Signals::listen(reach.signals())?;
     context
         .with(args.lock.settings(context), async |turno| {
@@ -91,23 +95,32 @@ async fn under(
     match ended {
         Some(status) => {
             let alone = give_back(context, lease).await;
-            Ok(if status.success() && !alone { ExitCode::FAILURE } else { code_of(status) })
+            Ok(if status.success() && !alone {
+                ExitCode::FAILURE
+            } else {
+                code_of(status)
+            })
         }
         None => {
             let id = lease.id();
             // Perhaps the store is back: then the next one need not wait for the expiry.
             let _ = tokio::time::timeout(LATE_RELEASE, lease.release()).await;
-            anyhow::bail!(
-                "the lease {id} was lost, could not be renewed, or is at its max-hold, and the command was stopped: check the store with \
-                 `turno doctor`, and the lock with `turno lock history {}`",
+            let detail = format!(
+                "the lease {id} was lost, could not be renewed, or is at its max-hold, and the command was stopped: \
+                 check the store with `turno doctor`, and the lock with `turno lock history {}`",
                 id.resource
             );
+            Err(fail::Lost(detail).into())
         }
     }
 }
 
 /// Waits for the command, hands signals on to it, and stops it when its lease ends first (`None`).
-async fn guarded(child: &mut Child, lease: &Lease, signals: &mut Signals) -> Result<Option<ExitStatus>> {
+async fn guarded(
+    child: &mut Child,
+    lease: &Lease,
+    signals: &mut Signals,
+) -> Result<Option<ExitStatus>> {
     loop {
         tokio::select! {
             // The command first: what is finished is finished.
@@ -132,7 +145,12 @@ async fn stop(child: &mut Child, lease: &Lease) -> Result<()> {
     let gone = async {
         if tokio::time::timeout(AT_ONCE, lease.gone()).await.is_ok() {
             // Lost already. A moment to clean up, if there is one; a lease that has expired has none to lose.
-            tokio::time::sleep(if left.is_zero() { GRACE } else { left.min(GRACE) }).await;
+            tokio::time::sleep(if left.is_zero() {
+                GRACE
+            } else {
+                left.min(GRACE)
+            })
+            .await;
         } else {
             lease.gone().await;
         }
@@ -162,7 +180,12 @@ async fn give_back(context: &Context, lease: Lease) -> bool {
             false
         }
         Err(error) => {
-            fail::warn(&format!("the lease {id} was not released, and ends with its time to live: {error}"), context.output);
+            fail::warn(
+                &format!(
+                    "the lease {id} was not released, and ends with its time to live: {error}"
+                ),
+                context.output,
+            );
             true
         }
     }

@@ -47,7 +47,9 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
     ask.purge_after = purge_after.unwrap_or(ask.purge_after);
     ask.keep_history = keep_history.unwrap_or(ask.keep_history);
     let configured = file.filter(|cleanup| cleanup.enabled && !args.once);
-    let every = args.every.or(configured.map(|cleanup| cleanup.interval().unwrap_or(INTERVAL)));
+    let every = args
+        .every
+        .or(configured.map(|cleanup| cleanup.interval().unwrap_or(INTERVAL)));
     context
         .with_store(async |turno| match every {
             None => print(context, turno.sweep(&ask).await?),
@@ -58,7 +60,12 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
 }
 
 /// Until a signal comes. A sweep that fails is tried again: nothing depends on it.
-async fn again_and_again(context: &Context, turno: &Turno, ask: &Sweep, every: Duration) -> Result<()> {
+async fn again_and_again(
+    context: &Context,
+    turno: &Turno,
+    ask: &Sweep,
+    every: Duration,
+) -> Result<()> {
     let mut signals = Signals::listen(&ENDING)?;
     loop {
         let swept = tokio::select! {
@@ -67,7 +74,10 @@ async fn again_and_again(context: &Context, turno: &Turno, ask: &Sweep, every: D
         };
         match swept {
             Ok(swept) => print(context, swept)?,
-            Err(error) => fail::warn(&format!("the sweep failed, and is tried again: {error}"), context.output),
+            Err(error) => fail::warn(
+                &format!("the sweep failed, and is tried again: {error}"),
+                context.output,
+            ),
         }
         tokio::select! {
             () = tokio::time::sleep(every) => {}

@@ -7,7 +7,11 @@ use turno_testkit::PostgresServer;
 
 use crate::common::{Done, Kind, Place, TURNO, ask_postgres, text};
 
-on_each_store!(bad_arguments_are_refused, a_newer_schema_is_refused, read_only_is_refused);
+on_each_store!(
+    bad_arguments_are_refused,
+    a_newer_schema_is_refused,
+    read_only_is_refused
+);
 
 fn bad_arguments_are_refused(place: Place) {
     place.turno(&["migrate"]).expect(0);
@@ -26,7 +30,10 @@ fn bad_arguments_are_refused(place: Place) {
         ("owner", &["acquire", "it", "--owner", ""]),
         ("user", &["acquire", "it", "--user", &long]),
         ("service", &["acquire", "it", "--service", "a\tb"]),
-        ("description", &["acquire", "it", "--description", &long_text]),
+        (
+            "description",
+            &["acquire", "it", "--description", &long_text],
+        ),
         ("wait", &["acquire", "it", "--wait", "25h"]),
         ("permits", &["acquire", "it", "--permits", "0"]),
         ("min_hold", &["acquire", "it", "--min-hold", "1h"]),
@@ -39,15 +46,27 @@ fn bad_arguments_are_refused(place: Place) {
         ("reason", &["break", "it", "--token", "7", "--reason", ""]),
     ];
     for (field, arguments) in rows {
-        let refused = place.turno(&[&["--json", "lock"], arguments].concat()).expect(2);
+        let refused = place
+            .turno(&[&["--json", "lock"], arguments].concat())
+            .expect(2);
         let error = refused.error();
-        assert_eq!((text(&error, "code"), text(&error, "field")), ("invalid", field), "{arguments:?}: {error}");
-        assert!(refused.out.is_empty() && !text(&error, "detail").is_empty(), "{refused:?}");
+        assert_eq!(
+            (text(&error, "code"), text(&error, "field")),
+            ("invalid", field),
+            "{arguments:?}: {error}"
+        );
+        assert!(
+            refused.out.is_empty() && !text(&error, "detail").is_empty(),
+            "{refused:?}"
+        );
         let told = place.turno(&[&["lock"], arguments].concat()).expect(2);
         assert!(told.err.starts_with("error: "), "{told:?}");
     }
     // The same rules under `turno run`; and its command has not run.
-    for (field, options) in [("resource", ["--lock", "", "--ttl", "1s"]), ("ttl", ["--lock", "it", "--ttl", "0"])] {
+    for (field, options) in [
+        ("resource", ["--lock", "", "--ttl", "1s"]),
+        ("ttl", ["--lock", "it", "--ttl", "0"]),
+    ] {
         let words = [&["--json", "run"], &options[..], &["--", "touch", "ran"]].concat();
         assert_eq!(text(&place.turno(&words).expect(2).error(), "field"), field);
     }
@@ -57,25 +76,44 @@ fn bad_arguments_are_refused(place: Place) {
 
 fn nothing_is_stored(place: &Place) {
     for table in ["{lock}", "{lock_hold}", "{lock_history}", "{lock_waiter}"] {
-        assert_eq!(place.ask(&format!("select count(*) from {table}")), "0", "{table}");
+        assert_eq!(
+            place.ask(&format!("select count(*) from {table}")),
+            "0",
+            "{table}"
+        );
     }
 }
 
 fn a_newer_schema_is_refused(place: Place) {
     place.turno(&["migrate"]).expect(0);
     place.tell(match place.kind {
-        Kind::Sqlite => "insert into {migration} (version, name, applied_at) values (99, 'future', 0)",
+        Kind::Sqlite => {
+            "insert into {migration} (version, name, applied_at) values (99, 'future', 0)"
+        }
         Kind::Postgres => "insert into {migration} (version, name) values (99, 'future')",
     });
-    for words in [&["lock", "acquire", "it"][..], &["migrate"], &["run", "--lock", "it", "--", "touch", "ran"]] {
-        let error = place.turno(&[&["--json"], words].concat()).expect(1).error();
+    for words in [
+        &["lock", "acquire", "it"][..],
+        &["migrate"],
+        &["run", "--lock", "it", "--", "touch", "ran"],
+    ] {
+        let error = place
+            .turno(&[&["--json"], words].concat())
+            .expect(1)
+            .error();
         assert_eq!(text(&error, "code"), "schema", "{words:?}");
-        assert!(text(&error, "detail").contains("99") && text(&error, "detail").contains("upgrade"), "{error}");
+        assert!(
+            text(&error, "detail").contains("99") && text(&error, "detail").contains("upgrade"),
+            "{error}"
+        );
     }
     assert!(!place.path("ran").exists());
     nothing_is_stored(&place);
     let findings = place.json(1, &["doctor"]);
-    assert!(findings.to_string().contains("upgrade this program"), "{findings}");
+    assert!(
+        findings.to_string().contains("upgrade this program"),
+        "{findings}"
+    );
 }
 
 fn read_only_is_refused(place: Place) {
@@ -83,14 +121,19 @@ fn read_only_is_refused(place: Place) {
     let refused = match place.kind {
         Kind::Postgres => {
             let name = place.store.rsplit('/').next().unwrap();
-            place.tell(&format!("alter database {name} set default_transaction_read_only = on"));
+            place.tell(&format!(
+                "alter database {name} set default_transaction_read_only = on"
+            ));
             place.turno(&["--json", "lock", "acquire", "it"])
         }
         Kind::Sqlite => as_somebody_who_may_only_read(&place),
     };
     let error = refused.expect(1).error();
     assert_eq!(text(&error, "code"), "refused", "{error}");
-    assert!(text(&error, "detail").contains("read-only") || text(&error, "detail").contains("written"), "{error}");
+    assert!(
+        text(&error, "detail").contains("read-only") || text(&error, "detail").contains("written"),
+        "{error}"
+    );
     if place.kind == Kind::Postgres {
         assert!(place.json(1, &["doctor"]).to_string().contains("read-only"));
     }
@@ -101,15 +144,34 @@ fn read_only_is_refused(place: Place) {
 fn as_somebody_who_may_only_read(place: &Place) -> Done {
     let program = place.path("turno");
     std::fs::copy(TURNO, &program).unwrap();
-    let modes = Command::new("chmod").args(["a-w,a+rX", "."]).arg("store.db").current_dir(&place.folder).status();
+    let modes = Command::new("chmod")
+        .args(["a-w,a+rX", "."])
+        .arg("store.db")
+        .current_dir(&place.folder)
+        .status();
     assert!(modes.unwrap().success());
     let root = rustix::process::geteuid().is_root();
-    let mut command = if root { place.program("setpriv") } else { place.program(&program) };
+    let mut command = if root {
+        place.program("setpriv")
+    } else {
+        place.program(&program)
+    };
     if root {
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&program);
     }
-    let done = Done::of(command.args(["--json", "lock", "acquire", "it"]).output().unwrap());
-    let modes = Command::new("chmod").args(["u+w", "."]).arg("store.db").current_dir(&place.folder).status();
+    let done = Done::of(
+        command
+            .args(["--json", "lock", "acquire", "it"])
+            .output()
+            .unwrap(),
+    );
+    let modes = Command::new("chmod")
+        .args(["u+w", "."])
+        .arg("store.db")
+        .current_dir(&place.folder)
+        .status();
     assert!(modes.unwrap().success());
     done
 }
@@ -117,19 +179,50 @@ fn as_somebody_who_may_only_read(place: &Place) -> Done {
 #[test]
 fn a_store_that_is_not_known_is_refused() {
     let place = Place::new(Kind::Sqlite);
-    for store in ["redis://ana:s3cret@db/0", "turno.db", "", "mysql:", "http://x"] {
-        for words in [&["lock", "acquire", "it"][..], &["doctor"], &["migrate"], &["migrate", "--print"]] {
-            let refused = place.turno(&[&["--json", "--store", store], words].concat()).expect(2);
-            assert_eq!(text(&refused.error(), "field"), "store", "{store} {words:?}");
+    for store in [
+        "redis://ana:s3cret@db/0",
+        "turno.db",
+        "",
+        "mysql:",
+        "http://x",
+    ] {
+        for words in [
+            &["lock", "acquire", "it"][..],
+            &["doctor"],
+            &["migrate"],
+            &["migrate", "--print"],
+        ] {
+            let refused = place
+                .turno(&[&["--json", "--store", store], words].concat())
+                .expect(2);
+            assert_eq!(
+                text(&refused.error(), "field"),
+                "store",
+                "{store} {words:?}"
+            );
             assert!(!refused.err.contains("s3cret"), "{refused:?}");
         }
     }
-    for malformed in ["postgres://ana:s3cret@db:port/app", "postgres://ana:s3cret@db/app?nonsense=1", "sqlite:"] {
-        let refused = place.turno(&["--json", "--store", malformed, "lock", "list"]).expect(2);
-        assert_eq!(text(&refused.error(), "field"), "store", "{malformed}: {refused:?}");
+    for malformed in [
+        "postgres://ana:s3cret@db:port/app",
+        "postgres://ana:s3cret@db/app?nonsense=1",
+        "sqlite:",
+    ] {
+        let refused = place
+            .turno(&["--json", "--store", malformed, "lock", "list"])
+            .expect(2);
+        assert_eq!(
+            text(&refused.error(), "field"),
+            "store",
+            "{malformed}: {refused:?}"
+        );
         assert!(!refused.err.contains("s3cret"), "{refused:?}");
     }
-    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0, "nothing is stored");
+    assert_eq!(
+        std::fs::read_dir(&place.folder).unwrap().count(),
+        0,
+        "nothing is stored"
+    );
 }
 
 #[test]
@@ -142,27 +235,47 @@ fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
         ("sqlite:.", "refused"),
     ];
     for (store, code) in rows {
-        let failed = place.turno(&["--json", "-vv", "--store", store, "lock", "acquire", "it"]).expect(1);
+        let failed = place
+            .turno(&["--json", "-vv", "--store", store, "lock", "acquire", "it"])
+            .expect(1);
         let last = failed.err.lines().last().unwrap();
         let error: serde_json::Value = serde_json::from_str(last).unwrap();
         assert_eq!(text(&error, "code"), code, "{store}: {failed:?}");
         assert!(!failed.err.contains("s3cret"), "{failed:?}");
         // A doctor is there for just that, and it is a finding.
-        let findings = place.turno(&["--json", "--store", store, "doctor"]).expect(1);
+        let findings = place
+            .turno(&["--json", "--store", store, "doctor"])
+            .expect(1);
         assert_eq!(text(&findings.json()["findings"][0], "severity"), "problem");
         assert!(!findings.out.contains("s3cret"), "{findings:?}");
-        assert!(place.turno(&["--store", store, "doctor"]).expect(1).out.contains("problem"));
+        assert!(
+            place
+                .turno(&["--store", store, "doctor"])
+                .expect(1)
+                .out
+                .contains("problem")
+        );
     }
-    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0, "nothing is stored");
+    assert_eq!(
+        std::fs::read_dir(&place.folder).unwrap().count(),
+        0,
+        "nothing is stored"
+    );
 }
 
 #[test]
 fn a_database_that_is_not_there_is_told() {
     let place = Place::new(Kind::Sqlite);
     let store = PostgresServer::shared().url("nowhere");
-    let error = place.turno(&["--json", "--store", &store, "lock", "acquire", "it"]).expect(1).error();
+    let error = place
+        .turno(&["--json", "--store", &store, "lock", "acquire", "it"])
+        .expect(1)
+        .error();
     assert_eq!(text(&error, "code"), "refused");
-    assert!(text(&error, "detail").contains("create the database"), "{error}");
+    assert!(
+        text(&error, "detail").contains("create the database"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -170,17 +283,38 @@ fn a_role_that_may_only_call_needs_no_more_once_the_schema_is_there() {
     let place = Place::new(Kind::Postgres);
     place.turno(&["migrate"]).expect(0);
     let name = format!("cli_{}", std::process::id());
-    ask_postgres(&place.store, &format!("create role {name} login in role turno_app"));
+    ask_postgres(
+        &place.store,
+        &format!("create role {name} login in role turno_app"),
+    );
     let store = place.store.replace("postgres@", &format!("{name}@"));
-    let done = place.turno(&["--json", "--store", &store, "lock", "acquire", "it"]).expect(0);
+    let done = place
+        .turno(&["--json", "--store", &store, "lock", "acquire", "it"])
+        .expect(0);
     assert_eq!(text(&done.json(), "resource"), "it");
-    place.json(0, &["--store", &store, "lock", "release", "it", "--lease", text(&done.json(), "id")]);
+    place.json(
+        0,
+        &[
+            "--store",
+            &store,
+            "lock",
+            "release",
+            "it",
+            "--lease",
+            text(&done.json(), "id"),
+        ],
+    );
 }
 
 #[test]
 fn what_clap_refuses_is_json_too() {
     let place = Place::new(Kind::Sqlite);
-    for words in [&["--json", "lock"][..], &["--json", "nonsense"], &["lock", "acquire", "--json"], &["run", "--json", "--lock", "x"]] {
+    for words in [
+        &["--json", "lock"][..],
+        &["--json", "nonsense"],
+        &["lock", "acquire", "--json"],
+        &["run", "--json", "--lock", "x"],
+    ] {
         let refused = place.turno(words).expect(2);
         assert_eq!(text(&refused.error(), "code"), "invalid", "{refused:?}");
     }

@@ -11,10 +11,17 @@ fn each_shell_gets_a_script_that_knows_the_verbs_and_no_hidden_ones() {
     for shell in ["bash", "zsh", "fish"] {
         let script = place.turno(&["completions", shell]).expect(0).out;
         for word in ["acquire", "history", "doctor", "--retry-delay"] {
-            let word = if shell == "fish" { word.trim_start_matches('-') } else { word };
+            let word = if shell == "fish" {
+                word.trim_start_matches('-')
+            } else {
+                word
+            };
             assert!(script.contains(word), "{shell} does not know {word}");
         }
-        assert!(!script.contains(" __exec") && !script.contains(" __demo"), "{shell}");
+        assert!(
+            !script.contains(" __exec") && !script.contains(" __demo"),
+            "{shell}"
+        );
     }
     place.turno(&["completions", "cmd.exe"]).expect(2);
 }
@@ -23,7 +30,15 @@ fn each_shell_gets_a_script_that_knows_the_verbs_and_no_hidden_ones() {
 fn bash_can_read_its_script() {
     let place = Place::new(Kind::Sqlite);
     let script = place.turno(&["completions", "bash"]).expect(0).out;
-    let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
-    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let mut bash = Command::new("bash")
+        .arg("-n")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    bash.stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_bytes())
+        .unwrap();
     assert!(bash.wait().unwrap().success());
 }

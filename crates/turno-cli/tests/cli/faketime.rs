@@ -25,8 +25,16 @@ fn at(place: &Place, clock: &str, code: i32, arguments: &[&str]) -> Value {
 #[test]
 fn the_clocks_are_wrong() {
     let seconds = |words: &[&str]| -> i64 {
-        let output = Command::new(words[0]).args(&words[1..]).args(["date", "+%s"]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+        let output = Command::new(words[0])
+            .args(&words[1..])
+            .args(["date", "+%s"])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
     };
     for (clock, off) in CLOCKS.into_iter().zip([3600, -3600]) {
         let apart = seconds(&["faketime", "-f", clock]) - seconds(&["env"]);
@@ -35,21 +43,52 @@ fn the_clocks_are_wrong() {
 }
 
 fn left_ms(place: &Place) -> i64 {
-    place.json(0, &["lock", "status", "it"])["holder"]["remaining_ms"].as_i64().unwrap()
+    place.json(0, &["lock", "status", "it"])["holder"]["remaining_ms"]
+        .as_i64()
+        .unwrap()
 }
 
 fn a_wrong_clock_neither_lengthens_nor_shortens_a_lease(place: Place) {
     for clock in CLOCKS {
         let lease = at(&place, clock, 0, &["lock", "acquire", "it", "--ttl", "10m"]);
-        assert!((540_000..=600_000).contains(&left_ms(&place)), "{clock}: {}", left_ms(&place));
+        assert!(
+            (540_000..=600_000).contains(&left_ms(&place)),
+            "{clock}: {}",
+            left_ms(&place)
+        );
         place.json(75, &["lock", "acquire", "it"]);
         for other in CLOCKS {
             let busy = at(&place, other, 75, &["lock", "acquire", "it"]);
-            assert!((540_000..=600_000).contains(&busy["retry_after_ms"].as_i64().unwrap()), "{busy}");
+            assert!(
+                (540_000..=600_000).contains(&busy["retry_after_ms"].as_i64().unwrap()),
+                "{busy}"
+            );
         }
-        at(&place, clock, 0, &["lock", "renew", "it", "--lease", text(&lease, "id"), "--ttl", "20m"]);
-        assert!((1_140_000..=1_200_000).contains(&left_ms(&place)), "{clock}: {}", left_ms(&place));
-        at(&place, clock, 0, &["lock", "release", "it", "--lease", text(&lease, "id")]);
+        at(
+            &place,
+            clock,
+            0,
+            &[
+                "lock",
+                "renew",
+                "it",
+                "--lease",
+                text(&lease, "id"),
+                "--ttl",
+                "20m",
+            ],
+        );
+        assert!(
+            (1_140_000..=1_200_000).contains(&left_ms(&place)),
+            "{clock}: {}",
+            left_ms(&place)
+        );
+        at(
+            &place,
+            clock,
+            0,
+            &["lock", "release", "it", "--lease", text(&lease, "id")],
+        );
         assert!(!place.is_locked("it"));
     }
 }
@@ -58,22 +97,42 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(place: Place) {
     let mut last = 0;
     for (holder, taker) in [(CLOCKS[0], CLOCKS[1]), (CLOCKS[1], CLOCKS[0])] {
         let resource = format!("it{holder}");
-        let lease = at(&place, holder, 0, &["lock", "acquire", &resource, "--ttl", "2s"]);
+        let lease = at(
+            &place,
+            holder,
+            0,
+            &["lock", "acquire", &resource, "--ttl", "2s"],
+        );
         at(&place, taker, 75, &["lock", "acquire", &resource]);
-        let next = at(&place, taker, 0, &["lock", "acquire", &resource, "--wait", "30s"]);
-        assert!(text(&next, "acquired_at") >= text(&lease, "expires_at"), "{lease} {next}");
+        let next = at(
+            &place,
+            taker,
+            0,
+            &["lock", "acquire", &resource, "--wait", "30s"],
+        );
+        assert!(
+            text(&next, "acquired_at") >= text(&lease, "expires_at"),
+            "{lease} {next}"
+        );
         assert!(next["token"].as_i64() > lease["token"].as_i64());
         // And tokens grow from one clock to the other.
         assert!(lease["token"].as_i64() > Some(last));
         last = next["token"].as_i64().unwrap();
-        at(&place, holder, 1, &["lock", "renew", &resource, "--lease", text(&lease, "id")]);
+        at(
+            &place,
+            holder,
+            1,
+            &["lock", "renew", &resource, "--lease", text(&lease, "id")],
+        );
     }
 }
 
 fn a_wrong_clock_renews_in_the_background(place: Place) {
     for clock in CLOCKS {
         let mut command = place.program("faketime");
-        command.args(["-f", clock, TURNO, "run", "--lock", "it", "--ttl", "1s", "--"]);
+        command.args([
+            "-f", clock, TURNO, "run", "--lock", "it", "--ttl", "1s", "--",
+        ]);
         // Twice as long as the lease lives, and held to the end.
         command.args([TURNO, "lock", "acquire", "it", "--wait", "2s"]);
         assert_eq!(command.output().unwrap().status.code(), Some(75), "{clock}");

@@ -28,14 +28,22 @@ fn every_help_is_as_agreed() {
     let update = std::env::var_os("TURNO_UPDATE_GOLDEN").is_some();
     for verb in HELPS {
         let help = place.turno(&[verb, &["--help"]].concat()).expect(0);
-        assert_eq!(place.turno(&[verb, &["-h"]].concat()).out, help.out, "there is one help, not two");
+        assert_eq!(
+            place.turno(&[verb, &["-h"]].concat()).out,
+            help.out,
+            "there is one help, not two"
+        );
         let name = [&["turno"], verb].concat().join("-");
-        let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
+        let golden =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
         if update {
             std::fs::write(&golden, &help.out).unwrap();
         }
         let agreed = std::fs::read_to_string(&golden).unwrap_or_default();
-        assert_eq!(help.out, agreed, "{name} has changed; if that is meant, run with TURNO_UPDATE_GOLDEN=1");
+        assert_eq!(
+            help.out, agreed,
+            "{name} has changed; if that is meant, run with TURNO_UPDATE_GOLDEN=1"
+        );
     }
 }
 
@@ -46,7 +54,9 @@ fn every_verb_has_a_golden_help() {
         let help = place.turno(&[of, &["--help"]].concat()).expect(0).out;
         let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
         let listed = listed.take_while(|line| !line.is_empty());
-        listed.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+        listed
+            .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+            .collect()
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
@@ -63,13 +73,21 @@ fn every_verb_has_a_golden_help() {
 fn help_shows_names_of_variables_and_never_their_values() {
     let place = Place::new(Kind::Sqlite);
     let mut command = place.command(["run", "--help"]);
-    command.env("TURNO_STORE", "postgres://ana:s3cret@db/app").env("TURNO_USER", "ana.maria");
+    command
+        .env("TURNO_STORE", "postgres://ana:s3cret@db/app")
+        .env("TURNO_USER", "ana.maria");
     let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert!(help.contains("TURNO_STORE") && !help.contains("s3cret") && !help.contains("ana"), "{help}");
+    assert!(
+        help.contains("TURNO_STORE") && !help.contains("s3cret") && !help.contains("ana"),
+        "{help}"
+    );
 }
 
 #[test]
 fn the_version_is_told() {
     let place = Place::new(Kind::Sqlite);
-    assert_eq!(place.turno(&["--version"]).expect(0).out, concat!("turno ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(
+        place.turno(&["--version"]).expect(0).out,
+        concat!("turno ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }

@@ -17,7 +17,10 @@ on_each_store!(
 );
 
 fn the_schema_is_migrated_once(place: Place) {
-    assert_eq!(place.json(0, &["migrate"]), json!({"from": null, "to": turno::store::SCHEMA_VERSION}));
+    assert_eq!(
+        place.json(0, &["migrate"]),
+        json!({"from": null, "to": turno::store::SCHEMA_VERSION})
+    );
     let again = json!({"from": turno::store::SCHEMA_VERSION, "to": turno::store::SCHEMA_VERSION});
     assert_eq!(place.json(0, &["migrate"]), again);
     assert!(place.turno(&["migrate"]).expect(0).out.contains("→"));
@@ -26,14 +29,30 @@ fn the_schema_is_migrated_once(place: Place) {
 /// Run by hand, the script makes a store that needs no migration any more.
 fn the_printed_schema_is_the_schema(place: Place) {
     // Printing connects to nothing: the store need not even be there.
-    let scheme = if place.kind == Kind::Sqlite { "sqlite:missing/x.db" } else { "postgres://nobody@nowhere.invalid/x" };
-    let script = place.turno(&["--store", scheme, "migrate", "--print"]).expect(0).out;
-    assert!(script.starts_with("begin") && script.ends_with("commit;\n"), "{script}");
+    let scheme = if place.kind == Kind::Sqlite {
+        "sqlite:missing/x.db"
+    } else {
+        "postgres://nobody@nowhere.invalid/x"
+    };
+    let script = place
+        .turno(&["--store", scheme, "migrate", "--print"])
+        .expect(0)
+        .out;
+    assert!(
+        script.starts_with("begin") && script.ends_with("commit;\n"),
+        "{script}"
+    );
     match place.kind {
-        Kind::Sqlite => rusqlite::Connection::open(place.path("store.db")).unwrap().execute_batch(&script).unwrap(),
+        Kind::Sqlite => rusqlite::Connection::open(place.path("store.db"))
+            .unwrap()
+            .execute_batch(&script)
+            .unwrap(),
         Kind::Postgres => drop(crate::common::ask_postgres(&place.store, &script)),
     }
-    assert_eq!(place.json(0, &["migrate"])["from"], json!(turno::store::SCHEMA_VERSION));
+    assert_eq!(
+        place.json(0, &["migrate"])["from"],
+        json!(turno::store::SCHEMA_VERSION)
+    );
     place.json(0, &["lock", "acquire", "it"]);
 }
 
@@ -41,14 +60,34 @@ fn a_sweep_closes_what_has_expired(place: Place) {
     place.json(0, &["lock", "acquire", "gone", "--ttl", "1ms"]);
     place.json(0, &["lock", "acquire", "held"]);
     assert_eq!(place.json(0, &["sweep"])["expired"], json!(1));
-    assert_eq!(place.json(0, &["sweep"]), json!({"expired": 0, "purged": 0, "waiters": 0, "history": 0}));
-    assert_eq!(text(&place.json(0, &["lock", "history", "gone"])["history"][0], "event"), "expired");
+    assert_eq!(
+        place.json(0, &["sweep"]),
+        json!({"expired": 0, "purged": 0, "waiters": 0, "history": 0})
+    );
+    assert_eq!(
+        text(
+            &place.json(0, &["lock", "history", "gone"])["history"][0],
+            "event"
+        ),
+        "expired"
+    );
     // What was used just now is forgotten when asked to, and what is held is not.
     let swept = place.json(0, &["sweep", "--purge-after", "0", "--keep-history", "0"]);
-    assert_eq!((&swept["purged"], &swept["history"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&swept["purged"], &swept["history"]),
+        (&json!(1), &json!(1))
+    );
     assert!(place.is_locked("held"));
-    assert!(place.turno(&["sweep"]).expect(0).out.contains("expired leases closed: 0"));
-    let refused = place.turno(&["--json", "sweep", "--purge-after", "-1s"]).expect(2);
+    assert!(
+        place
+            .turno(&["sweep"])
+            .expect(0)
+            .out
+            .contains("expired leases closed: 0")
+    );
+    let refused = place
+        .turno(&["--json", "sweep", "--purge-after", "-1s"])
+        .expect(2);
     assert_eq!(text(&refused.error(), "field"), "purge_after");
 }
 
@@ -82,30 +121,56 @@ fn a_sweep_goes_on_until_it_is_stopped(place: Place) {
 
 fn a_doctor_examines_the_store(place: Place) {
     let sick = place.turno(&["doctor"]).expect(1);
-    assert!(sick.out.contains("problem") && sick.out.contains("turno migrate"), "{sick:?}");
+    assert!(
+        sick.out.contains("problem") && sick.out.contains("turno migrate"),
+        "{sick:?}"
+    );
     place.turno(&["migrate"]).expect(0);
     let report = place.json(0, &["doctor"]);
     assert_eq!(text(&report, "store"), place.store);
-    let checks: Vec<&str> = report["findings"].as_array().unwrap().iter().map(|finding| text(finding, "check")).collect();
+    let checks: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| text(finding, "check"))
+        .collect();
     for check in ["store", "schema", "clock", "durability", "pooler"] {
         assert!(checks.contains(&check), "{check} is missing: {checks:?}");
     }
     let healthy = place.turno(&["doctor"]).expect(0);
-    assert!(healthy.out.contains("CHECK") && healthy.out.contains("schema"), "{healthy:?}");
+    assert!(
+        healthy.out.contains("CHECK") && healthy.out.contains("schema"),
+        "{healthy:?}"
+    );
 }
 
 fn the_demonstration_shows_what_a_lock_is_good_for(place: Place) {
     let shown = place.json(0, &["--store", &place.store, "demo"]);
-    let [without, with] = shown["scenarios"].as_array().unwrap().as_slice() else { panic!("{shown}") };
+    let [without, with] = shown["scenarios"].as_array().unwrap().as_slice() else {
+        panic!("{shown}")
+    };
     assert!(without["lost_updates"].as_i64().unwrap() > 0, "{shown}");
-    assert_eq!((&with["lost_updates"], &with["counter"]), (&json!(0), &with["operations"]));
+    assert_eq!(
+        (&with["lost_updates"], &with["counter"]),
+        (&json!(0), &with["operations"])
+    );
 }
 
 #[test]
 fn the_demonstration_needs_no_store_and_leaves_none() {
     let place = Place::new(Kind::Sqlite);
-    let done = Done::of(place.command(["demo"]).env_remove("TURNO_STORE").output().unwrap()).expect(0);
-    assert!(done.out.contains("LOST UPDATES") && done.out.contains("with turno"), "{done:?}");
+    let done = Done::of(
+        place
+            .command(["demo"])
+            .env_remove("TURNO_STORE")
+            .output()
+            .unwrap(),
+    )
+    .expect(0);
+    assert!(
+        done.out.contains("LOST UPDATES") && done.out.contains("with turno"),
+        "{done:?}"
+    );
     assert_eq!(fs::read_dir(&place.folder).unwrap().count(), 0);
 }
 
@@ -122,6 +187,10 @@ fn everything_works_behind_a_pooler_and_the_doctor_names_it() {
     place.json(0, &["lock", "release", "it", "--lease", text(&lease, "id")]);
     assert!(waiting.wait_timeout(LONG).unwrap().success());
     let report = place.json(0, &["doctor"]);
-    let pooler = report["findings"].as_array().unwrap().iter().find(|finding| text(finding, "check") == "pooler");
+    let pooler = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| text(finding, "check") == "pooler");
     assert_eq!(text(pooler.unwrap(), "severity"), "warning");
 }

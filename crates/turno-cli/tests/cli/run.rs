@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::json;
 use turno_testkit::eventually;
 
-use crate::common::{Done, LONG, Place, is_running, text};
+use crate::common::{Done, LONG, Place, is_running, state, text};
 
 on_each_store!(
     the_commands_own_code_is_passed_on,
@@ -17,6 +17,7 @@ on_each_store!(
     the_lease_is_renewed_for_as_long_as_it_takes,
     signals_reach_the_command_and_what_it_started,
     a_signal_while_waiting_ends_the_wait,
+    pausing_turno_pauses_the_command,
     killing_turno_kills_the_command,
     a_broken_lock_ends_the_command,
     a_command_that_ends_in_time_when_told_to_is_not_killed,
@@ -45,16 +46,35 @@ fn the_commands_own_code_is_passed_on(place: Place) {
         assert!(!place.is_locked("job"));
     }
     // What it prints and reads is its own, and so are its arguments, whatever they look like.
-    let done = run(&place, &["sh", "-c", "echo out; echo err >&2; printf '%s|' \"$@\"", "--", "--json", "a b", "--"]);
-    assert_eq!((done.out.as_str(), done.err.as_str()), ("out\n--json|a b|--|", "err\n"));
+    let done = run(
+        &place,
+        &[
+            "sh",
+            "-c",
+            "echo out; echo err >&2; printf '%s|' \"$@\"",
+            "--",
+            "--json",
+            "a b",
+            "--",
+        ],
+    );
+    assert_eq!(
+        (done.out.as_str(), done.err.as_str()),
+        ("out\n--json|a b|--|", "err\n")
+    );
 }
 
 fn the_command_knows_its_lease(place: Place) {
     let script = "env | grep ^TURNO_ | sort";
-    let mut command = place.command(["run", "--lock", "job", "--owner", "me", "--", "sh", "-c", script]);
+    let mut command = place.command([
+        "run", "--lock", "job", "--owner", "me", "--", "sh", "-c", script,
+    ]);
     let done = Done::of(command.output().unwrap()).expect(0);
     let told: Vec<&str> = done.out.lines().collect();
-    let token = told.iter().find_map(|line| line.strip_prefix("TURNO_TOKEN=")).unwrap();
+    let token = told
+        .iter()
+        .find_map(|line| line.strip_prefix("TURNO_TOKEN="))
+        .unwrap();
     let mut expected = [
         format!("TURNO_LEASE=job@{token}"),
         "TURNO_OWNER=me".to_owned(),
@@ -79,15 +99,36 @@ fn a_busy_lock_runs_nothing(place: Place) {
 
 fn the_lock_is_held_meanwhile_and_released_after(place: Place) {
     let script = "read -r line; exit 9";
-    let mut command = place.command(["run", "--lock", "job", "--description", "night run", "--", "sh", "-c", script]);
+    let mut command = place.command([
+        "run",
+        "--lock",
+        "job",
+        "--description",
+        "night run",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
     let process = turno_testkit::Process::spawn(command.stdin(Stdio::piped())).unwrap();
-    eventually(LONG, "the lock to be held", || place.is_locked("job").then_some(()));
+    eventually(LONG, "the lock to be held", || {
+        place.is_locked("job").then_some(())
+    });
     let holder = place.json(0, &["lock", "status", "job"])["holder"].clone();
-    assert_eq!((text(&holder, "description"), &holder["pid"]), ("night run", &json!(process.id())));
+    assert_eq!(
+        (text(&holder, "description"), &holder["pid"]),
+        ("night run", &json!(process.id()))
+    );
     drop(process.take_stdin());
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(9));
     assert!(!place.is_locked("job"));
-    assert_eq!(text(&place.json(0, &["lock", "history", "job"])["history"][0], "event"), "released");
+    assert_eq!(
+        text(
+            &place.json(0, &["lock", "history", "job"])["history"][0],
+            "event"
+        ),
+        "released"
+    );
 }
 
 fn a_command_that_cannot_be_run_leaves_no_lock(place: Place) {
@@ -102,15 +143,35 @@ fn a_command_that_cannot_be_run_leaves_no_lock(place: Place) {
 }
 
 fn the_lease_is_renewed_for_as_long_as_it_takes(place: Place) {
-    let process = place.start(&["run", "--lock", "job", "--ttl", "1s", "--", "sh", "-c", WORK]);
+    let process = place.start(&[
+        "run", "--lock", "job", "--ttl", "1s", "--", "sh", "-c", WORK,
+    ]);
     process.lines().expect_line("pid", LONG);
     let first = place.json(0, &["lock", "status", "job"])["holder"].clone();
     // Until its first expiry is long past.
     let deadline = text(&first, "expires_at").to_owned();
     eventually(LONG, "a second to pass in the store", || {
         let other = place.json(0, &["lock", "acquire", "clock", "--owner", "me"]);
-        let now = text(&place.json(0, &["lock", "renew", "clock", "--lease", text(&other, "id"), "--ttl", "1ms"]), "acquired_at").to_owned();
-        place.json(0, &["lock", "release", "clock", "--lease", text(&other, "id")]);
+        let now = text(
+            &place.json(
+                0,
+                &[
+                    "lock",
+                    "renew",
+                    "clock",
+                    "--lease",
+                    text(&other, "id"),
+                    "--ttl",
+                    "1ms",
+                ],
+            ),
+            "acquired_at",
+        )
+        .to_owned();
+        place.json(
+            0,
+            &["lock", "release", "clock", "--lease", text(&other, "id")],
+        );
         (now > deadline).then_some(())
     });
     let still = place.json(0, &["lock", "status", "job"])["holder"].clone();
@@ -122,26 +183,43 @@ fn the_lease_is_renewed_for_as_long_as_it_takes(place: Place) {
 
 fn signals_reach_the_command_and_what_it_started(place: Place) {
     use rustix::process::{Pid, Signal, kill_process};
-    for (signal, name, code) in [(Signal::TERM, "TERM", 3), (Signal::HUP, "HUP", 4), (Signal::INT, "INT", 5)] {
+    for (signal, name, code) in [
+        (Signal::TERM, "TERM", 3),
+        (Signal::HUP, "HUP", 4),
+        (Signal::INT, "INT", 5),
+    ] {
         let script = format!("sh -c 'echo child $$; exec sleep 600' & {WORK}");
         let process = place.start(&["run", "--lock", "job", "--", "sh", "-c", &script]);
         let mut seen = [String::new(), String::new()];
         while seen.iter().any(String::is_empty) {
-            let line = process.lines().next(LONG).expect("the command tells its pids");
+            let line = process
+                .lines()
+                .next(LONG)
+                .expect("the command tells its pids");
             let (what, pid) = line.split_once(' ').unwrap();
             seen[usize::from(what == "child")] = pid.to_owned();
         }
-        kill_process(Pid::from_raw(process.id().try_into().unwrap()).unwrap(), signal).unwrap();
+        kill_process(
+            Pid::from_raw(process.id().try_into().unwrap()).unwrap(),
+            signal,
+        )
+        .unwrap();
         process.lines().expect_line(&format!("told {name}"), LONG);
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(code));
         for pid in &seen {
             // A shell lets its background children ignore INT.
             if signal != Signal::INT {
-                eventually(LONG, "all of the group to end", || (!is_running(pid)).then_some(()));
+                eventually(LONG, "all of the group to end", || {
+                    (!is_running(pid)).then_some(())
+                });
             }
         }
         if is_running(&seen[1]) {
-            kill_process(Pid::from_raw(seen[1].parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+            kill_process(
+                Pid::from_raw(seen[1].parse().unwrap()).unwrap(),
+                Signal::KILL,
+            )
+            .unwrap();
         }
         assert!(!place.is_locked("job"));
     }
@@ -149,44 +227,100 @@ fn signals_reach_the_command_and_what_it_started(place: Place) {
 
 fn a_signal_while_waiting_ends_the_wait(place: Place) {
     place.json(0, &["lock", "acquire", "job", "--ttl", "300s"]);
-    let process = place.start(&["run", "--lock", "job", "--wait", "300s", "--", "touch", "ran"]);
+    let process = place.start(&[
+        "run", "--lock", "job", "--wait", "300s", "--", "touch", "ran",
+    ]);
     let waiters = || place.json(0, &["lock", "status", "job"])["waiters"].as_i64();
-    eventually(LONG, "the waiter to sign in", || (waiters() == Some(1)).then_some(()));
+    eventually(LONG, "the waiter to sign in", || {
+        (waiters() == Some(1)).then_some(())
+    });
     process.term();
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(143));
     assert_eq!(waiters(), Some(0));
     assert!(!place.path("ran").exists());
 }
 
+fn pausing_turno_pauses_the_command(place: Place) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let process = place.start(&[
+        "run", "--lock", "job", "--ttl", "60s", "--", "sh", "-c", WORK,
+    ]);
+    let pid = process.lines().expect_line("pid", LONG);
+    let both = [process.id().to_string(), pid];
+    kill_process(
+        Pid::from_raw(process.id().try_into().unwrap()).unwrap(),
+        Signal::TSTP,
+    )
+    .unwrap();
+    for pid in &both {
+        eventually(LONG, "both to be stopped", || {
+            (state(pid) == Some('T')).then_some(())
+        });
+    }
+    process.cont();
+    for pid in &both {
+        eventually(LONG, "both to go on", || {
+            (state(pid) != Some('T')).then_some(())
+        });
+    }
+    process.term();
+    assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(3));
+}
+
 fn killing_turno_kills_the_command(place: Place) {
-    let process = place.start(&["run", "--lock", "job", "--ttl", "2s", "--", "sh", "-c", STUBBORN]);
+    let process = place.start(&[
+        "run", "--lock", "job", "--ttl", "2s", "--", "sh", "-c", STUBBORN,
+    ]);
     let pid = process.lines().expect_line("pid", LONG);
     assert!(is_running(&pid));
     process.kill_9();
     assert_eq!(process.wait_timeout(LONG).unwrap().signal(), Some(9));
-    eventually(LONG, "the command to be killed", || (!is_running(&pid)).then_some(()));
+    eventually(LONG, "the command to be killed", || {
+        (!is_running(&pid)).then_some(())
+    });
     // The lock was not given back; its time to live is all that it takes.
     assert!(place.is_locked("job"));
     place.json(0, &["lock", "acquire", "job", "--wait", "10s"]);
 }
 
 fn a_broken_lock_ends_the_command(place: Place) {
-    let process = place.start(&["run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", STUBBORN]);
+    let process = place.start(&[
+        "run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", STUBBORN,
+    ]);
     let pid = process.lines().expect_line("pid", LONG);
     let token = place.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-    place.json(0, &["lock", "break", "job", "--token", &token, "--reason", "test"]);
+    place.json(
+        0,
+        &[
+            "lock", "break", "job", "--token", &token, "--reason", "test",
+        ],
+    );
     process.lines().expect_line("told TERM", LONG);
     // It does not listen, so it is killed.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(!is_running(&pid));
+    assert_eq!(
+        text(
+            &place.json(0, &["lock", "history", "job", "--limit", "1"])["history"][0],
+            "event"
+        ),
+        "late"
+    );
 }
 
 fn a_command_that_ends_in_time_when_told_to_is_not_killed(place: Place) {
     let script = "trap 'echo told TERM; echo cleaned > cleaned; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done";
-    let process = place.start(&["run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", script]);
+    let process = place.start(&[
+        "run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", script,
+    ]);
     process.lines().expect_line("pid", LONG);
     let token = place.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-    place.json(0, &["lock", "break", "job", "--token", &token, "--reason", "test"]);
+    place.json(
+        0,
+        &[
+            "lock", "break", "job", "--token", &token, "--reason", "test",
+        ],
+    );
     // Its own success does not count: the lease was lost.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(place.path("cleaned").exists());
@@ -195,21 +329,46 @@ fn a_command_that_ends_in_time_when_told_to_is_not_killed(place: Place) {
 fn a_command_that_was_not_alone_is_told(place: Place) {
     let script = "echo ready; read -r line; exit $line";
     for (says, code) in [("0", 1), ("6", 6)] {
-        let mut command = place.command(["run", "--lock", "job", "--ttl", "300s", "--", "sh", "-c", script]);
-        let process = turno_testkit::Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
+        let mut command = place.command([
+            "run", "--lock", "job", "--ttl", "300s", "--", "sh", "-c", script,
+        ]);
+        let process =
+            turno_testkit::Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null()))
+                .unwrap();
         process.lines().expect_line("ready", LONG);
         let token = place.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-        place.json(0, &["lock", "break", "job", "--token", &token, "--reason", "test"]);
+        place.json(
+            0,
+            &[
+                "lock", "break", "job", "--token", &token, "--reason", "test",
+            ],
+        );
         // Long before the next renewal would have noticed.
-        std::io::Write::write_all(&mut process.take_stdin().unwrap(), format!("{says}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(
+            &mut process.take_stdin().unwrap(),
+            format!("{says}\n").as_bytes(),
+        )
+        .unwrap();
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(code));
     }
 }
 
 fn a_held_lock_is_waited_for(place: Place) {
-    let first = place.start(&["run", "--lock", "job", "--", "sh", "-c", "echo pid $$; sleep 0.3"]);
+    let first = place.start(&[
+        "run",
+        "--lock",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        "echo pid $$; sleep 0.3",
+    ]);
     first.lines().expect_line("pid", LONG);
-    let done = place.turno(&["run", "--lock", "job", "--wait", "60s", "--fifo", "--", "echo", "mine"]).expect(0);
+    let done = place
+        .turno(&[
+            "run", "--lock", "job", "--wait", "60s", "--fifo", "--", "echo", "mine",
+        ])
+        .expect(0);
     assert_eq!(done.out, "mine\n");
     assert!(first.wait_timeout(LONG).unwrap().success());
 }
@@ -222,7 +381,9 @@ fn several_may_share(place: Place) {
         process
     };
     let both = [held(&["--permits", "2"]), held(&["--permits", "2"])];
-    place.turno(&["run", "--lock", "job", "--permits", "2", "--", "true"]).expect(75);
+    place
+        .turno(&["run", "--lock", "job", "--permits", "2", "--", "true"])
+        .expect(75);
     for process in &both {
         process.term();
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(3));

@@ -25,16 +25,24 @@ fn expires_at(place: &Place) -> String {
 /// A command under a lock, with a network between it and the database that can fail; already renewed once.
 async fn guarded(place: &Place) -> (TcpProxy, Process, String) {
     let server = PostgresServer::shared();
-    let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
+        .await
+        .unwrap();
     let through = proxy.url_for(&place.store);
-    let mut command = place.command(["--store", &through, "run", "--lock", "job", "--ttl", TTL, "--", "sh", "-c", STUBBORN]);
+    let mut command = place.command([
+        "--store", &through, "run", "--lock", "job", "--ttl", TTL, "--", "sh", "-c", STUBBORN,
+    ]);
     let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
     let pid = process.lines().expect_line("pid", LONG);
     let first = expires_at(place);
     // The control: with a network it lives on past its first expiry.
-    eventually(LONG, "a renewal", || (expires_at(place) > first).then_some(()));
+    eventually(LONG, "a renewal", || {
+        (expires_at(place) > first).then_some(())
+    });
     let past = format!("select clock_timestamp() > '{first}'");
-    eventually(LONG, "the first expiry to pass", || (ask_postgres(&place.store, &past) == "t").then_some(()));
+    eventually(LONG, "the first expiry to pass", || {
+        (ask_postgres(&place.store, &past) == "t").then_some(())
+    });
     assert!(is_running(&pid), "renewed, the command lives");
     (proxy, process, pid)
 }
@@ -44,7 +52,9 @@ fn stopped_in_time(place: &Place, process: &Process, pid: &str) {
     let left = left_ms(place);
     assert!(left > 0, "TERM came {} ms after the expiry", -left);
     assert!(is_running(pid), "TERM came first, and did not end it");
-    eventually(LONG, "the command to be killed", || (!is_running(pid)).then_some(()));
+    eventually(LONG, "the command to be killed", || {
+        (!is_running(pid)).then_some(())
+    });
     let left = left_ms(place);
     assert!(left > 0, "KILL came {} ms after the expiry", -left);
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
@@ -76,7 +86,9 @@ async fn a_short_outage_is_survived() {
     proxy.cut().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     proxy.restore().await.unwrap();
-    eventually(LONG, "a renewal after the outage", || (expires_at(&place) > before).then_some(()));
+    eventually(LONG, "a renewal after the outage", || {
+        (expires_at(&place) > before).then_some(())
+    });
     assert!(is_running(&pid));
     process.kill_9();
 }

@@ -39,7 +39,11 @@ impl Place {
             Kind::Sqlite => format!("sqlite:{}", folder.path().join("store.db").display()),
             Kind::Postgres => PostgresServer::shared().create_database(),
         };
-        Place { kind, folder, store }
+        Place {
+            kind,
+            folder,
+            store,
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -95,9 +99,14 @@ impl Place {
             Kind::Sqlite => {
                 let sql = sql.replace('{', "turno_").replace('}', "");
                 let db = rusqlite::Connection::open(self.path("store.db")).unwrap();
-                db.query_row(&sql, [], |row| row.get::<_, rusqlite::types::Value>(0).map(shown)).unwrap()
+                db.query_row(&sql, [], |row| {
+                    row.get::<_, rusqlite::types::Value>(0).map(shown)
+                })
+                .unwrap()
             }
-            Kind::Postgres => ask_postgres(&self.store, &sql.replace('{', "turno.").replace('}', "")),
+            Kind::Postgres => {
+                ask_postgres(&self.store, &sql.replace('{', "turno.").replace('}', ""))
+            }
         }
     }
 
@@ -106,16 +115,24 @@ impl Place {
         match self.kind {
             Kind::Sqlite => {
                 let sql = sql.replace('{', "turno_").replace('}', "");
-                rusqlite::Connection::open(self.path("store.db")).unwrap().execute_batch(&sql).unwrap();
+                rusqlite::Connection::open(self.path("store.db"))
+                    .unwrap()
+                    .execute_batch(&sql)
+                    .unwrap();
             }
-            Kind::Postgres => drop(ask_postgres(&self.store, &sql.replace('{', "turno.").replace('}', ""))),
+            Kind::Postgres => drop(ask_postgres(
+                &self.store,
+                &sql.replace('{', "turno.").replace('}', ""),
+            )),
         }
     }
 
     /// Whether a resource is held, as `turno` sees it.
     #[track_caller]
     pub fn is_locked(&self, resource: &str) -> bool {
-        self.json(0, &["lock", "status", resource])["locked"].as_bool().unwrap()
+        self.json(0, &["lock", "status", resource])["locked"]
+            .as_bool()
+            .unwrap()
     }
 }
 
@@ -133,9 +150,14 @@ pub fn ask_postgres(url: &str, sql: &str) -> String {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     // On a thread of its own: the caller may be in a runtime already.
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+                .await
+                .unwrap();
             let connection = tokio::spawn(connection);
             let answers = client.simple_query(&sql).await.unwrap();
             drop(client);
@@ -144,7 +166,9 @@ pub fn ask_postgres(url: &str, sql: &str) -> String {
                 .into_iter()
                 .rev()
                 .find_map(|answer| match answer {
-                    tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+                    tokio_postgres::SimpleQueryMessage::Row(row) => {
+                        Some(row.get(0).unwrap_or_default().to_owned())
+                    }
                     _ => None,
                 })
                 .unwrap_or_default()
@@ -193,13 +217,20 @@ impl Done {
 /// The text of a field.
 #[track_caller]
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_else(|| panic!("no text {field} in {value}"))
+    value[field]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text {field} in {value}"))
+}
+
+/// What a process is doing, in the kernel's letters; `None` if it is gone.
+pub fn state(pid: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Whether a process is there and not a zombie.
 pub fn is_running(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Runs one body as a test on each store.

@@ -22,20 +22,34 @@ fn race(place: &Place, before: &str) -> u32 {
     let script = format!(
         "i=0; while [ $i -lt {ROUNDS} ]; do {before} sh -c '{ADD_ONE}' || exit 1; i=$((i + 1)); done"
     );
-    let workers: Vec<Child> =
-        (0..PROCESSES).map(|_| place.program("sh").args(["-c", &script]).spawn().unwrap()).collect();
+    let workers: Vec<Child> = (0..PROCESSES)
+        .map(|_| place.program("sh").args(["-c", &script]).spawn().unwrap())
+        .collect();
     for mut worker in workers {
-        assert!(worker.wait().unwrap().success(), "every round of every process succeeds");
+        assert!(
+            worker.wait().unwrap().success(),
+            "every round of every process succeeds"
+        );
     }
-    std::fs::read_to_string(place.path("counter")).unwrap().trim().parse().unwrap()
+    std::fs::read_to_string(place.path("counter"))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 fn under_turno(kind: Kind) {
     let place = Place::new(kind);
     place.turno(&["migrate"]).expect(0);
     let started = std::time::Instant::now();
-    let counted = race(&place, &format!("{TURNO} run --lock counter --ttl 30s --wait 600s --"));
-    println!("{kind:?}: {PROCESSES} × {ROUNDS} in {:.1?}", started.elapsed());
+    let counted = race(
+        &place,
+        &format!("{TURNO} run --lock counter --ttl 30s --wait 600s --"),
+    );
+    println!(
+        "{kind:?}: {PROCESSES} × {ROUNDS} in {:.1?}",
+        started.elapsed()
+    );
     assert_eq!(counted, PROCESSES * ROUNDS);
     assert!(!place.is_locked("counter"));
 }
@@ -53,5 +67,8 @@ fn the_counter_is_exact_on_postgres() {
 #[test]
 fn the_control_without_a_lock_loses_updates() {
     let counted = race(&Place::new(Kind::Sqlite), "");
-    assert!(counted < PROCESSES * ROUNDS, "the race is no race: all {counted} additions survived");
+    assert!(
+        counted < PROCESSES * ROUNDS,
+        "the race is no race: all {counted} additions survived"
+    );
 }

@@ -372,8 +372,6 @@ create or replace function turno.lock_close(
 ) returns bigint
 language plpgsql
 as $$
-declare
-  closed bigint;
 begin
   if l.holds = 0 then
     return 0;
@@ -388,19 +386,7 @@ begin
       lock_close.request);
     return 1;
   end if;
-  with ended as (
-    delete from turno.lock_hold h
-    where h.resource = l.resource
-    returning h.*)
-  insert into turno.lock_history (
-    event, resource, token, mode, owner, "user", service, description, host, pid,
-    acquired_at, expires_at, actor, reason)
-  select
-    lock_close.event, e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description,
-    e.host, e.pid, e.acquired_at, e.expires_at, lock_close.actor, lock_close.reason
-  from ended e;
-  get diagnostics closed = row_count;
-  return closed;
+  return turno.lock_close_holds(l.resource, lock_close.event);
 end
 $$;
 
@@ -511,6 +497,7 @@ create or replace function turno.lock_acquire(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   seen  turno.lock_outcome;
@@ -546,7 +533,8 @@ begin
      and max_hold is null
      and octet_length(names) <= 255
      and names !~ '[[:cntrl:]]'
-     and '' <> all (array[owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-')]) then
+     and '' <> all (array[
+       owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')]) then
     update turno.lock t
     set token       = greatest(t.token + 1, turno.lock_tick()),
         mode        = 'exclusive',
@@ -652,6 +640,9 @@ begin
     where t.resource = ask.resource;
     return turno.lock_answer('busy', was);
   end if;
+  if was.mode = 'shared' and not turno.lock_all_over(was.resource) then
+    return turno.lock_answer_shared(was);
+  end if;
 
   perform turno.lock_close(was, 'taken_over');
   update turno.lock t
@@ -720,7 +711,9 @@ $$;
 -- Index:   lock_pkey, lock_hold_pkey.
 --
 -- The lock row is the gate: it is read first (losing writes nothing), then locked, so that counting
--- and entering are one step. Readers do wait for each other there, for the length of one insert.
+-- and entering are one step. Readers wait for each other there, for the length of one insert; a gate
+-- that stays locked, because of a stranger's long transaction, is an answer (busy). A guarded hold
+-- cannot be locked, and so not be ended: it counts as there, even when its time is up.
 
 create or replace function turno.lock_share(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
@@ -756,10 +749,12 @@ begin
     return turno.lock_answer_shared(l);
   end if;
 
+  if not turno.lock_enter_gate(ask.resource) then
+    return turno.lock_answer_shared(l);
+  end if;
   select * into l
   from turno.lock t
-  where t.resource = ask.resource
-  for update;
+  where t.resource = ask.resource;
   if not turno.lock_may_share(l, ask.owner, most) then
     return turno.lock_answer_shared(l);
   end if;
@@ -771,6 +766,7 @@ begin
   from turno.lock_hold o
   where o.resource = ask.resource
     and o.owner = ask.owner
+    and o.holds > 0
     and o.expires_at > clock_timestamp();
   if found then
     if ask.request <> all (h.hold_ids) then
@@ -782,13 +778,17 @@ begin
         and o.token = h.token
       returning * into h;
     end if;
-    perform turno.lock_gate(l.resource);
+    perform turno.lock_gate(ask.resource);
     return row(case when h.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, h.resource, h.owner, h.token,
                h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
                h."user", h.service, h.description)::turno.lock_outcome;
   end if;
 
-  perform turno.lock_expire_holds(ask.resource);
+  perform turno.lock_close_holds(ask.resource, 'expired');
+  if (select count(*) from turno.lock_hold o where o.resource = ask.resource) >= most then
+    perform turno.lock_gate(ask.resource);
+    return turno.lock_answer_shared(l);
+  end if;
   update turno.lock t
   set token = greatest(t.token + 1, turno.lock_tick()),
       mode  = 'shared'
@@ -824,6 +824,7 @@ begin
   select count(*), coalesce(bool_or(h.owner = lock_may_share.owner), false) into live, mine
   from turno.lock_hold h
   where h.resource = l.resource
+    and h.holds > 0
     and h.expires_at > clock_timestamp();
   if mine then
     return true;
@@ -845,6 +846,7 @@ begin
   from turno.lock_hold o
   where o.resource = l.resource
     and o.expires_at > clock_timestamp()
+    and o.holds > 0
     and l.mode = 'shared'
   order by o.expires_at
   limit 1;
@@ -856,21 +858,72 @@ begin
 end
 $$;
 
--- Closes the holds whose time is up.
-create or replace function turno.lock_expire_holds(resource text) returns void
-language sql
+-- Locks the gate, if that can be had in a few milliseconds.
+create or replace function turno.lock_enter_gate(resource text) returns boolean
+language plpgsql
 as $$
+begin
+  for tried in 1..8 loop
+    perform 1
+    from turno.lock t
+    where t.resource = lock_enter_gate.resource
+    for update skip locked;
+    if found then
+      return true;
+    end if;
+    perform pg_sleep(0.001 * tried * (0.5 + random()));
+  end loop;
+  return false;
+end
+$$;
+
+-- Closes the holds whose time is up, but for those that a guard keeps; says how many there were. One that
+-- was given back while the gate was locked has its history row already.
+create or replace function turno.lock_close_holds(resource text, event text) returns bigint
+language plpgsql
+as $$
+declare
+  closed bigint;
+begin
   with ended as (
     delete from turno.lock_hold h
-    where h.resource = lock_expire_holds.resource
-      and h.expires_at <= clock_timestamp()
+    where h.resource = lock_close_holds.resource
+      and h.token in (
+        select o.token
+        from turno.lock_hold o
+        where o.resource = lock_close_holds.resource
+          and (o.expires_at <= clock_timestamp() or o.holds = 0)
+        for update skip locked)
     returning h.*)
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid, acquired_at, expires_at)
   select
-    'expired', e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description, e.host, e.pid,
-    e.acquired_at, e.expires_at
+    lock_close_holds.event, e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description,
+    e.host, e.pid, e.acquired_at, e.expires_at
   from ended e
+  where e.holds > 0;
+  get diagnostics closed = row_count;
+  return closed;
+end
+$$;
+
+-- Is every hold over, with nobody's guard on it? The gate's expiry is a hint only: a renewal that found
+-- the gate locked has not told it.
+create or replace function turno.lock_all_over(resource text) returns boolean
+language plpgsql
+as $$
+declare
+  over bigint;
+begin
+  select count(*) into over
+  from (
+    select
+    from turno.lock_hold o
+    where o.resource = lock_all_over.resource
+      and (o.expires_at <= clock_timestamp() or o.holds = 0)
+    for update skip locked) o;
+  return over = (select count(*) from turno.lock_hold o where o.resource = lock_all_over.resource);
+end
 $$;
 
 -- Makes the lock row tell what its holds tell: how many, and until when.
@@ -899,7 +952,8 @@ as $$
       (array_agg(h.service order by h.expires_at desc))[1] as service,
       (array_agg(h.description order by h.expires_at desc))[1] as description
     from turno.lock_hold h
-    where h.resource = lock_gate.resource) s
+    where h.resource = lock_gate.resource
+      and h.holds > 0) s
   where t.resource = lock_gate.resource
 $$;
 
@@ -1118,6 +1172,7 @@ create or replace function turno.lock_renew(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -1150,14 +1205,14 @@ begin
     perform turno.lock_late(lock_renew.resource, lock_renew.token, 'renew');
     return row('lost', null, null)::turno.lock_renewal;
   end if;
-  -- Shared, or expired: the row is locked, and the rest is decided in peace.
+  if l.mode = 'shared' then
+    return turno.lock_renew_shared(l, lock_renew.token, lock_renew.ttl);
+  end if;
+  -- Expired: the row is locked, and the rest is decided in peace.
   select * into l
   from turno.lock t
   where t.resource = lock_renew.resource
   for update;
-  if l.mode = 'shared' then
-    return turno.lock_renew_shared(l, lock_renew.token, lock_renew.ttl);
-  end if;
   if l.token = lock_renew.token and l.holds > 0 and (l.max_until is null or l.max_until > clock_timestamp()) then
     if l.expires_at <= clock_timestamp() then
       insert into turno.lock_history (
@@ -1195,7 +1250,9 @@ begin
   from turno.lock_hold o
   where o.resource = l.resource
     and o.token = lock_renew_shared.token
-    and (o.max_until is null or o.max_until > clock_timestamp());
+    and o.holds > 0
+    and (o.max_until is null or o.max_until > clock_timestamp())
+  for update;
   if not found then
     perform turno.lock_late(l.resource, lock_renew_shared.token, 'renew');
     return row('lost', null, null)::turno.lock_renewal;
@@ -1212,7 +1269,15 @@ begin
   where o.resource = h.resource
     and o.token = h.token
   returning * into h;
-  perform turno.lock_gate(l.resource);
+  -- The gate is told if it is free just now; whoever would take over looks at the holds themselves.
+  update turno.lock t
+  set expires_at = greatest(t.expires_at, h.expires_at)
+  where t.resource = (
+    select k.resource
+    from turno.lock k
+    where k.resource = h.resource
+      and k.mode = 'shared'
+    for update skip locked);
   return row('renewed', h.expires_at, h.expires_at - clock_timestamp())::turno.lock_renewal;
 end
 $$;
@@ -1235,6 +1300,7 @@ create or replace function turno.lock_release(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -1311,14 +1377,12 @@ declare
   l turno.lock;
   h turno.lock_hold;
 begin
-  select * into l
-  from turno.lock t
-  where t.resource = lock_release_shared.resource
-  for update;
   select * into h
   from turno.lock_hold o
   where o.resource = lock_release_shared.resource
-    and o.token = lock_release_shared.token;
+    and o.token = lock_release_shared.token
+    and o.holds > 0
+  for update;
   if not found then
     if turno.lock_was_ended(
         lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request,
@@ -1348,9 +1412,6 @@ begin
     returning * into h;
     return row('released', h.holds)::turno.lock_ending;
   end if;
-  delete from turno.lock_hold o
-  where o.resource = h.resource
-    and o.token = h.token;
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid,
     acquired_at, expires_at, reason, request)
@@ -1358,11 +1419,27 @@ begin
     'released', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
     h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end,
     lock_release_shared.request);
-  update turno.lock t
-  set min_until = greatest(t.min_until, h.min_until)
-  where t.resource = h.resource;
-  perform turno.lock_gate(h.resource);
-  perform turno.lock_call(l);
+  -- Given back here and now; it leaves the gate's count when the gate is free, at the latest with the
+  -- next one who enters.
+  update turno.lock_hold o
+  set holds      = 0,
+      expires_at = 'epoch'
+  where o.resource = h.resource
+    and o.token = h.token;
+  select * into l
+  from turno.lock t
+  where t.resource = h.resource
+  for update skip locked;
+  if found then
+    update turno.lock t
+    set min_until = greatest(t.min_until, h.min_until)
+    where t.resource = h.resource;
+    delete from turno.lock_hold o
+    where o.resource = h.resource
+      and o.holds = 0;
+    perform turno.lock_gate(h.resource);
+    perform turno.lock_call(l);
+  end if;
   return row('released', 0)::turno.lock_ending;
 end
 $$;
@@ -1379,6 +1456,7 @@ create or replace function turno.lock_guard(resource text, token bigint) returns
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 begin
   perform 1
@@ -1392,13 +1470,12 @@ begin
   if found then
     return;
   end if;
-  -- A shared hold: a takeover changes the lock row first, so both rows are kept.
+  -- A shared hold: its own row is kept, and nobody may end it then. The gate stays free for the others.
   perform 1
-  from turno.lock t
-  join turno.lock_hold h on h.resource = t.resource
-  where t.resource = lock_guard.resource
-    and t.mode = 'shared'
+  from turno.lock_hold h
+  where h.resource = lock_guard.resource
     and h.token = lock_guard.token
+    and h.holds > 0
     and h.expires_at > clock_timestamp()
   for share;
   if found then
@@ -1622,9 +1699,14 @@ begin
     for update skip locked
   loop
     done.expired := done.expired + turno.lock_close(l, 'expired');
-    update turno.lock t
-    set holds = 0
-    where t.resource = l.resource;
+    if l.mode = 'shared' then
+      -- Not simply free: a hold that a guard keeps is still there.
+      perform turno.lock_gate(l.resource);
+    else
+      update turno.lock t
+      set holds = 0
+      where t.resource = l.resource;
+    end if;
     perform turno.lock_call(l);
   end loop;
 

@@ -12,7 +12,11 @@ pub(crate) fn read(file: &Path) -> Result<u32> {
 }
 
 pub(crate) fn write(file: &Path, value: u32) -> Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(file)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(file)?;
     write!(file, "{}", format_args!("{value:010}\n"))?;
     Ok(())
 }

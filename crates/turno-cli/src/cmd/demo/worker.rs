@@ -34,14 +34,19 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let file = PathBuf::from(arguments.next().context("a file is missing")?);
-    let rounds: u32 = arguments.next().and_then(|text| text.to_str()?.parse().ok()).context("the rounds are missing")?;
+    let rounds: u32 = arguments
+        .next()
+        .and_then(|text| text.to_str()?.parse().ok())
+        .context("the rounds are missing")?;
     let resource = arguments.next().and_then(|name| name.into_string().ok());
     // The parent closes it when all are there.
     io::stdin().read_to_end(&mut Vec::new())?;
     match resource {
         None => (0..rounds).try_for_each(|_| add_one(&file)),
         Some(resource) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             runtime.block_on(under_lock(&file, rounds, &resource))
         }
     }
@@ -49,9 +54,17 @@ fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
 
 async fn under_lock(file: &Path, rounds: u32, resource: &str) -> Result<()> {
     let store = std::env::var(STORE).context("the store is missing")?;
-    let turno = Turno::builder().ttl(TTL).user("turno demo").connect(&store).await?;
+    let turno = Turno::builder()
+        .ttl(TTL)
+        .user("turno demo")
+        .connect(&store)
+        .await?;
     for _ in 0..rounds {
-        let added = turno.lock(resource).wait(WAIT).run(async |_| add_one(file)).await;
+        let added = turno
+            .lock(resource)
+            .wait(WAIT)
+            .run(async |_| add_one(file))
+            .await;
         added.map_err(|error| match error {
             RunError::Work(error) => error,
             other => anyhow::anyhow!("{other}"),

@@ -7,11 +7,11 @@ use clap::Args;
 use turno::lock::{Acquire, Lease};
 
 use super::ask::{Asked, LockArgs, tell_busy};
+use crate::BUSY;
 use crate::context::Context;
 use crate::duration::Shown;
 use crate::output::time;
 use crate::signals::{ENDING, Signals, exit_code};
-use crate::BUSY;
 
 /// Take a lock, and keep it until it is released or expires
 #[derive(Debug, Args)]
@@ -29,24 +29,26 @@ pub(crate) async fn run(context: &Context, args: AcquireArgs) -> Result<ExitCode
     let settings = args.lock.settings(context);
     let mut signals = Signals::listen(&ENDING)?;
     context
-        .with(settings, async |turno| match args.lock.ask(turno, &args.resource, &mut signals).await? {
-            Asked::Answered(Acquire::Acquired(lease)) => {
-                let printed = print(context, &lease);
-                // It outlives this process; unless nobody has read its name.
-                match printed {
-                    Ok(()) => drop(lease.detach()),
-                    Err(error) => {
-                        lease.release().await?;
-                        return Err(error);
+        .with(settings, async |turno| {
+            match args.lock.ask(turno, &args.resource, &mut signals).await? {
+                Asked::Answered(Acquire::Acquired(lease)) => {
+                    let printed = print(context, &lease);
+                    // It outlives this process; unless nobody has read its name.
+                    match printed {
+                        Ok(()) => drop(lease.detach()),
+                        Err(error) => {
+                            lease.release().await?;
+                            return Err(error);
+                        }
                     }
+                    Ok(ExitCode::SUCCESS)
                 }
-                Ok(ExitCode::SUCCESS)
+                Asked::Answered(Acquire::Busy(busy)) => {
+                    tell_busy(context, &busy)?;
+                    Ok(ExitCode::from(BUSY))
+                }
+                Asked::Stopped(signal) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
             }
-            Asked::Answered(Acquire::Busy(busy)) => {
-                tell_busy(context, &busy)?;
-                Ok(ExitCode::from(BUSY))
-            }
-            Asked::Stopped(signal) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
         })
         .await
 }
@@ -61,6 +63,13 @@ fn print(context: &Context, lease: &Lease) -> Result<()> {
         ("token", Some(grant.token.to_string())),
         ("owner", Some(grant.owner.clone())),
         ("holds", grant.reentered.then(|| grant.holds.to_string())),
-        ("expires", Some(format!("in {} ({})", Shown(grant.remaining), time(grant.expires_at)))),
+        (
+            "expires",
+            Some(format!(
+                "in {} ({})",
+                Shown(grant.remaining),
+                time(grant.expires_at)
+            )),
+        ),
     ])
 }

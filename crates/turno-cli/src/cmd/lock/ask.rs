@@ -36,7 +36,12 @@ pub(crate) struct LockArgs {
     user: Option<String>,
 
     /// The application that holds it
-    #[arg(long, env = "TURNO_SERVICE", hide_env_values = true, value_name = "NAME")]
+    #[arg(
+        long,
+        env = "TURNO_SERVICE",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     service: Option<String>,
 
     /// What is being done
@@ -94,7 +99,12 @@ impl LockArgs {
     }
 
     /// Asks for the lock, until there is an answer or a signal comes.
-    pub(crate) async fn ask(self, turno: &Turno, resource: &str, signals: &mut Signals) -> Result<Asked> {
+    pub(crate) async fn ask(
+        self,
+        turno: &Turno,
+        resource: &str,
+        signals: &mut Signals,
+    ) -> Result<Asked> {
         let mut lock = turno.lock(resource);
         if let Some(owner) = self.owner {
             lock = lock.owner(owner);
@@ -133,6 +143,8 @@ pub(crate) fn tell_busy(context: &Context, busy: &Busy) -> Result<()> {
     if context.output.is_json() {
         return context.output.json(busy);
     }
-    context.output.note(&format!("{}: {}", busy.resource, busy.message(language())));
+    context
+        .output
+        .note(&format!("{}: {}", busy.resource, busy.message(language())));
     Ok(())
 }

@@ -37,11 +37,17 @@ pub(crate) async fn run(context: &Context, args: BreakArgs) -> Result<ExitCode> 
     let token = Token(args.token);
     let outcome = context
         .with_store(async |turno| {
-            Ok(turno.lock_break_as(&args.resource, token, &args.reason, user.as_deref()).await?)
+            Ok(turno
+                .lock_break_as(&args.resource, token, &args.reason, user.as_deref())
+                .await?)
         })
         .await?;
     let (code, exit, detail) = match outcome {
-        BreakOutcome::Broken => ("broken", ExitCode::SUCCESS, format!("{} is broken open", args.resource)),
+        BreakOutcome::Broken => (
+            "broken",
+            ExitCode::SUCCESS,
+            format!("{} is broken open", args.resource),
+        ),
         BreakOutcome::NotHeld => (
             "not_held",
             ExitCode::FAILURE,
@@ -52,7 +58,8 @@ pub(crate) async fn run(context: &Context, args: BreakArgs) -> Result<ExitCode> 
         ),
     };
     if context.output.is_json() {
-        let object = json!({"code": code, "resource": args.resource, "token": token, "detail": detail});
+        let object =
+            json!({"code": code, "resource": args.resource, "token": token, "detail": detail});
         context.output.json(&object)?;
     } else if outcome == BreakOutcome::Broken {
         context.output.line(&detail)?;

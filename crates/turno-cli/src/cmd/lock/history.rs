@@ -18,7 +18,13 @@ pub(crate) struct HistoryArgs {
     resource: Option<String>,
 
     /// Only names that begin with this, such as PRESTAMO/
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "resource")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "resource"
+    )]
     prefix: String,
 
     /// At most so many, 1000 at the most
@@ -31,16 +37,35 @@ pub(crate) struct HistoryArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<ExitCode> {
-    let ask =
-        LockHistory { resource: args.resource, prefix: args.prefix, before: args.before, limit: args.limit };
-    let entries = context.with_store(async |turno| Ok(turno.lock_history(ask).await?)).await?;
+    let ask = LockHistory {
+        resource: args.resource,
+        prefix: args.prefix,
+        before: args.before,
+        limit: args.limit,
+    };
+    let entries = context
+        .with_store(async |turno| Ok(turno.lock_history(ask).await?))
+        .await?;
     if context.output.is_json() {
         context.output.json(&json!({"history": entries}))?;
     } else if entries.is_empty() {
         context.output.line("nothing has happened yet")?;
     } else {
-        let header = ["AT", "EVENT", "RESOURCE", "USER", "SERVICE", "DESCRIPTION", "TOKEN", "BY", "REASON", "ID"];
-        context.output.table(&header, entries.iter().map(row).collect())?;
+        let header = [
+            "AT",
+            "EVENT",
+            "RESOURCE",
+            "USER",
+            "SERVICE",
+            "DESCRIPTION",
+            "TOKEN",
+            "BY",
+            "REASON",
+            "ID",
+        ];
+        context
+            .output
+            .table(&header, entries.iter().map(row).collect())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -66,7 +91,9 @@ fn event(event: HistoryEvent) -> Cell {
     match event {
         HistoryEvent::Acquired => cell.fg(Color::Green),
         HistoryEvent::Released => cell,
-        HistoryEvent::RenewedLate | HistoryEvent::Expired | HistoryEvent::TakenOver => cell.fg(Color::Yellow),
+        HistoryEvent::RenewedLate | HistoryEvent::Expired | HistoryEvent::TakenOver => {
+            cell.fg(Color::Yellow)
+        }
         HistoryEvent::Broken | HistoryEvent::Late => cell.fg(Color::Red),
     }
 }

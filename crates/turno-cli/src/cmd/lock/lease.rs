@@ -24,7 +24,10 @@ pub(crate) struct LeaseArgs {
 impl LeaseArgs {
     pub(crate) fn id(self) -> Result<LeaseId> {
         if let Ok(token) = self.lease.parse() {
-            return Ok(LeaseId { resource: self.resource, token: Token(token) });
+            return Ok(LeaseId {
+                resource: self.resource,
+                token: Token(token),
+            });
         }
         let id: LeaseId = self.lease.parse()?;
         if id.resource != self.resource {
@@ -45,7 +48,9 @@ pub(crate) fn tell_lost(context: &Context, id: &LeaseId) -> Result<ExitCode> {
         id.resource
     );
     if context.output.is_json() {
-        context.output.json(&json!({"code": "lost", "resource": id.resource, "id": id, "detail": detail}))?;
+        context
+            .output
+            .json(&json!({"code": "lost", "resource": id.resource, "id": id, "detail": detail}))?;
     } else {
         context.output.note(&detail);
     }

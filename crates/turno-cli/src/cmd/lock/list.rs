@@ -16,7 +16,12 @@ use crate::output::{number, optional};
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Only names that begin with this, such as PRESTAMO/
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     prefix: String,
 
     /// At most so many, 1000 at the most
@@ -24,20 +29,42 @@ pub(crate) struct ListArgs {
     limit: u32,
 
     /// Only names after this one: the last of the page before
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     after: String,
 }
 
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
-    let ask = LockList { prefix: args.prefix, after: args.after, limit: args.limit };
-    let locks = context.with_store(async |turno| Ok(turno.lock_list(ask).await?)).await?;
+    let ask = LockList {
+        prefix: args.prefix,
+        after: args.after,
+        limit: args.limit,
+    };
+    let locks = context
+        .with_store(async |turno| Ok(turno.lock_list(ask).await?))
+        .await?;
     if context.output.is_json() {
         context.output.json(&json!({"locks": locks}))?;
     } else if locks.is_empty() {
         context.output.line("nothing is locked")?;
     } else {
-        let header = ["RESOURCE", "MODE", "LEFT", "USER", "SERVICE", "DESCRIPTION", "WAITING", "TOKEN"];
-        context.output.table(&header, locks.iter().map(row).collect())?;
+        let header = [
+            "RESOURCE",
+            "MODE",
+            "LEFT",
+            "USER",
+            "SERVICE",
+            "DESCRIPTION",
+            "WAITING",
+            "TOKEN",
+        ];
+        context
+            .output
+            .table(&header, locks.iter().map(row).collect())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,18 +21,26 @@ pub(crate) struct ReleaseArgs {
 
 pub(crate) async fn run(context: &Context, args: ReleaseArgs) -> Result<ExitCode> {
     let id = args.lease.id()?;
-    let outcome =
-        context.with_store(async |turno| Ok(turno.lock_release(&id.resource, id.token).await?)).await?;
+    let outcome = context
+        .with_store(async |turno| Ok(turno.lock_release(&id.resource, id.token).await?))
+        .await?;
     let holds = match outcome {
         ReleaseOutcome::Released { holds } => holds,
         ReleaseOutcome::Lost => return tell_lost(context, &id),
     };
     if context.output.is_json() {
-        context.output.json(&json!({"id": id, "resource": id.resource, "token": id.token, "holds": holds}))?;
+        context
+            .output
+            .json(&json!({"id": id, "resource": id.resource, "token": id.token, "holds": holds}))?;
     } else if holds == 0 {
-        context.output.line(&format!("{} is released", id.resource))?;
+        context
+            .output
+            .line(&format!("{} is released", id.resource))?;
     } else {
-        context.output.line(&format!("one hold of {} is given back; left: {holds}", id.resource))?;
+        context.output.line(&format!(
+            "one hold of {} is given back; left: {holds}",
+            id.resource
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

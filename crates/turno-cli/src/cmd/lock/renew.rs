@@ -40,15 +40,24 @@ pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> 
     context
         .with(settings, async |turno| {
             let outcome = turno.lock_renew(&id.resource, id.token, ttl).await?;
-            let RenewOutcome::Renewed { expires_at, remaining } = outcome else {
+            let RenewOutcome::Renewed {
+                expires_at,
+                remaining,
+            } = outcome
+            else {
                 return tell_lost(context, &id);
             };
             if context.output.is_json() {
-                context.output.json(&object(turno, &id, expires_at).await?)?;
+                context
+                    .output
+                    .json(&object(turno, &id, expires_at).await?)?;
             } else {
                 context.output.pairs(&[
                     ("lease", Some(id.to_string())),
-                    ("expires", Some(format!("in {} ({})", Shown(remaining), time(expires_at)))),
+                    (
+                        "expires",
+                        Some(format!("in {} ({})", Shown(remaining), time(expires_at))),
+                    ),
                 ])?;
             }
             Ok(ExitCode::SUCCESS)
@@ -58,9 +67,14 @@ pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> 
 
 /// The lease as acquire printed it, with its new end. A renewal does not tell the owner; the store does.
 async fn object(turno: &Turno, id: &LeaseId, expires_at: Timestamp) -> Result<serde_json::Value> {
-    let mut object = json!({"id": id, "resource": id.resource, "token": id.token, "expires_at": expires_at});
+    let mut object =
+        json!({"id": id, "resource": id.resource, "token": id.token, "expires_at": expires_at});
     let status = turno.lock_status(&id.resource).await?;
-    if let Some(holder) = status.holders.iter().find(|holder| holder.token == id.token) {
+    if let Some(holder) = status
+        .holders
+        .iter()
+        .find(|holder| holder.token == id.token)
+    {
         object["owner"] = json!(holder.owner);
         object["holds"] = json!(holder.holds);
         object["acquired_at"] = json!(holder.acquired_at);

@@ -21,7 +21,9 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: StatusArgs) -> Result<ExitCode> {
-    let status = context.with_store(async |turno| Ok(turno.lock_status(&args.resource).await?)).await?;
+    let status = context
+        .with_store(async |turno| Ok(turno.lock_status(&args.resource).await?))
+        .await?;
     if context.output.is_json() {
         context.output.json(&object(&status))?;
     } else {
@@ -45,9 +47,15 @@ fn object(status: &LockStatus) -> serde_json::Value {
 
 fn print(context: &Context, status: &LockStatus) -> Result<()> {
     if status.holders.is_empty() {
-        return context.output.line(&format!("{} is free; waiting: {}", status.resource, status.waiters));
+        return context.output.line(&format!(
+            "{} is free; waiting: {}",
+            status.resource, status.waiters
+        ));
     }
-    context.output.line(&format!("{} is locked; waiting: {}", status.resource, status.waiters))?;
+    context.output.line(&format!(
+        "{} is locked; waiting: {}",
+        status.resource, status.waiters
+    ))?;
     for holder in &status.holders {
         context.output.line("")?;
         print_holder(context, holder)?;
@@ -68,6 +76,13 @@ fn print_holder(context: &Context, holder: &LockHolder) -> Result<()> {
         ("pid", who.pid.map(|pid| pid.to_string())),
         ("holds", Some(holder.holds.to_string())),
         ("since", Some(time(holder.acquired_at))),
-        ("expires", Some(format!("in {} ({})", Shown(holder.remaining), time(holder.expires_at)))),
+        (
+            "expires",
+            Some(format!(
+                "in {} ({})",
+                Shown(holder.remaining),
+                time(holder.expires_at)
+            )),
+        ),
     ])
 }

@@ -45,12 +45,18 @@ impl Child {
         if reach == Reach::Group {
             start.process_group(0);
         }
-        let process = tokio::process::Command::from(start).spawn().context("the command could not be started")?;
+        let process = tokio::process::Command::from(start)
+            .spawn()
+            .context("the command could not be started")?;
         let pid = process
             .id()
             .and_then(|pid| Pid::from_raw(pid.try_into().ok()?))
             .context("a started process has an id")?;
-        Ok(Child { process, pid, reach })
+        Ok(Child {
+            process,
+            pid,
+            reach,
+        })
     }
 
     /// Waits for its end. Cancel-safe, and answers the same again.

@@ -53,12 +53,12 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
             super::lock::close(db, &gate, Ending::of(HistoryEvent::TakenOver), now)?;
         }
     }
-    for hold in holds(db, &ask.resource)? {
-        if !hold.is_live(now) {
-            end(db, &hold, Ending::of(HistoryEvent::Expired), now)?;
-        } else if hold.owner == ask.owner {
-            return enter_again(db, ask, hold, now);
-        }
+    let holds = holds(db, &ask.resource)?;
+    if let Some(mine) = holds.iter().find(|hold| hold.owner == ask.owner && hold.is_live(now)) {
+        return enter_again(db, ask, mine.clone(), now);
+    }
+    for hold in holds.iter().filter(|hold| !hold.is_live(now)) {
+        end(db, hold, Ending::of(HistoryEvent::Expired), now)?;
     }
 
     let token = Token(one(

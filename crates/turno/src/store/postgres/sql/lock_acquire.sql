@@ -65,7 +65,8 @@ begin
      and max_hold is null
      and octet_length(names) <= 255
      and names !~ '[[:cntrl:]]'
-     and '' <> all (array[owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-')]) then
+     and '' <> all (array[
+       owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')]) then
     update turno.lock t
     set token       = greatest(t.token + 1, turno.lock_tick()),
         mode        = 'exclusive',
@@ -170,6 +171,9 @@ begin
     from turno.lock t
     where t.resource = ask.resource;
     return turno.lock_answer('busy', was);
+  end if;
+  if was.mode = 'shared' and not turno.lock_all_over(was.resource) then
+    return turno.lock_answer_shared(was);
   end if;
 
   perform turno.lock_close(was, 'taken_over');

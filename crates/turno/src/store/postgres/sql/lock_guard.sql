@@ -22,13 +22,12 @@ begin
   if found then
     return;
   end if;
-  -- A shared hold: a takeover changes the lock row first, so both rows are kept.
+  -- A shared hold: its own row is kept, and nobody may end it then. The gate stays free for the others.
   perform 1
-  from turno.lock t
-  join turno.lock_hold h on h.resource = t.resource
-  where t.resource = lock_guard.resource
-    and t.mode = 'shared'
+  from turno.lock_hold h
+  where h.resource = lock_guard.resource
     and h.token = lock_guard.token
+    and h.holds > 0
     and h.expires_at > clock_timestamp()
   for share;
   if found then

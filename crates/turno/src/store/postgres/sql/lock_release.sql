@@ -91,14 +91,12 @@ declare
   l turno.lock;
   h turno.lock_hold;
 begin
-  select * into l
-  from turno.lock t
-  where t.resource = lock_release_shared.resource
-  for update;
   select * into h
   from turno.lock_hold o
   where o.resource = lock_release_shared.resource
-    and o.token = lock_release_shared.token;
+    and o.token = lock_release_shared.token
+    and o.holds > 0
+  for update;
   if not found then
     if turno.lock_was_ended(
         lock_release_shared.resource, lock_release_shared.token, lock_release_shared.request,
@@ -128,9 +126,6 @@ begin
     returning * into h;
     return row('released', h.holds)::turno.lock_ending;
   end if;
-  delete from turno.lock_hold o
-  where o.resource = h.resource
-    and o.token = h.token;
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid,
     acquired_at, expires_at, reason, request)
@@ -138,11 +133,27 @@ begin
     'released', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
     h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end,
     lock_release_shared.request);
-  update turno.lock t
-  set min_until = greatest(t.min_until, h.min_until)
-  where t.resource = h.resource;
-  perform turno.lock_gate(h.resource);
-  perform turno.lock_call(l);
+  -- Given back here and now; it leaves the gate's count when the gate is free, at the latest with the
+  -- next one who enters.
+  update turno.lock_hold o
+  set holds      = 0,
+      expires_at = 'epoch'
+  where o.resource = h.resource
+    and o.token = h.token;
+  select * into l
+  from turno.lock t
+  where t.resource = h.resource
+  for update skip locked;
+  if found then
+    update turno.lock t
+    set min_until = greatest(t.min_until, h.min_until)
+    where t.resource = h.resource;
+    delete from turno.lock_hold o
+    where o.resource = h.resource
+      and o.holds = 0;
+    perform turno.lock_gate(h.resource);
+    perform turno.lock_call(l);
+  end if;
   return row('released', 0)::turno.lock_ending;
 end
 $$;

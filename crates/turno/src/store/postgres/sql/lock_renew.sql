@@ -45,14 +45,14 @@ begin
     perform turno.lock_late(lock_renew.resource, lock_renew.token, 'renew');
     return row('lost', null, null)::turno.lock_renewal;
   end if;
-  -- Shared, or expired: the row is locked, and the rest is decided in peace.
+  if l.mode = 'shared' then
+    return turno.lock_renew_shared(l, lock_renew.token, lock_renew.ttl);
+  end if;
+  -- Expired: the row is locked, and the rest is decided in peace.
   select * into l
   from turno.lock t
   where t.resource = lock_renew.resource
   for update;
-  if l.mode = 'shared' then
-    return turno.lock_renew_shared(l, lock_renew.token, lock_renew.ttl);
-  end if;
   if l.token = lock_renew.token and l.holds > 0 and (l.max_until is null or l.max_until > clock_timestamp()) then
     if l.expires_at <= clock_timestamp() then
       insert into turno.lock_history (
@@ -90,7 +90,9 @@ begin
   from turno.lock_hold o
   where o.resource = l.resource
     and o.token = lock_renew_shared.token
-    and (o.max_until is null or o.max_until > clock_timestamp());
+    and o.holds > 0
+    and (o.max_until is null or o.max_until > clock_timestamp())
+  for update;
   if not found then
     perform turno.lock_late(l.resource, lock_renew_shared.token, 'renew');
     return row('lost', null, null)::turno.lock_renewal;
@@ -107,7 +109,15 @@ begin
   where o.resource = h.resource
     and o.token = h.token
   returning * into h;
-  perform turno.lock_gate(l.resource);
+  -- The gate is told if it is free just now; whoever would take over looks at the holds themselves.
+  update turno.lock t
+  set expires_at = greatest(t.expires_at, h.expires_at)
+  where t.resource = (
+    select k.resource
+    from turno.lock k
+    where k.resource = h.resource
+      and k.mode = 'shared'
+    for update skip locked);
   return row('renewed', h.expires_at, h.expires_at - clock_timestamp())::turno.lock_renewal;
 end
 $$;

@@ -95,8 +95,6 @@ create or replace function turno.lock_close(
 ) returns bigint
 language plpgsql
 as $$
-declare
-  closed bigint;
 begin
   if l.holds = 0 then
     return 0;
@@ -111,19 +109,7 @@ begin
       lock_close.request);
     return 1;
   end if;
-  with ended as (
-    delete from turno.lock_hold h
-    where h.resource = l.resource
-    returning h.*)
-  insert into turno.lock_history (
-    event, resource, token, mode, owner, "user", service, description, host, pid,
-    acquired_at, expires_at, actor, reason)
-  select
-    lock_close.event, e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description,
-    e.host, e.pid, e.acquired_at, e.expires_at, lock_close.actor, lock_close.reason
-  from ended e;
-  get diagnostics closed = row_count;
-  return closed;
+  return turno.lock_close_holds(l.resource, lock_close.event);
 end
 $$;
 

@@ -4,7 +4,9 @@
 -- Index:   lock_pkey, lock_hold_pkey.
 --
 -- The lock row is the gate: it is read first (losing writes nothing), then locked, so that counting
--- and entering are one step. Readers do wait for each other there, for the length of one insert.
+-- and entering are one step. Readers wait for each other there, for the length of one insert; a gate
+-- that stays locked, because of a stranger's long transaction, is an answer (busy). A guarded hold
+-- cannot be locked, and so not be ended: it counts as there, even when its time is up.
 
 create or replace function turno.lock_share(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
@@ -40,10 +42,12 @@ begin
     return turno.lock_answer_shared(l);
   end if;
 
+  if not turno.lock_enter_gate(ask.resource) then
+    return turno.lock_answer_shared(l);
+  end if;
   select * into l
   from turno.lock t
-  where t.resource = ask.resource
-  for update;
+  where t.resource = ask.resource;
   if not turno.lock_may_share(l, ask.owner, most) then
     return turno.lock_answer_shared(l);
   end if;
@@ -55,6 +59,7 @@ begin
   from turno.lock_hold o
   where o.resource = ask.resource
     and o.owner = ask.owner
+    and o.holds > 0
     and o.expires_at > clock_timestamp();
   if found then
     if ask.request <> all (h.hold_ids) then
@@ -66,13 +71,17 @@ begin
         and o.token = h.token
       returning * into h;
     end if;
-    perform turno.lock_gate(l.resource);
+    perform turno.lock_gate(ask.resource);
     return row(case when h.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, h.resource, h.owner, h.token,
                h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
                h."user", h.service, h.description)::turno.lock_outcome;
   end if;
 
-  perform turno.lock_expire_holds(ask.resource);
+  perform turno.lock_close_holds(ask.resource, 'expired');
+  if (select count(*) from turno.lock_hold o where o.resource = ask.resource) >= most then
+    perform turno.lock_gate(ask.resource);
+    return turno.lock_answer_shared(l);
+  end if;
   update turno.lock t
   set token = greatest(t.token + 1, turno.lock_tick()),
       mode  = 'shared'
@@ -108,6 +117,7 @@ begin
   select count(*), coalesce(bool_or(h.owner = lock_may_share.owner), false) into live, mine
   from turno.lock_hold h
   where h.resource = l.resource
+    and h.holds > 0
     and h.expires_at > clock_timestamp();
   if mine then
     return true;
@@ -129,6 +139,7 @@ begin
   from turno.lock_hold o
   where o.resource = l.resource
     and o.expires_at > clock_timestamp()
+    and o.holds > 0
     and l.mode = 'shared'
   order by o.expires_at
   limit 1;
@@ -140,21 +151,72 @@ begin
 end
 $$;
 
--- Closes the holds whose time is up.
-create or replace function turno.lock_expire_holds(resource text) returns void
-language sql
+-- Locks the gate, if that can be had in a few milliseconds.
+create or replace function turno.lock_enter_gate(resource text) returns boolean
+language plpgsql
 as $$
+begin
+  for tried in 1..8 loop
+    perform 1
+    from turno.lock t
+    where t.resource = lock_enter_gate.resource
+    for update skip locked;
+    if found then
+      return true;
+    end if;
+    perform pg_sleep(0.001 * tried * (0.5 + random()));
+  end loop;
+  return false;
+end
+$$;
+
+-- Closes the holds whose time is up, but for those that a guard keeps; says how many there were. One that
+-- was given back while the gate was locked has its history row already.
+create or replace function turno.lock_close_holds(resource text, event text) returns bigint
+language plpgsql
+as $$
+declare
+  closed bigint;
+begin
   with ended as (
     delete from turno.lock_hold h
-    where h.resource = lock_expire_holds.resource
-      and h.expires_at <= clock_timestamp()
+    where h.resource = lock_close_holds.resource
+      and h.token in (
+        select o.token
+        from turno.lock_hold o
+        where o.resource = lock_close_holds.resource
+          and (o.expires_at <= clock_timestamp() or o.holds = 0)
+        for update skip locked)
     returning h.*)
   insert into turno.lock_history (
     event, resource, token, mode, owner, "user", service, description, host, pid, acquired_at, expires_at)
   select
-    'expired', e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description, e.host, e.pid,
-    e.acquired_at, e.expires_at
+    lock_close_holds.event, e.resource, e.token, 'shared', e.owner, e."user", e.service, e.description,
+    e.host, e.pid, e.acquired_at, e.expires_at
   from ended e
+  where e.holds > 0;
+  get diagnostics closed = row_count;
+  return closed;
+end
+$$;
+
+-- Is every hold over, with nobody's guard on it? The gate's expiry is a hint only: a renewal that found
+-- the gate locked has not told it.
+create or replace function turno.lock_all_over(resource text) returns boolean
+language plpgsql
+as $$
+declare
+  over bigint;
+begin
+  select count(*) into over
+  from (
+    select
+    from turno.lock_hold o
+    where o.resource = lock_all_over.resource
+      and (o.expires_at <= clock_timestamp() or o.holds = 0)
+    for update skip locked) o;
+  return over = (select count(*) from turno.lock_hold o where o.resource = lock_all_over.resource);
+end
 $$;
 
 -- Makes the lock row tell what its holds tell: how many, and until when.
@@ -183,6 +245,7 @@ as $$
       (array_agg(h.service order by h.expires_at desc))[1] as service,
       (array_agg(h.description order by h.expires_at desc))[1] as description
     from turno.lock_hold h
-    where h.resource = lock_gate.resource) s
+    where h.resource = lock_gate.resource
+      and h.holds > 0) s
   where t.resource = lock_gate.resource
 $$;

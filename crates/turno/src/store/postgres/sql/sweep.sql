@@ -32,9 +32,14 @@ begin
     for update skip locked
   loop
     done.expired := done.expired + turno.lock_close(l, 'expired');
-    update turno.lock t
-    set holds = 0
-    where t.resource = l.resource;
+    if l.mode = 'shared' then
+      -- Not simply free: a hold that a guard keeps is still there.
+      perform turno.lock_gate(l.resource);
+    else
+      update turno.lock t
+      set holds = 0
+      where t.resource = l.resource;
+    end if;
     perform turno.lock_call(l);
   end loop;
 
