@@ -12,9 +12,12 @@
 //! processes are still there.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "suite")]
 pub mod conformance;
 mod eventually;
+#[cfg(feature = "suite")]
 pub mod load;
+#[cfg(feature = "suite")]
 pub mod model;
 mod port;
 mod proc;

@@ -3,6 +3,7 @@
 //! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
 //! transaction pooler.
 
+mod busy;
 mod connect;
 mod diagnose;
 mod error;
@@ -21,6 +22,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::busy::BusyLately;
 use self::connect::{Route, pool_error};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
@@ -46,6 +48,7 @@ pub(crate) const LOCK_GUARD: &str = include_str!("postgres/call/lock_guard.sql")
 pub struct PostgresStore {
     pool: Pool,
     route: Arc<Route>,
+    busy: BusyLately,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -68,6 +71,7 @@ impl PostgresStore {
         let store = PostgresStore {
             pool,
             route,
+            busy: BusyLately::default(),
             wakers: Arc::new(Wakers::default()),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -122,6 +126,20 @@ impl PostgresStore {
         rows.map_err(classify)
     }
 
+    /// Who holds a resource that was busy a moment ago, if it still is.
+    async fn look(&self, ask: &LockAcquire) -> Result<Option<LockOutcome>> {
+        if ask.mode != LockMode::Exclusive || !self.busy.is_likely(&ask.resource) {
+            return Ok(None);
+        }
+        let held = self
+            .rows(
+                include_str!("postgres/call/lock_look.sql"),
+                &[(&ask.resource, Type::TEXT), (&ask.owner, Type::TEXT)],
+            )
+            .await?;
+        held.first().map(rows::outcome).transpose()
+    }
+
     async fn row(&self, sql: &'static str, arguments: &[(&(dyn ToSql + Sync), Type)]) -> Result<Row> {
         self.rows(sql, arguments)
             .await?
@@ -172,6 +190,9 @@ impl Store for PostgresStore {
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
+        if let Some(busy) = self.look(ask).await? {
+            return Ok(busy);
+        }
         let (mode, permits) = rows::mode(ask.mode);
         let (who, pid) = (&ask.attribution, ask.attribution.pid);
         let row = self
@@ -194,7 +215,12 @@ impl Store for PostgresStore {
                 ],
             )
             .await?;
-        rows::outcome(&row)
+        let outcome = rows::outcome(&row)?;
+        match &outcome {
+            LockOutcome::Acquired(_) => self.busy.forget(&ask.resource),
+            LockOutcome::Busy(busy) => self.busy.note(&ask.resource, busy.remaining),
+        }
+        Ok(outcome)
     }
 
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {

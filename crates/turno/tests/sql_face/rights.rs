@@ -45,10 +45,10 @@ async fn every_public_function_is_documented_and_safe_to_call() {
                 .is_some_and(|comment| comment.len() > 10),
             "{name} has no comment"
         );
-        assert_eq!(
-            row.get::<_, Option<String>>(3).as_deref(),
-            Some("{\"search_path=pg_catalog, pg_temp\"}"),
-            "{name}"
+        let settings = row.get::<_, Option<String>>(3).unwrap_or_default();
+        assert!(
+            settings.starts_with("{\"search_path=pg_catalog, pg_temp\""),
+            "{name}: {settings}"
         );
         public.push(name);
     }
@@ -109,8 +109,11 @@ async fn the_role_may_call_and_nothing_else() {
                 continue;
             }
             let sql = format!("select {asks}('turno_app', 'turno.{relation}', '{right}')");
-            assert!(
-                !one(&client, &sql).await.get::<_, bool>(0),
+            // The one thing that may be read directly has no token in it.
+            let public = (relation, right) == ("lock_held", "select");
+            assert_eq!(
+                one(&client, &sql).await.get::<_, bool>(0),
+                public,
                 "{right} on {relation}"
             );
         }

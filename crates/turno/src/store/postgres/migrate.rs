@@ -21,6 +21,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("lock_check", include_str!("sql/lock_check.sql")),
     ("lock_rules", include_str!("sql/lock_rules.sql")),
     ("lock_holders", include_str!("sql/lock_holders.sql")),
+    ("lock_held", include_str!("sql/lock_held.sql")),
     ("lock_acquire", include_str!("sql/lock_acquire.sql")),
     ("lock_share", include_str!("sql/lock_share.sql")),
     ("lock_acquire_wait", include_str!("sql/lock_acquire_wait.sql")),

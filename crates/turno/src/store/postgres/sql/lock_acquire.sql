@@ -5,9 +5,9 @@
 -- The rule: a lock may be taken when it is free or expired, its min_hold has passed, and nobody who
 -- asked for FIFO stands ahead. Its own live owner enters again, with the same token.
 --
--- Losing writes nothing: the row is read first, and touched only if it looks takeable. Time is read
--- inside the update and never before it, because a statement may wait; and `skip locked` makes a
--- row that somebody else is just changing an answer (busy) instead of a wait.
+-- Losing writes nothing: what may be taken is found by the condition under which it is locked, so a row
+-- that may not is only read. Time is read inside that statement and never before it, because a statement
+-- may wait; and `skip locked` makes a row that somebody else is just changing an answer (busy).
 
 create or replace function turno.lock_acquire(
   resource    text,
@@ -44,23 +44,10 @@ begin
       wait);
   end if;
 
-  -- The holder, in the shape of the answer that most losers get.
-  select
-    'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
-    t.expires_at - clock_timestamp(), t."user", t.service, t.description
-  into seen
-  from turno.lock t
-  where t.resource = lock_acquire.resource;
-
-  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
-    return seen;
-  end if;
-
   -- The usual winner: the row is there, free, with nobody in line, and the arguments are plainly good.
   -- Whatever is not plain is looked at again, with an eye to the message, by lock_check.
   names := concat_ws('-', owner, "user", service, description, host);
-  if seen.holds = 0
-     and ttl between '1 millisecond' and max_ttl
+  if ttl between '1 millisecond' and max_ttl
      and min_hold is null
      and max_hold is null
      and octet_length(names) <= 255
@@ -98,6 +85,18 @@ begin
     if found then
       return got;
     end if;
+  end if;
+
+  -- The holder, in the shape of the answer that most losers get.
+  select
+    'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+    t.expires_at - clock_timestamp(), t."user", t.service, t.description
+  into seen
+  from turno.lock t
+  where t.resource = lock_acquire.resource;
+
+  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
+    return seen;
   end if;
 
   return turno.lock_take(
