@@ -21,6 +21,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     let version = store.schema_version().await?;
     let before = (Instant::now(), clock::now_us());
     let row = store
+        .calls
         .row(include_str!("call/diagnose.sql"), &[(&Interval(HELD_OPEN), Type::INTERVAL)])
         .await?;
     let took = before.0.elapsed();
@@ -38,7 +39,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     if row.get("standby") || text("read_only") == "on" {
         findings.push(Finding::problem("writable", "the database is read-only (a standby?): connect to the primary"));
     }
-    findings.push(if store.route.is_direct() {
+    findings.push(if store.calls.route.is_direct() {
         Finding::ok("pooler", "none between here and the server: statements are prepared, releases wake waiters")
     } else {
         Finding::warning("pooler", "there is a pooler or a proxy between here and the server: statements are not prepared, and waiters look for themselves; a direct connection is faster")

@@ -85,6 +85,11 @@ pub(super) fn outcome(row: &Row) -> Result<LockOutcome> {
     }))
 }
 
+/// Whether a row of a batch says that its caller must ask alone.
+pub(super) fn is_later(row: &Row) -> bool {
+    row.try_get::<_, &str>("outcome").is_ok_and(|outcome| outcome == "later")
+}
+
 pub(super) fn renewal(row: &Row) -> Result<RenewOutcome> {
     match get(row, "outcome")? {
         "renewed" => Ok(RenewOutcome::Renewed {

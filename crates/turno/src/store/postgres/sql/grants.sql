@@ -1,5 +1,5 @@
--- Purpose: least privilege. Role turno_app may call the public functions and read the view of who holds
---          what, and touch nothing else; the functions run as their owner. A cluster where roles cannot be created does without it.
+-- Purpose: least privilege. Role turno_app may call the public functions and touch nothing else; the
+--          functions run as their owner. A cluster where roles cannot be created does without it.
 -- Index:   none.
 
 do $$
@@ -25,7 +25,6 @@ begin
     return;
   end if;
   grant usage on schema turno to turno_app;
-  grant select on turno.lock_held to turno_app;
   -- The public functions are the ones that run as their owner.
   for f in
     select p.oid::regprocedure

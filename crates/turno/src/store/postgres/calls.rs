@@ -1,0 +1,102 @@
+//! One call: a connection of the pool, a prepared statement, and patience with a database that restarts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Pool};
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::classify;
+use super::connect::{Route, pool_error};
+use crate::error::{Error, Kind, Result};
+
+/// The longest that one call may take, pool and repetitions included.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a call whose answer was lost is sent again, with the same request id.
+const CALL_TRIES: u32 = 4;
+/// The pause before the second try; it doubles, and is jittered.
+const CALL_PAUSE: Duration = Duration::from_millis(50);
+
+/// An argument and its type: named, so that nothing has to be asked of the server first.
+pub(super) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// The way to make calls.
+#[derive(Clone)]
+pub(super) struct Calls {
+    pub(super) pool: Pool,
+    pub(super) route: Arc<Route>,
+}
+
+impl Calls {
+    pub(super) async fn client(&self) -> Result<Object> {
+        self.pool.get().await.map_err(pool_error)
+    }
+
+    pub(super) async fn rows(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+        tokio::time::timeout(CALL_TIMEOUT, self.rows_again(sql, arguments)).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                Kind::Unavailable,
+                format!("the database has not answered for {CALL_TIMEOUT:?}: look at its load and at the network"),
+            ))
+        })
+    }
+
+    pub(super) async fn row(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Row> {
+        self.rows(sql, arguments)
+            .await?
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::new(Kind::Broken, "the database answered a call with no row"))
+    }
+
+    async fn rows_again(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+        let mut pause = CALL_PAUSE;
+        for _ in 1..CALL_TRIES {
+            match self.rows_once(sql, arguments).await {
+                Err(error) if error.is_unavailable() => {}
+                decided => return decided,
+            }
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause *= 2;
+        }
+        self.rows_once(sql, arguments).await
+    }
+
+    /// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
+    async fn rows_once(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+        let client = InUse(Some(self.client().await?));
+        let rows = if self.route.is_direct() {
+            let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
+            let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
+            let statement = client.get().prepare_typed_cached(sql, &types).await.map_err(classify)?;
+            client.get().query(&statement, &values).await
+        } else {
+            client.get().query_typed(sql, arguments).await
+        };
+        client.done();
+        rows.map_err(classify)
+    }
+}
+
+/// A connection with a question under way. Given up half-way, it is closed rather than returned to
+/// the pool, where the next caller would wait behind a question that nobody listens to.
+struct InUse(Option<Object>);
+
+impl InUse {
+    fn get(&self) -> &Object {
+        self.0.as_ref().expect("the connection is there until done or dropped")
+    }
+
+    fn done(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Calls that arrive while others are under way go to the database together.
+//!
+//! A caller who finds a lane free is served at once. Whoever comes while all lanes are busy waits
+//! for the next batch, in which one round trip and one commit serve all of them. So nobody waits longer
+//! than for the call before, and the more callers there are, the less each of them costs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::Result;
+
+/// How many calls of one kind are under way at once.
+const LANES: usize = 2;
+/// The most callers of one batch.
+const BATCH: usize = 64;
+
+/// A kind of call that can be made for many at once.
+pub(super) trait Together: Send + Sync + 'static {
+    type Ask: Send + 'static;
+    type Answer: Send + 'static;
+
+    /// Makes the call for all of them; one answer for each, in their order. It must not wait for any of
+    /// them in particular.
+    fn call(&self, asks: Vec<Self::Ask>) -> impl Future<Output = Vec<Answer<Self::Answer>>> + Send;
+}
+
+/// What one of many is told.
+pub(super) enum Answer<T> {
+    /// This.
+    Given(Result<T>),
+    /// To ask alone: it would have kept the others waiting.
+    Alone,
+}
+
+type Waiting<T> = (<T as Together>::Ask, oneshot::Sender<Answer<<T as Together>::Answer>>);
+
+/// The line before one kind of call.
+pub(super) struct Gather<T: Together> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T: Together> {
+    kind: T,
+    line: Mutex<Line<T>>,
+}
+
+struct Line<T: Together> {
+    waiting: Vec<Waiting<T>>,
+    lanes: usize,
+}
+
+impl<T: Together> Gather<T> {
+    pub(super) fn new(kind: T) -> Self {
+        let line = Mutex::new(Line { waiting: Vec::new(), lanes: 0 });
+        Gather { shared: Arc::new(Shared { kind, line }) }
+    }
+
+    /// Cancel-safe as far as any call is: given up half-way, it may still be carried out.
+    pub(super) async fn ask(&self, ask: T::Ask) -> Answer<T::Answer> {
+        let (reply, answer) = oneshot::channel();
+        let open = {
+            let mut line = self.shared.line();
+            line.waiting.push((ask, reply));
+            let open = line.lanes < LANES;
+            line.lanes += usize::from(open);
+            open
+        };
+        if open {
+            // A task of its own: the caller who happens to come first may give up, and the others not.
+            tokio::spawn(self.shared.clone().serve());
+        }
+        answer.await.unwrap_or(Answer::Alone)
+    }
+}
+
+impl<T: Together> Shared<T> {
+    /// Serves batch after batch until nobody waits.
+    async fn serve(self: Arc<Self>) {
+        loop {
+            let batch: Vec<Waiting<T>> = {
+                let mut line = self.line();
+                if line.waiting.is_empty() {
+                    line.lanes -= 1;
+                    return;
+                }
+                let some = line.waiting.len().min(BATCH);
+                line.waiting.drain(..some).collect()
+            };
+            let (asks, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            for (reply, answer) in replies.into_iter().zip(self.kind.call(asks).await) {
+                // A caller that has gone away does not mind.
+                let _ = reply.send(answer);
+            }
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line<T>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
