@@ -11,6 +11,7 @@ pub mod acquire;
 pub mod again;
 mod bed;
 mod caller;
+pub mod crowd;
 pub mod expiry;
 pub mod forced;
 pub mod guard;
@@ -150,6 +151,9 @@ macro_rules! conformance_suite {
             runner::a_run_stops_when_its_lease_is_lost,
             runner::a_run_renews_long_work,
             runner::a_run_under_several,
+            runner::a_short_max_hold_leaves_its_work_time,
+            crowd::each_of_many_gets_its_own_answer,
+            crowd::one_of_many_wins,
         }
     };
 }
@@ -192,6 +196,7 @@ mod tests {
             ("again", include_str!("conformance/again.rs")),
             ("guard", include_str!("conformance/guard.rs")),
             ("runner", include_str!("conformance/runner.rs")),
+            ("crowd", include_str!("conformance/crowd.rs")),
         ];
         for (subject, source) in subjects {
             for line in source

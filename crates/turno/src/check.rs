@@ -129,7 +129,11 @@ mod tests {
         assert!(name("resource", &"x".repeat(255)).is_ok());
         assert!(name("resource", "préstamo/ñ").is_ok());
         for bad in ["", "a\nb", "a\u{0}", "a\u{85}b", &"x".repeat(256)] {
-            assert_eq!(name("resource", bad).unwrap_err().field(), Some("resource"), "{bad:?}");
+            assert_eq!(
+                name("resource", bad).unwrap_err().field(),
+                Some("resource"),
+                "{bad:?}"
+            );
         }
     }
 
@@ -145,8 +149,23 @@ mod tests {
     fn a_lock_is_held_at_least_for_less_than_at_most() {
         let seconds = Duration::from_secs;
         assert!(holds(seconds(30), Some(seconds(5)), Some(seconds(60))).is_ok());
-        assert_eq!(holds(seconds(3), Some(seconds(5)), None).unwrap_err().field(), Some("min_hold"));
-        assert_eq!(holds(seconds(30), None, Some(Duration::ZERO)).unwrap_err().field(), Some("max_hold"));
-        assert_eq!(holds(seconds(9), Some(seconds(5)), Some(seconds(4))).unwrap_err().field(), Some("max_hold"));
+        assert_eq!(
+            holds(seconds(3), Some(seconds(5)), None)
+                .unwrap_err()
+                .field(),
+            Some("min_hold")
+        );
+        assert_eq!(
+            holds(seconds(30), None, Some(Duration::ZERO))
+                .unwrap_err()
+                .field(),
+            Some("max_hold")
+        );
+        assert_eq!(
+            holds(seconds(9), Some(seconds(5)), Some(seconds(4)))
+                .unwrap_err()
+                .field(),
+            Some("max_hold")
+        );
     }
 }

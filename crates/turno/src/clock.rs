@@ -23,7 +23,11 @@ pub fn machine() -> Timestamp {
 
 /// A stored number of microseconds as a time; out of range becomes the nearest bound.
 pub(crate) fn from_us(us: i64) -> Timestamp {
-    Timestamp::from_microsecond(us).unwrap_or(if us < 0 { Timestamp::MIN } else { Timestamp::MAX })
+    Timestamp::from_microsecond(us).unwrap_or(if us < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    })
 }
 
 /// A duration in whole microseconds.

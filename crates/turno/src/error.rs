@@ -49,7 +49,11 @@ pub(crate) enum Kind {
 
 impl Error {
     pub(crate) fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Arc::new(Inner { kind, message: message.into(), source: None }))
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            source: None,
+        }))
     }
 
     pub(crate) fn caused(
@@ -57,7 +61,11 @@ impl Error {
         message: impl Into<Cow<'static, str>>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Error(Arc::new(Inner { kind, message: message.into(), source: Some(source.into()) }))
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            source: Some(source.into()),
+        }))
     }
 
     pub(crate) fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {

@@ -43,8 +43,8 @@ mod error;
 pub mod lock;
 mod settings;
 pub mod store;
-pub mod tx;
 mod turno;
+pub mod tx;
 mod wake;
 
 pub use check::{MAX_PERMITS, MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES};

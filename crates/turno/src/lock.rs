@@ -35,11 +35,12 @@ pub use self::set::{AcquireAll, LeaseSet, LockSet};
 use crate::Turno;
 use crate::check;
 use crate::error::Result;
-pub use crate::store::{
-    Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHistory, LockHolder, LockList,
-    LockMode, LockStatus, ReleaseOutcome, RenewOutcome, Sweep, Swept, Token, WaitOrder,
-};
 use crate::settings::Retry;
+pub use crate::store::{
+    Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHistory,
+    LockHolder, LockList, LockMode, LockStatus, ReleaseOutcome, RenewOutcome, Sweep, Swept, Token,
+    WaitOrder,
+};
 use crate::store::{LockAcquire, LockOutcome};
 
 /// A lock to be taken. Nothing happens before [`Lock::acquire`] or [`Lock::run`].
@@ -66,7 +67,13 @@ impl Lock {
             request: Uuid::now_v7(),
         };
         let retry = turno.settings().retry;
-        Lock { turno, ask, wait: None, order: WaitOrder::Any, retry }
+        Lock {
+            turno,
+            ask,
+            wait: None,
+            order: WaitOrder::Any,
+            retry,
+        }
     }
 
     /// How long the lease lives unless it is renewed.
@@ -155,7 +162,11 @@ impl Lock {
     }
 
     fn patience(&self) -> wait::Patience {
-        wait::Patience { wait: self.wait, order: self.order, retry: self.retry }
+        wait::Patience {
+            wait: self.wait,
+            order: self.order,
+            retry: self.retry,
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -190,7 +201,9 @@ impl wait::Attempt for Lock {
         // Taken before the question is sent: the lease can only be longer than this clock believes.
         let asked = Instant::now();
         Ok(match self.turno.store().lock_acquire(&self.ask).await? {
-            LockOutcome::Acquired(grant) => Ok(Lease::new(self.turno.clone(), grant, &self.ask, asked)),
+            LockOutcome::Acquired(grant) => {
+                Ok(Lease::new(self.turno.clone(), grant, &self.ask, asked))
+            }
             LockOutcome::Busy(busy) => Err(busy),
         })
     }

@@ -15,7 +15,10 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { max: 1, delay: Duration::from_millis(500) }
+        Retry {
+            max: 1,
+            delay: Duration::from_millis(500),
+        }
     }
 }
 

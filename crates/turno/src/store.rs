@@ -502,7 +502,11 @@ pub struct Sweep {
 impl Default for Sweep {
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-        Sweep { purge_after: DAY, keep_history: 90 * DAY, batch: 1000 }
+        Sweep {
+            purge_after: DAY,
+            keep_history: 90 * DAY,
+            batch: 1000,
+        }
     }
 }
 
@@ -569,15 +573,27 @@ pub struct Finding {
 
 impl Finding {
     pub(crate) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Finding { check, severity: Severity::Ok, detail: detail.into() }
+        Finding {
+            check,
+            severity: Severity::Ok,
+            detail: detail.into(),
+        }
     }
 
     pub(crate) fn warning(check: &'static str, detail: impl Into<String>) -> Self {
-        Finding { check, severity: Severity::Warning, detail: detail.into() }
+        Finding {
+            check,
+            severity: Severity::Warning,
+            detail: detail.into(),
+        }
     }
 
     pub(crate) fn problem(check: &'static str, detail: impl Into<String>) -> Self {
-        Finding { check, severity: Severity::Problem, detail: detail.into() }
+        Finding {
+            check,
+            severity: Severity::Problem,
+            detail: detail.into(),
+        }
     }
 }
 
@@ -585,7 +601,9 @@ impl Finding {
 pub(crate) fn unexpected(what: &str, word: &str) -> Error {
     Error::new(
         Kind::Schema,
-        format!("the store answered an unknown {what}, {word:?}: it may be of a newer Turno; upgrade this program"),
+        format!(
+            "the store answered an unknown {what}, {word:?}: it may be of a newer Turno; upgrade this program"
+        ),
     )
 }
 
@@ -605,14 +623,21 @@ pub(crate) fn refuse_newer(found: u32) -> Result<()> {
 /// What `doctor` says of a schema version.
 pub(crate) fn schema_finding(found: Option<u32>) -> Finding {
     match found {
-        Some(SCHEMA_VERSION) => Finding::ok("schema", format!("version {SCHEMA_VERSION}, as this program needs")),
+        Some(SCHEMA_VERSION) => Finding::ok(
+            "schema",
+            format!("version {SCHEMA_VERSION}, as this program needs"),
+        ),
         Some(version) if version > SCHEMA_VERSION => Finding::problem(
             "schema",
-            format!("version {version} is newer than this program knows ({SCHEMA_VERSION}): upgrade this program"),
+            format!(
+                "version {version} is newer than this program knows ({SCHEMA_VERSION}): upgrade this program"
+            ),
         ),
         Some(version) => Finding::problem(
             "schema",
-            format!("version {version} is older than this program needs ({SCHEMA_VERSION}): run `turno migrate`"),
+            format!(
+                "version {version} is older than this program needs ({SCHEMA_VERSION}): run `turno migrate`"
+            ),
         ),
         None => Finding::problem("schema", "there is none yet: run `turno migrate`"),
     }

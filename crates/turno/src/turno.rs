@@ -52,7 +52,9 @@ impl Turno {
 
     /// Connects with other settings.
     pub fn builder() -> Builder {
-        Builder { settings: Settings::default() }
+        Builder {
+            settings: Settings::default(),
+        }
     }
 
     /// Uses a store that is open already: one of your own, perhaps.
@@ -62,7 +64,15 @@ impl Turno {
             .map(|name| name.trim().to_owned())
             .filter(|name| check::name("host", name).is_ok());
         let pid = i32::try_from(std::process::id()).ok();
-        Turno { inner: Arc::new(Inner { store, settings, host, pid, behind: TaskTracker::new() }) }
+        Turno {
+            inner: Arc::new(Inner {
+                store,
+                settings,
+                host,
+                pid,
+                behind: TaskTracker::new(),
+            }),
+        }
     }
 
     /// A lock on one resource, to be taken with [`Lock::acquire`] or [`Lock::run`].
@@ -72,7 +82,10 @@ impl Turno {
 
     /// Locks on several resources, taken all or none.
     pub fn locks<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> LockSet {
-        LockSet::new(self.clone(), resources.into_iter().map(Into::into).collect())
+        LockSet::new(
+            self.clone(),
+            resources.into_iter().map(Into::into).collect(),
+        )
     }
 
     /// Who holds a resource.
@@ -104,7 +117,11 @@ impl Turno {
             let held = match &ask.resource {
                 Some(resource) => self.lock_status(resource).await?.holders,
                 None => {
-                    let list = LockList { prefix: ask.prefix.clone(), after: String::new(), limit: ask.limit };
+                    let list = LockList {
+                        prefix: ask.prefix.clone(),
+                        after: String::new(),
+                        limit: ask.limit,
+                    };
                     self.store().lock_list(&list).await?
                 }
             };
@@ -119,8 +136,14 @@ impl Turno {
     ///
     /// # Errors
     /// If the name or the reason is out of rule, or the store does not answer.
-    pub async fn lock_break(&self, resource: &str, token: Token, reason: &str) -> Result<BreakOutcome> {
-        self.lock_break_as(resource, token, reason, self.settings().user.as_deref()).await
+    pub async fn lock_break(
+        &self,
+        resource: &str,
+        token: Token,
+        reason: &str,
+    ) -> Result<BreakOutcome> {
+        self.lock_break_as(resource, token, reason, self.settings().user.as_deref())
+            .await
     }
 
     /// [`Turno::lock_break`] in somebody's name.
@@ -155,10 +178,21 @@ impl Turno {
     ///
     /// # Errors
     /// If the time to live is out of rule or the store does not answer.
-    pub async fn lock_renew(&self, resource: &str, token: Token, ttl: Duration) -> Result<RenewOutcome> {
+    pub async fn lock_renew(
+        &self,
+        resource: &str,
+        token: Token,
+        ttl: Duration,
+    ) -> Result<RenewOutcome> {
         check::name("resource", resource)?;
         check::ttl(ttl, self.settings().max_ttl)?;
-        self.store().lock_renew(&LockRenew { resource: resource.to_owned(), token, ttl }).await
+        self.store()
+            .lock_renew(&LockRenew {
+                resource: resource.to_owned(),
+                token,
+                ttl,
+            })
+            .await
     }
 
     /// Gives back one hold of a lease that is known by its resource and token only.
@@ -167,7 +201,12 @@ impl Turno {
     /// If the name is out of rule or the store does not answer.
     pub async fn lock_release(&self, resource: &str, token: Token) -> Result<ReleaseOutcome> {
         check::name("resource", resource)?;
-        let ask = LockRelease { resource: resource.to_owned(), token, hold: None, request: Uuid::now_v7() };
+        let ask = LockRelease {
+            resource: resource.to_owned(),
+            token,
+            hold: None,
+            request: Uuid::now_v7(),
+        };
         let outcome = self.store().lock_release(&ask).await?;
         self.store().wakers().wake(resource);
         Ok(outcome)
@@ -333,17 +372,25 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
         #[cfg(feature = "sqlite")]
-        "sqlite" => Ok(Arc::new(sqlite::SqliteStore::open(url.trim_start_matches("sqlite:")).await?)),
+        "sqlite" => Ok(Arc::new(
+            sqlite::SqliteStore::open(url.trim_start_matches("sqlite:")).await?,
+        )),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => {
-            Ok(Arc::new(postgres::PostgresStore::connect(url, settings.connections).await?))
-        }
+        "postgres" | "postgresql" => Ok(Arc::new(
+            postgres::PostgresStore::connect(url, settings.connections).await?,
+        )),
         _ => {
             // Only the scheme is shown: the rest may hold a password.
-            let shown: String = scheme.chars().filter(|c| !c.is_control()).take(20).collect();
+            let shown: String = scheme
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(20)
+                .collect();
             Err(Error::invalid(
                 "store",
-                format!("unknown store {shown:?}: give sqlite:FILE, sqlite::memory: or postgres://user@host/database"),
+                format!(
+                    "unknown store {shown:?}: give sqlite:FILE, sqlite::memory: or postgres://user@host/database"
+                ),
             ))
         }
     }
@@ -357,9 +404,16 @@ async fn ready(store: &dyn Store) -> Result<()> {
             Kind::Schema,
             format!(
                 "the store's schema is version {version} and this program needs {SCHEMA_VERSION}: {}",
-                if version > SCHEMA_VERSION { "upgrade this program" } else { "run `turno migrate`" }
+                if version > SCHEMA_VERSION {
+                    "upgrade this program"
+                } else {
+                    "run `turno migrate`"
+                }
             ),
         )),
-        None => Err(Error::new(Kind::Schema, "the store has no schema yet: run `turno migrate`")),
+        None => Err(Error::new(
+            Kind::Schema,
+            "the store has no schema yet: run `turno migrate`",
+        )),
     }
 }

@@ -47,19 +47,25 @@ mod of_tokio_postgres {
 
     impl CallerTx for tokio_postgres::Transaction<'_> {
         async fn lock_guard(&mut self, resource: &str, token: Token) -> Result<()> {
-            self.query_typed(LOCK_GUARD, &[(&resource, Type::TEXT), (&token.0, Type::INT8)])
-                .await
-                .map(drop)
-                .map_err(classify)
+            self.query_typed(
+                LOCK_GUARD,
+                &[(&resource, Type::TEXT), (&token.0, Type::INT8)],
+            )
+            .await
+            .map(drop)
+            .map_err(classify)
         }
     }
 
     impl CallerTx for deadpool_postgres::Transaction<'_> {
         async fn lock_guard(&mut self, resource: &str, token: Token) -> Result<()> {
-            self.query_typed(LOCK_GUARD, &[(&resource, Type::TEXT), (&token.0, Type::INT8)])
-                .await
-                .map(drop)
-                .map_err(classify)
+            self.query_typed(
+                LOCK_GUARD,
+                &[(&resource, Type::TEXT), (&token.0, Type::INT8)],
+            )
+            .await
+            .map(drop)
+            .map_err(classify)
         }
     }
 }
@@ -77,7 +83,11 @@ mod of_rusqlite {
                 .prepare_cached(LOCK_GUARD)
                 .and_then(|mut guard| guard.execute((resource, token.0, now)))
                 .map_err(classify)?;
-            if changed == 0 { Err(Error::lost(resource, token)) } else { Ok(()) }
+            if changed == 0 {
+                Err(Error::lost(resource, token))
+            } else {
+                Ok(())
+            }
         }
     }
 }
@@ -90,10 +100,15 @@ mod of_sqlx_postgres {
 
     impl CallerTx for sqlx::PgConnection {
         async fn lock_guard(&mut self, resource: &str, token: Token) -> Result<()> {
-            let guard = sqlx::query(LOCK_GUARD).persistent(false).bind(resource).bind(token.0);
+            let guard = sqlx::query(LOCK_GUARD)
+                .persistent(false)
+                .bind(resource)
+                .bind(token.0);
             match guard.execute(self).await {
                 Ok(_) => Ok(()),
-                Err(sqlx::Error::Database(error)) if error.code().is_some_and(|code| is_stale(&code)) => {
+                Err(sqlx::Error::Database(error))
+                    if error.code().is_some_and(|code| is_stale(&code)) =>
+                {
                     Err(Error::lost(resource, token))
                 }
                 Err(error) => Err(Error::caused(
@@ -114,7 +129,10 @@ mod of_sqlx_sqlite {
 
     impl CallerTx for sqlx::SqliteConnection {
         async fn lock_guard(&mut self, resource: &str, token: Token) -> Result<()> {
-            let guard = sqlx::query(LOCK_GUARD).bind(resource).bind(token.0).bind(crate::clock::now_us());
+            let guard = sqlx::query(LOCK_GUARD)
+                .bind(resource)
+                .bind(token.0)
+                .bind(crate::clock::now_us());
             match guard.execute(self).await {
                 Ok(done) if done.rows_affected() > 0 => Ok(()),
                 Ok(_) => Err(Error::lost(resource, token)),

@@ -27,15 +27,20 @@ impl Wakers {
     /// Starts to watch a name. Dropping the [`Watch`] ends it.
     pub fn watch(self: &Arc<Self>, name: &str) -> Watch {
         let mut names = self.names();
-        let entry = names
-            .entry(name.to_owned())
-            .or_insert_with(|| Entry { notify: Arc::new(Notify::new()), watchers: 0 });
+        let entry = names.entry(name.to_owned()).or_insert_with(|| Entry {
+            notify: Arc::new(Notify::new()),
+            watchers: 0,
+        });
         entry.watchers += 1;
         let notify = entry.notify.clone();
         drop(names);
         self.watchers.fetch_add(1, Ordering::SeqCst);
         self.needed.notify_one();
-        Watch { wakers: self.clone(), name: name.to_owned(), notify }
+        Watch {
+            wakers: self.clone(),
+            name: name.to_owned(),
+            notify,
+        }
     }
 
     /// Wakes those who wait for a name.
@@ -87,6 +92,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// What is watched.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A future that resolves at the next wake-up after this call, even if it is awaited later.
     pub fn next(&self) -> std::pin::Pin<Box<tokio::sync::futures::OwnedNotified>> {
         let mut next = Box::pin(self.notify.clone().notified_owned());

@@ -9,7 +9,14 @@ async fn acquire_and_run_can_be_spawned() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let spawned = turno.clone();
     let token = tokio::spawn(async move {
-        let lease = spawned.lock("a").wait(Duration::from_secs(1)).acquire().await.unwrap().acquired().unwrap();
+        let lease = spawned
+            .lock("a")
+            .wait(Duration::from_secs(1))
+            .acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .unwrap();
         let token = lease.token();
         lease.release().await.unwrap();
         token

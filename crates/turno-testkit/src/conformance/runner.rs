@@ -203,3 +203,23 @@ pub async fn a_run_under_several(bed: &Bed) {
     );
     until_free(&other, "a").await;
 }
+
+/// A hold that may last for less than its time to live still leaves the work most of it.
+pub async fn a_short_max_hold_leaves_its_work_time(bed: &Bed) {
+    let turno = bed.turno().await;
+    turno
+        .lock("r")
+        .ttl(Duration::from_secs(60))
+        .max_hold(Duration::from_secs(4))
+        .run(async |lease| {
+            assert!(
+                timeout(Duration::from_millis(100), lease.ending())
+                    .await
+                    .is_err(),
+                "the work is told to stop as soon as it has begun"
+            );
+            Ok::<_, Infallible>(())
+        })
+        .await
+        .unwrap();
+}

@@ -40,12 +40,20 @@ impl FromStr for LeaseId {
 
     fn from_str(text: &str) -> Result<Self> {
         // From the right: a resource may have an @ of its own.
-        let parts = text.rsplit_once('@').and_then(|(resource, token)| Some((resource, token.parse().ok()?)));
+        let parts = text
+            .rsplit_once('@')
+            .and_then(|(resource, token)| Some((resource, token.parse().ok()?)));
         let Some((resource, token)) = parts else {
-            return Err(Error::invalid("lease", "a lease id looks like RESOURCE@TOKEN, as acquire answered it"));
+            return Err(Error::invalid(
+                "lease",
+                "a lease id looks like RESOURCE@TOKEN, as acquire answered it",
+            ));
         };
         check::name("lease", resource)?;
-        Ok(LeaseId { resource: resource.to_owned(), token: Token(token) })
+        Ok(LeaseId {
+            resource: resource.to_owned(),
+            token: Token(token),
+        })
     }
 }
 
@@ -62,11 +70,18 @@ mod tests {
     #[test]
     fn an_id_survives_the_round_trip() {
         for resource in ["a", "a@b", "PRESTAMO/123", "ñ@1"] {
-            let id = LeaseId { resource: resource.into(), token: Token(7) };
+            let id = LeaseId {
+                resource: resource.into(),
+                token: Token(7),
+            };
             assert_eq!(id.to_string().parse::<LeaseId>().unwrap(), id);
         }
         for bad in ["", "a", "a@", "@1", "a@x", "a@1.5"] {
-            assert_eq!(bad.parse::<LeaseId>().unwrap_err().field(), Some("lease"), "{bad}");
+            assert_eq!(
+                bad.parse::<LeaseId>().unwrap_err().field(),
+                Some("lease"),
+                "{bad}"
+            );
         }
     }
 }

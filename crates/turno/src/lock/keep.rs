@@ -1,8 +1,8 @@
 //! Keeping a lease: renewed well before its end, and given up in time when it cannot be.
 //!
 //! A lease of time to live T is renewed every T/3. If renewals fail, the work is told to stop at
-//! T − 2m and has stopped at T − m, where the margin m is T/10 and 5 s at the most: before the lease
-//! could have expired, on this process's own steady clock, counted from before the question was sent.
+//! T − 2m and has stopped at T − m, where the margin m is a tenth of what was granted (which `max_hold`
+//! may make less than T) and 5 s at the most: before the lease could have expired, on this process's own steady clock, counted from before the question was sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ const MAX_MARGIN: Duration = Duration::from_secs(5);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// How long before its expiry a lease is taken for gone.
-pub(super) fn margin(ttl: Duration) -> Duration {
-    (ttl / 10).min(MAX_MARGIN)
+pub(super) fn margin(granted: Duration) -> Duration {
+    (granted / 10).min(MAX_MARGIN)
 }
 
 /// Renews a lease in the background, until it is dropped.
@@ -37,7 +37,9 @@ impl Keeper {
             keep(&turno, &id, ttl, &state).await;
             state.ending.cancel();
         });
-        Keeper { _task: AbortOnDropHandle::new(task) }
+        Keeper {
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 }
 
@@ -46,7 +48,7 @@ async fn keep(turno: &Turno, id: &LeaseId, ttl: Duration, state: &LeaseState) {
     let pause = (ttl / 20).clamp(PAUSES.0, PAUSES.1);
     let mut next = Instant::now() + ttl / 3;
     loop {
-        let stop = state.expiry() - 2 * margin(ttl);
+        let stop = state.expiry() - 2 * state.margin;
         sleep_until(next.min(stop)).await;
         let asked = Instant::now();
         if asked >= stop {
@@ -65,12 +67,12 @@ async fn keep(turno: &Turno, id: &LeaseId, ttl: Duration, state: &LeaseState) {
 }
 
 /// Resolves when the lease must be taken for gone.
-pub(super) async fn gone(state: &LeaseState, ttl: Duration) {
+pub(super) async fn gone(state: &LeaseState) {
     loop {
         let expiry = state.expiry();
         tokio::select! {
             () = state.lost.cancelled() => return,
-            () = sleep_until(expiry - margin(ttl)) => {}
+            () = sleep_until(expiry - state.margin) => {}
         }
         // It may have been renewed meanwhile.
         if state.expiry() <= expiry {

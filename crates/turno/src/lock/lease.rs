@@ -35,6 +35,8 @@ pub struct Lease {
 #[derive(Debug)]
 pub(super) struct LeaseState {
     until: Mutex<Until>,
+    /// How long before its expiry the lease is taken for gone.
+    pub(super) margin: Duration,
     /// Cancelled when the work should stop: the lease is lost, or about to be.
     pub(super) ending: CancellationToken,
     /// Cancelled when the store has said that the lease is lost.
@@ -59,25 +61,40 @@ impl LeaseState {
     }
 
     pub(super) fn renewed(&self, asked: Instant, remaining: Duration, expires_at: Timestamp) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) =
-            Until { here: asked + remaining, there: expires_at };
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Until {
+            here: asked + remaining,
+            there: expires_at,
+        };
     }
 }
 
 impl Lease {
     pub(super) fn new(turno: Turno, grant: Grant, ask: &LockAcquire, asked: Instant) -> Self {
-        let until = Until { here: asked + grant.remaining, there: grant.expires_at };
+        let until = Until {
+            here: asked + grant.remaining,
+            there: grant.expires_at,
+        };
         let state = LeaseState {
             until: Mutex::new(until),
+            margin: keep::margin(ask.ttl.min(grant.remaining)),
             ending: CancellationToken::new(),
             lost: CancellationToken::new(),
         };
-        Lease { turno, grant, ttl: ask.ttl, state: Arc::new(state), hold: Some(ask.request) }
+        Lease {
+            turno,
+            grant,
+            ttl: ask.ttl,
+            state: Arc::new(state),
+            hold: Some(ask.request),
+        }
     }
 
     /// Its name, by which it can be renewed and released from anywhere.
     pub fn id(&self) -> LeaseId {
-        LeaseId { resource: self.grant.resource.clone(), token: self.grant.token }
+        LeaseId {
+            resource: self.grant.resource.clone(),
+            token: self.grant.token,
+        }
     }
 
     /// What is locked.
@@ -107,7 +124,9 @@ impl Lease {
 
     /// How long it surely still lives, on this process's own clock.
     pub fn remaining(&self) -> Duration {
-        self.state.expiry().saturating_duration_since(Instant::now())
+        self.state
+            .expiry()
+            .saturating_duration_since(Instant::now())
     }
 
     /// Resolves when the work should stop: the lease is lost, or could not be renewed and is about to
@@ -125,7 +144,7 @@ impl Lease {
     /// Resolves when the lease must be taken for gone: the store has said so, or its time is up less
     /// a margin. Work that still runs then may meet the next holder.
     pub async fn gone(&self) {
-        keep::gone(&self.state, self.ttl).await;
+        keep::gone(&self.state).await;
     }
 
     /// Renews it in the background until the [`Keeper`] is dropped.
@@ -177,12 +196,24 @@ impl Lease {
     }
 }
 
-pub(super) async fn renew(turno: &Turno, id: &LeaseId, ttl: Duration, state: &LeaseState) -> Result<RenewOutcome> {
+pub(super) async fn renew(
+    turno: &Turno,
+    id: &LeaseId,
+    ttl: Duration,
+    state: &LeaseState,
+) -> Result<RenewOutcome> {
     let asked = Instant::now();
-    let ask = LockRenew { resource: id.resource.clone(), token: id.token, ttl };
+    let ask = LockRenew {
+        resource: id.resource.clone(),
+        token: id.token,
+        ttl,
+    };
     let outcome = turno.store().lock_renew(&ask).await?;
     match outcome {
-        RenewOutcome::Renewed { expires_at, remaining } => state.renewed(asked, remaining, expires_at),
+        RenewOutcome::Renewed {
+            expires_at,
+            remaining,
+        } => state.renewed(asked, remaining, expires_at),
         RenewOutcome::Lost => {
             state.lost.cancel();
             state.ending.cancel();
@@ -192,8 +223,12 @@ pub(super) async fn renew(turno: &Turno, id: &LeaseId, ttl: Duration, state: &Le
 }
 
 async fn release(turno: &Turno, id: LeaseId, hold: Uuid) -> Result<ReleaseOutcome> {
-    let ask =
-        LockRelease { resource: id.resource.clone(), token: id.token, hold: Some(hold), request: Uuid::now_v7() };
+    let ask = LockRelease {
+        resource: id.resource.clone(),
+        token: id.token,
+        hold: Some(hold),
+        request: Uuid::now_v7(),
+    };
     let outcome = turno.store().lock_release(&ask).await?;
     turno.store().wakers().wake(&id.resource);
     Ok(outcome)

@@ -38,13 +38,22 @@ impl Busy {
     /// ```
     pub fn message(&self, language: Language) -> String {
         let seconds = whole_seconds(self.remaining);
-        let user = self.holder.as_ref().and_then(|holder| holder.user.as_deref());
+        let user = self
+            .holder
+            .as_ref()
+            .and_then(|holder| holder.user.as_deref());
         match (language, &self.holder) {
-            (Language::English, None) => "The resource is just changing hands, or others are in line for it.".into(),
-            (Language::Spanish, None) => "El recurso está cambiando de manos, o hay otros en espera.".into(),
+            (Language::English, None) => {
+                "The resource is just changing hands, or others are in line for it.".into()
+            }
+            (Language::Spanish, None) => {
+                "El recurso está cambiando de manos, o hay otros en espera.".into()
+            }
             (Language::English, Some(_)) => {
                 let by = user.map_or(String::new(), |user| format!(" User: {user}"));
-                format!("The resource is locked by another operation. Time left: {seconds} seconds.{by}")
+                format!(
+                    "The resource is locked by another operation. Time left: {seconds} seconds.{by}"
+                )
             }
             (Language::Spanish, Some(_)) => {
                 let by = user.map_or(String::new(), |user| format!(" Usuario: {user}"));
@@ -75,7 +84,10 @@ impl Serialize for Busy {
         object.serialize_field("resource", &self.resource)?;
         object.serialize_field("detail", &self.message(Language::English))?;
         object.serialize_field("holder", &self.holder)?;
-        object.serialize_field("retry_after_ms", &u64::try_from(self.remaining.as_millis()).unwrap_or(u64::MAX))?;
+        object.serialize_field(
+            "retry_after_ms",
+            &u64::try_from(self.remaining.as_millis()).unwrap_or(u64::MAX),
+        )?;
         object.end()
     }
 }
@@ -83,7 +95,10 @@ impl Serialize for Busy {
 /// As every face answers it.
 impl Serialize for Grant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let id = LeaseId { resource: self.resource.clone(), token: self.token };
+        let id = LeaseId {
+            resource: self.resource.clone(),
+            token: self.token,
+        };
         let mut object = serializer.serialize_struct("Lease", 7)?;
         object.serialize_field("id", &id)?;
         object.serialize_field("resource", &self.resource)?;

@@ -14,7 +14,9 @@ pub enum RunError<E = Infallible> {
     #[error("{0}")]
     Busy(Busy),
     /// The lease was lost, or could not be renewed; the work was stopped before it could expire.
-    #[error("the lease {0} was lost, and the work was stopped: look at the lock's history, and begin again")]
+    #[error(
+        "the lease {0} was lost, and the work was stopped: look at the lock's history, and begin again"
+    )]
     Lost(LeaseId),
     /// The store does not answer, or an argument is out of rule; the work was not begun.
     #[error(transparent)]
@@ -46,7 +48,10 @@ impl Lock {
     ///
     /// # Errors
     /// [`RunError`] tells busy, lost, store and work apart.
-    pub async fn run<T, E>(self, work: impl AsyncFnOnce(&Lease) -> Result<T, E>) -> Result<T, RunError<E>> {
+    pub async fn run<T, E>(
+        self,
+        work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
+    ) -> Result<T, RunError<E>> {
         let lease = match self.acquire().await? {
             Acquire::Acquired(lease) => lease,
             Acquire::Busy(busy) => return Err(RunError::Busy(busy)),
@@ -55,7 +60,10 @@ impl Lock {
     }
 }
 
-async fn run_under<T, E>(lease: Lease, work: impl AsyncFnOnce(&Lease) -> Result<T, E>) -> Result<T, RunError<E>> {
+async fn run_under<T, E>(
+    lease: Lease,
+    work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
+) -> Result<T, RunError<E>> {
     let keeper = lease.keep();
     let done = tokio::select! {
         // The work first: what is finished is finished.
@@ -72,7 +80,9 @@ async fn run_under<T, E>(lease: Lease, work: impl AsyncFnOnce(&Lease) -> Result<
     };
     match lease.release().await {
         Ok(ReleaseOutcome::Released { .. }) => {}
-        Ok(ReleaseOutcome::Lost) => tracing::warn!(lease = %id, "the lease was lost before its work ended"),
+        Ok(ReleaseOutcome::Lost) => {
+            tracing::warn!(lease = %id, "the lease was lost before its work ended")
+        }
         Err(error) => {
             tracing::warn!(lease = %id, %error, "the lease was not released; it ends with its time to live");
         }

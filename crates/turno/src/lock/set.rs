@@ -36,7 +36,11 @@ impl LockSet {
         resources.sort_unstable();
         resources.dedup();
         let each = Lock::new(turno.clone(), String::new());
-        LockSet { turno, resources, each }
+        LockSet {
+            turno,
+            resources,
+            each,
+        }
     }
 
     /// What each of them is asked for with: time to live, owner, user, waiting, retrying and so on.
@@ -75,15 +79,31 @@ impl LockSet {
             self.each.check()?;
         }
         if self.each.ask.mode != LockMode::Exclusive {
-            return Err(Error::invalid("mode", "several resources are taken exclusively: leave out shared and permits"));
+            return Err(Error::invalid(
+                "mode",
+                "several resources are taken exclusively: leave out shared and permits",
+            ));
         }
         if self.each.order == WaitOrder::Fifo {
-            return Err(Error::invalid("fifo", "standing in several lines at once could block everybody: leave out fifo"));
+            return Err(Error::invalid(
+                "fifo",
+                "standing in several lines at once could block everybody: leave out fifo",
+            ));
         }
         self.each.ask.request = Uuid::now_v7();
         let patience = self.each.patience();
-        let ask = LockAcquireAll { resources: self.resources, each: self.each.ask };
-        let answer = wait::acquire(&Together { turno: self.turno, ask }, patience).await?;
+        let ask = LockAcquireAll {
+            resources: self.resources,
+            each: self.each.ask,
+        };
+        let answer = wait::acquire(
+            &Together {
+                turno: self.turno,
+                ask,
+            },
+            patience,
+        )
+        .await?;
         Ok(answer.map_or_else(AcquireAll::Busy, AcquireAll::Acquired))
     }
 
@@ -91,7 +111,10 @@ impl LockSet {
     ///
     /// # Errors
     /// As there.
-    pub async fn run<T, E>(self, work: impl AsyncFnOnce(&LeaseSet) -> Result<T, E>) -> Result<T, RunError<E>> {
+    pub async fn run<T, E>(
+        self,
+        work: impl AsyncFnOnce(&LeaseSet) -> Result<T, E>,
+    ) -> Result<T, RunError<E>> {
         let leases = match self.acquire().await? {
             AcquireAll::Acquired(leases) => leases,
             AcquireAll::Busy(busy) => return Err(RunError::Busy(busy)),
@@ -128,13 +151,18 @@ impl wait::Attempt for Together {
 
     async fn attempt(&self) -> wait::Tried<LeaseSet> {
         let asked = Instant::now();
-        Ok(match self.turno.store().lock_acquire_all(&self.ask).await? {
-            LockAllOutcome::Busy(busy) => Err(busy),
-            LockAllOutcome::Acquired(grants) => {
-                let lease = |grant| Lease::new(self.turno.clone(), grant, &self.ask.each, asked);
-                Ok(LeaseSet { leases: grants.into_iter().map(lease).collect() })
-            }
-        })
+        Ok(
+            match self.turno.store().lock_acquire_all(&self.ask).await? {
+                LockAllOutcome::Busy(busy) => Err(busy),
+                LockAllOutcome::Acquired(grants) => {
+                    let lease =
+                        |grant| Lease::new(self.turno.clone(), grant, &self.ask.each, asked);
+                    Ok(LeaseSet {
+                        leases: grants.into_iter().map(lease).collect(),
+                    })
+                }
+            },
+        )
     }
 }
 
@@ -178,9 +206,15 @@ impl LeaseSet {
 
     /// Resolves when any of them must be taken for gone, with its name.
     pub async fn gone(&self) -> LeaseId {
-        let mut ends: Vec<_> = self.leases.iter().map(|lease| Box::pin(lease.gone())).collect();
+        let mut ends: Vec<_> = self
+            .leases
+            .iter()
+            .map(|lease| Box::pin(lease.gone()))
+            .collect();
         std::future::poll_fn(|context| {
-            let ended = ends.iter_mut().position(|end| end.as_mut().poll(context).is_ready());
+            let ended = ends
+                .iter_mut()
+                .position(|end| end.as_mut().poll(context).is_ready());
             ended.map_or(Poll::Pending, |index| Poll::Ready(self.leases[index].id()))
         })
         .await

@@ -65,14 +65,27 @@ async fn try_again<A: Attempt>(what: &A, retry: Retry, mut busy: Busy) -> Tried<
     Ok(Err(busy))
 }
 
-async fn wait_for<A: Attempt>(what: &A, wait: Duration, order: WaitOrder, mut busy: Busy) -> Tried<A::Taken> {
+async fn wait_for<A: Attempt>(
+    what: &A,
+    wait: Duration,
+    order: WaitOrder,
+    mut busy: Busy,
+) -> Tried<A::Taken> {
     let deadline = Instant::now() + wait;
     let (turno, ask) = what.asker();
-    let mut line = Line { turno, ask, order, place: None };
+    let mut line = Line {
+        turno,
+        ask,
+        order,
+        place: None,
+    };
     let wakers = turno.store().wakers();
+    let mut watch = wakers.watch(&busy.resource);
     let mut pause = FIRST_LOOK;
     loop {
-        let watch = wakers.watch(&busy.resource);
+        if watch.name() != busy.resource {
+            watch = wakers.watch(&busy.resource);
+        }
         line.stay(&busy.resource).await?;
         // Heard from here on: a release between the look and the pause is not missed.
         let woken = watch.next();
@@ -98,7 +111,11 @@ async fn wait_for<A: Attempt>(what: &A, wait: Duration, order: WaitOrder, mut bu
 /// The holder's end, or a jittered pause, whichever is sooner.
 fn next_look(busy: &Busy, pause: Duration) -> Duration {
     let jittered = pause.mul_f64(0.75 + fastrand::f64() / 2.0);
-    if busy.remaining.is_zero() { jittered } else { jittered.min(busy.remaining) }
+    if busy.remaining.is_zero() {
+        jittered
+    } else {
+        jittered.min(busy.remaining)
+    }
 }
 
 /// A place among the waiters of one resource, given up when dropped.
@@ -120,7 +137,10 @@ impl Line<'_> {
             Some((place, _)) if place.resource != resource => self.leave(),
             _ => {}
         }
-        let place = LockLeave { resource: resource.to_owned(), owner: self.ask.owner.clone() };
+        let place = LockLeave {
+            resource: resource.to_owned(),
+            owner: self.ask.owner.clone(),
+        };
         let sign_in = LockWait {
             resource: place.resource.clone(),
             owner: place.owner.clone(),

@@ -23,10 +23,10 @@ use tokio_util::task::TaskTracker;
 
 use self::batch::{Acquires, Releases};
 use self::calls::Calls;
-use self::gather::{Answer, Gather};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::error::is_stale;
+use self::gather::{Answer, Gather};
 use self::interval::Interval;
 pub use self::migrate::script;
 use super::*;
@@ -49,7 +49,9 @@ pub struct PostgresStore {
 impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the URL: it may hold a password.
-        f.debug_struct("PostgresStore").field("pool", &self.calls.pool.status()).finish_non_exhaustive()
+        f.debug_struct("PostgresStore")
+            .field("pool", &self.calls.pool.status())
+            .finish_non_exhaustive()
     }
 }
 
@@ -196,17 +198,23 @@ impl Store for PostgresStore {
     }
 
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {
-        self.calls.row(
-            include_str!("postgres/call/lock_leave.sql"),
-            &[(&ask.resource, Type::TEXT), (&ask.owner, Type::TEXT)],
-        )
-        .await
-        .map(drop)
+        self.calls
+            .row(
+                include_str!("postgres/call/lock_leave.sql"),
+                &[(&ask.resource, Type::TEXT), (&ask.owner, Type::TEXT)],
+            )
+            .await
+            .map(drop)
     }
 
     async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
-        let rows =
-            self.calls.rows(include_str!("postgres/call/lock_status.sql"), &[(&resource, Type::TEXT)]).await?;
+        let rows = self
+            .calls
+            .rows(
+                include_str!("postgres/call/lock_status.sql"),
+                &[(&resource, Type::TEXT)],
+            )
+            .await?;
         rows::status(resource, &rows)
     }
 
@@ -216,7 +224,11 @@ impl Store for PostgresStore {
             .calls
             .rows(
                 include_str!("postgres/call/lock_list.sql"),
-                &[(&ask.prefix, Type::TEXT), (&ask.after, Type::TEXT), (&limit, Type::INT4)],
+                &[
+                    (&ask.prefix, Type::TEXT),
+                    (&ask.after, Type::TEXT),
+                    (&limit, Type::INT4),
+                ],
             )
             .await?;
         rows.iter().map(rows::holder).collect()

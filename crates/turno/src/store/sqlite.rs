@@ -45,7 +45,9 @@ pub struct SqliteStore {
 
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteStore").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("SqliteStore")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +71,11 @@ impl SqliteStore {
             tasks: TaskTracker::new(),
         };
         if let Place::File(file) = &store.place {
-            store.tasks.spawn(watch::run(file.clone(), store.wakers.clone(), store.stop.clone()));
+            store.tasks.spawn(watch::run(
+                file.clone(),
+                store.wakers.clone(),
+                store.stop.clone(),
+            ));
         } else {
             // One process, one connection: every wake-up is its own.
             store.wakers.set_live(true);
@@ -88,7 +94,7 @@ impl SqliteStore {
     /// Reads beside the writer, which goes on meanwhile.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         if matches!(self.place, Place::Memory) {
             return self.writer.write(read).await;
@@ -101,17 +107,28 @@ impl SqliteStore {
                 None => place.connect()?,
             };
             let answer = read(&connection);
-            readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            readers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(connection);
             answer
         })
         .await
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|error| Err(Error::caused(Kind::Broken, "a thread of the store has failed", error)))
+        .unwrap_or_else(|error| {
+            Err(Error::caused(
+                Kind::Broken,
+                "a thread of the store has failed",
+                error,
+            ))
+        })
 }
 
 #[async_trait]
@@ -162,22 +179,30 @@ impl Store for SqliteStore {
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
         let ask = ask.clone();
-        self.writer.write(move |db| lock::renew(db, &ask, clock::now_us())).await
+        self.writer
+            .write(move |db| lock::renew(db, &ask, clock::now_us()))
+            .await
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
         let ask = ask.clone();
-        self.writer.write(move |db| lock::release(db, &ask, clock::now_us())).await
+        self.writer
+            .write(move |db| lock::release(db, &ask, clock::now_us()))
+            .await
     }
 
     async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome> {
         let ask = ask.clone();
-        self.writer.write(move |db| lock::break_open(db, &ask, clock::now_us())).await
+        self.writer
+            .write(move |db| lock::break_open(db, &ask, clock::now_us()))
+            .await
     }
 
     async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
         let ask = ask.clone();
-        self.writer.write(move |db| lock::wait(db, &ask, clock::now_us())).await
+        self.writer
+            .write(move |db| lock::wait(db, &ask, clock::now_us()))
+            .await
     }
 
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {
@@ -187,12 +212,14 @@ impl Store for SqliteStore {
 
     async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
         let resource = resource.to_owned();
-        self.read(move |db| lock::status(db, resource, clock::now_us())).await
+        self.read(move |db| lock::status(db, &resource, clock::now_us()))
+            .await
     }
 
     async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>> {
         let ask = ask.clone();
-        self.read(move |db| lock::list(db, &ask, clock::now_us())).await
+        self.read(move |db| lock::list(db, &ask, clock::now_us()))
+            .await
     }
 
     async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
@@ -202,7 +229,9 @@ impl Store for SqliteStore {
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
         let ask = ask.clone();
-        self.writer.write(move |db| sweep::sweep(db, &ask, clock::now_us())).await
+        self.writer
+            .write(move |db| sweep::sweep(db, &ask, clock::now_us()))
+            .await
     }
 
     fn wakers(&self) -> &Arc<Wakers> {
@@ -214,7 +243,10 @@ impl Store for SqliteStore {
         self.tasks.close();
         self.tasks.wait().await;
         self.writer.close().await;
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 }
 

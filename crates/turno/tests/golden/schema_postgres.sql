@@ -298,6 +298,31 @@ begin
 end
 $$;
 
+-- The rule that the usual winner meets: free, rested, and nobody in line. (lock_take has the whole of it.)
+-- The planner puts it in place, so that it costs no call.
+create or replace function turno.lock_is_free(l turno.lock) returns boolean
+language sql
+volatile
+as $$
+  select l.holds = 0
+    and (l.min_until is null or l.min_until <= clock_timestamp())
+    and (l.fifo_until is null or l.fifo_until <= clock_timestamp())
+$$;
+
+-- Names that are plainly good. Whatever is not is looked at again by lock_check, with an eye to the message.
+-- (Stable, as concat_ws is: declared immutable, it could not be put in place, and would cost a call.)
+create or replace function turno.lock_is_plain(
+  owner text, "user" text, service text, description text, host text
+) returns boolean
+language sql
+stable
+as $$
+  select octet_length(concat_ws('-', owner, "user", service, description, host)) <= 255
+    and concat_ws('-', owner, "user", service, description, host) !~ '[[:cntrl:]]'
+    and '' <> all (array[
+      owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')])
+$$;
+
 -- Is this owner the next in line? Cheap while nobody queues: the answer is in the row.
 create or replace function turno.lock_is_next(l turno.lock, owner text) returns boolean
 language plpgsql
@@ -473,9 +498,9 @@ where t.holds > 0
 -- The rule: a lock may be taken when it is free or expired, its min_hold has passed, and nobody who
 -- asked for FIFO stands ahead. Its own live owner enters again, with the same token.
 --
--- Losing writes nothing: the row is read first, and touched only if it looks takeable. Time is read
--- inside the update and never before it, because a statement may wait; and `skip locked` makes a
--- row that somebody else is just changing an answer (busy) instead of a wait.
+-- Losing writes nothing: what may be taken is found by the condition under which it is locked, so a row
+-- that may not is only read. Time is read inside that statement and never before it, because a statement
+-- may wait; and `skip locked` makes a row that somebody else is just changing an answer (busy).
 
 create or replace function turno.lock_acquire(
   resource    text,
@@ -500,9 +525,8 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  seen  turno.lock_outcome;
-  got   turno.lock_outcome;
-  names text;
+  seen turno.lock_outcome;
+  got  turno.lock_outcome;
 begin
   owner := coalesce(owner, gen_random_uuid()::text);
   if wait is not null or permits is not null or mode is distinct from 'exclusive' then
@@ -512,29 +536,11 @@ begin
       wait);
   end if;
 
-  -- The holder, in the shape of the answer that most losers get.
-  select
-    'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
-    t.expires_at - clock_timestamp(), t."user", t.service, t.description
-  into seen
-  from turno.lock t
-  where t.resource = lock_acquire.resource;
-
-  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
-    return seen;
-  end if;
-
   -- The usual winner: the row is there, free, with nobody in line, and the arguments are plainly good.
-  -- Whatever is not plain is looked at again, with an eye to the message, by lock_check.
-  names := concat_ws('-', owner, "user", service, description, host);
-  if seen.holds = 0
-     and ttl between '1 millisecond' and max_ttl
+  if ttl between '1 millisecond' and max_ttl
      and min_hold is null
      and max_hold is null
-     and octet_length(names) <= 255
-     and names !~ '[[:cntrl:]]'
-     and '' <> all (array[
-       owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')]) then
+     and turno.lock_is_plain(owner, "user", service, description, host) then
     update turno.lock t
     set token       = greatest(t.token + 1, turno.lock_tick()),
         mode        = 'exclusive',
@@ -555,9 +561,7 @@ begin
       select k.resource
       from turno.lock k
       where k.resource = lock_acquire.resource
-        and k.holds = 0
-        and (k.min_until is null or k.min_until <= clock_timestamp())
-        and (k.fifo_until is null or k.fifo_until <= clock_timestamp())
+        and turno.lock_is_free(k)
       for update skip locked)
     returning
       'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
@@ -566,6 +570,18 @@ begin
     if found then
       return got;
     end if;
+  end if;
+
+  -- The holder, in the shape of the answer that most losers get.
+  select
+    'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+    t.expires_at - clock_timestamp(), t."user", t.service, t.description
+  into seen
+  from turno.lock t
+  where t.resource = lock_acquire.resource;
+
+  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
+    return seen;
   end if;
 
   return turno.lock_take(
@@ -599,6 +615,16 @@ begin
   if was.holds > 0 and was.expires_at > clock_timestamp() then
     if was.owner <> ask.owner or was.mode <> 'exclusive' then
       return turno.lock_answer('busy', was);
+    end if;
+    -- Beside an open guard of its own it would have to wait; among others it must not.
+    if current_setting('turno.batch', true) = 'on' then
+      perform 1
+      from turno.lock t
+      where t.resource = ask.resource
+      for no key update skip locked;
+      if not found then
+        return row('later', ask.resource, null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
+      end if;
     end if;
     -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
     -- same request may be under way twice, because its connection broke while it waited.
@@ -1443,6 +1469,205 @@ begin
   return row('released', 0)::turno.lock_ending;
 end
 $$;
+
+-- Function file lock_batch
+
+-- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
+--          callers of one process. Each has an outcome of its own; place says whose, counted from one.
+-- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them.
+--
+-- The usual ones are done as a set; whatever is left over is done one by one. No caller may have to wait
+-- for another's row lock: rows are locked with `skip locked`, and what would have to wait (a re-entry or a
+-- release beside an open guard) or is shared is answered "later", and is asked again alone.
+
+create or replace function turno.lock_acquire_batch(
+  resources    text[],
+  owners       text[],
+  ttls         interval[],
+  users        text[],
+  services     text[],
+  descriptions text[],
+  hosts        text[],
+  pids         integer[],
+  requests     uuid[]
+) returns table (place bigint, answer turno.lock_outcome)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set turno.batch = 'on'
+as $$
+declare
+  done boolean[] := array_fill(false, array[cardinality(resources)]);
+  told record;
+begin
+  -- Free ones, the first caller of each; plain arguments only, as in lock_acquire.
+  for told in
+    with asked as (
+      select distinct on (a.resource) a.*
+      from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests)
+        with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, place)
+      where a.ttl >= '1 millisecond'
+        and a.request is not null
+        and turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host)
+      order by a.resource, a.place),
+    free as materialized (
+      select a.*
+      from asked a
+      join turno.lock k on k.resource = a.resource
+      where turno.lock_is_free(k)
+      for update of k skip locked)
+    update turno.lock t
+    set token       = greatest(t.token + 1, turno.lock_tick()),
+        mode        = 'exclusive',
+        owner       = f.owner,
+        holds       = 1,
+        acquired_at = clock_timestamp(),
+        expires_at  = clock_timestamp() + f.ttl,
+        min_until   = null,
+        max_until   = null,
+        "user"      = f."user",
+        service     = f.service,
+        description = f.description,
+        host        = f.host,
+        pid         = f.pid,
+        hold_ids    = array[f.request],
+        requests    = '{}'
+    from free f
+    where t.resource = f.resource
+    returning f.place, row(
+      'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
+      t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+  loop
+    done[told.place] := true;
+    place := told.place;
+    answer := told.answer;
+    return next;
+  end loop;
+
+  -- Held ones: the others are told by whom.
+  if not (true = all (done)) then
+    for told in
+      select a.place, row(
+        'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+        t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+      from unnest(resources, owners) with ordinality a(resource, owner, place)
+      join turno.lock t on t.resource = a.resource
+      where t.holds > 0
+        and t.expires_at > clock_timestamp()
+        and t.owner <> a.owner
+    loop
+      done[told.place] := true;
+      place := told.place;
+      answer := told.answer;
+      return next;
+    end loop;
+  end if;
+
+  for i in 1..cardinality(resources) loop
+    continue when done[i];
+    place := i;
+    answer := turno.lock_acquire(
+      resource => resources[i], owner => owners[i], ttl => ttls[i], "user" => users[i],
+      service => services[i], description => descriptions[i], host => hosts[i], pid => pids[i],
+      request => requests[i], max_ttl => greatest(ttls[i], '24 hours'));
+    return next;
+  end loop;
+end
+$$;
+
+comment on function turno.lock_acquire_batch is
+  'Many exclusive acquires at once, each with an answer of its own; outcome later: ask that one alone.';
+
+create or replace function turno.lock_release_batch(
+  resources text[],
+  tokens    bigint[],
+  holds     uuid[],
+  requests  uuid[]
+) returns table (place bigint, answer turno.lock_ending)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  done boolean[] := array_fill(false, array[cardinality(lock_release_batch.resources)]);
+  over record;
+begin
+  -- The last hold of a lease: the usual release.
+  for over in
+    with asked as (
+      select distinct on (a.resource) a.*
+      from unnest(
+        lock_release_batch.resources, lock_release_batch.tokens, lock_release_batch.holds,
+        lock_release_batch.requests) with ordinality a(resource, token, hold, request, place)
+      order by a.resource, a.place),
+    last_hold as materialized (
+      select a.*
+      from asked a
+      join turno.lock k on k.resource = a.resource
+      where k.token = a.token
+        and k.mode = 'exclusive'
+        and k.holds = 1
+        and (a.hold = any (k.hold_ids) or (a.hold is null and a.request <> all (k.requests)))
+      for no key update of k skip locked),
+    freed as (
+      update turno.lock t
+      set holds    = 0,
+          hold_ids = '{}'
+      from last_hold l
+      where t.resource = l.resource
+      returning t.*, l.place, coalesce(l.hold, l.request) as request),
+    history as (
+      insert into turno.lock_history (
+        event, resource, token, mode, owner, "user", service, description, host, pid,
+        acquired_at, expires_at, reason, request)
+      select
+        'released', f.resource, f.token, f.mode, f.owner, f."user", f.service, f.description, f.host, f.pid,
+        f.acquired_at, f.expires_at, case when f.expires_at <= clock_timestamp() then 'after its expiry' end,
+        f.request
+      from freed f)
+    select f.place, f.resource, f.waited_until
+    from freed f
+  loop
+    done[over.place] := true;
+    place := over.place;
+    answer := row('released', 0)::turno.lock_ending;
+    if over.waited_until > clock_timestamp() then
+      perform pg_notify('turno_lock', over.resource);
+    end if;
+    return next;
+  end loop;
+
+  for i in 1..cardinality(lock_release_batch.resources) loop
+    continue when done[i];
+    place := i;
+    perform 1
+    from turno.lock t
+    where t.resource = lock_release_batch.resources[i]
+      and t.mode = 'exclusive'
+    for no key update skip locked;
+    if found then
+      answer := turno.lock_release(
+        lock_release_batch.resources[i], lock_release_batch.tokens[i], lock_release_batch.holds[i],
+        lock_release_batch.requests[i]);
+    else
+      answer := row('later', null)::turno.lock_ending;
+    end if;
+    return next;
+  end loop;
+end
+$$;
+
+comment on function turno.lock_release_batch is
+  'Many releases at once, each with an answer of its own; outcome later: ask that one alone.';
 
 -- Function file lock_guard
 

@@ -3,15 +3,17 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 13] = [
+const PUBLIC: [&str; 15] = [
     "lock_acquire",
     "lock_acquire_all",
+    "lock_acquire_batch",
     "lock_break",
     "lock_guard",
     "lock_history",
     "lock_leave",
     "lock_list",
     "lock_release",
+    "lock_release_batch",
     "lock_renew",
     "lock_status",
     "lock_wait",
@@ -69,6 +71,8 @@ async fn the_role_may_call_and_nothing_else() {
         "select * from turno.lock_acquire('r', wait => '10 ms')".to_owned(),
         "select * from turno.lock_acquire('s', mode => 'shared')".into(),
         "select * from turno.lock_acquire_all(array['x', 'y'])".into(),
+        "select * from turno.lock_acquire_batch('{b}', '{o}', '{30 s}', '{u}', '{s}', '{d}', '{h}', '{1}', array[gen_random_uuid()])".into(),
+        "select * from turno.lock_release_batch('{b}', '{1}', '{null}', array[gen_random_uuid()])".into(),
         format!("select * from turno.lock_renew('r', {token})"),
         "select turno.lock_wait('r', 'w', true)".into(),
         "select turno.lock_leave('r', 'w')".into(),

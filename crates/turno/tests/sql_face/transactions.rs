@@ -327,3 +327,44 @@ async fn one_sharers_guard_does_not_stop_the_others() {
         "they wait for another sharer's transaction"
     );
 }
+
+/// A release beside its own open guard has to wait; nobody else in the same instance does.
+#[tokio::test]
+async fn a_release_beside_a_guard_holds_up_nobody() {
+    let (bed, client) = bed().await;
+    let turno = bed.turno().await;
+    let kept = turno
+        .lock("kept")
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap();
+    client
+        .batch_execute(&format!(
+            "begin; select turno.lock_guard('kept', {})",
+            kept.token()
+        ))
+        .await
+        .unwrap();
+    let waits = tokio::spawn(kept.release());
+    for n in 0..50 {
+        let lease = turno
+            .lock(format!("other/{n}"))
+            .acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .unwrap();
+        lease.release().await.unwrap();
+    }
+    assert!(
+        !waits.is_finished(),
+        "the guard keeps the lock until its transaction ends"
+    );
+    client.batch_execute("commit").await.unwrap();
+    assert_eq!(
+        waits.await.unwrap().unwrap(),
+        turno::lock::ReleaseOutcome::Released { holds: 0 }
+    );
+}

@@ -24,16 +24,15 @@ impl Together for Acquires {
     type Answer = LockOutcome;
 
     async fn call(&self, asks: Vec<LockAcquire>) -> Vec<Answer<LockOutcome>> {
-        let order = sorted(&asks, |ask| &ask.resource);
-        answers(&order, self.all(&asks, &order).await, rows::outcome)
+        answers(asks.len(), self.all(&asks).await, rows::outcome)
     }
 }
 
 impl Acquires {
-    /// One row for each, in the given order.
-    async fn all(&self, asks: &[LockAcquire], order: &[usize]) -> Result<Vec<Row>> {
+    /// One row for each, in any order.
+    async fn all(&self, asks: &[LockAcquire]) -> Result<Vec<Row>> {
         let column = |of: fn(&LockAcquire) -> Option<&str>| -> Vec<Option<&str>> {
-            order.iter().map(|&at| of(&asks[at])).collect()
+            asks.iter().map(of).collect()
         };
         let resources = column(|ask| Some(&ask.resource));
         let owners = column(|ask| Some(&ask.owner));
@@ -41,9 +40,9 @@ impl Acquires {
         let services = column(|ask| ask.attribution.service.as_deref());
         let descriptions = column(|ask| ask.attribution.description.as_deref());
         let hosts = column(|ask| ask.attribution.host.as_deref());
-        let ttls: Vec<Interval> = order.iter().map(|&at| Interval(asks[at].ttl)).collect();
-        let pids: Vec<Option<i32>> = order.iter().map(|&at| asks[at].attribution.pid).collect();
-        let requests: Vec<Uuid> = order.iter().map(|&at| asks[at].request).collect();
+        let ttls: Vec<Interval> = asks.iter().map(|ask| Interval(ask.ttl)).collect();
+        let pids: Vec<Option<i32>> = asks.iter().map(|ask| ask.attribution.pid).collect();
+        let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
         self.0
             .rows(
                 include_str!("call/lock_acquire_batch.sql"),
@@ -98,17 +97,16 @@ impl Together for Releases {
     type Answer = ReleaseOutcome;
 
     async fn call(&self, asks: Vec<LockRelease>) -> Vec<Answer<ReleaseOutcome>> {
-        let order = sorted(&asks, |ask| &ask.resource);
-        answers(&order, self.all(&asks, &order).await, rows::ending)
+        answers(asks.len(), self.all(&asks).await, rows::ending)
     }
 }
 
 impl Releases {
-    async fn all(&self, asks: &[LockRelease], order: &[usize]) -> Result<Vec<Row>> {
-        let resources: Vec<&str> = order.iter().map(|&at| asks[at].resource.as_str()).collect();
-        let tokens: Vec<i64> = order.iter().map(|&at| asks[at].token.0).collect();
-        let holds: Vec<Option<Uuid>> = order.iter().map(|&at| asks[at].hold).collect();
-        let requests: Vec<Uuid> = order.iter().map(|&at| asks[at].request).collect();
+    async fn all(&self, asks: &[LockRelease]) -> Result<Vec<Row>> {
+        let resources: Vec<&str> = asks.iter().map(|ask| ask.resource.as_str()).collect();
+        let tokens: Vec<i64> = asks.iter().map(|ask| ask.token.0).collect();
+        let holds: Vec<Option<Uuid>> = asks.iter().map(|ask| ask.hold).collect();
+        let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
         self.0
             .rows(
                 include_str!("call/lock_release_batch.sql"),
@@ -141,13 +139,19 @@ impl Releases {
 
 /// Each caller's answer. A database that cannot be reached is everybody's; any other error may be one
 /// caller's fault, so each is asked alone and meets its own.
-fn answers<T>(order: &[usize], rows: Result<Vec<Row>>, read: impl Fn(&Row) -> Result<T>) -> Vec<Answer<T>> {
-    let mut answers: Vec<Answer<T>> = order.iter().map(|_| Answer::Alone).collect();
+fn answers<T>(
+    count: usize,
+    rows: Result<Vec<Row>>,
+    read: impl Fn(&Row) -> Result<T>,
+) -> Vec<Answer<T>> {
+    let mut answers: Vec<Answer<T>> = std::iter::repeat_with(|| Answer::Alone)
+        .take(count)
+        .collect();
     match rows {
         Ok(rows) => {
-            for (&place, row) in order.iter().zip(&rows) {
-                if !rows::is_later(row) {
-                    answers[place] = Answer::Given(read(row));
+            for row in rows.iter().filter(|row| !rows::is_later(row)) {
+                if let Some(answer) = rows::place(row).and_then(|place| answers.get_mut(place)) {
+                    *answer = Answer::Given(read(row));
                 }
             }
         }
@@ -157,11 +161,4 @@ fn answers<T>(order: &[usize], rows: Result<Vec<Row>>, read: impl Fn(&Row) -> Re
         Err(_) => {}
     }
     answers
-}
-
-/// The places of all, in the order of their resources: two batches then lock rows in one order.
-fn sorted<T>(asks: &[T], resource: impl Fn(&T) -> &str) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..asks.len()).collect();
-    order.sort_by(|&a, &b| resource(&asks[a]).cmp(resource(&asks[b])));
-    order
 }

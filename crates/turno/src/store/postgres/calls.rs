@@ -33,7 +33,11 @@ impl Calls {
         self.pool.get().await.map_err(pool_error)
     }
 
-    pub(super) async fn rows(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+    pub(super) async fn rows(
+        &self,
+        sql: &'static str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Row>> {
         tokio::time::timeout(CALL_TIMEOUT, self.rows_again(sql, arguments)).await.unwrap_or_else(|_| {
             Err(Error::new(
                 Kind::Unavailable,
@@ -68,8 +72,13 @@ impl Calls {
         let client = InUse(Some(self.client().await?));
         let rows = if self.route.is_direct() {
             let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
-            let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
-            let statement = client.get().prepare_typed_cached(sql, &types).await.map_err(classify)?;
+            let values: Vec<&(dyn ToSql + Sync)> =
+                arguments.iter().map(|(value, _)| *value).collect();
+            let statement = client
+                .get()
+                .prepare_typed_cached(sql, &types)
+                .await
+                .map_err(classify)?;
             client.get().query(&statement, &values).await
         } else {
             client.get().query_typed(sql, arguments).await
@@ -85,7 +94,9 @@ struct InUse(Option<Object>);
 
 impl InUse {
     fn get(&self) -> &Object {
-        self.0.as_ref().expect("the connection is there until done or dropped")
+        self.0
+            .as_ref()
+            .expect("the connection is there until done or dropped")
     }
 
     fn done(mut self) {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime,
+};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
@@ -38,7 +40,10 @@ impl Route {
     }
 
     /// A connection of its own, outside the pool.
-    pub(super) fn connect(&self) -> impl Future<Output = Result<(Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>)>> {
+    pub(super) fn connect(
+        &self,
+    ) -> impl Future<Output = Result<(Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>)>>
+    {
         let config = self.config.clone();
         async move { config.connect(NoTls).await.map_err(classify) }
     }
@@ -59,11 +64,16 @@ pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Rou
     if config.get_application_name().is_none() {
         config.application_name("turno");
     }
-    let route = Arc::new(Route { config: config.clone(), direct: AtomicU8::new(UNKNOWN) });
+    let route = Arc::new(Route {
+        config: config.clone(),
+        direct: AtomicU8::new(UNKNOWN),
+    });
     let manager = Manager::from_connect(
         config,
         Dial(route.clone()),
-        ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        },
     );
     let pool = Pool::builder(manager)
         .max_size(connections.max(1))
@@ -71,7 +81,9 @@ pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Rou
         .wait_timeout(Some(CONNECT_TIMEOUT))
         .create_timeout(Some(CONNECT_TIMEOUT))
         .build()
-        .map_err(|error| Error::caused(Kind::Broken, "the connection pool cannot be built", error))?;
+        .map_err(|error| {
+            Error::caused(Kind::Broken, "the connection pool cannot be built", error)
+        })?;
     drop(pool.get().await.map_err(pool_error)?);
     Ok((pool, route))
 }
@@ -81,7 +93,9 @@ pub(super) fn pool_error(error: PoolError) -> Error {
         PoolError::Backend(error) => classify(error),
         PoolError::Timeout(_) => Error::new(
             Kind::Unavailable,
-            format!("no connection to the database within {CONNECT_TIMEOUT:?}: check that it runs, or raise the number of connections"),
+            format!(
+                "no connection to the database within {CONNECT_TIMEOUT:?}: check that it runs, or raise the number of connections"
+            ),
         ),
         other => Error::caused(Kind::Unavailable, "the connection pool is closed", other),
     }
@@ -95,14 +109,21 @@ impl Connect for Dial {
     fn connect(
         &self,
         config: &Config,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + '_>>
-    {
+    ) -> std::pin::Pin<
+        Box<
+            dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>>
+                + Send
+                + '_,
+        >,
+    > {
         let config = config.clone();
         Box::pin(async move {
             if self.0.direct.load(Ordering::Relaxed) == UNKNOWN
                 && let Some((client, task, direct)) = dial_known(&config).await
             {
-                self.0.direct.store(if direct { DIRECT } else { POOLED }, Ordering::Relaxed);
+                self.0
+                    .direct
+                    .store(if direct { DIRECT } else { POOLED }, Ordering::Relaxed);
                 return Ok((client, task));
             }
             let (client, connection) = config.connect(NoTls).await?;
@@ -117,10 +138,11 @@ async fn dial_known(config: &Config) -> Option<(Client, JoinHandle<()>, bool)> {
     let port = config.get_ports().first().copied().unwrap_or(5432);
     match host {
         Host::Tcp(name) => {
-            let socket = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((name.as_str(), port)))
-                .await
-                .ok()?
-                .ok()?;
+            let socket =
+                tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((name.as_str(), port)))
+                    .await
+                    .ok()?
+                    .ok()?;
             socket.set_nodelay(true).ok()?;
             let own = i32::from(socket.local_addr().ok()?.port());
             let (client, connection) = config.connect_raw(socket, NoTls).await.ok()?;
@@ -129,7 +151,9 @@ async fn dial_known(config: &Config) -> Option<(Client, JoinHandle<()>, bool)> {
             Some((client, task, seen == own))
         }
         Host::Unix(folder) => {
-            let socket = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}"))).await.ok()?;
+            let socket = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))
+                .await
+                .ok()?;
             let (client, connection) = config.connect_raw(socket, NoTls).await.ok()?;
             let task = spawn(connection);
             // A socket has no port to compare; a pooler beside the server listens on another one.
@@ -140,7 +164,13 @@ async fn dial_known(config: &Config) -> Option<(Client, JoinHandle<()>, bool)> {
 }
 
 async fn ask(client: &Client, sql: &str) -> Option<i32> {
-    client.query_typed(sql, &[]).await.ok()?.first()?.try_get(0).ok()
+    client
+        .query_typed(sql, &[])
+        .await
+        .ok()?
+        .first()?
+        .try_get(0)
+        .ok()
 }
 
 fn spawn<S>(connection: Connection<S, tokio_postgres::tls::NoTlsStream>) -> JoinHandle<()>

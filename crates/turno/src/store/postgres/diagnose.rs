@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::interval::Interval;
 use super::PostgresStore;
+use super::interval::Interval;
 use crate::clock;
 use crate::error::Result;
 use crate::store::{Finding, Store, schema_finding};
@@ -22,22 +22,43 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     let before = (Instant::now(), clock::now_us());
     let row = store
         .calls
-        .row(include_str!("call/diagnose.sql"), &[(&Interval(HELD_OPEN), Type::INTERVAL)])
+        .row(
+            include_str!("call/diagnose.sql"),
+            &[(&Interval(HELD_OPEN), Type::INTERVAL)],
+        )
         .await?;
     let took = before.0.elapsed();
     let text = |column: &str| row.get::<_, String>(column);
 
     let mut findings = vec![
-        Finding::ok("store", format!("PostgreSQL {} answers in {took:.1?}, as role {}", text("server_version"), text("role"))),
+        Finding::ok(
+            "store",
+            format!(
+                "PostgreSQL {} answers in {took:.1?}, as role {}",
+                text("server_version"),
+                text("role")
+            ),
+        ),
         schema_finding(version),
         skew(before.1 + clock::as_us(took / 2), row.get("now")),
-        durability(&text("fsync"), &text("synchronous_commit"), &text("full_page_writes"), &text("standbys")),
+        durability(
+            &text("fsync"),
+            &text("synchronous_commit"),
+            &text("full_page_writes"),
+            &text("standbys"),
+        ),
     ];
     if row.get::<_, i32>("server_version_num") < OLDEST_SERVER {
-        findings.push(Finding::problem("version", "PostgreSQL 14 or later is needed: upgrade the server"));
+        findings.push(Finding::problem(
+            "version",
+            "PostgreSQL 14 or later is needed: upgrade the server",
+        ));
     }
     if row.get("standby") || text("read_only") == "on" {
-        findings.push(Finding::problem("writable", "the database is read-only (a standby?): connect to the primary"));
+        findings.push(Finding::problem(
+            "writable",
+            "the database is read-only (a standby?): connect to the primary",
+        ));
     }
     findings.push(if store.calls.route.is_direct() {
         Finding::ok("pooler", "none between here and the server: statements are prepared, releases wake waiters")
@@ -61,22 +82,33 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
 fn skew(here_us: i64, there: Timestamp) -> Finding {
     let apart = Duration::from_micros(there.as_microsecond().abs_diff(here_us));
     if apart > SKEW {
-        Finding::warning("clock", format!("this machine's clock and the database's are {apart:.1?} apart: leases are not affected (the database's clock decides), but times shown here may confuse; run NTP"))
+        Finding::warning(
+            "clock",
+            format!(
+                "this machine's clock and the database's are {apart:.1?} apart: leases are not affected (the database's clock decides), but times shown here may confuse; run NTP"
+            ),
+        )
     } else {
-        Finding::ok("clock", format!("this machine's and the database's are within {SKEW:?}"))
+        Finding::ok(
+            "clock",
+            format!("this machine's and the database's are within {SKEW:?}"),
+        )
     }
 }
 
 fn durability(fsync: &str, commit: &str, pages: &str, standbys: &str) -> Finding {
     let mut wrong = Vec::new();
     if fsync != "on" {
-        wrong.push("fsync is off: a crash of the machine can lose or corrupt everything; set fsync = on");
+        wrong.push(
+            "fsync is off: a crash of the machine can lose or corrupt everything; set fsync = on",
+        );
     }
     if pages != "on" {
         wrong.push("full_page_writes is off: a crash of the machine can tear pages; set it on");
     }
     if commit == "off" {
-        wrong.push("synchronous_commit is off: a crash can forget what was acknowledged; set it on");
+        wrong
+            .push("synchronous_commit is off: a crash can forget what was acknowledged; set it on");
     }
     if !wrong.is_empty() {
         return Finding::warning("durability", wrong.join("; "));
@@ -86,5 +118,8 @@ fn durability(fsync: &str, commit: &str, pages: &str, standbys: &str) -> Finding
     } else {
         "with a synchronous standby"
     };
-    Finding::ok("durability", format!("fsync on, synchronous_commit {commit}, {standby}"))
+    Finding::ok(
+        "durability",
+        format!("fsync on, synchronous_commit {commit}, {standby}"),
+    )
 }

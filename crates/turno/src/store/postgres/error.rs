@@ -18,12 +18,20 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
         // No code: the connection, not the server.
         return Error::caused(
             Kind::Unavailable,
-            format!("the database cannot be reached ({}): check that it runs and that the URL is right", root(&error)),
+            format!(
+                "the database cannot be reached ({}): check that it runs and that the URL is right",
+                root(&error)
+            ),
             error,
         );
     };
-    let said = error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
-    let hint = error.as_db_error().and_then(|db| db.hint()).map(str::to_owned);
+    let said = error
+        .as_db_error()
+        .map_or_else(|| error.to_string(), |db| db.message().to_owned());
+    let hint = error
+        .as_db_error()
+        .and_then(|db| db.hint())
+        .map(str::to_owned);
     let (kind, message) = explain(&code, said, hint);
     Error::caused(kind, message, error)
 }
@@ -31,22 +39,35 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
 fn explain(code: &SqlState, said: String, hint: Option<String>) -> (Kind, String) {
     let refused = |next: &str| (Kind::Refused, format!("{said}: {next}"));
     match code.code() {
-        STALE => (Kind::Lost, said + ": roll back, acquire the lock again and repeat the work"),
-        "22023" => (Kind::Invalid(field(&said)), format!("{said}: {}", hint.unwrap_or_default())),
+        STALE => (
+            Kind::Lost,
+            said + ": roll back, acquire the lock again and repeat the work",
+        ),
+        "22023" => (
+            Kind::Invalid(field(&said)),
+            format!("{said}: {}", hint.unwrap_or_default()),
+        ),
         // Read-only, full, and rights: nothing changes until a person changes it.
-        "25006" => refused("the database is read-only; connect to the primary, or end its read-only mode"),
+        "25006" => {
+            refused("the database is read-only; connect to the primary, or end its read-only mode")
+        }
         "53100" => refused("the database's disk is full; free some space"),
-        "42501" => refused("the role has no right to this; run `grant turno_app to <role>`, or migrate as the owner"),
+        "42501" => refused(
+            "the role has no right to this; run `grant turno_app to <role>`, or migrate as the owner",
+        ),
         "28P01" | "28000" => refused("check user, password and pg_hba.conf"),
         "3D000" => refused("create the database first"),
-        "3F000" | "42883" | "42P01" | "42704" => {
-            (Kind::Schema, format!("{said}: run `turno migrate` on this database"))
-        }
+        "3F000" | "42883" | "42P01" | "42704" => (
+            Kind::Schema,
+            format!("{said}: run `turno migrate` on this database"),
+        ),
         // A restart, a failover, a deadlock, too many connections: the same call may succeed later.
         "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "55P03" | "53300" | "25P02" | "57014" => {
             (Kind::Unavailable, format!("{said}: try again in a moment"))
         }
-        other if other.starts_with("08") => (Kind::Unavailable, format!("{said}: try again in a moment")),
+        other if other.starts_with("08") => {
+            (Kind::Unavailable, format!("{said}: try again in a moment"))
+        }
         other => (Kind::Broken, format!("{said} (SQLSTATE {other})")),
     }
 }
@@ -54,10 +75,24 @@ fn explain(code: &SqlState, said: String, hint: Option<String>) -> (Kind, String
 /// The field that a message of `turno.lock_check` begins with.
 fn field(said: &str) -> &'static str {
     const FIELDS: [&str; 13] = [
-        "resources", "resource", "owner", "ttl", "user", "service", "description", "wait", "mode",
-        "permits", "min_hold", "max_hold", "reason",
+        "resources",
+        "resource",
+        "owner",
+        "ttl",
+        "user",
+        "service",
+        "description",
+        "wait",
+        "mode",
+        "permits",
+        "min_hold",
+        "max_hold",
+        "reason",
     ];
-    FIELDS.into_iter().find(|field| said.starts_with(field)).unwrap_or("argument")
+    FIELDS
+        .into_iter()
+        .find(|field| said.starts_with(field))
+        .unwrap_or("argument")
 }
 
 /// The innermost cause, which is the one that tells something.

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::error::Result;
 
 /// How many calls of one kind are under way at once.
-const LANES: usize = 2;
+const LANES: usize = 1;
 /// The most callers of one batch.
 const BATCH: usize = 64;
 
@@ -33,7 +33,10 @@ pub(super) enum Answer<T> {
     Alone,
 }
 
-type Waiting<T> = (<T as Together>::Ask, oneshot::Sender<Answer<<T as Together>::Answer>>);
+type Waiting<T> = (
+    <T as Together>::Ask,
+    oneshot::Sender<Answer<<T as Together>::Answer>>,
+);
 
 /// The line before one kind of call.
 pub(super) struct Gather<T: Together> {
@@ -52,8 +55,13 @@ struct Line<T: Together> {
 
 impl<T: Together> Gather<T> {
     pub(super) fn new(kind: T) -> Self {
-        let line = Mutex::new(Line { waiting: Vec::new(), lanes: 0 });
-        Gather { shared: Arc::new(Shared { kind, line }) }
+        let line = Mutex::new(Line {
+            waiting: Vec::new(),
+            lanes: 0,
+        });
+        Gather {
+            shared: Arc::new(Shared { kind, line }),
+        }
     }
 
     /// Cancel-safe as far as any call is: given up half-way, it may still be carried out.
@@ -78,6 +86,8 @@ impl<T: Together> Shared<T> {
     /// Serves batch after batch until nobody waits.
     async fn serve(self: Arc<Self>) {
         loop {
+            // Whoever was just answered may well ask again: let them, before the next batch leaves.
+            tokio::task::yield_now().await;
             let batch: Vec<Waiting<T>> = {
                 let mut line = self.line();
                 if line.waiting.is_empty() {

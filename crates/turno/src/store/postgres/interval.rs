@@ -29,13 +29,19 @@ impl ToSql for Interval {
 
 impl<'a> FromSql<'a> for Interval {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, AnyError> {
-        let (us, rest) = raw.split_first_chunk::<8>().ok_or("an interval has 16 bytes")?;
-        let (days, months) = rest.split_first_chunk::<4>().ok_or("an interval has 16 bytes")?;
+        let (us, rest) = raw
+            .split_first_chunk::<8>()
+            .ok_or("an interval has 16 bytes")?;
+        let (days, months) = rest
+            .split_first_chunk::<4>()
+            .ok_or("an interval has 16 bytes")?;
         if months != [0; 4] {
             return Err("an interval with months has no fixed length".into());
         }
         let us = i64::from_be_bytes(*us) + i64::from(i32::from_be_bytes(*days)) * DAY_US;
-        Ok(Interval(Duration::from_micros(u64::try_from(us).unwrap_or(0))))
+        Ok(Interval(Duration::from_micros(
+            u64::try_from(us).unwrap_or(0),
+        )))
     }
 
     fn accepts(kind: &Type) -> bool {

@@ -21,7 +21,12 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// A connection with nobody to wake is kept this long.
 const LINGER: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(route: Arc<Route>, pool: Pool, wakers: Arc<Wakers>, stop: CancellationToken) {
+pub(super) async fn run(
+    route: Arc<Route>,
+    pool: Pool,
+    wakers: Arc<Wakers>,
+    stop: CancellationToken,
+) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -48,15 +53,19 @@ async fn hear(route: &Route, pool: &Pool, wakers: &Wakers) -> Result<()> {
     let (client, mut connection) = route.connect().await?;
     let probe = Uuid::new_v4().to_string();
     let ask = async {
-        client.batch_execute("listen turno_lock; listen turno_probe").await?;
+        client
+            .batch_execute("listen turno_lock; listen turno_probe")
+            .await?;
         // Sent from another connection, as every real wake-up is.
         let other = pool.get().await.ok();
         match other {
-            Some(other) => {
-                other.query_typed("select pg_notify('turno_probe', $1)", &[(&probe, tokio_postgres::types::Type::TEXT)])
-                    .await
-                    .map(drop)
-            }
+            Some(other) => other
+                .query_typed(
+                    "select pg_notify('turno_probe', $1)",
+                    &[(&probe, tokio_postgres::types::Type::TEXT)],
+                )
+                .await
+                .map(drop),
             None => Ok(()),
         }
     };

@@ -23,7 +23,10 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("lock_holders", include_str!("sql/lock_holders.sql")),
     ("lock_acquire", include_str!("sql/lock_acquire.sql")),
     ("lock_share", include_str!("sql/lock_share.sql")),
-    ("lock_acquire_wait", include_str!("sql/lock_acquire_wait.sql")),
+    (
+        "lock_acquire_wait",
+        include_str!("sql/lock_acquire_wait.sql"),
+    ),
     ("lock_acquire_all", include_str!("sql/lock_acquire_all.sql")),
     ("lock_renew", include_str!("sql/lock_renew.sql")),
     ("lock_release", include_str!("sql/lock_release.sql")),
@@ -41,8 +44,14 @@ const BEGIN: &str = include_str!("sql/migration.sql");
 
 /// The version of the schema in the database; `None` if there is none.
 pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> {
-    match client.query_typed("select turno.schema_version()", &[]).await {
-        Ok(rows) => Ok(rows.first().and_then(|row| row.get::<_, Option<i32>>(0)).and_then(|v| u32::try_from(v).ok())),
+    match client
+        .query_typed("select turno.schema_version()", &[])
+        .await
+    {
+        Ok(rows) => Ok(rows
+            .first()
+            .and_then(|row| row.get::<_, Option<i32>>(0))
+            .and_then(|v| u32::try_from(v).ok())),
         Err(error) => match classify(error) {
             missing if missing.kind() == Kind::Schema => Ok(None),
             other => Err(other),
@@ -55,7 +64,10 @@ pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Re
     let found = version(&**client).await?;
     refuse_newer(found.unwrap_or(0))?;
     if found == Some(SCHEMA_VERSION) {
-        return Ok(Migrated { from: found, to: SCHEMA_VERSION });
+        return Ok(Migrated {
+            from: found,
+            to: SCHEMA_VERSION,
+        });
     }
     let tx = client.transaction().await.map_err(classify)?;
     // A lock that cannot be had must not keep every other user of the tables waiting behind it.
@@ -74,18 +86,28 @@ pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Re
         .and_then(|version| u32::try_from(version).ok());
     refuse_newer(from.unwrap_or(0))?;
     if from != Some(SCHEMA_VERSION) {
-        tx.batch_execute(&steps(from.unwrap_or(0))).await.map_err(classify)?;
+        tx.batch_execute(&steps(from.unwrap_or(0)))
+            .await
+            .map_err(classify)?;
     }
     tx.commit().await.map_err(classify)?;
-    Ok(Migrated { from, to: SCHEMA_VERSION })
+    Ok(Migrated {
+        from,
+        to: SCHEMA_VERSION,
+    })
 }
 
 /// The SQL from one version to the latest.
 fn steps(from: u32) -> String {
     let mut sql = String::new();
-    for (version, (name, text)) in (1u32..).zip(MIGRATIONS).filter(|(version, _)| *version > from) {
+    for (version, (name, text)) in (1u32..)
+        .zip(MIGRATIONS)
+        .filter(|(version, _)| *version > from)
+    {
         sql.push_str(&format!("-- Migration {name}\n\n{text}\n"));
-        sql.push_str(&format!("insert into turno.migration (version, name) values ({version}, '{name}');\n\n"));
+        sql.push_str(&format!(
+            "insert into turno.migration (version, name) values ({version}, '{name}');\n\n"
+        ));
     }
     for (name, text) in FUNCTIONS {
         sql.push_str(&format!("-- Function file {name}\n\n{text}\n"));
@@ -107,10 +129,15 @@ mod tests {
     #[test]
     fn a_changed_function_needs_a_new_version() {
         // FNV-1a, because it is five lines and only has to notice a change.
-        let sum = steps(0).bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let sum = steps(0)
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+                (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
-        assert_eq!((SCHEMA_VERSION, format!("{sum:016x}")), (1, include_str!("migrations/sum").trim().to_owned()));
+        assert_eq!(
+            (SCHEMA_VERSION, format!("{sum:016x}")),
+            (1, include_str!("migrations/sum").trim().to_owned())
+        );
     }
 }

@@ -55,7 +55,8 @@ pub(super) fn outcome(row: &Row) -> Result<LockOutcome> {
     let remaining = get::<Interval>(row, "remaining")?.0;
     let word: &str = get(row, "outcome")?;
     if word == "busy" {
-        let times: (Option<Timestamp>, Option<Timestamp>) = (get(row, "acquired_at")?, get(row, "expires_at")?);
+        let times: (Option<Timestamp>, Option<Timestamp>) =
+            (get(row, "acquired_at")?, get(row, "expires_at")?);
         let holder = match times {
             (Some(acquired_at), Some(expires_at)) => Some(Holder {
                 user: get(row, "user")?,
@@ -66,7 +67,11 @@ pub(super) fn outcome(row: &Row) -> Result<LockOutcome> {
             }),
             _ => None,
         };
-        return Ok(LockOutcome::Busy(Busy { resource, holder, remaining }));
+        return Ok(LockOutcome::Busy(Busy {
+            resource,
+            holder,
+            remaining,
+        }));
     }
     let reentered = match word {
         "acquired" => false,
@@ -85,9 +90,17 @@ pub(super) fn outcome(row: &Row) -> Result<LockOutcome> {
     }))
 }
 
+/// Whose row of a batch this is, counted from zero.
+pub(super) fn place(row: &Row) -> Option<usize> {
+    usize::try_from(row.try_get::<_, i64>("place").ok()?)
+        .ok()?
+        .checked_sub(1)
+}
+
 /// Whether a row of a batch says that its caller must ask alone.
 pub(super) fn is_later(row: &Row) -> bool {
-    row.try_get::<_, &str>("outcome").is_ok_and(|outcome| outcome == "later")
+    row.try_get::<_, &str>("outcome")
+        .is_ok_and(|outcome| outcome == "later")
 }
 
 pub(super) fn renewal(row: &Row) -> Result<RenewOutcome> {
@@ -103,14 +116,20 @@ pub(super) fn renewal(row: &Row) -> Result<RenewOutcome> {
 
 pub(super) fn ending(row: &Row) -> Result<ReleaseOutcome> {
     match get(row, "outcome")? {
-        "released" => Ok(ReleaseOutcome::Released { holds: count(row, "holds")? }),
+        "released" => Ok(ReleaseOutcome::Released {
+            holds: count(row, "holds")?,
+        }),
         "lost" => Ok(ReleaseOutcome::Lost),
         other => Err(unexpected("outcome", other)),
     }
 }
 
 pub(super) fn waiting(row: &Row) -> Result<WaitOutcome> {
-    Ok(if get(row, "lock_wait")? { WaitOutcome::SignedIn } else { WaitOutcome::Overlooked })
+    Ok(if get(row, "lock_wait")? {
+        WaitOutcome::SignedIn
+    } else {
+        WaitOutcome::Overlooked
+    })
 }
 
 pub(super) fn broken(row: &Row) -> Result<BreakOutcome> {
@@ -137,7 +156,11 @@ pub(super) fn holder(row: &Row) -> Result<LockHolder> {
 }
 
 pub(super) fn status(resource: &str, rows: &[Row]) -> Result<LockStatus> {
-    let mut status = LockStatus { resource: resource.to_owned(), holders: Vec::new(), waiters: 0 };
+    let mut status = LockStatus {
+        resource: resource.to_owned(),
+        holders: Vec::new(),
+        waiters: 0,
+    };
     for row in rows {
         status.waiters = big_count(row, "waiters")?;
         if get(row, "locked")? {

@@ -11,25 +11,44 @@ use crate::store::{Finding, schema_finding};
 const LONG_LOG: u64 = 64 << 20;
 
 pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
-    let ask = |sql| db.query_row(sql, [], |row| row.get::<_, String>(0)).map_err(classify);
+    let ask = |sql| {
+        db.query_row(sql, [], |row| row.get::<_, String>(0))
+            .map_err(classify)
+    };
     let mut findings = vec![match place {
-        Place::File(file) => Finding::ok("store", format!("SQLite {} on {}", rusqlite::version(), file.display())),
-        Place::Memory => {
-            Finding::warning("store", format!("SQLite {} in memory: everything is gone when the process ends", rusqlite::version()))
-        }
+        Place::File(file) => Finding::ok(
+            "store",
+            format!("SQLite {} on {}", rusqlite::version(), file.display()),
+        ),
+        Place::Memory => Finding::warning(
+            "store",
+            format!(
+                "SQLite {} in memory: everything is gone when the process ends",
+                rusqlite::version()
+            ),
+        ),
     }];
     findings.push(schema_finding(migrate::version(db)?));
-    findings.push(Finding::ok("clock", "the machine's own, asked of the kernel: the same for all processes on it"));
+    findings.push(Finding::ok(
+        "clock",
+        "the machine's own, asked of the kernel: the same for all processes on it",
+    ));
     let Place::File(file) = place else {
         return Ok(findings);
     };
     findings.push(Finding::ok(
         "durability",
-        format!("journal mode {}, synchronous full: what is acknowledged is on the disk", ask("pragma journal_mode")?),
+        format!(
+            "journal mode {}, synchronous full: what is acknowledged is on the disk",
+            ask("pragma journal_mode")?
+        ),
     ));
     findings.push(match ask("pragma quick_check(1)")?.as_str() {
         "ok" => Finding::ok("integrity", "a quick check finds no damage"),
-        damage => Finding::problem("integrity", format!("the file is damaged ({damage}): restore it from a backup")),
+        damage => Finding::problem(
+            "integrity",
+            format!("the file is damaged ({damage}): restore it from a backup"),
+        ),
     });
     let mut log = file.clone().into_os_string();
     log.push("-wal");

@@ -4,14 +4,20 @@
 use rusqlite::{Connection, named_params};
 use uuid::Uuid;
 
-use super::rows::{Ending, Held, exec, history as history_row, holder, lock_row, many, one, record};
+use super::rows::{
+    Ending, Held, exec, history as history_row, holder, lock_row, many, one, record,
+};
 use super::share;
 use crate::clock::{as_us, between_us, from_us};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
 pub(super) fn find(db: &Connection, resource: &str) -> Result<Option<Held>> {
-    lock_row(db, include_str!("sql/lock_find.sql"), named_params! {":resource": resource})
+    lock_row(
+        db,
+        include_str!("sql/lock_find.sql"),
+        named_params! {":resource": resource},
+    )
 }
 
 /// A look that writes nothing: who is in the way, if it is clear that somebody is.
@@ -24,7 +30,9 @@ pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Optio
             let mine = held.is_exclusive() && held.owner == ask.owner;
             Ok((!mine).then(|| held.busy(now)))
         }
-        LockMode::Exclusive => Ok((held.is_resting(now) || !is_next(db, ask, now)?).then(|| held.busy(now))),
+        LockMode::Exclusive => {
+            Ok((held.is_resting(now) || !is_next(db, ask, now)?).then(|| held.busy(now)))
+        }
         LockMode::Shared | LockMode::Permits(_) if held.is_live(now) && held.is_exclusive() => {
             Ok((held.owner != ask.owner).then(|| held.busy(now)))
         }
@@ -66,7 +74,9 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
                 ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":request": ask.request.to_string(),
             },
         )?;
-        return again.map(|held| held.granted(now, true)).ok_or_else(vanished);
+        return again
+            .map(|held| held.granted(now, true))
+            .ok_or_else(vanished);
     }
     let who = &ask.attribution;
     let taken = lock_row(
@@ -107,15 +117,25 @@ pub(super) fn close(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) 
 
 /// The parameters of each of several resources.
 pub(super) fn each(ask: &LockAcquireAll) -> impl Iterator<Item = LockAcquire> + '_ {
-    ask.resources.iter().map(|resource| LockAcquire { resource: resource.clone(), ..ask.each.clone() })
+    ask.resources.iter().map(|resource| LockAcquire {
+        resource: resource.clone(),
+        ..ask.each.clone()
+    })
 }
 
 /// All or none: the busy one is an error until the savepoint has undone the others.
-pub(super) fn acquire_all(db: &Connection, ask: &LockAcquireAll, now: i64) -> Result<LockAllOutcome> {
+pub(super) fn acquire_all(
+    db: &Connection,
+    ask: &LockAcquireAll,
+    now: i64,
+) -> Result<LockAllOutcome> {
     let mut resources = ask.resources.clone();
     resources.sort_unstable();
     resources.dedup();
-    let ask = LockAcquireAll { resources, each: ask.each.clone() };
+    let ask = LockAcquireAll {
+        resources,
+        each: ask.each.clone(),
+    };
     exec(db, "savepoint together", [])?;
     let mut grants = Vec::with_capacity(ask.resources.len());
     for one in each(&ask) {
@@ -147,9 +167,10 @@ pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewO
         _ => None,
     };
     match renewed {
-        Some(until) => {
-            Ok(RenewOutcome::Renewed { expires_at: from_us(until), remaining: between_us(now, until) })
-        }
+        Some(until) => Ok(RenewOutcome::Renewed {
+            expires_at: from_us(until),
+            remaining: between_us(now, until),
+        }),
         None => {
             late(db, &ask.resource, ask.token, "renew", now)?;
             Ok(RenewOutcome::Lost)
@@ -185,17 +206,27 @@ pub(super) fn late_release(db: &Connection, ask: &LockRelease, now: i64) -> Resu
     Ok(ReleaseOutcome::Lost)
 }
 
-fn was_ended(db: &Connection, resource: &str, token: Token, request: Uuid, hold: Option<Uuid>) -> Result<bool> {
+fn was_ended(
+    db: &Connection,
+    resource: &str,
+    token: Token,
+    request: Uuid,
+    hold: Option<Uuid>,
+) -> Result<bool> {
     let hold = hold.map(|hold| hold.to_string());
-    let ended =
-        named_params! {":resource": resource, ":token": token.0, ":request": request.to_string(), ":hold": hold};
+    let ended = named_params! {":resource": resource, ":token": token.0, ":request": request.to_string(), ":hold": hold};
     one(db, include_str!("sql/history_ended.sql"), ended)
 }
 
 /// How a release is recorded; one that came after the expiry says so.
 pub(super) fn released(held: &Held, ask: &LockRelease, now: i64) -> Ending<'static> {
     let reason = (held.expires_at <= now).then_some("after its expiry");
-    Ending { event: HistoryEvent::Released, actor: None, reason, request: Some(ask.request) }
+    Ending {
+        event: HistoryEvent::Released,
+        actor: None,
+        reason,
+        request: Some(ask.request),
+    }
 }
 
 pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<BreakOutcome> {
@@ -222,7 +253,13 @@ pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<B
     Ok(BreakOutcome::Broken)
 }
 
-pub(super) fn late(db: &Connection, resource: &str, token: Token, what: &str, now: i64) -> Result<()> {
+pub(super) fn late(
+    db: &Connection,
+    resource: &str,
+    token: Token,
+    what: &str,
+    now: i64,
+) -> Result<()> {
     let late = named_params! {":resource": resource, ":token": token.0, ":what": what, ":now": now};
     exec(db, include_str!("sql/history_late.sql"), late).map(drop)
 }
@@ -255,21 +292,32 @@ pub(super) fn leave(db: &Connection, ask: &LockLeave) -> Result<()> {
     exec(db, include_str!("sql/lock_leave.sql"), leave).map(drop)
 }
 
-pub(super) fn status(db: &Connection, resource: String, now: i64) -> Result<LockStatus> {
+pub(super) fn status(db: &Connection, resource: &str, now: i64) -> Result<LockStatus> {
     let ask = named_params! {
         ":resource": resource, ":prefix": "", ":after": "", ":limit": crate::check::MAX_PERMITS, ":now": now,
     };
-    let holders = many(db, include_str!("sql/lock_holders.sql"), ask, |row| holder(row, now))?;
-    let waiters: i64 =
-        one(db, include_str!("sql/lock_waiters.sql"), named_params! {":resource": resource, ":now": now})?;
-    Ok(LockStatus { resource, holders, waiters: waiters.try_into().unwrap_or(0) })
+    let holders = many(db, include_str!("sql/lock_holders.sql"), ask, |row| {
+        holder(row, now)
+    })?;
+    let waiters: i64 = one(
+        db,
+        include_str!("sql/lock_waiters.sql"),
+        named_params! {":resource": resource, ":now": now},
+    )?;
+    Ok(LockStatus {
+        resource: resource.to_owned(),
+        holders,
+        waiters: waiters.try_into().unwrap_or(0),
+    })
 }
 
 pub(super) fn list(db: &Connection, ask: &LockList, now: i64) -> Result<Vec<LockHolder>> {
     let ask = named_params! {
         ":resource": None::<&str>, ":prefix": ask.prefix, ":after": ask.after, ":limit": ask.limit, ":now": now,
     };
-    many(db, include_str!("sql/lock_holders.sql"), ask, |row| holder(row, now))
+    many(db, include_str!("sql/lock_holders.sql"), ask, |row| {
+        holder(row, now)
+    })
 }
 
 pub(super) fn history(db: &Connection, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
@@ -289,11 +337,19 @@ pub(super) fn history(db: &Connection, ask: &LockHistory) -> Result<Vec<HistoryE
         )?,
     };
     rows.into_iter()
-        .map(|(event, entry)| Ok(HistoryEntry { event: HistoryEvent::parse(&event)?, ..entry }))
+        .map(|(event, entry)| {
+            Ok(HistoryEntry {
+                event: HistoryEvent::parse(&event)?,
+                ..entry
+            })
+        })
         .collect()
 }
 
 /// A row that was just seen, in this very transaction, is not there any more.
 fn vanished() -> Error {
-    Error::new(Kind::Broken, "a lock row has vanished inside a transaction; please report it")
+    Error::new(
+        Kind::Broken,
+        "a lock row has vanished inside a transaction; please report it",
+    )
 }

@@ -15,7 +15,9 @@ const BEGIN: &str = include_str!("sql/migration.sql");
 
 /// The version of the schema in the database; `None` if there is none.
 pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
-    match db.query_row("select max(version) from turno_migration", [], |row| row.get(0)) {
+    match db.query_row("select max(version) from turno_migration", [], |row| {
+        row.get(0)
+    }) {
         Ok(version) => Ok(version),
         Err(error) => match classify(error) {
             missing if missing.kind() == Kind::Schema => Ok(None),
@@ -38,7 +40,10 @@ pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
             .map_err(classify)?;
         }
     }
-    Ok(Migrated { from, to: SCHEMA_VERSION })
+    Ok(Migrated {
+        from,
+        to: SCHEMA_VERSION,
+    })
 }
 
 fn numbered() -> impl Iterator<Item = (u32, &'static (&'static str, &'static str))> {

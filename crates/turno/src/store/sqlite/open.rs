@@ -27,7 +27,10 @@ impl Place {
     pub(super) fn parse(path: &str) -> Result<Self> {
         let path = path.strip_prefix("//").unwrap_or(path);
         match path {
-            "" => Err(Error::invalid("store", "the store's URL names no file: it looks like sqlite:app.db")),
+            "" => Err(Error::invalid(
+                "store",
+                "the store's URL names no file: it looks like sqlite:app.db",
+            )),
             ":memory:" => Ok(Place::Memory),
             file => Ok(Place::File(PathBuf::from(file))),
         }
@@ -40,7 +43,8 @@ impl Place {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
                     | OpenFlags::SQLITE_OPEN_CREATE
                     | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                Connection::open_with_flags(file, flags).map_err(|error| cannot_open(file, error))?
+                Connection::open_with_flags(file, flags)
+                    .map_err(|error| cannot_open(file, error))?
             }
         };
         db.busy_handler(Some(wait_for_others)).map_err(classify)?;
@@ -50,12 +54,15 @@ impl Place {
             if mode != "wal" {
                 return Err(Error::new(
                     Kind::Refused,
-                    format!("the database cannot use a write-ahead log (its journal mode stays {mode}): put it on a local disk that can be written"),
+                    format!(
+                        "the database cannot use a write-ahead log (its journal mode stays {mode}): put it on a local disk that can be written"
+                    ),
                 ));
             }
         }
         // An answer is given only after the log is on the disk.
-        db.pragma_update(None, "synchronous", "full").map_err(classify)?;
+        db.pragma_update(None, "synchronous", "full")
+            .map_err(classify)?;
         Ok(db)
     }
 }
@@ -70,7 +77,10 @@ fn into_wal(db: &Connection) -> Result<String> {
             answer => return answer.map_err(classify),
         }
     }
-    Err(Error::new(Kind::Unavailable, "the database is busy with another process: try again in a moment"))
+    Err(Error::new(
+        Kind::Unavailable,
+        "the database is busy with another process: try again in a moment",
+    ))
 }
 
 /// How a connection waits for another process's transaction: often at first, jittered, not for ever.
@@ -84,7 +94,10 @@ fn cannot_open(file: &std::path::Path, error: rusqlite::Error) -> Error {
     if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
         return Error::caused(
             Kind::Refused,
-            format!("{} cannot be opened or made: check that its folder exists and can be written", file.display()),
+            format!(
+                "{} cannot be opened or made: check that its folder exists and can be written",
+                file.display()
+            ),
             error,
         );
     }

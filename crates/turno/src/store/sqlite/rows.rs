@@ -33,20 +33,27 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// By position, which is the same in every statement that selects one: names cost a search each.
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Held {
-            resource: row.get("resource")?,
-            token: Token(row.get("token")?),
-            mode: row.get("mode")?,
-            owner: row.get("owner")?,
-            holds: row.get("holds")?,
-            acquired_at: row.get("acquired_at")?,
-            expires_at: row.get("expires_at")?,
-            min_until: row.get("min_until")?,
-            max_until: row.get("max_until")?,
-            attribution: attribution(row)?,
-            hold_ids: row.get("hold_ids")?,
-            requests: row.get("requests")?,
+            resource: row.get(0)?,
+            token: Token(row.get(1)?),
+            mode: row.get(2)?,
+            owner: row.get(3)?,
+            holds: row.get(4)?,
+            acquired_at: row.get(5)?,
+            expires_at: row.get(6)?,
+            min_until: row.get(7)?,
+            max_until: row.get(8)?,
+            attribution: Attribution {
+                user: row.get(9)?,
+                service: row.get(10)?,
+                description: row.get(11)?,
+                host: row.get(12)?,
+                pid: row.get(13)?,
+            },
+            hold_ids: row.get(14)?,
+            requests: row.get(15)?,
         })
     }
 
@@ -70,7 +77,8 @@ impl Held {
 
     /// The later of today's expiry and a new one, within max_hold.
     pub(super) fn later(&self, expires_at: i64) -> i64 {
-        self.expires_at.max(expires_at.min(self.max_until.unwrap_or(i64::MAX)))
+        self.expires_at
+            .max(expires_at.min(self.max_until.unwrap_or(i64::MAX)))
     }
 
     /// Whether this request has taken one of the holds.
@@ -91,7 +99,8 @@ impl Held {
             Some(hold) => self.hold_ids = self.hold_ids.replacen(&hold.to_string(), "", 1),
             None if self.requests.contains(&ask.request.to_string()) => return false,
             None => {
-                self.hold_ids.truncate(self.hold_ids.len().saturating_sub(ID_LENGTH));
+                self.hold_ids
+                    .truncate(self.hold_ids.len().saturating_sub(ID_LENGTH));
                 self.requests.push_str(&ask.request.to_string());
                 let excess = self.requests.len().saturating_sub(REMEMBERED * ID_LENGTH);
                 self.requests.drain(..excess);
@@ -115,10 +124,18 @@ impl Held {
     }
 
     pub(super) fn busy(self, now: i64) -> Busy {
-        let until = if self.holds > 0 { self.expires_at } else { self.min_until.unwrap_or(0) };
+        let until = if self.holds > 0 {
+            self.expires_at
+        } else {
+            self.min_until.unwrap_or(0)
+        };
         if until <= now {
             // Free, but others are in line.
-            return Busy { resource: self.resource, holder: None, remaining: Duration::ZERO };
+            return Busy {
+                resource: self.resource,
+                holder: None,
+                remaining: Duration::ZERO,
+            };
         }
         Busy {
             resource: self.resource,
@@ -145,7 +162,12 @@ pub(super) struct Ending<'a> {
 
 impl Ending<'_> {
     pub(super) fn of(event: HistoryEvent) -> Self {
-        Ending { event, actor: None, reason: None, request: None }
+        Ending {
+            event,
+            actor: None,
+            reason: None,
+            request: None,
+        }
     }
 }
 
@@ -160,10 +182,17 @@ fn attribution(row: &Row<'_>) -> rusqlite::Result<Attribution> {
 }
 
 pub(super) fn exec(db: &Connection, sql: &str, params: impl Params) -> Result<u64> {
-    db.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map(|rows| rows as u64).map_err(classify)
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.execute(params))
+        .map(|rows| rows as u64)
+        .map_err(classify)
 }
 
-pub(super) fn one<T: rusqlite::types::FromSql>(db: &Connection, sql: &str, params: impl Params) -> Result<T> {
+pub(super) fn one<T: rusqlite::types::FromSql>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<T> {
     db.prepare_cached(sql)
         .and_then(|mut statement| statement.query_row(params, |row| row.get(0)))
         .map_err(classify)

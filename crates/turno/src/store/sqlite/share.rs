@@ -18,17 +18,31 @@ fn most(mode: LockMode) -> usize {
 }
 
 fn holds(db: &Connection, resource: &str) -> Result<Vec<Held>> {
-    lock_rows(db, include_str!("sql/hold_list.sql"), named_params! {":resource": resource})
+    lock_rows(
+        db,
+        include_str!("sql/hold_list.sql"),
+        named_params! {":resource": resource},
+    )
 }
 
 fn hold(db: &Connection, resource: &str, token: Token) -> Result<Option<Held>> {
-    Ok(holds(db, resource)?.into_iter().find(|hold| hold.token == token))
+    Ok(holds(db, resource)?
+        .into_iter()
+        .find(|hold| hold.token == token))
 }
 
 /// Who is in the way of one more, as a look that writes nothing. `gate` is the lock row, and no live
 /// exclusive holder is in it.
-pub(super) fn lose(db: &Connection, ask: &LockAcquire, gate: Held, now: i64) -> Result<Option<Busy>> {
-    let live: Vec<Held> = holds(db, &ask.resource)?.into_iter().filter(|hold| hold.is_live(now)).collect();
+pub(super) fn lose(
+    db: &Connection,
+    ask: &LockAcquire,
+    gate: Held,
+    now: i64,
+) -> Result<Option<Busy>> {
+    let live: Vec<Held> = holds(db, &ask.resource)?
+        .into_iter()
+        .filter(|hold| hold.is_live(now))
+        .collect();
     if live.iter().any(|hold| hold.owner == ask.owner) {
         return Ok(None);
     }
@@ -44,7 +58,14 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
     if let Some(gate) = find(db, &ask.resource)? {
         if gate.is_exclusive() && gate.is_live(now) {
             // An exclusive owner enters again; anybody else is told who it is.
-            return take(db, &LockAcquire { mode: LockMode::Exclusive, ..ask.clone() }, now);
+            return take(
+                db,
+                &LockAcquire {
+                    mode: LockMode::Exclusive,
+                    ..ask.clone()
+                },
+                now,
+            );
         }
         if let Some(busy) = lose(db, ask, gate.clone(), now)? {
             return Ok(LockOutcome::Busy(busy));
@@ -54,7 +75,10 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
         }
     }
     let holds = holds(db, &ask.resource)?;
-    if let Some(mine) = holds.iter().find(|hold| hold.owner == ask.owner && hold.is_live(now)) {
+    if let Some(mine) = holds
+        .iter()
+        .find(|hold| hold.owner == ask.owner && hold.is_live(now))
+    {
         return enter_again(db, ask, mine.clone(), now);
     }
     for hold in holds.iter().filter(|hold| !hold.is_live(now)) {
@@ -81,10 +105,17 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
     )?;
     refresh(db, &ask.resource)?;
     let entered = hold(db, &ask.resource, token)?;
-    Ok(entered.expect("the hold was inserted in this transaction").granted(now, false))
+    Ok(entered
+        .expect("the hold was inserted in this transaction")
+        .granted(now, false))
 }
 
-fn enter_again(db: &Connection, ask: &LockAcquire, mut mine: Held, now: i64) -> Result<LockOutcome> {
+fn enter_again(
+    db: &Connection,
+    ask: &LockAcquire,
+    mut mine: Held,
+    now: i64,
+) -> Result<LockOutcome> {
     if !mine.has_hold(ask.request) {
         mine.hold_ids.push_str(&ask.request.to_string());
         mine.holds += 1;
@@ -97,8 +128,14 @@ fn enter_again(db: &Connection, ask: &LockAcquire, mut mine: Held, now: i64) -> 
 }
 
 /// The new expiry, or `None` if the hold is no more.
-pub(super) fn renew(db: &Connection, ask: &LockRenew, expires_at: i64, now: i64) -> Result<Option<i64>> {
-    let Some(mut mine) = hold(db, &ask.resource, ask.token)?.filter(|hold| hold.may_last(now)) else {
+pub(super) fn renew(
+    db: &Connection,
+    ask: &LockRenew,
+    expires_at: i64,
+    now: i64,
+) -> Result<Option<i64>> {
+    let Some(mut mine) = hold(db, &ask.resource, ask.token)?.filter(|hold| hold.may_last(now))
+    else {
         return Ok(None);
     };
     if !mine.is_live(now) {
@@ -128,7 +165,12 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
     Ok(ReleaseOutcome::Released { holds: 0 })
 }
 
-pub(super) fn break_open(db: &Connection, ask: &LockBreak, ending: Ending<'_>, now: i64) -> Result<BreakOutcome> {
+pub(super) fn break_open(
+    db: &Connection,
+    ask: &LockBreak,
+    ending: Ending<'_>,
+    now: i64,
+) -> Result<BreakOutcome> {
     let Some(held) = hold(db, &ask.resource, ask.token)? else {
         return Ok(BreakOutcome::NotHeld);
     };
@@ -142,7 +184,9 @@ pub(super) fn break_open(db: &Connection, ask: &LockBreak, ending: Ending<'_>, n
 /// Ends all holds of a resource; says how many there were.
 pub(super) fn close(db: &Connection, resource: &str, ending: Ending<'_>, now: i64) -> Result<u64> {
     let holds = holds(db, resource)?;
-    holds.iter().try_for_each(|hold| end(db, hold, ending, now))?;
+    holds
+        .iter()
+        .try_for_each(|hold| end(db, hold, ending, now))?;
     Ok(holds.len() as u64)
 }
 
@@ -171,5 +215,10 @@ fn update(db: &Connection, hold: &Held) -> Result<()> {
 
 /// Makes the lock row tell what its holds tell.
 fn refresh(db: &Connection, resource: &str) -> Result<()> {
-    exec(db, include_str!("sql/lock_gate.sql"), named_params! {":resource": resource}).map(drop)
+    exec(
+        db,
+        include_str!("sql/lock_gate.sql"),
+        named_params! {":resource": resource},
+    )
+    .map(drop)
 }

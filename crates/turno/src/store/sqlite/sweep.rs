@@ -10,8 +10,11 @@ use crate::store::{HistoryEvent, Sweep, Swept};
 
 pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     let batch = ask.batch;
-    let expired: Vec<Held> =
-        lock_rows(db, include_str!("sql/sweep_expired.sql"), named_params! {":now": now, ":batch": batch})?;
+    let expired: Vec<Held> = lock_rows(
+        db,
+        include_str!("sql/sweep_expired.sql"),
+        named_params! {":now": now, ":batch": batch},
+    )?;
     let mut closed = 0;
     for held in &expired {
         closed += lock::close(db, held, rows::Ending::of(HistoryEvent::Expired), now)?;
@@ -21,14 +24,24 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
             named_params! {":resource": held.resource, ":min_until": held.min_until},
         )?;
     }
-    let purge = named_params! {":before": now - as_us(ask.purge_after), ":now": now, ":batch": batch};
+    let purge =
+        named_params! {":before": now - as_us(ask.purge_after), ":now": now, ":batch": batch};
     exec(db, include_str!("sql/sweep_floor.sql"), purge)?;
     let purged = exec(db, include_str!("sql/sweep_purge.sql"), purge)?;
-    let waiters = exec(db, include_str!("sql/sweep_waiters.sql"), named_params! {":now": now})?;
+    let waiters = exec(
+        db,
+        include_str!("sql/sweep_waiters.sql"),
+        named_params! {":now": now},
+    )?;
     let history = exec(
         db,
         include_str!("sql/sweep_history.sql"),
         named_params! {":before": now - as_us(ask.keep_history), ":batch": batch},
     )?;
-    Ok(Swept { expired: closed, purged, waiters, history })
+    Ok(Swept {
+        expired: closed,
+        purged,
+        waiters,
+        history,
+    })
 }

@@ -2,8 +2,8 @@
 //!
 //! A durable commit waits for the disk, and the disk takes as long for one change as for a hundred. So
 //! what has arrived while the last commit was under way goes into the next one together, and every
-//! caller is answered when that is durable. Each change is a savepoint of its own: one that fails
-//! takes nothing of its neighbours with it.
+//! caller is answered when that is durable. If one of them fails, none is committed, and each is made
+//! again by itself: a failure is rare, and takes nothing of its neighbours with it.
 
 use std::sync::Mutex;
 use std::thread;
@@ -36,28 +36,54 @@ impl Writer {
         let thread = thread::Builder::new()
             .name("turno-writer".into())
             .spawn(move || run(&db, receiver))
-            .map_err(|error| Error::caused(Kind::Unavailable, "the writer's thread cannot be started", error))?;
-        Ok(Writer { sender, thread: Mutex::new(Some(thread)) })
+            .map_err(|error| {
+                Error::caused(
+                    Kind::Unavailable,
+                    "the writer's thread cannot be started",
+                    error,
+                )
+            })?;
+        Ok(Writer {
+            sender,
+            thread: Mutex::new(Some(thread)),
+        })
     }
 
     /// Makes a change; answered when it is durable.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        write: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        write: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.look_then_write(|_| Ok(None), write).await
+        self.send(None::<fn(&Connection) -> Result<Option<T>>>, write)
+            .await
     }
 
     /// Makes a change, unless a look without any transaction already has the answer.
     pub(super) async fn look_then_write<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<Option<T>> + Send + 'static,
-        write: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        write: impl Fn(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.send(Some(look), write).await
+    }
+
+    async fn send<T: Send + 'static>(
+        &self,
+        look: Option<impl FnOnce(&Connection) -> Result<Option<T>> + Send + 'static>,
+        write: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let job = Call { look: Some(look), write: Some(write), answer: None, reply: Some(reply) };
+        let job = Call {
+            look,
+            write,
+            answer: None,
+            reply: Some(reply),
+        };
         let closed = || Error::new(Kind::Unavailable, "the store is closed: connect again");
-        self.sender.send(Message::Job(Box::new(job))).await.map_err(|_| closed())?;
+        self.sender
+            .send(Message::Job(Box::new(job)))
+            .await
+            .map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 
@@ -74,9 +100,11 @@ impl Writer {
 
 /// One caller's change, whatever its answer's type.
 trait Job: Send {
+    /// Whether a look may be enough.
+    fn can_look(&self) -> bool;
     /// Looks; true if that was enough, and the caller has been answered.
     fn look(&mut self, db: &Connection) -> bool;
-    /// Writes, inside the batch's transaction.
+    /// Writes, inside a transaction; perhaps again, if that was not committed.
     fn write(&mut self, db: &Connection) -> Result<()>;
     /// Answers: what was written is durable, or nothing was.
     fn finish(self: Box<Self>, committed: Result<()>);
@@ -84,7 +112,7 @@ trait Job: Send {
 
 struct Call<L, W, T> {
     look: Option<L>,
-    write: Option<W>,
+    write: W,
     answer: Option<Result<T>>,
     reply: Option<oneshot::Sender<Result<T>>>,
 }
@@ -92,9 +120,13 @@ struct Call<L, W, T> {
 impl<L, W, T> Job for Call<L, W, T>
 where
     L: FnOnce(&Connection) -> Result<Option<T>> + Send,
-    W: FnOnce(&Connection) -> Result<T> + Send,
+    W: Fn(&Connection) -> Result<T> + Send,
     T: Send,
 {
+    fn can_look(&self) -> bool {
+        self.look.is_some()
+    }
+
     fn look(&mut self, db: &Connection) -> bool {
         let answer = match self.look.take().map(|look| look(db)) {
             None | Some(Ok(None)) => return false,
@@ -106,8 +138,7 @@ where
     }
 
     fn write(&mut self, db: &Connection) -> Result<()> {
-        let write = self.write.take().expect("a change is made once");
-        let answer = write(db);
+        let answer = (self.write)(db);
         let done = answer.as_ref().map(drop).map_err(Clone::clone);
         self.answer = Some(answer);
         done
@@ -150,18 +181,24 @@ fn run(db: &Connection, mut receiver: mpsc::Receiver<Message>) {
                 Err(_) => break,
             };
         }
-        batch.retain_mut(|job| !job.look(db));
-        if !batch.is_empty() {
-            commit(db, batch);
+        // A look spares a transaction; where there has to be one anyway, it spares nothing.
+        if batch.iter().all(|job| job.can_look()) {
+            batch.retain_mut(|job| !job.look(db));
         }
+        commit(db, batch);
     }
 }
 
 fn commit(db: &Connection, mut batch: Vec<Box<dyn Job>>) {
+    if batch.is_empty() {
+        return;
+    }
     let committed = write_all(db, &mut batch);
-    if committed.is_err() && !db.is_autocommit() {
-        // Nothing of it may stay; if even this fails, the next `begin` will say so.
-        let _ = db.execute_batch("rollback");
+    if committed.is_err() && batch.len() > 1 {
+        for job in batch {
+            commit(db, vec![job]);
+        }
+        return;
     }
     for job in batch {
         job.finish(committed.clone());
@@ -169,19 +206,19 @@ fn commit(db: &Connection, mut batch: Vec<Box<dyn Job>>) {
 }
 
 fn write_all(db: &Connection, batch: &mut [Box<dyn Job>]) -> Result<()> {
-    let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map_err(classify);
+    let run = |sql| {
+        db.prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map_err(classify)
+    };
     run("begin immediate")?;
-    for job in batch {
-        run("savepoint change")?;
-        match job.write(db) {
-            Ok(()) => run("release change")?,
-            // A full disk ends the whole transaction by itself, and with it everybody's changes.
-            Err(error) if db.is_autocommit() => return Err(error),
-            Err(_) => {
-                run("rollback to change")?;
-                run("release change")?
-            }
-        };
+    let written = batch
+        .iter_mut()
+        .try_for_each(|job| job.write(db))
+        .and_then(|()| run("commit").map(drop));
+    if written.is_err() && !db.is_autocommit() {
+        // Nothing of it may stay; if even this fails, the next `begin` will say so.
+        let _ = run("rollback");
     }
-    run("commit").map(drop)
+    written
 }

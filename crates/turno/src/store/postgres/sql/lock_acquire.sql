@@ -32,9 +32,8 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  seen  turno.lock_outcome;
-  got   turno.lock_outcome;
-  names text;
+  seen turno.lock_outcome;
+  got  turno.lock_outcome;
 begin
   owner := coalesce(owner, gen_random_uuid()::text);
   if wait is not null or permits is not null or mode is distinct from 'exclusive' then
@@ -45,15 +44,10 @@ begin
   end if;
 
   -- The usual winner: the row is there, free, with nobody in line, and the arguments are plainly good.
-  -- Whatever is not plain is looked at again, with an eye to the message, by lock_check.
-  names := concat_ws('-', owner, "user", service, description, host);
   if ttl between '1 millisecond' and max_ttl
      and min_hold is null
      and max_hold is null
-     and octet_length(names) <= 255
-     and names !~ '[[:cntrl:]]'
-     and '' <> all (array[
-       owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')]) then
+     and turno.lock_is_plain(owner, "user", service, description, host) then
     update turno.lock t
     set token       = greatest(t.token + 1, turno.lock_tick()),
         mode        = 'exclusive',
@@ -74,9 +68,7 @@ begin
       select k.resource
       from turno.lock k
       where k.resource = lock_acquire.resource
-        and k.holds = 0
-        and (k.min_until is null or k.min_until <= clock_timestamp())
-        and (k.fifo_until is null or k.fifo_until <= clock_timestamp())
+        and turno.lock_is_free(k)
       for update skip locked)
     returning
       'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,

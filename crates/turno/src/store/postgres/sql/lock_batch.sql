@@ -1,10 +1,10 @@
--- Purpose: what arrived together, done together: one round trip and one commit for many callers of one
---          process, each with an outcome of its own, in the order in which they were named. Callers sort
---          by resource, so that two batches cannot wait for each other.
--- Index:   lock_pkey.
+-- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
+--          callers of one process. Each has an outcome of its own; place says whose, counted from one.
+-- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them.
 --
--- No caller may have to wait for another's row lock: whatever would (a re-entry or a release beside an
--- open guard) and anything shared is answered "later", and is asked again alone.
+-- The usual ones are done as a set; whatever is left over is done one by one. No caller may have to wait
+-- for another's row lock: rows are locked with `skip locked`, and what would have to wait (a re-entry or a
+-- release beside an open guard) or is shared is answered "later", and is asked again alone.
 
 create or replace function turno.lock_acquire_batch(
   resources    text[],
@@ -16,57 +16,181 @@ create or replace function turno.lock_acquire_batch(
   hosts        text[],
   pids         integer[],
   requests     uuid[]
-) returns setof turno.lock_outcome
+) returns table (place bigint, answer turno.lock_outcome)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set turno.batch = 'on'
 as $$
+declare
+  done boolean[] := array_fill(false, array[cardinality(resources)]);
+  told record;
 begin
+  -- Free ones, the first caller of each; plain arguments only, as in lock_acquire.
+  for told in
+    with asked as (
+      select distinct on (a.resource) a.*
+      from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests)
+        with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, place)
+      where a.ttl >= '1 millisecond'
+        and a.request is not null
+        and turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host)
+      order by a.resource, a.place),
+    free as materialized (
+      select a.*
+      from asked a
+      join turno.lock k on k.resource = a.resource
+      where turno.lock_is_free(k)
+      for update of k skip locked)
+    update turno.lock t
+    set token       = greatest(t.token + 1, turno.lock_tick()),
+        mode        = 'exclusive',
+        owner       = f.owner,
+        holds       = 1,
+        acquired_at = clock_timestamp(),
+        expires_at  = clock_timestamp() + f.ttl,
+        min_until   = null,
+        max_until   = null,
+        "user"      = f."user",
+        service     = f.service,
+        description = f.description,
+        host        = f.host,
+        pid         = f.pid,
+        hold_ids    = array[f.request],
+        requests    = '{}'
+    from free f
+    where t.resource = f.resource
+    returning f.place, row(
+      'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
+      t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+  loop
+    done[told.place] := true;
+    place := told.place;
+    answer := told.answer;
+    return next;
+  end loop;
+
+  -- Held ones: the others are told by whom.
+  if not (true = all (done)) then
+    for told in
+      select a.place, row(
+        'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+        t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+      from unnest(resources, owners) with ordinality a(resource, owner, place)
+      join turno.lock t on t.resource = a.resource
+      where t.holds > 0
+        and t.expires_at > clock_timestamp()
+        and t.owner <> a.owner
+    loop
+      done[told.place] := true;
+      place := told.place;
+      answer := told.answer;
+      return next;
+    end loop;
+  end if;
+
   for i in 1..cardinality(resources) loop
-    return next turno.lock_acquire(
+    continue when done[i];
+    place := i;
+    answer := turno.lock_acquire(
       resource => resources[i], owner => owners[i], ttl => ttls[i], "user" => users[i],
       service => services[i], description => descriptions[i], host => hosts[i], pid => pids[i],
       request => requests[i], max_ttl => greatest(ttls[i], '24 hours'));
+    return next;
   end loop;
 end
 $$;
 
 comment on function turno.lock_acquire_batch is
-  'Many exclusive acquires at once, each with its own outcome, in the order given; outcome later: ask that one alone. Sort by resource.';
+  'Many exclusive acquires at once, each with an answer of its own; outcome later: ask that one alone.';
 
 create or replace function turno.lock_release_batch(
   resources text[],
   tokens    bigint[],
   holds     uuid[],
   requests  uuid[]
-) returns setof turno.lock_ending
+) returns table (place bigint, answer turno.lock_ending)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
+#variable_conflict use_column
 declare
-  free text[];
+  done boolean[] := array_fill(false, array[cardinality(lock_release_batch.resources)]);
+  over record;
 begin
-  -- Locked here, in order and without waiting, so that the releases below do not wait either.
-  select array_agg(k.resource) into free
-  from (
-    select t.resource
-    from turno.lock t
-    where t.resource = any (resources)
-      and t.mode = 'exclusive'
-    order by t.resource
-    for no key update skip locked) k;
-  for i in 1..cardinality(resources) loop
-    if resources[i] = any (free) then
-      return next turno.lock_release(resources[i], tokens[i], holds[i], requests[i]);
-    else
-      return next row('later', null)::turno.lock_ending;
+  -- The last hold of a lease: the usual release.
+  for over in
+    with asked as (
+      select distinct on (a.resource) a.*
+      from unnest(
+        lock_release_batch.resources, lock_release_batch.tokens, lock_release_batch.holds,
+        lock_release_batch.requests) with ordinality a(resource, token, hold, request, place)
+      order by a.resource, a.place),
+    last_hold as materialized (
+      select a.*
+      from asked a
+      join turno.lock k on k.resource = a.resource
+      where k.token = a.token
+        and k.mode = 'exclusive'
+        and k.holds = 1
+        and (a.hold = any (k.hold_ids) or (a.hold is null and a.request <> all (k.requests)))
+      for no key update of k skip locked),
+    freed as (
+      update turno.lock t
+      set holds    = 0,
+          hold_ids = '{}'
+      from last_hold l
+      where t.resource = l.resource
+      returning t.*, l.place, coalesce(l.hold, l.request) as request),
+    history as (
+      insert into turno.lock_history (
+        event, resource, token, mode, owner, "user", service, description, host, pid,
+        acquired_at, expires_at, reason, request)
+      select
+        'released', f.resource, f.token, f.mode, f.owner, f."user", f.service, f.description, f.host, f.pid,
+        f.acquired_at, f.expires_at, case when f.expires_at <= clock_timestamp() then 'after its expiry' end,
+        f.request
+      from freed f)
+    select f.place, f.resource, f.waited_until
+    from freed f
+  loop
+    done[over.place] := true;
+    place := over.place;
+    answer := row('released', 0)::turno.lock_ending;
+    if over.waited_until > clock_timestamp() then
+      perform pg_notify('turno_lock', over.resource);
     end if;
+    return next;
+  end loop;
+
+  for i in 1..cardinality(lock_release_batch.resources) loop
+    continue when done[i];
+    place := i;
+    perform 1
+    from turno.lock t
+    where t.resource = lock_release_batch.resources[i]
+      and t.mode = 'exclusive'
+    for no key update skip locked;
+    if found then
+      answer := turno.lock_release(
+        lock_release_batch.resources[i], lock_release_batch.tokens[i], lock_release_batch.holds[i],
+        lock_release_batch.requests[i]);
+    else
+      answer := row('later', null)::turno.lock_ending;
+    end if;
+    return next;
   end loop;
 end
 $$;
 
 comment on function turno.lock_release_batch is
-  'Many releases at once, each with its own outcome, in the order given; outcome later: ask that one alone. Sort by resource.';
+  'Many releases at once, each with an answer of its own; outcome later: ask that one alone.';
