@@ -7,14 +7,17 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-/// What is tested: all but the benchmarks, which compare with software that the tests do not need.
-const TESTED: [&str; 4] = ["--workspace", "--all-features", "--exclude", "turno-bench"];
+/// What is tested: all but the benchmarks, which compare with software that the tests do not need and
+/// are a workspace of their own.
+const TESTED: [&str; 2] = ["--workspace", "--all-features"];
+const BENCH: [&str; 2] = ["--manifest-path", "crates/turno-bench/Cargo.toml"];
 
 /// Everything that a change must pass.
 pub fn all() -> Result<()> {
     step("cargo fmt", || {
         component("fmt", "rustfmt")?;
-        cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")
+        cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")?;
+        cargo(&[&["fmt", "--check"], &BENCH[..]].concat()).context("run `cargo fmt` in turno-bench")
     })?;
     step("cargo clippy", || {
         component("clippy", "clippy")?;
@@ -46,8 +49,9 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
 /// The benchmarks, optimised.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let run = ["run", "--release", "--package", "turno-bench", "--"];
-    step("turno-bench", || cargo(&[&run[..], &arguments].concat()))
+    step("turno-bench", || {
+        cargo(&[&["run", "--release"], &BENCH[..], &["--"], &arguments].concat())
+    })
 }
 
 /// Prints a heading, does the work, prints how long it took.

@@ -13,7 +13,9 @@ pub struct Run {
 
 impl Run {
     pub fn new(seconds: f64) -> Self {
-        Run { time: Duration::from_secs_f64(seconds) }
+        Run {
+            time: Duration::from_secs_f64(seconds),
+        }
     }
 
     /// Lets each worker do its thing over and over; answers how often a second all of them did it.

@@ -8,7 +8,10 @@ pub struct Table {
 impl Table {
     pub fn new(title: &str, unit: &'static str) -> Self {
         println!("\n{title}");
-        Table { rows: Vec::new(), unit }
+        Table {
+            rows: Vec::new(),
+            unit,
+        }
     }
 
     pub fn add(&mut self, name: &str, rate: f64) {
@@ -17,10 +20,17 @@ impl Table {
 
     /// A rate, with its ratio to an earlier one and the floor that was asked for.
     pub fn against(&mut self, name: &str, rate: f64, other: &str, floor: Option<f64>) {
-        let base = self.rows.iter().find(|(row, ..)| row == other).map_or(f64::NAN, |(_, rate, _)| *rate);
+        let base = self
+            .rows
+            .iter()
+            .find(|(row, ..)| row == other)
+            .map_or(f64::NAN, |(_, rate, _)| *rate);
         let ratio = rate / base;
         let floor = floor.map_or(String::new(), |floor| {
-            format!(" (at least {floor}: {})", if ratio >= floor { "yes" } else { "NO" })
+            format!(
+                " (at least {floor}: {})",
+                if ratio >= floor { "yes" } else { "NO" }
+            )
         });
         self.note(name, rate, format!("{ratio:.2} × {other}{floor}"));
     }

@@ -150,7 +150,7 @@ impl Lock {
 
     /// Takes the lock, or tells who has it.
     ///
-    /// Cancel-safe: dropped half-way, a grant that was under way ends with its time to live.
+    /// Cancel-safe: dropped half-way, a grant that was under way is given back.
     ///
     /// # Errors
     /// If an argument is out of rule or the store does not answer. A busy lock is no error.
@@ -198,14 +198,16 @@ impl wait::Attempt for Lock {
     }
 
     async fn attempt(&self) -> wait::Tried<Lease> {
-        // Taken before the question is sent: the lease can only be longer than this clock believes.
-        let asked = Instant::now();
-        Ok(match self.turno.store().lock_acquire(&self.ask).await? {
-            LockOutcome::Acquired(grant) => {
-                Ok(Lease::new(self.turno.clone(), grant, &self.ask, asked))
-            }
-            LockOutcome::Busy(busy) => Err(busy),
+        let (turno, ask) = (self.turno.clone(), self.ask.clone());
+        wait::ask(async move {
+            // Taken before the question is sent: the lease can only be longer than this clock believes.
+            let asked = Instant::now();
+            Ok(match turno.store().lock_acquire(&ask).await? {
+                LockOutcome::Acquired(grant) => Ok(Lease::new(turno, grant, &ask, asked)),
+                LockOutcome::Busy(busy) => Err(busy),
+            })
         })
+        .await
     }
 }
 

@@ -43,34 +43,68 @@ pub async fn run(run: &Run) -> Result<()> {
         .await?;
     admin.batch_execute("vacuum analyze").await?;
 
-    let mut table = Table::new("Locks on PostgreSQL, 16 clients: acquire + release", "pairs/s");
-    table.add(PAIR, run.rate(bare(&url, BARE_RELEASE).await?, BarePair).await?);
-    table.against(PAIR_HISTORY, run.rate(bare(&url, BARE_RELEASE_HISTORY).await?, BarePair).await?, PAIR, None);
+    let mut table = Table::new(
+        "Locks on PostgreSQL, 16 clients: acquire + release",
+        "pairs/s",
+    );
+    table.add(
+        PAIR,
+        run.rate(bare(&url, BARE_RELEASE).await?, BarePair).await?,
+    );
+    table.against(
+        PAIR_HISTORY,
+        run.rate(bare(&url, BARE_RELEASE_HISTORY).await?, BarePair)
+            .await?,
+        PAIR,
+        None,
+    );
     let ours = run.rate(vec![turno.clone(); CLIENTS], TurnoPair).await?;
     table.against("turno", ours, PAIR, Some(0.7));
     table.against("turno", ours, PAIR_HISTORY, None);
-    table.against("pg_advisory_lock (no lease, no token, not durable)", run.rate(clients(&url).await?, Advisory).await?, PAIR, None);
+    table.against(
+        "pg_advisory_lock (no lease, no token, not durable)",
+        run.rate(clients(&url).await?, Advisory).await?,
+        PAIR,
+        None,
+    );
     match RedisServer::start() {
         Ok(redis) => {
             let manager = rslock::LockManager::new(vec![redis.url()]);
-            let rate = run.rate((0..CLIENTS).map(|_| manager.clone()).collect(), Redis).await?;
+            let rate = run
+                .rate((0..CLIENTS).map(|_| manager.clone()).collect(), Redis)
+                .await?;
             table.against("Redis, rslock (not durable, no token)", rate, PAIR, None);
         }
         Err(error) => println!("  Redis is not there: {error:#}"),
     }
 
     let mut table = Table::new("Locks on PostgreSQL, 16 clients: busy answers", "answers/s");
-    let held = turno.lock("HELD").ttl(Duration::from_secs(3600)).user("1").acquire().await?.acquired().context("HELD is free")?;
+    let held = turno
+        .lock("HELD")
+        .ttl(Duration::from_secs(3600))
+        .user("1")
+        .acquire()
+        .await?
+        .acquired()
+        .context("HELD is free")?;
     let mut readers = Vec::new();
     for client in clients(&url).await? {
         let read = client.prepare("select owner, acquired_at, expires_at, \"user\", service, description from turno.lock where resource = $1").await?;
         readers.push((client, read));
     }
     table.add(READ, run.rate(readers, Read).await?);
-    table.against("turno", run.rate(vec![turno.clone(); CLIENTS], TurnoBusy).await?, READ, Some(0.7));
+    table.against(
+        "turno",
+        run.rate(vec![turno.clone(); CLIENTS], TurnoBusy).await?,
+        READ,
+        Some(0.7),
+    );
     held.release().await?;
 
-    let mut table = Table::new("Locks on PostgreSQL, one client: the cost of an acquire as rows grow", "pairs/s");
+    let mut table = Table::new(
+        "Locks on PostgreSQL, one client: the cost of an acquire as rows grow",
+        "pairs/s",
+    );
     table.add(SMALL, run.rate(vec![turno.clone()], TurnoPair).await?);
     admin
         .batch_execute(
@@ -80,7 +114,12 @@ pub async fn run(run: &Run) -> Result<()> {
         .await?;
     admin.batch_execute("vacuum analyze turno.lock").await?;
     admin.batch_execute("checkpoint").await?;
-    table.against("acquire + release, 1,000,000 rows", run.rate(vec![turno.clone()], TurnoPair).await?, SMALL, Some(1.0 / 1.2));
+    table.against(
+        "acquire + release, 1,000,000 rows",
+        run.rate(vec![turno.clone()], TurnoPair).await?,
+        SMALL,
+        Some(1.0 / 1.2),
+    );
     turno.close().await;
     Ok(())
 }
@@ -112,7 +151,10 @@ type Bare = (Client, Statement, Statement);
 async fn bare(url: &str, release: &str) -> Result<Vec<Bare>> {
     let mut bare = Vec::new();
     for client in clients(url).await? {
-        let (acquire, release) = (client.prepare(BARE_ACQUIRE).await?, client.prepare(release).await?);
+        let (acquire, release) = (
+            client.prepare(BARE_ACQUIRE).await?,
+            client.prepare(release).await?,
+        );
         bare.push((client, acquire, release));
     }
     Ok(bare)
@@ -124,7 +166,11 @@ struct BarePair;
 impl AsyncWork<Bare> for BarePair {
     async fn once(&self, (client, acquire, release): &mut Bare) -> Result<()> {
         let (resource, owner) = (any_resource(), format!("{:032x}", fastrand::u128(..)));
-        if client.query_opt(acquire, &[&resource, &owner]).await?.is_some() {
+        if client
+            .query_opt(acquire, &[&resource, &owner])
+            .await?
+            .is_some()
+        {
             client.execute(release, &[&resource, &owner]).await?;
         }
         Ok(())
@@ -136,7 +182,13 @@ struct TurnoPair;
 
 impl AsyncWork<Turno> for TurnoPair {
     async fn once(&self, turno: &mut Turno) -> Result<()> {
-        if let Some(lease) = turno.lock(any_resource()).ttl(TTL).acquire().await?.acquired() {
+        if let Some(lease) = turno
+            .lock(any_resource())
+            .ttl(TTL)
+            .acquire()
+            .await?
+            .acquired()
+        {
             lease.release().await?;
         }
         Ok(())
@@ -148,7 +200,10 @@ struct TurnoBusy;
 
 impl AsyncWork<Turno> for TurnoBusy {
     async fn once(&self, turno: &mut Turno) -> Result<()> {
-        anyhow::ensure!(turno.lock("HELD").ttl(TTL).acquire().await?.is_busy(), "HELD must be busy");
+        anyhow::ensure!(
+            turno.lock("HELD").ttl(TTL).acquire().await?.is_busy(),
+            "HELD must be busy"
+        );
         Ok(())
     }
 }
@@ -169,9 +224,18 @@ struct Advisory;
 impl AsyncWork<Client> for Advisory {
     async fn once(&self, client: &mut Client) -> Result<()> {
         let key = i64::try_from(fastrand::usize(..super::RESOURCES))?;
-        let key = &[(&key as &(dyn tokio_postgres::types::ToSql + Sync), tokio_postgres::types::Type::INT8)];
-        if client.query_typed("select pg_try_advisory_lock($1)", key).await?[0].get(0) {
-            client.query_typed("select pg_advisory_unlock($1)", key).await?;
+        let key = &[(
+            &key as &(dyn tokio_postgres::types::ToSql + Sync),
+            tokio_postgres::types::Type::INT8,
+        )];
+        if client
+            .query_typed("select pg_try_advisory_lock($1)", key)
+            .await?[0]
+            .get(0)
+        {
+            client
+                .query_typed("select pg_advisory_unlock($1)", key)
+                .await?;
         }
         Ok(())
     }

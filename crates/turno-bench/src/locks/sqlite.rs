@@ -19,19 +19,43 @@ pub async fn run(run: &Run) -> Result<()> {
     let turno = Turno::connect(&format!("sqlite:{}", file.display())).await?;
     fill(&file, 1000, "PRESTAMO")?;
 
-    let mut table = Table::new("Locks on SQLite, synchronous = full: acquire + release", "pairs/s");
-    table.add("bare rusqlite, the same two row changes and the history row", bare(&file)?);
+    let mut table = Table::new(
+        "Locks on SQLite, synchronous = full: acquire + release",
+        "pairs/s",
+    );
+    table.add(
+        "bare rusqlite, the same two row changes and the history row",
+        bare(&file)?,
+    );
     let alone = run.rate(vec![turno.clone()], Pair).await?;
-    table.against(ALONE, alone, "bare rusqlite, the same two row changes and the history row", None);
+    table.against(
+        ALONE,
+        alone,
+        "bare rusqlite, the same two row changes and the history row",
+        None,
+    );
     for tasks in [8, 64, 256] {
         let rate = run.rate(vec![turno.clone(); tasks], Pair).await?;
-        table.against(&format!("{tasks} tasks, group commit"), rate, ALONE, (tasks == 64).then_some(5.0));
+        table.against(
+            &format!("{tasks} tasks, group commit"),
+            rate,
+            ALONE,
+            (tasks == 64).then_some(5.0),
+        );
     }
 
-    let mut table = Table::new("Locks on SQLite: the cost of an acquire as rows grow", "pairs/s");
+    let mut table = Table::new(
+        "Locks on SQLite: the cost of an acquire as rows grow",
+        "pairs/s",
+    );
     table.add(SMALL, run.rate(vec![turno.clone()], Pair).await?);
     fill(&file, 999_000, "OTHER")?;
-    table.against("one task, 1,000,000 rows", run.rate(vec![turno.clone()], Pair).await?, SMALL, Some(1.0 / 1.2));
+    table.against(
+        "one task, 1,000,000 rows",
+        run.rate(vec![turno.clone()], Pair).await?,
+        SMALL,
+        Some(1.0 / 1.2),
+    );
     turno.close().await;
     Ok(())
 }
@@ -60,8 +84,10 @@ fn bare(file: &std::path::Path) -> Result<f64> {
         db.prepare_cached("update bare set token = token + 1, holds = 1, owner = 'o', expires_at = 1 where resource = ?1 and holds = 0")?
             .execute([&resource])?;
         db.execute_batch("begin immediate")?;
-        db.prepare_cached("update bare set holds = 0 where resource = ?1 and owner = 'o'")?.execute([&resource])?;
-        db.prepare_cached("insert into bare_history (event, resource) values ('released', ?1)")?.execute([&resource])?;
+        db.prepare_cached("update bare set holds = 0 where resource = ?1 and owner = 'o'")?
+            .execute([&resource])?;
+        db.prepare_cached("insert into bare_history (event, resource) values ('released', ?1)")?
+            .execute([&resource])?;
         db.execute_batch("commit")?;
         pairs += 1;
     }
@@ -73,7 +99,13 @@ struct Pair;
 
 impl AsyncWork<Turno> for Pair {
     async fn once(&self, turno: &mut Turno) -> Result<()> {
-        if let Some(lease) = turno.lock(any_resource()).ttl(TTL).acquire().await?.acquired() {
+        if let Some(lease) = turno
+            .lock(any_resource())
+            .ttl(TTL)
+            .acquire()
+            .await?
+            .acquired()
+        {
             lease.release().await?;
         }
         Ok(())

@@ -150,19 +150,20 @@ impl wait::Attempt for Together {
     }
 
     async fn attempt(&self) -> wait::Tried<LeaseSet> {
-        let asked = Instant::now();
-        Ok(
-            match self.turno.store().lock_acquire_all(&self.ask).await? {
+        let (turno, ask) = (self.turno.clone(), self.ask.clone());
+        wait::ask(async move {
+            let asked = Instant::now();
+            Ok(match turno.store().lock_acquire_all(&ask).await? {
                 LockAllOutcome::Busy(busy) => Err(busy),
                 LockAllOutcome::Acquired(grants) => {
-                    let lease =
-                        |grant| Lease::new(self.turno.clone(), grant, &self.ask.each, asked);
+                    let lease = |grant| Lease::new(turno.clone(), grant, &ask.each, asked);
                     Ok(LeaseSet {
                         leases: grants.into_iter().map(lease).collect(),
                     })
                 }
-            },
-        )
+            })
+        })
+        .await
     }
 }
 
