@@ -12,8 +12,8 @@ use super::open::Place;
 use crate::error::Result;
 use crate::wake::Wakers;
 
-/// How often to look. A waiter is late by half of it on average.
-const LOOK: Duration = Duration::from_millis(5);
+/// How long until the next look, in milliseconds; jittered, so that many processes do not look at once.
+const LOOK_MS: std::ops::Range<u64> = 3..13;
 /// How long to wait before a database that cannot be looked at is opened again.
 const REOPEN: Duration = Duration::from_millis(500);
 
@@ -52,7 +52,7 @@ async fn look(place: &Place, db: &mut Option<Connection>, wakers: &Wakers) -> Re
             wakers.wake_all();
             seen = now;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(LOOK_MS))).await;
     }
     Ok(())
 }
