@@ -1,7 +1,7 @@
 //! PostgreSQL: the rules are functions in schema `turno`, and this module calls them.
 //!
 //! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
-//! transaction pooler. Acquires and releases that arrive together share one ([`gather`]).
+//! transaction pooler. Acquires and releases that arrive together share one (`gather.rs`).
 
 mod batch;
 mod calls;

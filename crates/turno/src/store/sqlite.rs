@@ -1,7 +1,7 @@
 //! SQLite: the embedded store, for many processes on one machine.
 //!
 //! Every process has one writer thread, which commits what arrives together with one sync
-//! ([`writer`]); the file's own lock makes the processes take turns. Who may do what is decided in
+//! (`writer.rs`); the file's own lock makes the processes take turns. Who may do what is decided in
 //! `sqlite/sql/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
 
 mod diagnose;
