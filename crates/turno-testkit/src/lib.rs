@@ -15,6 +15,7 @@
 #[cfg(feature = "suite")]
 pub mod conformance;
 mod eventually;
+mod faketime;
 #[cfg(feature = "suite")]
 pub mod load;
 #[cfg(feature = "suite")]
@@ -26,6 +27,7 @@ pub mod proxy;
 pub mod server;
 
 pub use eventually::{eventually, eventually_async};
+pub use faketime::set_clock;
 pub use process::Process;
 pub use proxy::TcpProxy;
 pub use server::{PgBouncer, PoolMode, PostgresServer, RedisServer};

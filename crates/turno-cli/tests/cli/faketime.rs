@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
+use turno_testkit::set_clock;
 
 use crate::common::{Done, Place, TURNO, text};
 
@@ -16,20 +17,16 @@ const CLOCKS: [&str; 2] = ["+1h", "-1h"];
 
 /// `turno --json` on a machine whose clock is off.
 fn at(place: &Place, clock: &str, code: i32, arguments: &[&str]) -> Value {
-    let mut command = place.program("faketime");
-    command.args(["-f", clock, TURNO, "--json"]).args(arguments);
-    Done::of(command.output().unwrap()).expect(code).json()
+    let mut command = place.command(["--json"]);
+    let output = set_clock(command.args(arguments), clock).output();
+    Done::of(output.unwrap()).expect(code).json()
 }
 
 /// The control: the clock that such a client sees is an hour off indeed.
 #[test]
 fn the_clocks_are_wrong() {
-    let seconds = |words: &[&str]| -> i64 {
-        let output = Command::new(words[0])
-            .args(&words[1..])
-            .args(["date", "+%s"])
-            .output()
-            .unwrap();
+    let seconds = |date: &mut Command| -> i64 {
+        let output = date.arg("+%s").output().unwrap();
         String::from_utf8(output.stdout)
             .unwrap()
             .trim()
@@ -37,7 +34,8 @@ fn the_clocks_are_wrong() {
             .unwrap()
     };
     for (clock, off) in CLOCKS.into_iter().zip([3600, -3600]) {
-        let apart = seconds(&["faketime", "-f", clock]) - seconds(&["env"]);
+        let apart = seconds(set_clock(&mut Command::new("date"), clock))
+            - seconds(&mut Command::new("date"));
         assert!((apart - off).abs() < 60, "{clock} is {apart} s off");
     }
 }
@@ -129,12 +127,10 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(place: Place) {
 
 fn a_wrong_clock_renews_in_the_background(place: Place) {
     for clock in CLOCKS {
-        let mut command = place.program("faketime");
-        command.args([
-            "-f", clock, TURNO, "run", "--lock", "it", "--ttl", "1s", "--",
-        ]);
-        // Twice as long as the lease lives, and held to the end.
+        // The command tries twice as long as the lease lives: it is held to the end.
+        let mut command = place.command(["run", "--lock", "it", "--ttl", "1s", "--"]);
         command.args([TURNO, "lock", "acquire", "it", "--wait", "2s"]);
+        set_clock(&mut command, clock);
         assert_eq!(command.output().unwrap().status.code(), Some(75), "{clock}");
         assert!(!place.is_locked("it"));
     }

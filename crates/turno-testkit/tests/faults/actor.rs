@@ -4,8 +4,7 @@ use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 
-use rustix::process::{Pid, Signal, kill_process};
-use turno_testkit::Process;
+use turno_testkit::{Process, set_clock};
 
 use crate::LONG;
 
@@ -15,7 +14,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-actor");
 pub struct Actor {
     process: Process,
     stdin: Mutex<ChildStdin>,
-    pid: Pid,
 }
 
 /// What an `acquire` was answered with.
@@ -32,29 +30,22 @@ impl Actor {
 
     /// Starts one whose libraries tell it another time of day, such as `+1h`.
     pub fn start_at(url: &str, offset: &str) -> Self {
-        Self::spawn(Command::new("faketime").args(["-f", offset, PROGRAM, url]))
+        Self::spawn(set_clock(Command::new(PROGRAM).arg(url), offset))
     }
 
     fn spawn(command: &mut Command) -> Self {
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("an actor can be started");
         let stdin = process.take_stdin().expect("its input is piped");
-        // Its own word for it: faketime runs the program as a child of its own.
-        let pid = process.lines().expect_line("ready ", LONG);
-        let pid = pid
-            .parse()
-            .ok()
-            .and_then(Pid::from_raw)
-            .expect("a process id");
+        process.lines().expect_line("ready ", LONG);
         Self {
             process,
             stdin: Mutex::new(stdin),
-            pid,
         }
     }
 
     pub fn pid(&self) -> i32 {
-        self.pid.as_raw_nonzero().get()
+        self.process.id().cast_signed()
     }
 
     pub fn process(&self) -> &Process {
@@ -63,20 +54,15 @@ impl Actor {
 
     /// Freezes it, like a long pause of its machine.
     pub fn stop(&self) {
-        self.signal(Signal::STOP);
+        self.process.stop();
     }
 
     pub fn cont(&self) {
-        self.signal(Signal::CONT);
+        self.process.cont();
     }
 
     pub fn kill_9(&self) {
-        self.signal(Signal::KILL);
-    }
-
-    fn signal(&self, signal: Signal) {
-        // It can only fail for a process that has ended, and then there is nobody to stop.
-        let _ = kill_process(self.pid, signal);
+        self.process.kill_9();
     }
 
     /// Sends a command; [`Actor::answer`] has its answer.
@@ -133,20 +119,6 @@ impl Actor {
         match answer.strip_prefix("released ") {
             Some(told_us) => told_us.parse().expect("a time is a number"),
             None => panic!("expected to release {resource}, got {answer:?}"),
-        }
-    }
-}
-
-impl Drop for Actor {
-    fn drop(&mut self) {
-        // Not left to the process's own drop: behind faketime that is only a parent. Its id cannot be another's yet while
-        // that parent lives, which waits for it.
-        if self
-            .process
-            .wait_timeout(std::time::Duration::ZERO)
-            .is_none()
-        {
-            self.kill_9();
         }
     }
 }
