@@ -36,8 +36,10 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
-    // Cargo runs a task where it was called; what follows is about the whole workspace.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+    // Cargo runs a task where it was called; what follows is about the whole workspace. Asked of the cargo that runs it, not
+    // of the one that built it: checkouts may share a target folder.
+    let package = env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask`")?;
+    let root = Path::new(&package)
         .parent()
         .context("xtask is in the workspace")?;
     env::set_current_dir(root).with_context(|| format!("could not enter {}", root.display()))?;

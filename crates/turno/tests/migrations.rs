@@ -1,7 +1,7 @@
 //! The schema: made once however many come at once, refused when it is newer, the same by hand.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
@@ -280,7 +280,8 @@ async fn a_role_with_few_rights_is_enough() {
 /// The schema as it is shipped. `TURNO_UPDATE_GOLDEN=1` writes it anew.
 #[test]
 fn the_scripts_are_as_shipped() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    // Tests run in their package's folder.
+    let folder = Path::new("tests/golden");
     for (file, script) in [
         ("schema_sqlite.sql", sqlite::script()),
         ("schema_postgres.sql", postgres::script()),
