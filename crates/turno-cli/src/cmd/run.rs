@@ -131,7 +131,8 @@ async fn guarded(
                 return Ok(None);
             }
             signal = signals.next() => match signal {
-                Signal::TSTP => child.pause_together(lease),
+                Signal::TSTP => child.pause(),
+                Signal::CONT => child.go_on(lease),
                 signal => child.forward(signal),
             }
         }
@@ -203,7 +204,10 @@ impl Reach {
     /// The signals to listen for. Ctrl-C, Ctrl-\ and Ctrl-Z reach a command on the terminal by
     /// themselves, and twice would be once too often; they only must not end us before it.
     fn signals(self) -> &'static [Signal] {
-        const WITH_STOP: [Signal; 5] = [ENDING[0], ENDING[1], ENDING[2], ENDING[3], Signal::TSTP];
+        const WITH_STOP: [Signal; 6] = {
+            let [int, term, hup, quit] = ENDING;
+            [int, term, hup, quit, Signal::TSTP, Signal::CONT]
+        };
         match self {
             Reach::Child => &ENDING,
             Reach::Group => &WITH_STOP,

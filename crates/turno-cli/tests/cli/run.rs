@@ -240,6 +240,11 @@ fn a_signal_while_waiting_ends_the_wait(place: Place) {
     assert!(!place.path("ran").exists());
 }
 
+/// Stopped, or (a shell) waiting without end for a child of its own that was stopped before it became another program.
+fn is_paused(pid: &str) -> bool {
+    matches!(state(pid), Some('T' | 'D'))
+}
+
 fn pausing_turno_pauses_the_command(place: Place) {
     use rustix::process::{Pid, Signal, kill_process};
     let process = place.start(&[
@@ -253,15 +258,11 @@ fn pausing_turno_pauses_the_command(place: Place) {
     )
     .unwrap();
     for pid in &both {
-        eventually(LONG, "both to be stopped", || {
-            (state(pid) == Some('T')).then_some(())
-        });
+        eventually(LONG, "both to be stopped", || is_paused(pid).then_some(()));
     }
     process.cont();
     for pid in &both {
-        eventually(LONG, "both to go on", || {
-            (state(pid) != Some('T')).then_some(())
-        });
+        eventually(LONG, "both to go on", || (!is_paused(pid)).then_some(()));
     }
     process.term();
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(3));

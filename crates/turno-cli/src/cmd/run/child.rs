@@ -84,13 +84,17 @@ impl Child {
         }
     }
 
-    /// Stops and continues with us: it must not run on while nobody renews its lease.
-    pub(super) fn pause_together(&self, lease: &Lease) {
+    /// Stops together with us: it must not run on while nobody renews its lease.
+    pub(super) fn pause(&self) {
         self.signal(Signal::STOP);
+        // Takes hold in a moment, on whichever thread: nothing may rely on having been stopped here.
         if let Err(error) = kill_process(getpid(), Signal::STOP) {
             tracing::debug!(%error, "could not stop");
         }
-        // Continued. If it took too long, the command is not woken up to work without a lease.
+    }
+
+    /// Goes on together with us. If the pause was too long, it is not woken up to work without a lease.
+    pub(super) fn go_on(&self, lease: &Lease) {
         if !lease.remaining().is_zero() {
             self.signal(Signal::CONT);
         }
