@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::store::{Due, NewItem, PRIORITIES};
 
 /// The longest resource, owner, user or service, in bytes.
 pub const NAME_BYTES: usize = 255;
@@ -20,6 +21,14 @@ pub const MAX_PERMITS: u32 = 10_000;
 pub const MAX_TOGETHER: usize = 100;
 /// The most rows of one page.
 pub const MAX_PAGE: u32 = 1000;
+/// The most items that are pushed, claimed or settled together.
+pub const MAX_ITEMS: usize = 10_000;
+/// The largest payload of an item, unless configured otherwise.
+pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+/// The longest delay of an item.
+pub const MAX_DELAY: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+/// The most attempts that an item can be given.
+pub const MAX_ATTEMPTS: u16 = 1000;
 
 /// A name: 1 to 255 bytes of UTF-8 without control characters.
 pub(crate) fn name(field: &'static str, value: &str) -> Result<()> {
@@ -114,6 +123,79 @@ pub(crate) fn permits(value: u32) -> Result<()> {
         return Err(Error::invalid(
             "permits",
             format!("permits is {value}, and must be between 1 and {MAX_PERMITS}"),
+        ));
+    }
+    Ok(())
+}
+
+/// One of many items to be pushed.
+pub(crate) fn item(item: &NewItem, largest: usize) -> Result<()> {
+    if item.payload.len() > largest {
+        return Err(Error::invalid(
+            "payload",
+            format!(
+                "payload has {} bytes, and {largest} is the most: store it elsewhere and push a reference, or raise max_payload",
+                item.payload.len()
+            ),
+        ));
+    }
+    optional_name("key", item.key.as_deref())?;
+    optional_name("group", item.group.as_deref())?;
+    if item.priority >= PRIORITIES {
+        return Err(Error::invalid(
+            "priority",
+            format!(
+                "priority is {}, and must be between 0 (the most urgent) and {}",
+                item.priority,
+                PRIORITIES - 1
+            ),
+        ));
+    }
+    if !(1..=MAX_ATTEMPTS).contains(&item.max_attempts) {
+        return Err(Error::invalid(
+            "max_attempts",
+            format!(
+                "max_attempts is {}, and must be between 1 and {MAX_ATTEMPTS}",
+                item.max_attempts
+            ),
+        ));
+    }
+    match item.due {
+        Some(Due::After(delay)) => self::delay("delay", delay),
+        _ => Ok(()),
+    }
+}
+
+/// How long something is put off.
+pub(crate) fn delay(field: &'static str, value: Duration) -> Result<()> {
+    if value > MAX_DELAY {
+        return Err(Error::invalid(
+            field,
+            format!("{field} is {value:?}, and ten years are the most: choose an earlier time"),
+        ));
+    }
+    Ok(())
+}
+
+/// How many items are handled together.
+pub(crate) fn together(field: &'static str, count: usize) -> Result<()> {
+    if count > MAX_ITEMS {
+        return Err(Error::invalid(
+            field,
+            format!("{field} has {count} entries, and {MAX_ITEMS} is the most: divide them"),
+        ));
+    }
+    Ok(())
+}
+
+/// How long a claim lives.
+pub(crate) fn lease(value: Duration, longest: Duration) -> Result<()> {
+    if value < MIN_TTL || value > longest {
+        return Err(Error::invalid(
+            "lease",
+            format!(
+                "lease is {value:?}, and must be between 1 ms and {longest:?}: take a shorter one and extend it, or raise max_ttl"
+            ),
         ));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::check::MAX_TTL;
+use crate::check::{MAX_PAYLOAD_BYTES, MAX_TTL};
 
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct Settings {
     pub connections: usize,
     /// Whether connecting migrates.
     pub migrate: Migrate,
+    /// The largest payload that is accepted, in bytes.
+    pub max_payload: usize,
 }
 
 impl Default for Settings {
@@ -63,6 +65,7 @@ impl Default for Settings {
             service: None,
             connections: 16,
             migrate: Migrate::default(),
+            max_payload: MAX_PAYLOAD_BYTES,
         }
     }
 }

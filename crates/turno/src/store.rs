@@ -4,8 +4,8 @@
 //! outcome. Expected contention is an outcome; `Err` means that something is broken. A store decides
 //! with its own clock and knows nothing of waiting, renewing or retrying, which live above it.
 //!
-//! The verbs of the inbox, the outbox and of once will stand beside those of the lock, in the same
-//! trait, named `noun_verb`. A new store ships by passing the conformance suite.
+//! The verbs are named `noun_verb`. Those of the inbox are a trait of their own, [`InboxStore`], which every
+//! [`Store`] has; the outbox and once will be others. A new store ships by passing the conformance suite.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,14 +19,17 @@ use uuid::Uuid;
 use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
+mod inbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+pub use self::inbox::*;
+
 /// One store: a database, and the rules that live in it.
 #[async_trait]
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait Store: InboxStore + fmt::Debug + Send + Sync + 'static {
     /// What people call it: `sqlite`, `postgres`.
     fn name(&self) -> &'static str;
 
@@ -80,7 +83,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// How long a waiter counts after it last signed in.
 pub const WAITER_ALIVE: Duration = Duration::from_secs(10);
@@ -367,6 +370,16 @@ fn as_ms<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
+fn as_optional_ms<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => as_ms(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// Answer of [`Store::lock_status`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockStatus {
@@ -495,6 +508,8 @@ pub struct Sweep {
     pub purge_after: Duration,
     /// History older than this is forgotten.
     pub keep_history: Duration,
+    /// The record of items completed longer ago than this is forgotten, and their keys with it.
+    pub keep_completed: Duration,
     /// At most this many of each kind at a time.
     pub batch: u32,
 }
@@ -505,6 +520,7 @@ impl Default for Sweep {
         Sweep {
             purge_after: DAY,
             keep_history: 90 * DAY,
+            keep_completed: 7 * DAY,
             batch: 1000,
         }
     }
@@ -521,6 +537,8 @@ pub struct Swept {
     pub waiters: u64,
     /// Rows of old history.
     pub history: u64,
+    /// Records of completed items, and of requests that nobody repeats any more.
+    pub completed: u64,
 }
 
 impl Swept {
@@ -536,6 +554,7 @@ impl std::ops::AddAssign for Swept {
         self.purged += more.purged;
         self.waiters += more.waiters;
         self.history += more.history;
+        self.completed += more.completed;
     }
 }
 

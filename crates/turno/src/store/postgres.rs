@@ -9,6 +9,7 @@ mod connect;
 mod diagnose;
 mod error;
 mod gather;
+mod inbox;
 mod interval;
 mod listen;
 mod migrate;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::batch::{Acquires, Releases};
-use self::calls::Calls;
+use self::calls::{Argument, Calls};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::error::is_stale;
@@ -261,6 +262,7 @@ impl Store for PostgresStore {
                     (&Interval(ask.purge_after), Type::INTERVAL),
                     (&Interval(ask.keep_history), Type::INTERVAL),
                     (&batch, Type::INT4),
+                    (&Interval(ask.keep_completed), Type::INTERVAL),
                 ],
             )
             .await?;

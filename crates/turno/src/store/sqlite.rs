@@ -6,6 +6,7 @@
 
 mod diagnose;
 mod error;
+pub(crate) mod inbox;
 mod lock;
 mod migrate;
 mod open;

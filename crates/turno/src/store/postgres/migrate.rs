@@ -13,7 +13,10 @@ const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
 
 /// Table changes, in order; a file's place in the list is its version, and no file ever changes.
 /// A change to a function alone gets an (empty) file here too, so that it reaches the databases.
-const MIGRATIONS: &[(&str, &str)] = &[("0001_lock", include_str!("migrations/0001_lock.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_lock", include_str!("migrations/0001_lock.sql")),
+    ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
+];
 
 /// Functions, in the order in which they need each other.
 const FUNCTIONS: &[(&str, &str)] = &[
@@ -35,6 +38,17 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("lock_break", include_str!("sql/lock_break.sql")),
     ("lock_status", include_str!("sql/lock_status.sql")),
     ("lock_history", include_str!("sql/lock_history.sql")),
+    ("inbox_queue", include_str!("sql/inbox_queue.sql")),
+    ("inbox_push", include_str!("sql/inbox_push.sql")),
+    ("inbox_attempt", include_str!("sql/inbox_attempt.sql")),
+    ("inbox_claim", include_str!("sql/inbox_claim.sql")),
+    ("inbox_settle", include_str!("sql/inbox_settle.sql")),
+    ("inbox_fail", include_str!("sql/inbox_fail.sql")),
+    ("inbox_extend", include_str!("sql/inbox_extend.sql")),
+    ("inbox_requeue", include_str!("sql/inbox_requeue.sql")),
+    ("inbox_stats", include_str!("sql/inbox_stats.sql")),
+    ("inbox_list", include_str!("sql/inbox_list.sql")),
+    ("inbox_plans", include_str!("sql/inbox_plans.sql")),
     ("sweep", include_str!("sql/sweep.sql")),
     ("schema_version", include_str!("sql/schema_version.sql")),
     ("grants", include_str!("sql/grants.sql")),
@@ -137,7 +151,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (1, include_str!("migrations/sum").trim().to_owned())
+            (2, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -22,21 +22,23 @@ pub(super) fn count_in(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T> {
-    row.try_get(column).map_err(|error| {
-        Error::caused(
-            Kind::Schema,
-            format!("column {column} is not as expected: the schema may be of another Turno; run `turno migrate`"),
-            error,
-        )
-    })
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T> {
+    row.try_get(column).map_err(not_as_expected)
 }
 
-fn count(row: &Row, column: &str) -> Result<u32> {
+pub(super) fn not_as_expected(error: tokio_postgres::Error) -> Error {
+    Error::caused(
+        Kind::Schema,
+        format!("{error}: the schema may be of another Turno; run `turno migrate`"),
+        error,
+    )
+}
+
+pub(super) fn count(row: &Row, column: &str) -> Result<u32> {
     Ok(u32::try_from(get::<i32>(row, column)?).unwrap_or(0))
 }
 
-fn big_count(row: &Row, column: &str) -> Result<u64> {
+pub(super) fn big_count(row: &Row, column: &str) -> Result<u64> {
     Ok(u64::try_from(get::<i64>(row, column)?).unwrap_or(0))
 }
 
@@ -193,5 +195,6 @@ pub(super) fn swept(row: &Row) -> Result<Swept> {
         purged: big_count(row, "purged")?,
         waiters: big_count(row, "waiters")?,
         history: big_count(row, "history")?,
+        completed: big_count(row, "completed")?,
     })
 }

@@ -9,7 +9,10 @@ use crate::error::{Kind, Result};
 use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
 
 /// Table changes, in order; a file's place in the list is its version, and no file ever changes.
-const MIGRATIONS: &[(&str, &str)] = &[("0001_lock", include_str!("migrations/0001_lock.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_lock", include_str!("migrations/0001_lock.sql")),
+    ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
+];
 
 const BEGIN: &str = include_str!("sql/migration.sql");
 

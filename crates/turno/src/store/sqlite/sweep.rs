@@ -1,5 +1,7 @@
 //! Tidiness, never correctness.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, named_params};
 
 use super::rows::{Held, exec, lock_rows};
@@ -7,6 +9,9 @@ use super::{lock, rows};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::{HistoryEvent, Sweep, Swept};
+
+/// How long a request may be asked again, to be answered as the first time.
+const REQUESTS_KEPT: Duration = Duration::from_secs(10 * 60);
 
 pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     let batch = ask.batch;
@@ -43,5 +48,17 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         purged,
         waiters,
         history,
+        completed: inbox(db, ask, now)?,
     })
+}
+
+/// The inbox's records of what is over: completions with their keys, answered requests, empty claims.
+fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
+    let done = (now.saturating_sub(as_us(ask.keep_completed)), ask.batch);
+    exec(db, include_str!("sql/sweep_inbox_key.sql"), done)?;
+    let completed = exec(db, include_str!("sql/sweep_inbox_done.sql"), done)?;
+    let asked = (now - as_us(REQUESTS_KEPT), ask.batch);
+    let requests = exec(db, include_str!("sql/sweep_inbox_request.sql"), asked)?;
+    let claims = exec(db, include_str!("sql/sweep_inbox_claim.sql"), asked)?;
+    Ok(completed + requests + claims)
 }

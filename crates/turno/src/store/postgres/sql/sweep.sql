@@ -1,12 +1,54 @@
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_request_at; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+
+-- The inbox's part: completions, keys and answered requests that are too old, and counters.
+create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  got  bigint;
+  many bigint;
+begin
+  perform turno.inbox_fold();
+  delete from turno.inbox_done d
+  where (d.request, d.queue_id) in (
+    select o.request, o.queue_id
+    from turno.inbox_queue q
+    cross join lateral (
+      select t.request, t.queue_id
+      from turno.inbox_done t
+      where t.queue_id = q.id
+        and t.at < clock_timestamp() - keep_completed
+      order by t.at
+      limit batch) o
+    limit batch);
+  get diagnostics many = row_count;
+  delete from turno.inbox_key k
+  where (k.queue_id, k.key) in (
+    select t.queue_id, t.key
+    from turno.inbox_key t
+    where t.done_at < clock_timestamp() - keep_completed
+    limit batch);
+  get diagnostics got = row_count;
+  many := many + got;
+  delete from turno.inbox_request r
+  where r.request in (
+    select t.request
+    from turno.inbox_request t
+    where t.at < clock_timestamp() - interval '10 minutes'
+    limit batch);
+  get diagnostics got = row_count;
+  return many + got;
+end
+$$;
 
 create or replace function turno.sweep(
   purge_after  interval default '1 day',
   keep_history interval default '90 days',
-  batch        integer  default 1000
+  batch        integer  default 1000,
+  keep_completed interval default '7 days'
 ) returns turno.swept
 language plpgsql
 security definer
@@ -17,11 +59,13 @@ declare
   done turno.swept;
   high bigint;
 begin
-  if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0' or not coalesce(batch between 1 and 100000, false) then
-    raise exception 'purge_after (%), keep_history (%) and batch (%) must not be negative, and batch is 1 to 100000', purge_after, keep_history, batch
+  if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0'
+    or keep_completed is null or keep_completed < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%), keep_completed (%) and batch (%) must not be negative, and batch is 1 to 100000',
+      purge_after, keep_history, keep_completed, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  done := row(0, 0, 0, 0)::turno.swept;
+  done := row(0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -84,9 +128,10 @@ begin
   select count(*) into done.history
   from gone;
 
+  done.completed := turno.inbox_sweep(keep_completed, batch);
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters and old history; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history and records of completed items; at most batch of each.';

@@ -1,0 +1,66 @@
+//! What other queues do with the same items: one peer, one measurement, one line of JSON.
+//!
+//! The store must be fresh and private: the peer's tables are made in it and stay there.
+
+mod apalis_postgres;
+mod apalis_sqlite;
+mod consume;
+mod graphile_worker;
+mod measure;
+mod peer;
+mod pgmq;
+mod postgres;
+mod skip_locked;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+use crate::measure::{Line, measure};
+use crate::peer::Plan;
+use crate::skip_locked::{InTransaction, Leased, SkipLocked};
+
+#[derive(Parser)]
+#[command(about)]
+struct Args {
+    /// Whom to measure.
+    peer: Name,
+    #[command(flatten)]
+    plan: Plan,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    /// graphile_worker, the Rust one, on PostgreSQL.
+    #[value(name = "graphile_worker")]
+    GraphileWorker,
+    /// apalis on PostgreSQL.
+    ApalisPostgres,
+    /// The functions of the pgmq extension.
+    Pgmq,
+    /// Hand written: claimed for a while with `for update skip locked`, then deleted.
+    #[value(name = "skip_locked")]
+    SkipLocked,
+    /// Hand written: one transaction from the claim to the deletion, open while the item is handled.
+    #[value(name = "skip_locked_tx")]
+    SkipLockedTx,
+    /// apalis on SQLite.
+    ApalisSqlite,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let plan = &args.plan;
+    let measured = match args.peer {
+        Name::GraphileWorker => measure::<graphile_worker::GraphileWorker>(plan).await?,
+        Name::ApalisPostgres => measure::<apalis_postgres::ApalisPostgres>(plan).await?,
+        Name::Pgmq => measure::<pgmq::Pgmq>(plan).await?,
+        Name::SkipLocked => measure::<SkipLocked<Leased>>(plan).await?,
+        Name::SkipLockedTx => measure::<SkipLocked<InTransaction>>(plan).await?,
+        Name::ApalisSqlite => measure::<apalis_sqlite::ApalisSqlite>(plan).await?,
+    };
+    let peer = args.peer.to_possible_value();
+    let peer = peer.as_ref().map_or("", |value| value.get_name());
+    println!("{}", Line::new(peer, plan, measured)?);
+    Ok(())
+}

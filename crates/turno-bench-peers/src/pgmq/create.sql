@@ -1,0 +1,4 @@
+-- Makes the queue that is measured.
+-- Parameters: none.
+-- Index: none.
+select pgmq.create('bench');

@@ -1,0 +1,366 @@
+//! The inbox's verbs: each is one call of a function.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::interval::Interval;
+use super::rows::{big_count, count, count_in, get};
+use super::{Argument, PostgresStore};
+use crate::error::{Error, Kind, Result};
+use crate::store::*;
+
+pub(crate) const INBOX_PUSH: &str = include_str!("call/inbox_push.sql");
+pub(crate) const INBOX_COMPLETE: &str = include_str!("call/inbox_complete.sql");
+
+#[async_trait]
+impl InboxStore for PostgresStore {
+    async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
+        let columns = PushColumns::of(&ask.items);
+        let rows = self
+            .calls
+            .rows(
+                INBOX_PUSH,
+                &columns.arguments(&ask.queue, &Some(ask.request)),
+            )
+            .await?;
+        pushed(ask.items.len(), &rows)
+    }
+
+    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Claimed> {
+        let limit = count_in(ask.limit);
+        let rows = self
+            .calls
+            .rows(
+                include_str!("call/inbox_claim.sql"),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&ask.worker, Type::TEXT),
+                    (&limit, Type::INT4),
+                    (&Interval(ask.lease), Type::INTERVAL),
+                    (&ask.request, Type::UUID),
+                ],
+            )
+            .await?;
+        let items = rows.iter().map(|row| claimed(row, ask.request)).collect::<Result<_>>()?;
+        Ok(Claimed { items, next_due: None })
+    }
+
+    async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
+        let (items, tokens) = parts(&ask.claims);
+        self.settled(
+            INBOX_COMPLETE,
+            &[
+                (&items, Type::INT8_ARRAY),
+                (&tokens, Type::UUID_ARRAY),
+                (&ask.request, Type::UUID),
+            ],
+        )
+        .await
+    }
+
+    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Claimed)> {
+        let settled = self.inbox_complete(&ask.complete).await?;
+        Ok((settled, self.inbox_claim(&ask.claim).await?))
+    }
+
+    async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
+        let claims: Vec<ClaimId> = ask.failures.iter().map(|failure| failure.claim).collect();
+        let (items, tokens) = parts(&claims);
+        let errors: Vec<&str> = ask.failures.iter().map(|f| f.error.as_str()).collect();
+        let retry_ins: Vec<Option<Interval>> = ask
+            .failures
+            .iter()
+            .map(|failure| failure.retry_in.map(Interval))
+            .collect();
+        let finals: Vec<bool> = ask
+            .failures
+            .iter()
+            .map(|failure| failure.again == Again::Never)
+            .collect();
+        self.settled(
+            include_str!("call/inbox_fail.sql"),
+            &[
+                (&items, Type::INT8_ARRAY),
+                (&tokens, Type::UUID_ARRAY),
+                (&errors, Type::TEXT_ARRAY),
+                (&retry_ins, Type::INTERVAL_ARRAY),
+                (&finals, Type::BOOL_ARRAY),
+                (&ask.request, Type::UUID),
+            ],
+        )
+        .await
+    }
+
+    async fn inbox_give_back(&self, ask: &InboxGiveBack) -> Result<Settled> {
+        let (items, tokens) = parts(&ask.claims);
+        self.settled(
+            include_str!("call/inbox_give_back.sql"),
+            &[
+                (&items, Type::INT8_ARRAY),
+                (&tokens, Type::UUID_ARRAY),
+                (&ask.request, Type::UUID),
+            ],
+        )
+        .await
+    }
+
+    async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled> {
+        let (items, tokens) = parts(&ask.claims);
+        self.settled(
+            include_str!("call/inbox_extend.sql"),
+            &[
+                (&items, Type::INT8_ARRAY),
+                (&tokens, Type::UUID_ARRAY),
+                (&Interval(ask.lease), Type::INTERVAL),
+            ],
+        )
+        .await
+    }
+
+    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
+        let limit = count_in(ask.limit);
+        let ids: Option<Vec<i64>> = ask
+            .ids
+            .as_ref()
+            .map(|ids| ids.iter().map(|id| id.0).collect());
+        let row = self
+            .calls
+            .row(
+                include_str!("call/inbox_requeue.sql"),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&ids, Type::INT8_ARRAY),
+                    (&limit, Type::INT4),
+                ],
+            )
+            .await?;
+        big_count(&row, "many")
+    }
+
+    async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
+        let limit = count_in(ask.limit);
+        let row = self
+            .calls
+            .row(
+                include_str!("call/inbox_reset.sql"),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&Interval(ask.older_than), Type::INTERVAL),
+                    (&limit, Type::INT4),
+                ],
+            )
+            .await?;
+        big_count(&row, "many")
+    }
+
+    async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {
+        let rows = self
+            .calls
+            .rows(
+                include_str!("call/inbox_stats.sql"),
+                &[(&ask.queue, Type::TEXT), (&ask.prefix, Type::TEXT)],
+            )
+            .await?;
+        rows.iter().map(stats).collect()
+    }
+
+    async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>> {
+        let limit = count_in(ask.limit);
+        let after = ask.after.map(|id| id.0);
+        let rows = self
+            .calls
+            .rows(
+                include_str!("call/inbox_list.sql"),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&ask.state.as_str(), Type::TEXT),
+                    (&after, Type::INT8),
+                    (&limit, Type::INT4),
+                ],
+            )
+            .await?;
+        rows.iter().map(|row| view(row, ask.state)).collect()
+    }
+
+    async fn inbox_wait(&self, queue: &str) -> Result<()> {
+        let row = self
+            .calls
+            .row(
+                include_str!("call/inbox_wait.sql"),
+                &[(&queue, Type::TEXT)],
+            )
+            .await?;
+        get::<Option<Interval>>(&row, "next_due").map(drop)
+    }
+}
+
+impl PostgresStore {
+    async fn settled(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Settled> {
+        settled(&self.calls.row(sql, arguments).await?)
+    }
+}
+
+/// The items of a push, column by column. A column in which all have the default is not sent.
+pub(crate) struct PushColumns<'a> {
+    payloads: Vec<&'a str>,
+    keys: Option<Vec<Option<&'a str>>>,
+    priorities: Option<Vec<i32>>,
+    delays: Option<Vec<Option<Interval>>>,
+    run_ats: Option<Vec<Option<Timestamp>>>,
+    groups: Option<Vec<Option<&'a str>>>,
+    max_attempts: Option<Vec<i32>>,
+}
+
+impl<'a> PushColumns<'a> {
+    pub(crate) fn of(items: &'a [NewItem]) -> Self {
+        fn column<'a, T>(
+            items: &'a [NewItem],
+            is_default: impl Fn(&NewItem) -> bool,
+            value: impl Fn(&'a NewItem) -> T,
+        ) -> Option<Vec<T>> {
+            (!items.iter().all(is_default)).then(|| items.iter().map(value).collect())
+        }
+        PushColumns {
+            payloads: items.iter().map(|item| item.payload.as_str()).collect(),
+            keys: column(items, |i| i.key.is_none(), |i| i.key.as_deref()),
+            priorities: column(
+                items,
+                |i| i.priority == DEFAULT_PRIORITY,
+                |i| i32::from(i.priority),
+            ),
+            delays: column(
+                items,
+                |i| !matches!(i.due, Some(Due::After(_))),
+                |i| match i.due {
+                    Some(Due::After(delay)) => Some(Interval(delay)),
+                    _ => None,
+                },
+            ),
+            run_ats: column(
+                items,
+                |i| !matches!(i.due, Some(Due::At(_))),
+                |i| match i.due {
+                    Some(Due::At(time)) => Some(time),
+                    _ => None,
+                },
+            ),
+            groups: column(items, |i| i.group.is_none(), |i| i.group.as_deref()),
+            max_attempts: column(
+                items,
+                |i| i.max_attempts == DEFAULT_ATTEMPTS,
+                |i| i32::from(i.max_attempts),
+            ),
+        }
+    }
+
+    pub(crate) fn arguments<'b>(
+        &'b self,
+        queue: &'b String,
+        request: &'b Option<Uuid>,
+    ) -> [Argument<'b>; 9] {
+        [
+            (queue, Type::TEXT),
+            (&self.payloads, Type::TEXT_ARRAY),
+            (&self.keys, Type::TEXT_ARRAY),
+            (&self.priorities, Type::INT4_ARRAY),
+            (&self.delays, Type::INTERVAL_ARRAY),
+            (&self.run_ats, Type::TIMESTAMPTZ_ARRAY),
+            (&self.groups, Type::TEXT_ARRAY),
+            (&self.max_attempts, Type::INT4_ARRAY),
+            (request, Type::UUID),
+        ]
+    }
+}
+
+/// One answer for each item, in their order.
+pub(crate) fn pushed(count: usize, rows: &[Row]) -> Result<Vec<PushedItem>> {
+    let mut items = vec![None; count];
+    for row in rows {
+        let place = super::rows::place(row).and_then(|place| items.get_mut(place));
+        if let Some(item) = place {
+            *item = Some(PushedItem {
+                id: ItemId(get(row, "id")?),
+                duplicate: get(row, "duplicate")?,
+            });
+        }
+    }
+    items
+        .into_iter()
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::new(Kind::Broken, "a pushed item was not answered"))
+}
+
+pub(crate) fn parts(claims: &[ClaimId]) -> (Vec<i64>, Vec<Uuid>) {
+    claims
+        .iter()
+        .map(|claim| (claim.item.0, claim.token))
+        .unzip()
+}
+
+pub(crate) fn settled(row: &Row) -> Result<Settled> {
+    Ok(Settled {
+        done: big_count(row, "done")?,
+        stale: get::<Vec<&str>>(row, "stale")?
+            .into_iter()
+            .map(str::parse)
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// Columns by position: a claim has many rows, and a name costs a search each.
+fn claimed(row: &Row, token: Uuid) -> Result<ClaimedItem> {
+    let read = || -> Result<ClaimedItem, tokio_postgres::Error> {
+        let number = |column| -> Result<u32, tokio_postgres::Error> {
+            Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0))
+        };
+        Ok(ClaimedItem {
+            claim: ClaimId {
+                item: ItemId(row.try_get(0)?),
+                token,
+            },
+            attempt: number(1)?,
+            max_attempts: number(2)?,
+            payload: row.try_get(3)?,
+            key: row.try_get(4)?,
+            group: row.try_get(5)?,
+            priority: u8::try_from(row.try_get::<_, i32>(6)?).unwrap_or(u8::MAX),
+            pushed_at: row.try_get(7)?,
+            expires_at: row.try_get(8)?,
+        })
+    };
+    read().map_err(super::rows::not_as_expected)
+}
+
+fn stats(row: &Row) -> Result<QueueStats> {
+    Ok(QueueStats {
+        queue: get(row, "queue")?,
+        total: big_count(row, "total")?,
+        pending: big_count(row, "pending")?,
+        scheduled: big_count(row, "scheduled")?,
+        processing: big_count(row, "processing")?,
+        completed: big_count(row, "completed")?,
+        failed: big_count(row, "failed")?,
+        oldest_pending: get::<Option<Interval>>(row, "oldest_pending")?.map(|age| age.0),
+    })
+}
+
+fn view(row: &Row, state: ItemState) -> Result<ItemView> {
+    let errors: Option<&str> = get(row, "errors")?;
+    Ok(ItemView {
+        id: ItemId(get(row, "id")?),
+        state,
+        payload: get(row, "payload")?,
+        key: get(row, "key")?,
+        group: get(row, "group")?,
+        priority: get::<Option<i32>>(row, "priority")?.and_then(|p| u8::try_from(p).ok()),
+        attempts: count(row, "attempts")?,
+        abandoned: count(row, "abandoned")?,
+        worker: get(row, "worker")?,
+        pushed_at: get(row, "pushed_at")?,
+        at: get(row, "at")?,
+        errors: errors.map_or(Ok(Vec::new()), attempt_errors)?,
+    })
+}

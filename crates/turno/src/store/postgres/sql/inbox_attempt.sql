@@ -1,0 +1,74 @@
+-- Purpose: what an attempt that did not succeed does to its item, whoever says so.
+-- Index:   inbox_item_pkey.
+
+-- Kept: the last ten, each with at most 4000 bytes of text.
+create or replace function turno.inbox_errors(errors jsonb, attempt integer, kind text, error text, worker text) returns jsonb
+language sql
+volatile
+as $$
+  select jsonb_agg(e.e order by e.n)
+  from (
+    select u.e, u.n
+    from jsonb_array_elements(
+      coalesce(errors, '[]') || jsonb_build_object(
+        'attempt', attempt, 'at', to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+        'kind', kind, 'error', error, 'worker', worker)) with ordinality u(e, n)
+    order by u.n desc
+    limit 10) e
+$$;
+
+-- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside.
+create or replace function turno.inbox_end_attempt(
+  lane     integer,
+  id       bigint,
+  kind     text,
+  error    text,
+  worker   text,
+  again_at timestamptz
+) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  i turno.inbox_item;
+begin
+  select * into i
+  from turno.inbox_item t
+  where t.lane = inbox_end_attempt.lane
+    and t.id = inbox_end_attempt.id
+  for update;
+  if not found then
+    return;
+  end if;
+  i.attempts := i.attempts + 1;
+  i.abandoned := i.abandoned + (inbox_end_attempt.kind = 'abandoned')::integer;
+  i.errors := turno.inbox_errors(
+    i.errors, i.attempts, inbox_end_attempt.kind, inbox_end_attempt.error, inbox_end_attempt.worker);
+  if inbox_end_attempt.again_at is not null and i.attempts < i.max_attempts then
+    update turno.inbox_item t
+    set run_at    = inbox_end_attempt.again_at,
+        attempts  = i.attempts,
+        abandoned = i.abandoned,
+        errors    = i.errors
+    where t.lane = i.lane
+      and t.id = i.id;
+    insert into turno.inbox_tally (queue_id, timed)
+    values (i.lane / 4, 1);
+    return;
+  end if;
+  delete from turno.inbox_item t
+  where t.lane = i.lane
+    and t.id = i.id;
+  insert into turno.inbox_failed (
+    id, lane, failed_at, pushed_at, attempts, abandoned, max_attempts, "group", key, errors, payload, worker)
+  values (
+    i.id, i.lane, clock_timestamp(), i.pushed_at, i.attempts, i.abandoned, i.max_attempts, i."group", i.key, i.errors,
+    i.payload, inbox_end_attempt.worker);
+  insert into turno.inbox_tally (queue_id, items, failed)
+  values (i.lane / 4, -1, 1);
+  if i."group" is not null then
+    insert into turno.inbox_freed (queue_id, "group")
+    values (i.lane / 4, i."group");
+  end if;
+end
+$$;

@@ -1,0 +1,188 @@
+-- Purpose: stores items, all or none; a known key is answered as a duplicate.
+-- Index:   inbox_item_pkey, inbox_key_pkey.
+
+create or replace function turno.inbox_push_check(
+  queue        text,
+  payloads     text[],
+  keys         text[],
+  priorities   integer[],
+  delays       interval[],
+  run_ats      timestamptz[],
+  groups       text[],
+  max_attempts integer[],
+  max_payload  integer
+) returns void
+language plpgsql
+immutable
+as $$
+declare
+  many  integer := coalesce(cardinality(payloads), 0);
+  wrong text;
+begin
+  perform turno.check_name('queue', queue, 255);
+  if many > 10000 then
+    raise exception 'items has % entries, and 10000 is the most', many
+      using errcode = 'invalid_parameter_value', hint = 'Divide them.';
+  end if;
+  -- The whole first: a set-based look costs less than one by one, and is enough nearly always.
+  if exists (
+    select from unnest(payloads) p
+    where p is null or octet_length(p) > max_payload) then
+    raise exception 'payload is missing, or has more than % bytes', max_payload
+      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and push a reference, or raise max_payload.';
+  end if;
+  if exists (select from unnest(priorities) p where p not between 0 and 3) then
+    select min(p)::text into wrong from unnest(priorities) p where p not between 0 and 3;
+    raise exception 'priority is %, and must be between 0 and 3', wrong
+      using errcode = 'invalid_parameter_value', hint = '0 is the most urgent, 1 the default.';
+  end if;
+  if exists (select from unnest(max_attempts) m where m not between 1 and 1000) then
+    raise exception 'max_attempts must be between 1 and 1000'
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for 5.';
+  end if;
+  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+    raise exception 'delay must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
+  end if;
+  if exists (select from unnest(run_ats) t where not isfinite(t)) then
+    raise exception 'run_at must be a time, not infinity'
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for at once.';
+  end if;
+  perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
+  perform turno.check_name('group', g, 255) from unnest(groups) g where g is not null;
+end
+$$;
+
+-- Many at once. An array may be null where all items have the default; place says whose answer it is.
+create or replace function turno.inbox_push_batch(
+  queue        text,
+  payloads     text[],
+  keys         text[]        default null,
+  priorities   integer[]     default null,
+  delays       interval[]    default null,
+  run_ats      timestamptz[] default null,
+  groups       text[]        default null,
+  max_attempts integer[]     default null,
+  request      uuid          default null,
+  max_payload  integer       default 1048576
+) returns table (place bigint, id bigint, duplicate boolean)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q      turno.inbox_queue;
+  numbers bigint[];
+  fresh  bigint[];
+  stored bigint;
+  timed  bigint;
+  answer jsonb;
+begin
+  -- Before any number is taken: see inbox_late.
+  perform pg_current_xact_id();
+  if inbox_push_batch.request is not null then
+    answer := turno.inbox_answered(inbox_push_batch.request);
+    if answer is not null then
+      return query
+      select a.place, (a.told->>0)::bigint, (a.told->>1)::boolean
+      from jsonb_array_elements(answer) with ordinality a(told, place);
+      return;
+    end if;
+  end if;
+  perform turno.inbox_push_check(
+    inbox_push_batch.queue, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities,
+    inbox_push_batch.delays, inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts,
+    inbox_push_batch.max_payload);
+  select * into q
+  from turno.inbox_queue t
+  where t.name = inbox_push_batch.queue;
+  if not found then
+    q := turno.inbox_queue_made(inbox_push_batch.queue);
+  end if;
+
+  numbers := array(
+    select nextval('turno.inbox_item_id')
+    from generate_series(1, cardinality(inbox_push_batch.payloads)));
+  if inbox_push_batch.keys is not null then
+    with first as (
+      insert into turno.inbox_key (queue_id, key, id)
+      select distinct on (k.key) q.id, k.key, k.id
+      from unnest(inbox_push_batch.keys, numbers) with ordinality k(key, id, place)
+      where k.key is not null
+      order by k.key, k.place
+      on conflict do nothing
+      returning id)
+    select array_agg(f.id) into fresh
+    from first f;
+  end if;
+
+  with kept as (
+    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
+    select
+      q.id * 4 + coalesce(a.priority, 1), a.id, coalesce(clock_timestamp() + a.delay, a.run_at), clock_timestamp(),
+      coalesce(a.max_attempts, 5), a."group", a.key, a.payload::json
+    from unnest(
+      numbers, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
+      inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts)
+      a(id, payload, key, priority, delay, run_at, "group", max_attempts)
+    where a.key is null
+       or a.id = any (fresh)
+    returning run_at)
+  select count(*), count(k.run_at) into stored, timed
+  from kept k;
+  insert into turno.inbox_tally (queue_id, items, timed)
+  select q.id, stored, timed
+  where stored > 0;
+  if q.idle_until > clock_timestamp() then
+    perform pg_notify('turno_inbox', q.name);
+  end if;
+
+  if stored < cardinality(numbers) then
+    -- A statement of its own: it sees the rows that the keys met.
+    return query
+    select a.place, coalesce(k.id, a.id), coalesce(k.id <> a.id, false)
+    from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
+    left join turno.inbox_key k on k.queue_id = q.id and k.key = a.key;
+  else
+    return query
+    select a.place, a.id, false
+    from unnest(numbers) with ordinality a(id, place);
+  end if;
+  if inbox_push_batch.request is not null then
+    perform turno.inbox_answer(inbox_push_batch.request, (
+      select coalesce(jsonb_agg(jsonb_build_array(coalesce(k.id, a.id), coalesce(k.id <> a.id, false)) order by a.place), '[]')
+      from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
+      left join turno.inbox_key k on k.queue_id = q.id and k.key = a.key));
+  end if;
+end
+$$;
+
+comment on function turno.inbox_push_batch is
+  'Stores many items, all or none. An array may be null where all items have the default.';
+
+create or replace function turno.inbox_push(
+  queue        text,
+  payload      json,
+  key          text        default null,
+  priority     integer     default 1,
+  delay        interval    default null,
+  run_at       timestamptz default null,
+  "group"      text        default null,
+  max_attempts integer     default 5,
+  request      uuid        default null,
+  max_payload  integer     default 1048576
+) returns turno.inbox_pushed
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select row(b.id, b.duplicate)::turno.inbox_pushed
+  from turno.inbox_push_batch(
+    inbox_push.queue, array[inbox_push.payload::text], case when inbox_push.key is not null then array[inbox_push.key] end,
+    array[inbox_push.priority], array[inbox_push.delay], array[inbox_push.run_at], array[inbox_push."group"],
+    array[inbox_push.max_attempts], inbox_push.request, inbox_push.max_payload) b
+$$;
+
+comment on function turno.inbox_push is
+  'Puts one item of work into a queue. With a key that the queue knows, nothing is stored and duplicate is true.';

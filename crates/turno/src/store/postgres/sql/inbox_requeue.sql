@@ -1,0 +1,86 @@
+-- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
+-- Index:   inbox_failed_queue, inbox_failed_pkey, inbox_batch_queue.
+
+create or replace function turno.inbox_requeue(queue text, ids bigint[] default null, "limit" integer default 10000) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_requeue.queue);
+  many bigint;
+begin
+  with back as (
+    delete from turno.inbox_failed f
+    where f.id in (
+      select t.id
+      from turno.inbox_failed t
+      where t.lane / 4 = q
+        and (inbox_requeue.ids is null or t.id = any (inbox_requeue.ids))
+      order by t.id
+      limit inbox_requeue."limit"
+      for update skip locked)
+    returning *),
+  pushed as (
+    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
+    select b.lane, b.id, clock_timestamp(), b.pushed_at, b.max_attempts, b."group", b.key, b.errors, b.payload
+    from back b
+    returning 1)
+  select count(*) into many
+  from pushed;
+  if many > 0 then
+    insert into turno.inbox_tally (queue_id, items, timed, failed)
+    values (q, many, many, -many);
+    perform turno.inbox_call(q);
+  end if;
+  return many;
+end
+$$;
+
+comment on function turno.inbox_requeue is
+  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit.';
+
+create or replace function turno.inbox_reset(queue text, older_than interval default '0', "limit" integer default 10000) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_reset.queue);
+  b    turno.inbox_batch;
+  got  bigint;
+  many bigint := 0;
+begin
+  for b in
+    select *
+    from turno.inbox_batch t
+    where t.queue_id = q
+      and t.claimed_at <= clock_timestamp() - inbox_reset.older_than
+    order by t.n
+    for update skip locked
+  loop
+    exit when many >= inbox_reset."limit";
+    update turno.inbox_item i
+    set run_at = clock_timestamp()
+    from unnest(b.ids) r, generate_series(lower(r), upper(r) - 1) g(id)
+    where i.lane = b.lane
+      and i.id = g.id;
+    get diagnostics got = row_count;
+    many := many + got;
+    delete from turno.inbox_batch t
+    where t.token = b.token
+      and t.lane = b.lane;
+  end loop;
+  if many > 0 then
+    insert into turno.inbox_tally (queue_id, timed)
+    values (q, many);
+    perform turno.inbox_call(q);
+  end if;
+  return many;
+end
+$$;
+
+comment on function turno.inbox_reset is
+  'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items.';

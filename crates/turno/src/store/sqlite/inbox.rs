@@ -1,0 +1,156 @@
+//! The inbox verbs. Each is one job of the writer, so that its statements are one atomic step; the rules
+//! are in `sql/inbox_*.sql` and in the modules below, one for each kind of change.
+//!
+//! An item's `line` says where it stands (see `migrations/0002_inbox.sql`), and whoever changes one keeps
+//! the others of its group and the counts right at once, so that nobody ever has to search.
+
+mod claim;
+mod held;
+mod ids;
+mod list;
+mod push;
+mod request;
+mod revive;
+mod settle;
+mod stats;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension};
+
+pub(crate) use self::tx::*;
+use super::rows::exec;
+use super::{SqliteStore, classify};
+use crate::clock;
+use crate::error::Result;
+use crate::store::*;
+
+/// Where an item stands.
+mod line {
+    pub(super) const READY: i64 = 0;
+    pub(super) const TIMED: i64 = 1;
+    pub(super) const BEHIND: i64 = 2;
+    pub(super) const FAILED: i64 = 4;
+}
+
+#[async_trait]
+impl InboxStore for SqliteStore {
+    async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| push::push(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Claimed> {
+        let (look, ask) = (ask.clone(), ask.clone());
+        self.writer
+            .look_then_write(
+                move |db| claim::look(db, &look, clock::now_us()),
+                move |db| claim::claim(db, &ask, clock::now_us()),
+            )
+            .await
+    }
+
+    async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| settle::complete(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Claimed)> {
+        if ask.complete.claims.is_empty() {
+            let claimed = self.inbox_claim(&ask.claim).await?;
+            return Ok((Settled::default(), claimed));
+        }
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| {
+                let now = clock::now_us();
+                let settled = settle::complete(db, &ask.complete, now)?;
+                Ok((settled, claim::claim(db, &ask.claim, now)?))
+            })
+            .await
+    }
+
+    async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| settle::fail(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_give_back(&self, ask: &InboxGiveBack) -> Result<Settled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| settle::give_back(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| settle::extend(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| revive::requeue(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| revive::reset(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {
+        let ask = ask.clone();
+        self.read(move |db| at_once(db, |db| stats::stats(db, &ask, clock::now_us())))
+            .await
+    }
+
+    async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>> {
+        let ask = ask.clone();
+        self.read(move |db| at_once(db, |db| list::list(db, &ask, clock::now_us())))
+            .await
+    }
+
+    async fn inbox_wait(&self, _queue: &str) -> Result<()> {
+        // Every commit wakes those who wait, in this process and in others: see `watch.rs`.
+        Ok(())
+    }
+}
+
+/// Reads with several statements as of one moment, inside a transaction or not.
+fn at_once<T>(db: &Connection, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    exec(db, "savepoint inbox", [])?;
+    let answer = read(db);
+    exec(db, "release inbox", [])?;
+    answer
+}
+
+/// A length as the number that SQLite knows.
+fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+/// A queue's number, if anything was ever pushed to it.
+fn find_queue(db: &Connection, name: &str) -> Result<Option<i64>> {
+    db.prepare_cached(include_str!("sql/inbox_queue_find.sql"))
+        .and_then(|mut find| find.query_row([name], |row| row.get(0)).optional())
+        .map_err(classify)
+}
+
+/// Lets the first of a group go, when the one before it has left.
+fn next_of_group(db: &Connection, queue: i64, group: &str) -> Result<()> {
+    exec(db, INBOX_GROUP_NEXT, (queue, group)).map(drop)
+}

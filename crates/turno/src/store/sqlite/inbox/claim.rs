@@ -1,0 +1,206 @@
+//! Claiming items, and taking over what vanished workers held.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use uuid::Uuid;
+
+use super::super::classify;
+use super::super::rows::{many, one};
+use super::held::{self, AttemptEnd};
+use super::tally::Tally;
+use super::{count, find_queue, ids};
+use crate::clock::{as_us, between_us, from_us};
+use crate::error::Result;
+use crate::store::*;
+
+/// A claim takes over expired ones until it has taken so many items; the next one goes on.
+const TAKEN_OVER: usize = 10_000;
+/// And so many claims at the most.
+const CLAIMS_TAKEN_OVER: u32 = 1_000;
+
+/// One claim call, and the items that it took.
+#[derive(Debug, Clone)]
+pub(super) struct ClaimRow {
+    pub id: i64,
+    pub queue: i64,
+    pub worker: String,
+    pub until: i64,
+    pub items: String,
+}
+
+impl ClaimRow {
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(ClaimRow {
+            id: row.get(0)?,
+            queue: row.get(1)?,
+            worker: row.get(2)?,
+            until: row.get(4)?,
+            items: row.get(5)?,
+        })
+    }
+}
+
+pub(super) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
+    db.prepare_cached(include_str!("../sql/inbox_claim_find.sql"))
+        .and_then(|mut find| {
+            find.query_row([token.as_bytes()], ClaimRow::from_row)
+                .optional()
+        })
+        .map_err(classify)
+}
+
+/// A look that writes nothing: the answer, if there is nothing to claim, or it has been claimed already.
+pub(super) fn look(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Option<Claimed>> {
+    if let Some(claim) = find(db, ask.request)? {
+        return again(db, &claim, ask.request, now).map(Some);
+    }
+    let Some(queue) = find_queue(db, &ask.queue)? else {
+        return Ok(Some(Claimed::default()));
+    };
+    if ask.limit > 0 && one(db, include_str!("../sql/inbox_claim_any.sql"), (queue, now))? {
+        return Ok(None);
+    }
+    answer(db, queue, Vec::new(), now).map(Some)
+}
+
+pub(super) fn claim(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Claimed> {
+    if let Some(claim) = find(db, ask.request)? {
+        return again(db, &claim, ask.request, now);
+    }
+    let Some(queue) = find_queue(db, &ask.queue)? else {
+        return Ok(Claimed::default());
+    };
+    if ask.limit == 0 {
+        return answer(db, queue, Vec::new(), now);
+    }
+    take_over(db, queue, now)?;
+    let items = take(db, queue, ask, now)?;
+    answer(db, queue, items, now)
+}
+
+fn answer(db: &Connection, queue: i64, items: Vec<ClaimedItem>, now: i64) -> Result<Claimed> {
+    let next: Option<i64> = one(db, include_str!("../sql/inbox_next_due.sql"), (queue, now))?;
+    Ok(Claimed {
+        items,
+        next_due: next.map(|next| between_us(now, next)),
+    })
+}
+
+/// The same claim asked for again: what it still holds.
+fn again(db: &Connection, claim: &ClaimRow, token: Uuid, now: i64) -> Result<Claimed> {
+    let mut held = db
+        .prepare_cached(include_str!("../sql/inbox_claim_held.sql"))
+        .map_err(classify)?;
+    let mut items = Vec::new();
+    for id in ids::decode_ids(&claim.items)? {
+        let item = held.query_row((id, claim.id), |row| claimed(row, token, claim.until));
+        items.extend(item.optional().map_err(classify)?);
+    }
+    answer(db, claim.queue, items, now)
+}
+
+fn claimed(row: &Row<'_>, token: Uuid, until: i64) -> rusqlite::Result<ClaimedItem> {
+    Ok(ClaimedItem {
+        claim: ClaimId {
+            item: ItemId(row.get(0)?),
+            token,
+        },
+        attempt: row.get::<_, u32>(1)? + 1,
+        max_attempts: row.get(2)?,
+        payload: row.get(3)?,
+        key: row.get(4)?,
+        group: row.get(5)?,
+        priority: row.get(6)?,
+        pushed_at: from_us(row.get(7)?),
+        expires_at: from_us(until),
+    })
+}
+
+/// Takes what is in front: by priority, and then first what has a time that has come.
+fn take(db: &Connection, queue: i64, ask: &InboxClaim, now: i64) -> Result<Vec<ClaimedItem>> {
+    let until = now.saturating_add(as_us(ask.lease));
+    let limit = i64::from(ask.limit);
+    let mut items = Vec::new();
+    let mut tally = Tally::default();
+    for priority in 0..PRIORITIES {
+        let mut pick = |row: &Row<'_>| {
+            tally.stops_waiting(queue, row.get(8)?);
+            claimed(row, ask.request, until)
+        };
+        let timed = (queue, priority, now, limit - count(items.len()));
+        items.extend(many(
+            db,
+            include_str!("../sql/inbox_claim_timed.sql"),
+            timed,
+            &mut pick,
+        )?);
+        let ready = (queue, priority, limit - count(items.len()));
+        items.extend(many(
+            db,
+            include_str!("../sql/inbox_claim_ready.sql"),
+            ready,
+            &mut pick,
+        )?);
+        if count(items.len()) == limit {
+            break;
+        }
+    }
+    if !items.is_empty() {
+        hold(db, queue, ask, &items, (now, until))?;
+        tally.of(queue).held += count(items.len());
+        tally.write(db)?;
+    }
+    Ok(items)
+}
+
+/// Puts the items into a claim of their own.
+fn hold(
+    db: &Connection,
+    queue: i64,
+    ask: &InboxClaim,
+    items: &[ClaimedItem],
+    (now, until): (i64, i64),
+) -> Result<()> {
+    let list = ids::encode(items.iter().map(|item| (false, item.claim.item.0)));
+    let claim: i64 = one(
+        db,
+        include_str!("../sql/inbox_claim_insert.sql"),
+        (
+            ask.request.as_bytes(),
+            queue,
+            &ask.worker,
+            now,
+            until,
+            count(items.len()),
+            list,
+        ),
+    )?;
+    let mut take = db
+        .prepare_cached(include_str!("../sql/inbox_claim_take.sql"))
+        .map_err(classify)?;
+    for item in items {
+        take.execute((item.claim.item.0, claim)).map_err(classify)?;
+    }
+    Ok(())
+}
+
+/// Ends the attempts of workers that have not extended their claims in time.
+fn take_over(db: &Connection, queue: i64, now: i64) -> Result<()> {
+    let expired = many(
+        db,
+        include_str!("../sql/inbox_claim_expired.sql"),
+        (queue, now, CLAIMS_TAKEN_OVER),
+        ClaimRow::from_row,
+    )?;
+    let mut tally = Tally::default();
+    let mut taken = 0;
+    for claim in expired {
+        for held in held::of_claim(db, &claim)? {
+            held.end(db, &mut tally, AttemptEnd::Abandoned, now)?;
+            taken += 1;
+        }
+        if taken >= TAKEN_OVER {
+            break;
+        }
+    }
+    tally.write(db)
+}

@@ -1,0 +1,209 @@
+//! Items in workers' hands, and how they leave them: done, to be tried again, or set aside.
+
+use std::time::Duration;
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+
+use super::super::classify;
+use super::super::rows::exec;
+use super::claim::ClaimRow;
+use super::tally::Tally;
+use super::{INBOX_DONE, INBOX_ERROR_FORGET, ids, line, next_of_group};
+use crate::clock::as_us;
+use crate::error::Result;
+use crate::store::*;
+
+/// The longest error that is kept, in bytes.
+const ERROR_BYTES: usize = 4000;
+/// The pause after the first failed attempt; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause, before jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+/// What is recorded of the attempt of a worker that vanished.
+const VANISHED: &str = "the worker vanished: its claim was not extended in time";
+
+/// An item that a claim holds.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    id: i64,
+    claim: &'a ClaimRow,
+    attempts: u32,
+    abandoned: u32,
+    max_attempts: u32,
+    errors: u32,
+    key: Option<String>,
+    group: Option<String>,
+}
+
+/// How an attempt ends without success.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AttemptEnd<'a> {
+    /// Its handler said so.
+    Failed(&'a Failure),
+    /// Its worker vanished.
+    Abandoned,
+}
+
+/// What becomes of an item that leaves its claim.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Due(i64),
+    Failed,
+}
+
+pub(super) const HELD: &str = include_str!("../sql/inbox_held.sql");
+
+/// The item, if the claim still holds it. `find` is [`HELD`].
+pub(super) fn find<'a>(
+    find: &mut CachedStatement<'_>,
+    id: i64,
+    claim: &'a ClaimRow,
+) -> Result<Option<Held<'a>>> {
+    find.query_row((id, claim.id), |row: &Row<'_>| {
+        Ok(Held {
+            id,
+            claim,
+            attempts: row.get(0)?,
+            abandoned: row.get(1)?,
+            max_attempts: row.get(2)?,
+            errors: row.get(3)?,
+            key: row.get(4)?,
+            group: row.get(5)?,
+        })
+    })
+    .optional()
+    .map_err(classify)
+}
+
+/// All that a claim still holds, in its order.
+pub(super) fn of_claim<'a>(db: &Connection, claim: &'a ClaimRow) -> Result<Vec<Held<'a>>> {
+    let mut statement = db.prepare_cached(HELD).map_err(classify)?;
+    let mut held = Vec::new();
+    for id in ids::decode_ids(&claim.items)? {
+        held.extend(find(&mut statement, id, claim)?);
+    }
+    Ok(held)
+}
+
+impl Held<'_> {
+    pub(super) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// It is done: a narrow record stays, and its key with that.
+    pub(super) fn complete(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
+        let queue = self.claim.queue;
+        let record = (queue, self.id, now, &self.claim.worker, &self.key);
+        exec(db, INBOX_DONE, record)?;
+        exec(db, include_str!("../sql/inbox_delete.sql"), [self.id])?;
+        if self.errors > 0 {
+            exec(db, INBOX_ERROR_FORGET, (self.id, self.errors))?;
+        }
+        tally.leaves(queue, self.claim.id);
+        tally.of(queue).completed += 1;
+        match &self.group {
+            Some(group) => next_of_group(db, queue, group),
+            None => Ok(()),
+        }
+    }
+
+    /// Its attempt is counted and recorded, and it is tried again if it may be.
+    pub(super) fn end(
+        mut self,
+        db: &Connection,
+        tally: &mut Tally,
+        end: AttemptEnd<'_>,
+        now: i64,
+    ) -> Result<()> {
+        self.attempts += 1;
+        let last = self.attempts >= self.max_attempts;
+        let fate = match end {
+            AttemptEnd::Abandoned => {
+                self.abandoned += 1;
+                self.record(db, "abandoned", VANISHED, now)?;
+                if last { Fate::Failed } else { Fate::Due(now) }
+            }
+            AttemptEnd::Failed(failure) => {
+                self.record(db, "failed", &failure.error, now)?;
+                if last || failure.again == Again::Never {
+                    Fate::Failed
+                } else {
+                    let pause = failure.retry_in.unwrap_or_else(|| self.pause());
+                    Fate::Due(now.saturating_add(as_us(pause)))
+                }
+            }
+        };
+        self.let_go(db, tally, fate, now)
+    }
+
+    /// It was not begun, or is taken away: due at once, and no attempt counted.
+    pub(super) fn give_back(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
+        self.let_go(db, tally, Fate::Due(now), now)
+    }
+
+    /// Exponential, and jittered, so that what failed together does not come back together.
+    fn pause(&self) -> Duration {
+        let doubled = 2_u32.saturating_pow(self.attempts.saturating_sub(1));
+        FIRST_PAUSE
+            .saturating_mul(doubled)
+            .min(LONGEST_PAUSE)
+            .mul_f64(0.5 + fastrand::f64())
+    }
+
+    fn record(&mut self, db: &Connection, kind: &str, error: &str, now: i64) -> Result<()> {
+        self.errors += 1;
+        let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
+        exec(
+            db,
+            include_str!("../sql/inbox_error.sql"),
+            (
+                self.id,
+                self.errors,
+                self.attempts,
+                now,
+                kind,
+                error,
+                &self.claim.worker,
+            ),
+        )?;
+        let kept = u32::try_from(ERRORS_KEPT).unwrap_or(u32::MAX);
+        if self.errors > kept {
+            exec(db, INBOX_ERROR_FORGET, (self.id, self.errors - kept))?;
+        }
+        Ok(())
+    }
+
+    fn let_go(self, db: &Connection, tally: &mut Tally, fate: Fate, now: i64) -> Result<()> {
+        let queue = self.claim.queue;
+        tally.leaves(queue, self.claim.id);
+        let (line, due) = match fate {
+            Fate::Failed => {
+                tally.of(queue).failed += 1;
+                (line::FAILED, now)
+            }
+            Fate::Due(due) => {
+                tally.waits(queue, Some(due));
+                // In a group it steps back, and whoever is first there then steps forward.
+                let behind = self.group.is_some();
+                (if behind { line::BEHIND } else { line::TIMED }, due)
+            }
+        };
+        exec(
+            db,
+            include_str!("../sql/inbox_let_go.sql"),
+            (
+                self.id,
+                line,
+                due,
+                self.attempts,
+                self.abandoned,
+                self.errors,
+                &self.claim.worker,
+            ),
+        )?;
+        match &self.group {
+            Some(group) => next_of_group(db, queue, group),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Lists of ids as short text: `5-9 12 d3` is 5, 6, 7, 8, 9, 12 and the marked 3. What is pushed or
+//! claimed together mostly has neighbouring ids, so that a thousand of them are a few characters.
+
+use std::fmt::Write as _;
+
+use crate::error::{Error, Kind, Result};
+
+const MARK: char = 'd';
+
+/// Whether an id is marked, and the id.
+type Entry = (bool, i64);
+
+pub(super) fn encode(entries: impl IntoIterator<Item = Entry>) -> String {
+    let mut text = String::new();
+    let mut run: Option<(bool, i64, i64)> = None;
+    for (marked, id) in entries {
+        run = match run {
+            Some((mark, first, last)) if mark == marked && id == last + 1 => {
+                Some((mark, first, id))
+            }
+            before => {
+                write_run(&mut text, before);
+                Some((marked, id, id))
+            }
+        };
+    }
+    write_run(&mut text, run);
+    text
+}
+
+fn write_run(text: &mut String, run: Option<(bool, i64, i64)>) {
+    let Some((marked, first, last)) = run else {
+        return;
+    };
+    if !text.is_empty() {
+        text.push(' ');
+    }
+    if marked {
+        text.push(MARK);
+    }
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{first}");
+    if last > first {
+        let _ = write!(text, "-{last}");
+    }
+}
+
+pub(super) fn decode(text: &str) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for word in text.split_ascii_whitespace() {
+        let (marked, run) = match word.strip_prefix(MARK) {
+            Some(run) => (true, run),
+            None => (false, word),
+        };
+        let (first, last) = run.split_once('-').unwrap_or((run, run));
+        let bounds = first
+            .parse::<i64>()
+            .and_then(|first| Ok((first, last.parse::<i64>()?)));
+        let (first, last) = bounds.map_err(|_| damaged(text))?;
+        entries.extend((first..=last).map(|id| (marked, id)));
+    }
+    Ok(entries)
+}
+
+/// The ids alone.
+pub(super) fn decode_ids(text: &str) -> Result<Vec<i64>> {
+    Ok(decode(text)?.into_iter().map(|(_, id)| id).collect())
+}
+
+pub(super) fn damaged(text: &str) -> Error {
+    Error::new(
+        Kind::Broken,
+        format!(
+            "the store holds a record of the inbox that cannot be read ({text:?}): please report it"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_come_back_as_they_were() {
+        for (text, ids) in [
+            ("", vec![]),
+            ("5", vec![(false, 5)]),
+            (
+                "5-7 d3 d9-10 8 2-3",
+                vec![
+                    (false, 5),
+                    (false, 6),
+                    (false, 7),
+                    (true, 3),
+                    (true, 9),
+                    (true, 10),
+                    (false, 8),
+                    (false, 2),
+                    (false, 3),
+                ],
+            ),
+        ] {
+            assert_eq!(encode(ids.clone()), text);
+            assert_eq!(decode(text).unwrap(), ids);
+        }
+        assert!(decode("5-x").is_err());
+    }
+}

@@ -1,0 +1,108 @@
+//! What people do to stuck items: requeue what has failed, reset what is held for too long.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::super::classify;
+use super::super::rows::{exec, many};
+use super::claim::ClaimRow;
+use super::tally::Tally;
+use super::{find_queue, held, line, next_of_group};
+use crate::clock::as_us;
+use crate::error::Result;
+use crate::store::*;
+
+/// A failed item, and its group.
+type Failed = (i64, Option<String>);
+
+pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u64> {
+    let Some(queue) = find_queue(db, &ask.queue)? else {
+        return Ok(0);
+    };
+    let mut requeued = 0;
+    let mut tally = Tally::default();
+    match &ask.ids {
+        None => {
+            let oldest = include_str!("../sql/inbox_failed_oldest.sql");
+            for failed in many(db, oldest, (queue, ask.limit), failed_row)? {
+                revive(db, queue, failed, &mut tally, now)?;
+                requeued += 1;
+            }
+        }
+        // One after the other, so that an id given twice is requeued once.
+        Some(ids) => {
+            let mut find = db
+                .prepare_cached(include_str!("../sql/inbox_failed_one.sql"))
+                .map_err(classify)?;
+            for id in ids {
+                let failed = find.query_row((queue, id.0), failed_row).optional();
+                if let Some(failed) = failed.map_err(classify)? {
+                    revive(db, queue, failed, &mut tally, now)?;
+                    requeued += 1;
+                }
+            }
+        }
+    }
+    tally.write(db)?;
+    Ok(requeued)
+}
+
+fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// It goes back to its old place in its group, and so before whoever would go next there.
+fn revive(
+    db: &Connection,
+    queue: i64,
+    (id, group): Failed,
+    tally: &mut Tally,
+    now: i64,
+) -> Result<()> {
+    let line = if group.is_some() {
+        line::BEHIND
+    } else {
+        line::TIMED
+    };
+    exec(
+        db,
+        include_str!("../sql/inbox_requeue.sql"),
+        (id, line, now),
+    )?;
+    tally.of(queue).failed -= 1;
+    tally.waits(queue, Some(now));
+    if let Some(group) = group {
+        exec(
+            db,
+            include_str!("../sql/inbox_group_back.sql"),
+            (queue, &group),
+        )?;
+        next_of_group(db, queue, &group)?;
+    }
+    Ok(())
+}
+
+pub(super) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> {
+    let Some(queue) = find_queue(db, &ask.queue)? else {
+        return Ok(0);
+    };
+    let claimed_by = now.saturating_sub(as_us(ask.older_than));
+    let claims = many(
+        db,
+        include_str!("../sql/inbox_claim_live.sql"),
+        (queue, claimed_by),
+        ClaimRow::from_row,
+    )?;
+    let mut reset = 0;
+    let mut tally = Tally::default();
+    for claim in &claims {
+        if reset >= u64::from(ask.limit) {
+            break;
+        }
+        for held in held::of_claim(db, claim)? {
+            held.give_back(db, &mut tally, now)?;
+            reset += 1;
+        }
+    }
+    tally.write(db)?;
+    Ok(reset)
+}

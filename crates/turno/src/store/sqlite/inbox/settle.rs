@@ -1,0 +1,106 @@
+//! Changes to claimed items: each presents its claim, and one that is no longer right is stale.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::super::classify;
+use super::super::rows::exec;
+use super::claim::{self, ClaimRow};
+use super::held::{self, AttemptEnd, HELD, Held};
+use super::request;
+use super::tally::Tally;
+use crate::clock::as_us;
+use crate::error::Result;
+use crate::store::*;
+
+pub(super) fn complete(db: &Connection, ask: &InboxComplete, now: i64) -> Result<Settled> {
+    request::settled(db, (ask.request, "complete"), now, || {
+        let claims = ask.claims.iter().map(|claim| (*claim, ()));
+        each(db, claims, |held, (), tally| held.complete(db, tally, now))
+    })
+}
+
+pub(super) fn fail(db: &Connection, ask: &InboxFail, now: i64) -> Result<Settled> {
+    request::settled(db, (ask.request, "fail"), now, || {
+        let failures = ask.failures.iter().map(|failure| (failure.claim, failure));
+        each(db, failures, |held, failure, tally| {
+            held.end(db, tally, AttemptEnd::Failed(failure), now)
+        })
+    })
+}
+
+pub(super) fn give_back(db: &Connection, ask: &InboxGiveBack, now: i64) -> Result<Settled> {
+    request::settled(db, (ask.request, "give_back"), now, || {
+        let claims = ask.claims.iter().map(|claim| (*claim, ()));
+        each(db, claims, |held, (), tally| held.give_back(db, tally, now))
+    })
+}
+
+pub(super) fn extend(db: &Connection, ask: &InboxExtend, now: i64) -> Result<Settled> {
+    let until = now.saturating_add(as_us(ask.lease));
+    let mut known = Known::default();
+    let mut statement = db.prepare_cached(HELD).map_err(classify)?;
+    let mut seen = HashSet::new();
+    let mut extended = HashSet::new();
+    let mut settled = Settled::default();
+    for claim in &ask.claims {
+        let row = known.claim(db, claim.token)?;
+        let held = match row {
+            Some(row) => held::find(&mut statement, claim.item.0, row)?.map(|_| row),
+            None => None,
+        };
+        match held {
+            Some(row) if seen.insert(*claim) => {
+                if extended.insert(row.id) {
+                    let extend = include_str!("../sql/inbox_claim_extend.sql");
+                    exec(db, extend, (row.id, until))?;
+                }
+                settled.done += 1;
+            }
+            _ => settled.stale.push(*claim),
+        }
+    }
+    Ok(settled)
+}
+
+/// Makes a change to each item that is held as claimed.
+fn each<T>(
+    db: &Connection,
+    claims: impl Iterator<Item = (ClaimId, T)>,
+    mut change: impl FnMut(Held<'_>, T, &mut Tally) -> Result<()>,
+) -> Result<Settled> {
+    let mut known = Known::default();
+    let mut tally = Tally::default();
+    let mut statement = db.prepare_cached(HELD).map_err(classify)?;
+    let mut settled = Settled::default();
+    for (claim, with) in claims {
+        let held = match known.claim(db, claim.token)? {
+            Some(row) => held::find(&mut statement, claim.item.0, row)?,
+            None => None,
+        };
+        match held {
+            Some(held) => {
+                change(held, with, &mut tally)?;
+                settled.done += 1;
+            }
+            None => settled.stale.push(claim),
+        }
+    }
+    tally.write(db)?;
+    Ok(settled)
+}
+
+/// Claims by token: what is settled together was mostly claimed together, and is looked up once.
+#[derive(Debug, Default)]
+struct Known(HashMap<Uuid, Option<ClaimRow>>);
+
+impl Known {
+    fn claim(&mut self, db: &Connection, token: Uuid) -> Result<Option<&ClaimRow>> {
+        if !self.0.contains_key(&token) {
+            self.0.insert(token, claim::find(db, token)?);
+        }
+        Ok(self.0.get(&token).and_then(Option::as_ref))
+    }
+}

@@ -1,0 +1,89 @@
+//! How many items are in which state, from counts that every change has kept.
+
+use rusqlite::{Connection, Row};
+
+use super::super::rows::{many, one};
+use crate::clock::between_us;
+use crate::error::Result;
+use crate::store::*;
+
+/// A queue's counts, in the order of `inbox_stats.sql`.
+struct Counted {
+    queue: i64,
+    name: String,
+    waiting: i64,
+    held: i64,
+    failed: i64,
+    completed: i64,
+    /// Held, but by claims whose time is up.
+    expired: i64,
+    /// Waiting, and with a time.
+    timed: i64,
+    /// Of these, how many whose time has come.
+    due: i64,
+}
+
+impl Counted {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Counted {
+            queue: row.get(0)?,
+            name: row.get(1)?,
+            waiting: row.get(2)?,
+            held: row.get(3)?,
+            failed: row.get(4)?,
+            completed: row.get(5)?,
+            expired: row.get(6)?,
+            timed: row.get(7)?,
+            due: row.get(8)?,
+        })
+    }
+
+    fn stats(self, oldest_pending: Option<std::time::Duration>) -> QueueStats {
+        let count = |items: i64| u64::try_from(items).unwrap_or(0);
+        let scheduled = self.timed - self.due;
+        QueueStats {
+            queue: self.name,
+            total: count(self.waiting + self.held + self.failed + self.completed),
+            pending: count(self.waiting - scheduled + self.expired),
+            scheduled: count(scheduled),
+            processing: count(self.held - self.expired),
+            completed: count(self.completed),
+            failed: count(self.failed),
+            oldest_pending,
+        }
+    }
+}
+
+pub(super) fn stats(db: &Connection, ask: &InboxStats, now: i64) -> Result<Vec<QueueStats>> {
+    let prefix = ask.queue.as_ref().map_or(ask.prefix.as_str(), |_| "");
+    let counted = many(
+        db,
+        include_str!("../sql/inbox_stats.sql"),
+        (&ask.queue, prefix, now),
+        Counted::from_row,
+    )?;
+    let mut all = Vec::with_capacity(counted.len());
+    for queue in counted {
+        let oldest = include_str!("../sql/inbox_oldest.sql");
+        let since: Option<i64> = one(db, oldest, (queue.queue, now))?;
+        all.push(queue.stats(since.map(|since| between_us(since, now))));
+    }
+    if let (true, Some(queue)) = (all.is_empty(), &ask.queue) {
+        all.push(untouched(queue));
+    }
+    Ok(all)
+}
+
+/// The stats of a queue that nothing was ever pushed to.
+fn untouched(queue: &str) -> QueueStats {
+    QueueStats {
+        queue: queue.to_owned(),
+        total: 0,
+        pending: 0,
+        scheduled: 0,
+        processing: 0,
+        completed: 0,
+        failed: 0,
+        oldest_pending: None,
+    }
+}

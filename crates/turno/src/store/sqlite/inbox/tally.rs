@@ -1,0 +1,90 @@
+//! Counting: what one verb changed, added up and written once at its end.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+
+use super::super::rows::{exec, one};
+use super::{INBOX_CLAIM_RELEASE, INBOX_QUEUE_COUNT};
+use crate::error::Result;
+
+/// The spans of `turno_inbox_due`, as bits of a time in microseconds.
+pub(super) const SPANS: [i64; 3] = [16, 28, 40];
+
+/// Changes to the counts, not written yet.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    queues: BTreeMap<i64, Counts>,
+    due: BTreeMap<(i64, i64), i64>,
+    claims: BTreeMap<i64, i64>,
+}
+
+/// How many more of a queue's items are where.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub waiting: i64,
+    pub held: i64,
+    pub failed: i64,
+    pub completed: i64,
+}
+
+impl Tally {
+    pub(super) fn of(&mut self, queue: i64) -> &mut Counts {
+        self.queues.entry(queue).or_default()
+    }
+
+    /// An item waits now, perhaps for its time.
+    pub(super) fn waits(&mut self, queue: i64, due: Option<i64>) {
+        self.of(queue).waiting += 1;
+        if let Some(due) = due {
+            *self.due.entry((queue, due)).or_default() += 1;
+        }
+    }
+
+    /// An item that waited, perhaps for its time, does so no longer.
+    pub(super) fn stops_waiting(&mut self, queue: i64, due: Option<i64>) {
+        self.of(queue).waiting -= 1;
+        if let Some(due) = due {
+            *self.due.entry((queue, due)).or_default() -= 1;
+        }
+    }
+
+    /// An item has left a claim.
+    pub(super) fn leaves(&mut self, queue: i64, claim: i64) {
+        self.of(queue).held -= 1;
+        *self.claims.entry(claim).or_default() += 1;
+    }
+
+    pub(super) fn write(self, db: &Connection) -> Result<()> {
+        for (queue, more) in self.queues {
+            let counts = (queue, more.waiting, more.held, more.failed, more.completed);
+            exec(db, INBOX_QUEUE_COUNT, counts)?;
+        }
+        for (claim, items) in self.claims {
+            one::<String>(db, INBOX_CLAIM_RELEASE, (claim, items))?;
+        }
+        for span in SPANS {
+            let mut slots = BTreeMap::<_, i64>::new();
+            for ((queue, due), items) in &self.due {
+                *slots.entry((*queue, due >> span)).or_default() += items;
+            }
+            for ((queue, slot), items) in slots {
+                write_slot(db, (queue, span, slot), items)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_slot(db: &Connection, slot: (i64, i64, i64), items: i64) -> Result<()> {
+    if items == 0 {
+        return Ok(());
+    }
+    let (queue, span, number) = slot;
+    let count = (queue, span, number, items);
+    exec(db, include_str!("../sql/inbox_due.sql"), count)?;
+    if items < 0 {
+        exec(db, include_str!("../sql/inbox_due_forget.sql"), slot)?;
+    }
+    Ok(())
+}
