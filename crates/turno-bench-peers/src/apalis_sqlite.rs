@@ -75,7 +75,6 @@ impl Peer for ApalisSqlite {
     }
 
     async fn settle(&self) -> Result<()> {
-        sqlx::query("analyze").execute(&self.pool).await?;
         sqlx::query("pragma wal_checkpoint(truncate)")
             .execute(&self.pool)
             .await?;

@@ -79,22 +79,42 @@ impl Peer for GraphileWorker {
         let shutdown = WorkerShutdownConfig::default()
             .listen_os_shutdown_signals(false)
             .shutdown_signal(stop.clone().cancelled_owned());
-        let options = WorkerOptions::default()
+        let e = |k: &str, d: usize| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+        let base = |c: CancellationToken| WorkerOptions::default()
             .database(self.database.clone())
             .schema(SCHEMA)
-            .worker_shutdown(shutdown)
+            .worker_shutdown(WorkerShutdownConfig::default().listen_os_shutdown_signals(false).shutdown_signal(c.cancelled_owned()))
             .add_extension(tally.clone())
             .define_job::<Job>();
-        let options = match self.plan.mode {
-            Mode::Push | Mode::Drain => options
-                .concurrency(HANDLERS)
-                .complete_job_batch_delay(GATHER)
-                .local_queue(LocalQueueConfig::default().with_size(FETCH)),
-            Mode::Single | Mode::Latency => options.concurrency(self.plan.workers()),
-        };
-        let worker = options.init().await?;
+        let _ = shutdown;
         let mut workers = Workers::new();
-        workers.spawn(async move { Ok(worker.run().await?) });
+        match self.plan.mode {
+            Mode::Push | Mode::Drain => {
+                let w = base(stop.clone()).concurrency(e("GH", HANDLERS))
+                .complete_job_batch_delay(Duration::from_millis(e("GG", 5) as u64))
+                .local_queue(LocalQueueConfig::default().with_size(e("GF", FETCH)).with_queue_count(e("GQ",1))).init().await?;
+                workers.spawn(async move { Ok(w.run().await?) });
+            }
+            Mode::Single if e("GS", 0) == 0 => {
+                for _ in 0..8 {
+                    let w = base(stop.clone()).concurrency(1).init().await?;
+                    let stop = stop.clone();
+                    workers.spawn(async move { w.run_once().await?; stop.cancelled().await; Ok(()) });
+                }
+            }
+            Mode::Single if e("GS", 0) == 1 => {
+                let w = base(stop.clone()).concurrency(8).poll_interval(Duration::from_millis(1)).init().await?;
+                workers.spawn(async move { Ok(w.run().await?) });
+            }
+            Mode::Single if e("GS", 0) == 2 => {
+                let w = base(stop.clone()).concurrency(8).local_queue(LocalQueueConfig::default().with_size(1).with_queue_count(8)).init().await?;
+                workers.spawn(async move { Ok(w.run().await?) });
+            }
+            _ => {
+                let w = base(stop.clone()).concurrency(self.plan.workers()).init().await?;
+                workers.spawn(async move { Ok(w.run().await?) });
+            }
+        }
         Ok(workers)
     }
 

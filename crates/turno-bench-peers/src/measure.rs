@@ -83,11 +83,13 @@ pub async fn measure<P: Peer>(plan: &Plan) -> Result<Measured> {
             (LATENCIES, begin.elapsed(), Some(latency))
         }
     };
+    let note = peer.note();
+    peer.close().await?;
     Ok(Measured {
         items,
         time,
         latency,
-        note: peer.note(),
+        note,
     })
 }
 

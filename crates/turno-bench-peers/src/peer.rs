@@ -157,4 +157,9 @@ pub trait Peer: Sized {
 
     /// What it was measured with.
     fn note(&self) -> String;
+
+    /// Ends what must not outlive the measurement.
+    async fn close(self) -> Result<()> {
+        Ok(())
+    }
 }

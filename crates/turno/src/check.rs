@@ -189,12 +189,25 @@ pub(crate) fn together(field: &'static str, count: usize) -> Result<()> {
 }
 
 /// How long a claim lives.
-pub(crate) fn lease(value: Duration, longest: Duration) -> Result<()> {
-    if value < MIN_TTL || value > longest {
+pub(crate) fn lease(value: Duration) -> Result<()> {
+    if !(MIN_TTL..=MAX_TTL).contains(&value) {
         return Err(Error::invalid(
             "lease",
             format!(
-                "lease is {value:?}, and must be between 1 ms and {longest:?}: take a shorter one and extend it, or raise max_ttl"
+                "lease is {value:?}, and must be between 1 ms and {MAX_TTL:?}: take a shorter one and extend it"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// How many items are claimed together.
+pub(crate) fn limit(value: u32) -> Result<()> {
+    if !(1..=MAX_ITEMS).contains(&(value as usize)) {
+        return Err(Error::invalid(
+            "limit",
+            format!(
+                "limit is {value}, and must be between 1 and {MAX_ITEMS}: claim fewer at a time, and more often"
             ),
         ));
     }

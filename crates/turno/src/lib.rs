@@ -1,8 +1,8 @@
 //! Turno makes things happen *once, one at a time, and never get lost*, when many instances of an
 //! application share one database.
 //!
-//! This version has the first of its four parts: **locks with fencing tokens**, on the database you
-//! already have: an SQLite file, or PostgreSQL.
+//! This version has the first two of its four parts, **locks with fencing tokens** and an **inbox** of work,
+//! on the database you already have: an SQLite file, or PostgreSQL.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,8 @@
 //! waking up and writing. So exclusion is guaranteed for writes that present the token:
 //! [`Lease::guard`](lock::Lease::guard) does that in one call, inside your own transaction.
 //!
-//! - [`lock`]: what you call.
+//! - [`lock`]: one at a time.
+//! - [`inbox`]: work that is never lost, and done by one worker at a time.
 //! - [`store`]: the seam, for those who write a store.
 //! - [`tx`]: the transactions of yours that Turno can work in.
 
@@ -40,6 +41,7 @@
 mod check;
 pub mod clock;
 mod error;
+pub mod inbox;
 pub mod lock;
 mod settings;
 pub mod store;
@@ -47,7 +49,10 @@ mod turno;
 pub mod tx;
 mod wake;
 
-pub use check::{MAX_PERMITS, MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES};
+pub use check::{
+    MAX_ATTEMPTS, MAX_DELAY, MAX_ITEMS, MAX_PAYLOAD_BYTES, MAX_PERMITS, MAX_TOGETHER, MAX_TTL,
+    MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
+};
 pub use error::{Error, Result};
 pub use settings::{Migrate, Retry, Settings};
 pub use store::Token;

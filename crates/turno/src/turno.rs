@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::check;
 use crate::error::{Error, Kind, Result};
+use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
 use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
@@ -86,6 +87,29 @@ impl Turno {
             self.clone(),
             resources.into_iter().map(Into::into).collect(),
         )
+    }
+
+    /// A queue of work, to push to and to work on.
+    pub fn inbox(&self, queue: impl Into<String>) -> Inbox {
+        Inbox::new(self.clone(), queue.into())
+    }
+
+    /// How many items are in which state, for all queues whose names begin with a prefix.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn inbox_stats(&self, prefix: &str) -> Result<Vec<QueueStats>> {
+        let ask = InboxStats {
+            queue: None,
+            prefix: prefix.to_owned(),
+        };
+        self.store().inbox_stats(&ask).await
+    }
+
+    /// Who works on items, as people see it, when nobody says.
+    pub(crate) fn worker_name(&self) -> String {
+        let host = self.inner.host.as_deref().unwrap_or("unknown host");
+        format!("{host}/{}", std::process::id())
     }
 
     /// Who holds a resource.
@@ -212,8 +236,8 @@ impl Turno {
         Ok(outcome)
     }
 
-    /// Tidies up until there is nothing left to do: expired holdings are closed and recorded, resources
-    /// long unused and old history are forgotten. Nothing depends on it but the size of the tables.
+    /// Tidies up until there is nothing left to do: expired holdings are closed and recorded; resources long
+    /// unused, old history and old records of completed items are forgotten. Nothing depends on it but the size of the tables.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -344,6 +368,12 @@ impl Builder {
     /// Connections to the store, where it has many.
     pub fn connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections;
+        self
+    }
+
+    /// The largest payload of an item, in bytes; 1 MiB otherwise.
+    pub fn max_payload(mut self, max_payload: usize) -> Self {
+        self.settings.max_payload = max_payload;
         self
     }
 

@@ -1,17 +1,16 @@
--- Claims items for 30 seconds; those that somebody else is just claiming are passed over.
+-- Claims items for 30 seconds; those that somebody else is just claiming are passed over. An array, because
+-- its plan is the same for one item and for many.
 -- Parameters: $1 how many.
 -- Index: item_visible, in order; then the primary key.
-with free as materialized (
+update item
+set visible_at = clock_timestamp() + interval '30 seconds',
+    attempt = attempt + 1
+where id = any (array(
     select id
     from item
     where visible_at <= clock_timestamp()
     order by visible_at, id
     limit $1
     for update skip locked
-)
-update item
-set visible_at = clock_timestamp() + interval '30 seconds',
-    attempt = item.attempt + 1
-from free
-where item.id = free.id
-returning item.id, item.attempt, item.payload;
+))
+returning id, attempt, payload;

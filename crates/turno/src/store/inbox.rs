@@ -22,14 +22,15 @@ pub trait InboxStore {
     /// Stores items, all or none. A key that is known in its queue is answered as a duplicate.
     async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>>;
 
-    /// Claims items that are due, the most urgent and then the oldest first.
-    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Claimed>;
+    /// Claims items that are due, the most urgent and then the oldest first, in the order in which they should
+    /// be begun.
+    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>>;
 
     /// Ends items that are done.
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled>;
 
     /// Ends what is done and claims what is next, in one step.
-    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Claimed)>;
+    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)>;
 
     /// Records failed attempts: each item is tried again later, or set aside as failed.
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled>;
@@ -52,8 +53,9 @@ pub trait InboxStore {
     /// One page of a queue's items in one state.
     async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>>;
 
-    /// Says that a worker has nothing to do: for [`IDLE_ALIVE`], a push to the queue wakes it.
-    async fn inbox_wait(&self, queue: &str) -> Result<()>;
+    /// Says that a worker has nothing to do: for [`IDLE_ALIVE`], a push to the queue wakes it. Answers when there
+    /// may be more without one: the next item's time, or the end of another's claim.
+    async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>>;
 }
 
 /// How long an idle worker is woken after it last said so.
@@ -197,15 +199,6 @@ pub struct InboxClaim {
     /// The identity of this request, and the token of the claims: asked twice, it answers what it claimed the
     /// first time, as far as that is still held.
     pub request: Uuid,
-}
-
-/// Answer of [`InboxStore::inbox_claim`].
-#[derive(Debug, Clone, Default)]
-pub struct Claimed {
-    /// The items, in the order in which they should be begun.
-    pub items: Vec<ClaimedItem>,
-    /// When there may be more, if nobody pushes: the next scheduled item, or the end of another's claim.
-    pub next_due: Option<Duration>,
 }
 
 /// An item in a worker's hands.

@@ -26,8 +26,11 @@ use self::batch::{Acquires, Releases};
 use self::calls::{Argument, Calls};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
-pub(crate) use self::error::is_stale;
+pub(crate) use self::error::classify_code;
 use self::gather::{Answer, Gather};
+#[cfg(feature = "sqlx-postgres")]
+pub(crate) use self::inbox::in_order;
+pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
 use self::interval::Interval;
 pub use self::migrate::script;
 use super::*;

@@ -1,17 +1,9 @@
 //! What PostgreSQL's errors mean to Turno. The one place that knows SQLSTATE codes.
 
-use tokio_postgres::error::SqlState;
-
 use crate::error::{Error, Kind};
 
-/// Raised by `turno.lock_guard` for a stale token.
+/// Raised by `turno.lock_guard` and `turno.inbox_complete` for what is stale.
 const STALE: &str = "TN410";
-
-/// Whether a SQLSTATE is that of a stale token, whichever driver reports it.
-#[cfg(feature = "sqlx-postgres")]
-pub(crate) fn is_stale(code: &str) -> bool {
-    code == STALE
-}
 
 pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
     let Some(code) = error.code().cloned() else {
@@ -32,16 +24,17 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
         .as_db_error()
         .and_then(|db| db.hint())
         .map(str::to_owned);
-    let (kind, message) = explain(&code, said, hint);
+    let (kind, message) = classify_code(code.code(), said, hint);
     Error::caused(kind, message, error)
 }
 
-fn explain(code: &SqlState, said: String, hint: Option<String>) -> (Kind, String) {
+/// What a SQLSTATE, its message and its hint mean, whichever driver reports them.
+pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (Kind, String) {
     let refused = |next: &str| (Kind::Refused, format!("{said}: {next}"));
-    match code.code() {
+    match code {
         STALE => (
             Kind::Lost,
-            said + ": roll back, acquire the lock again and repeat the work",
+            said + ": roll back, and repeat the work when it is your turn again",
         ),
         "22023" => (
             Kind::Invalid(field(&said)),
@@ -72,9 +65,23 @@ fn explain(code: &SqlState, said: String, hint: Option<String>) -> (Kind, String
     }
 }
 
-/// The field that a message of `turno.lock_check` begins with.
+/// The field that a message of the functions' checks begins with.
 fn field(said: &str) -> &'static str {
-    const FIELDS: [&str; 13] = [
+    const FIELDS: [&str; 27] = [
+        "queue",
+        "worker",
+        "items",
+        "payload",
+        "key",
+        "priority",
+        "max_attempts",
+        "delay",
+        "run_at",
+        "group",
+        "lease",
+        "limit",
+        "claim",
+        "retry_in",
         "resources",
         "resource",
         "owner",

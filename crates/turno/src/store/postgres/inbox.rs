@@ -1,5 +1,7 @@
 //! The inbox's verbs: each is one call of a function.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -12,24 +14,38 @@ use super::{Argument, PostgresStore};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-pub(crate) const INBOX_PUSH: &str = include_str!("call/inbox_push.sql");
-pub(crate) const INBOX_COMPLETE: &str = include_str!("call/inbox_complete.sql");
+pub(crate) const INBOX_PUSH_IN: &str = include_str!("call/inbox_push_in.sql");
+pub(crate) const INBOX_COMPLETE_IN: &str = include_str!("call/inbox_complete_in.sql");
 
 #[async_trait]
 impl InboxStore for PostgresStore {
     async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
         let columns = PushColumns::of(&ask.items);
+        let delays: Option<Vec<Option<Interval>>> = columns
+            .delays
+            .as_ref()
+            .map(|delays| delays.iter().map(|delay| delay.map(Interval)).collect());
         let rows = self
             .calls
             .rows(
-                INBOX_PUSH,
-                &columns.arguments(&ask.queue, &Some(ask.request)),
+                include_str!("call/inbox_push.sql"),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&columns.payloads, Type::TEXT_ARRAY),
+                    (&columns.keys, Type::TEXT_ARRAY),
+                    (&columns.priorities, Type::INT4_ARRAY),
+                    (&delays, Type::INTERVAL_ARRAY),
+                    (&columns.run_ats, Type::TIMESTAMPTZ_ARRAY),
+                    (&columns.groups, Type::TEXT_ARRAY),
+                    (&columns.max_attempts, Type::INT4_ARRAY),
+                    (&ask.request, Type::UUID),
+                ],
             )
             .await?;
         pushed(ask.items.len(), &rows)
     }
 
-    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Claimed> {
+    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         let limit = count_in(ask.limit);
         let rows = self
             .calls
@@ -44,14 +60,13 @@ impl InboxStore for PostgresStore {
                 ],
             )
             .await?;
-        let items = rows.iter().map(|row| claimed(row, ask.request)).collect::<Result<_>>()?;
-        Ok(Claimed { items, next_due: None })
+        rows.iter().map(|row| claimed(row, ask.request)).collect()
     }
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
         let (items, tokens) = parts(&ask.claims);
         self.settled(
-            INBOX_COMPLETE,
+            include_str!("call/inbox_complete.sql"),
             &[
                 (&items, Type::INT8_ARRAY),
                 (&tokens, Type::UUID_ARRAY),
@@ -61,7 +76,7 @@ impl InboxStore for PostgresStore {
         .await
     }
 
-    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Claimed)> {
+    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
         let settled = self.inbox_complete(&ask.complete).await?;
         Ok((settled, self.inbox_claim(&ask.claim).await?))
     }
@@ -185,15 +200,12 @@ impl InboxStore for PostgresStore {
         rows.iter().map(|row| view(row, ask.state)).collect()
     }
 
-    async fn inbox_wait(&self, queue: &str) -> Result<()> {
+    async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
         let row = self
             .calls
-            .row(
-                include_str!("call/inbox_wait.sql"),
-                &[(&queue, Type::TEXT)],
-            )
+            .row(include_str!("call/inbox_wait.sql"), &[(&queue, Type::TEXT)])
             .await?;
-        get::<Option<Interval>>(&row, "next_due").map(drop)
+        Ok(get::<Option<Interval>>(&row, "next_due")?.map(|due| due.0))
     }
 }
 
@@ -205,85 +217,94 @@ impl PostgresStore {
 
 /// The items of a push, column by column. A column in which all have the default is not sent.
 pub(crate) struct PushColumns<'a> {
-    payloads: Vec<&'a str>,
-    keys: Option<Vec<Option<&'a str>>>,
-    priorities: Option<Vec<i32>>,
-    delays: Option<Vec<Option<Interval>>>,
-    run_ats: Option<Vec<Option<Timestamp>>>,
-    groups: Option<Vec<Option<&'a str>>>,
-    max_attempts: Option<Vec<i32>>,
+    pub(crate) payloads: Vec<&'a str>,
+    pub(crate) keys: Option<Vec<Option<&'a str>>>,
+    pub(crate) priorities: Option<Vec<i32>>,
+    pub(crate) delays: Option<Vec<Option<Duration>>>,
+    pub(crate) run_ats: Option<Vec<Option<Timestamp>>>,
+    pub(crate) groups: Option<Vec<Option<&'a str>>>,
+    pub(crate) max_attempts: Option<Vec<i32>>,
 }
 
 impl<'a> PushColumns<'a> {
     pub(crate) fn of(items: &'a [NewItem]) -> Self {
-        fn column<'a, T>(
-            items: &'a [NewItem],
-            is_default: impl Fn(&NewItem) -> bool,
-            value: impl Fn(&'a NewItem) -> T,
-        ) -> Option<Vec<T>> {
-            (!items.iter().all(is_default)).then(|| items.iter().map(value).collect())
-        }
         PushColumns {
             payloads: items.iter().map(|item| item.payload.as_str()).collect(),
-            keys: column(items, |i| i.key.is_none(), |i| i.key.as_deref()),
-            priorities: column(
-                items,
-                |i| i.priority == DEFAULT_PRIORITY,
-                |i| i32::from(i.priority),
-            ),
-            delays: column(
-                items,
-                |i| !matches!(i.due, Some(Due::After(_))),
-                |i| match i.due {
-                    Some(Due::After(delay)) => Some(Interval(delay)),
-                    _ => None,
-                },
-            ),
-            run_ats: column(
-                items,
-                |i| !matches!(i.due, Some(Due::At(_))),
-                |i| match i.due {
-                    Some(Due::At(time)) => Some(time),
-                    _ => None,
-                },
-            ),
-            groups: column(items, |i| i.group.is_none(), |i| i.group.as_deref()),
-            max_attempts: column(
-                items,
-                |i| i.max_attempts == DEFAULT_ATTEMPTS,
-                |i| i32::from(i.max_attempts),
-            ),
+            keys: some(items, |item| item.key.as_deref()),
+            priorities: other(items, i32::from(DEFAULT_PRIORITY), |item| {
+                item.priority.into()
+            }),
+            delays: some(items, |item| match item.due {
+                Some(Due::After(delay)) => Some(delay),
+                _ => None,
+            }),
+            run_ats: some(items, |item| match item.due {
+                Some(Due::At(time)) => Some(time),
+                _ => None,
+            }),
+            groups: some(items, |item| item.group.as_deref()),
+            max_attempts: other(items, i32::from(DEFAULT_ATTEMPTS), |item| {
+                item.max_attempts.into()
+            }),
         }
     }
 
-    pub(crate) fn arguments<'b>(
-        &'b self,
-        queue: &'b String,
-        request: &'b Option<Uuid>,
-    ) -> [Argument<'b>; 9] {
-        [
-            (queue, Type::TEXT),
-            (&self.payloads, Type::TEXT_ARRAY),
-            (&self.keys, Type::TEXT_ARRAY),
-            (&self.priorities, Type::INT4_ARRAY),
-            (&self.delays, Type::INTERVAL_ARRAY),
-            (&self.run_ats, Type::TIMESTAMPTZ_ARRAY),
-            (&self.groups, Type::TEXT_ARRAY),
-            (&self.max_attempts, Type::INT4_ARRAY),
-            (request, Type::UUID),
-        ]
+    /// The times as text, for drivers that know no intervals.
+    pub(crate) fn texts(&self) -> (Option<Vec<Option<String>>>, Option<Vec<Option<String>>>) {
+        let delays = self.delays.as_ref().map(|delays| {
+            let text = |delay: &Duration| format!("{} microseconds", crate::clock::as_us(*delay));
+            delays
+                .iter()
+                .map(|delay| delay.as_ref().map(text))
+                .collect()
+        });
+        let times = self.run_ats.as_ref().map(|times| {
+            let text = |time: &Timestamp| time.to_string();
+            times.iter().map(|time| time.as_ref().map(text)).collect()
+        });
+        (delays, times)
     }
 }
 
-/// One answer for each item, in their order.
+/// A column that only some items have.
+fn some<'a, T>(
+    items: &'a [NewItem],
+    value: impl Fn(&'a NewItem) -> Option<T>,
+) -> Option<Vec<Option<T>>> {
+    let column: Vec<Option<T>> = items.iter().map(value).collect();
+    column.iter().any(Option::is_some).then_some(column)
+}
+
+/// A column in which most items have the default.
+fn other<T: PartialEq>(
+    items: &[NewItem],
+    default: T,
+    value: impl Fn(&NewItem) -> T,
+) -> Option<Vec<T>> {
+    let column: Vec<T> = items.iter().map(value).collect();
+    column
+        .iter()
+        .any(|value| *value != default)
+        .then_some(column)
+}
+
 pub(crate) fn pushed(count: usize, rows: &[Row]) -> Result<Vec<PushedItem>> {
+    let answers = rows
+        .iter()
+        .map(|row| Ok((get(row, "place")?, get(row, "id")?, get(row, "duplicate")?)))
+        .collect::<Result<Vec<_>>>()?;
+    in_order(count, answers)
+}
+
+/// One answer for each item, in their order: from its place, counted from one, its id, and whether it is a duplicate.
+pub(crate) fn in_order(count: usize, answers: Vec<(i64, i64, bool)>) -> Result<Vec<PushedItem>> {
     let mut items = vec![None; count];
-    for row in rows {
-        let place = super::rows::place(row).and_then(|place| items.get_mut(place));
-        if let Some(item) = place {
+    for (place, id, duplicate) in answers {
+        let place = usize::try_from(place - 1).ok();
+        if let Some(item) = place.and_then(|place| items.get_mut(place)) {
             *item = Some(PushedItem {
-                id: ItemId(get(row, "id")?),
-                duplicate: get(row, "duplicate")?,
+                id: ItemId(id),
+                duplicate,
             });
         }
     }
@@ -293,7 +314,7 @@ pub(crate) fn pushed(count: usize, rows: &[Row]) -> Result<Vec<PushedItem>> {
         .ok_or_else(|| Error::new(Kind::Broken, "a pushed item was not answered"))
 }
 
-pub(crate) fn parts(claims: &[ClaimId]) -> (Vec<i64>, Vec<Uuid>) {
+fn parts(claims: &[ClaimId]) -> (Vec<i64>, Vec<Uuid>) {
     claims
         .iter()
         .map(|claim| (claim.item.0, claim.token))

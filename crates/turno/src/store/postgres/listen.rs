@@ -1,4 +1,4 @@
-//! Hears `turno_lock`, on a connection of its own, for as long as anybody waits.
+//! Hears `turno_lock` and `turno_inbox`, on a connection of its own, for as long as anybody waits.
 //!
 //! Behind a transaction pooler nothing ever arrives, so a probe goes out first: only when its echo
 //! comes back do waiters rely on being woken; otherwise they look more often.
@@ -54,7 +54,7 @@ async fn hear(route: &Route, pool: &Pool, wakers: &Wakers) -> Result<()> {
     let probe = Uuid::new_v4().to_string();
     let ask = async {
         client
-            .batch_execute("listen turno_lock; listen turno_probe")
+            .batch_execute("listen turno_lock; listen turno_inbox; listen turno_probe")
             .await?;
         // Sent from another connection, as every real wake-up is.
         let other = pool.get().await.ok();
@@ -77,6 +77,7 @@ async fn hear(route: &Route, pool: &Pool, wakers: &Wakers) -> Result<()> {
             message = message => match message {
                 Some(Ok(AsyncMessage::Notification(note))) => match note.channel() {
                     "turno_lock" => wakers.wake(note.payload()),
+                    "turno_inbox" => wakers.wake(&crate::inbox::wake_name(note.payload())),
                     _ if note.payload() == probe => {
                         wakers.set_live(true);
                         // Whoever began to wait before this connection listened looks once more.

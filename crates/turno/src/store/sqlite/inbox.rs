@@ -5,6 +5,7 @@
 //! the others of its group and the counts right at once, so that nobody ever has to search.
 
 mod claim;
+mod complete;
 mod held;
 mod ids;
 mod list;
@@ -17,6 +18,8 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod tx;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
@@ -45,7 +48,7 @@ impl InboxStore for SqliteStore {
             .await
     }
 
-    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Claimed> {
+    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         let (look, ask) = (ask.clone(), ask.clone());
         self.writer
             .look_then_write(
@@ -58,11 +61,11 @@ impl InboxStore for SqliteStore {
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
         let ask = ask.clone();
         self.writer
-            .write(move |db| settle::complete(db, &ask, clock::now_us()))
+            .write(move |db| complete::complete(db, &ask, clock::now_us()))
             .await
     }
 
-    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Claimed)> {
+    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
         if ask.complete.claims.is_empty() {
             let claimed = self.inbox_claim(&ask.claim).await?;
             return Ok((Settled::default(), claimed));
@@ -71,7 +74,7 @@ impl InboxStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let now = clock::now_us();
-                let settled = settle::complete(db, &ask.complete, now)?;
+                let settled = complete::complete(db, &ask.complete, now)?;
                 Ok((settled, claim::claim(db, &ask.claim, now)?))
             })
             .await
@@ -124,9 +127,11 @@ impl InboxStore for SqliteStore {
             .await
     }
 
-    async fn inbox_wait(&self, _queue: &str) -> Result<()> {
+    async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
         // Every commit wakes those who wait, in this process and in others: see `watch.rs`.
-        Ok(())
+        let queue = queue.to_owned();
+        self.read(move |db| claim::next_due(db, &queue, clock::now_us()))
+            .await
     }
 }
 

@@ -1,10 +1,12 @@
 //! Claiming items, and taking over what vanished workers held.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::super::classify;
-use super::super::rows::{many, one};
+use super::super::rows::{exec, many, one};
 use super::held::{self, AttemptEnd};
 use super::tally::Tally;
 use super::{count, find_queue, ids};
@@ -49,44 +51,48 @@ pub(super) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
 }
 
 /// A look that writes nothing: the answer, if there is nothing to claim, or it has been claimed already.
-pub(super) fn look(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Option<Claimed>> {
+pub(super) fn look(
+    db: &Connection,
+    ask: &InboxClaim,
+    now: i64,
+) -> Result<Option<Vec<ClaimedItem>>> {
     if let Some(claim) = find(db, ask.request)? {
-        return again(db, &claim, ask.request, now).map(Some);
+        return again(db, &claim, ask.request).map(Some);
     }
     let Some(queue) = find_queue(db, &ask.queue)? else {
-        return Ok(Some(Claimed::default()));
+        return Ok(Some(Vec::new()));
     };
     if ask.limit > 0 && one(db, include_str!("../sql/inbox_claim_any.sql"), (queue, now))? {
         return Ok(None);
     }
-    answer(db, queue, Vec::new(), now).map(Some)
+    Ok(Some(Vec::new()))
 }
 
-pub(super) fn claim(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Claimed> {
+pub(super) fn claim(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Vec<ClaimedItem>> {
     if let Some(claim) = find(db, ask.request)? {
-        return again(db, &claim, ask.request, now);
+        return again(db, &claim, ask.request);
     }
     let Some(queue) = find_queue(db, &ask.queue)? else {
-        return Ok(Claimed::default());
+        return Ok(Vec::new());
     };
     if ask.limit == 0 {
-        return answer(db, queue, Vec::new(), now);
+        return Ok(Vec::new());
     }
     take_over(db, queue, now)?;
-    let items = take(db, queue, ask, now)?;
-    answer(db, queue, items, now)
+    take(db, queue, ask, now)
 }
 
-fn answer(db: &Connection, queue: i64, items: Vec<ClaimedItem>, now: i64) -> Result<Claimed> {
+/// How long until there may be more to claim, if nobody pushes.
+pub(super) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<Duration>> {
+    let Some(queue) = find_queue(db, queue)? else {
+        return Ok(None);
+    };
     let next: Option<i64> = one(db, include_str!("../sql/inbox_next_due.sql"), (queue, now))?;
-    Ok(Claimed {
-        items,
-        next_due: next.map(|next| between_us(now, next)),
-    })
+    Ok(next.map(|next| between_us(now, next)))
 }
 
 /// The same claim asked for again: what it still holds.
-fn again(db: &Connection, claim: &ClaimRow, token: Uuid, now: i64) -> Result<Claimed> {
+fn again(db: &Connection, claim: &ClaimRow, token: Uuid) -> Result<Vec<ClaimedItem>> {
     let mut held = db
         .prepare_cached(include_str!("../sql/inbox_claim_held.sql"))
         .map_err(classify)?;
@@ -95,7 +101,7 @@ fn again(db: &Connection, claim: &ClaimRow, token: Uuid, now: i64) -> Result<Cla
         let item = held.query_row((id, claim.id), |row| claimed(row, token, claim.until));
         items.extend(item.optional().map_err(classify)?);
     }
-    answer(db, claim.queue, items, now)
+    Ok(items)
 }
 
 fn claimed(row: &Row<'_>, token: Uuid, until: i64) -> rusqlite::Result<ClaimedItem> {
@@ -160,7 +166,7 @@ fn hold(
     items: &[ClaimedItem],
     (now, until): (i64, i64),
 ) -> Result<()> {
-    let list = ids::encode(items.iter().map(|item| (false, item.claim.item.0)));
+    let list: Vec<i64> = items.iter().map(|item| item.claim.item.0).collect();
     let claim: i64 = one(
         db,
         include_str!("../sql/inbox_claim_insert.sql"),
@@ -171,16 +177,11 @@ fn hold(
             now,
             until,
             count(items.len()),
-            list,
+            ids::encode(list.iter().map(|id| (false, *id))),
         ),
     )?;
-    let mut take = db
-        .prepare_cached(include_str!("../sql/inbox_claim_take.sql"))
-        .map_err(classify)?;
-    for item in items {
-        take.execute((item.claim.item.0, claim)).map_err(classify)?;
-    }
-    Ok(())
+    let take = include_str!("../sql/inbox_claim_take.sql");
+    exec(db, take, (ids::json(&list), claim)).map(drop)
 }
 
 /// Ends the attempts of workers that have not extended their claims in time.

@@ -1,4 +1,4 @@
-//! Items in workers' hands, and how they leave them: done, to be tried again, or set aside.
+//! Items in workers' hands, and how they leave them when they are not done: to be tried again, or set aside.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::super::classify;
 use super::super::rows::exec;
 use super::claim::ClaimRow;
 use super::tally::Tally;
-use super::{INBOX_DONE, INBOX_ERROR_FORGET, ids, line, next_of_group};
+use super::{INBOX_ERROR_FORGET, ids, line, next_of_group};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
@@ -31,7 +31,6 @@ pub(super) struct Held<'a> {
     abandoned: u32,
     max_attempts: u32,
     errors: u32,
-    key: Option<String>,
     group: Option<String>,
 }
 
@@ -67,8 +66,7 @@ pub(super) fn find<'a>(
             abandoned: row.get(1)?,
             max_attempts: row.get(2)?,
             errors: row.get(3)?,
-            key: row.get(4)?,
-            group: row.get(5)?,
+            group: row.get(4)?,
         })
     })
     .optional()
@@ -88,23 +86,6 @@ pub(super) fn of_claim<'a>(db: &Connection, claim: &'a ClaimRow) -> Result<Vec<H
 impl Held<'_> {
     pub(super) fn id(&self) -> i64 {
         self.id
-    }
-
-    /// It is done: a narrow record stays, and its key with that.
-    pub(super) fn complete(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
-        let queue = self.claim.queue;
-        let record = (queue, self.id, now, &self.claim.worker, &self.key);
-        exec(db, INBOX_DONE, record)?;
-        exec(db, include_str!("../sql/inbox_delete.sql"), [self.id])?;
-        if self.errors > 0 {
-            exec(db, INBOX_ERROR_FORGET, (self.id, self.errors))?;
-        }
-        tally.leaves(queue, self.claim.id);
-        tally.of(queue).completed += 1;
-        match &self.group {
-            Some(group) => next_of_group(db, queue, group),
-            None => Ok(()),
-        }
     }
 
     /// Its attempt is counted and recorded, and it is tried again if it may be.

@@ -67,6 +67,17 @@ pub(super) fn decode_ids(text: &str) -> Result<Vec<i64>> {
     Ok(decode(text)?.into_iter().map(|(_, id)| id).collect())
 }
 
+/// The ids as a list for `json_each`, which is how SQLite takes many values at once.
+pub(super) fn json(ids: &[i64]) -> String {
+    let mut text = String::with_capacity(2 + 8 * ids.len());
+    for id in ids {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        let _ = write!(text, "{id}");
+    }
+    text.push_str(if text.is_empty() { "[]" } else { "]" });
+    text
+}
+
 pub(super) fn damaged(text: &str) -> Error {
     Error::new(
         Kind::Broken,
@@ -104,5 +115,7 @@ mod tests {
             assert_eq!(decode(text).unwrap(), ids);
         }
         assert!(decode("5-x").is_err());
+        assert_eq!(json(&[]), "[]");
+        assert_eq!(json(&[5, 3]), "[5,3]");
     }
 }

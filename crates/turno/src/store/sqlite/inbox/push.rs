@@ -5,19 +5,9 @@ use rusqlite::{CachedStatement, Connection};
 use super::super::classify;
 use super::super::rows::one;
 use super::tally::Tally;
-use super::{INBOX_KEY, INBOX_PUSH, INBOX_QUEUE_MAKE, INBOX_SERIAL, count, request};
-use crate::clock::as_us;
+use super::{INBOX_KEY, INBOX_PUSH, INBOX_QUEUE_MAKE, INBOX_SERIAL, count, due_us, request};
 use crate::error::Result;
 use crate::store::*;
-
-/// When an item may be claimed, if not at once: the time that is stored.
-pub(crate) fn due_us(item: &NewItem, now: i64) -> Option<i64> {
-    let due = match item.due? {
-        Due::After(delay) => now.saturating_add(as_us(delay)),
-        Due::At(time) => time.as_microsecond(),
-    };
-    (due > now).then_some(due)
-}
 
 pub(super) fn push(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
     if let Some(pushed) = request::pushed(db, ask.request)? {

@@ -1,4 +1,4 @@
-//! Changes to claimed items: each presents its claim, and one that is no longer right is stale.
+//! Failing, giving back and extending: each presents its claim, and one that is no longer right is stale.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,13 +14,6 @@ use super::tally::Tally;
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
-
-pub(super) fn complete(db: &Connection, ask: &InboxComplete, now: i64) -> Result<Settled> {
-    request::settled(db, (ask.request, "complete"), now, || {
-        let claims = ask.claims.iter().map(|claim| (*claim, ()));
-        each(db, claims, |held, (), tally| held.complete(db, tally, now))
-    })
-}
 
 pub(super) fn fail(db: &Connection, ask: &InboxFail, now: i64) -> Result<Settled> {
     request::settled(db, (ask.request, "fail"), now, || {

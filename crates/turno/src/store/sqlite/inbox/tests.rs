@@ -8,6 +8,7 @@ mod pushing;
 mod random;
 mod reviving;
 mod settling;
+mod speed;
 mod through_the_store;
 mod transactions;
 
@@ -17,7 +18,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::super::{migrate, sweep};
-use super::{claim, list, push, revive, settle, stats};
+use super::{claim, complete, list, push, revive, settle, stats};
 use crate::clock::as_us;
 use crate::store::*;
 
@@ -105,20 +106,21 @@ impl Desk {
     }
 
     fn claim(&self, limit: u32) -> Vec<ClaimedItem> {
-        self.claim_with(&self.ask(limit)).items
+        self.claim_with(&self.ask(limit))
     }
 
     /// Claims; a look may only answer what the claim itself would.
-    fn claim_with(&self, ask: &InboxClaim) -> Claimed {
+    fn claim_with(&self, ask: &InboxClaim) -> Vec<ClaimedItem> {
         let look = claim::look(&self.db, ask, self.now).unwrap();
         let claimed = claim::claim(&self.db, ask, self.now).unwrap();
         if let Some(look) = look {
-            assert_eq!(
-                (look.items, look.next_due),
-                (claimed.items.clone(), claimed.next_due)
-            );
+            assert_eq!(look, claimed);
         }
         claimed
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        claim::next_due(&self.db, QUEUE, self.now).unwrap()
     }
 
     fn claim_one(&self) -> ClaimedItem {
@@ -132,7 +134,7 @@ impl Desk {
             claims: claims.to_vec(),
             request: Uuid::new_v4(),
         };
-        settle::complete(&self.db, &ask, self.now).unwrap()
+        complete::complete(&self.db, &ask, self.now).unwrap()
     }
 
     fn fail(&self, claim: ClaimId, retry_in: Option<Duration>) -> Settled {

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::super::classify;
 use super::super::rows::{exec, one};
 use super::push;
+use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
 
@@ -29,6 +30,15 @@ statements! {
     INBOX_DONE = "inbox_done";
     INBOX_GROUP_NEXT = "inbox_group_next";
     INBOX_ERROR_FORGET = "inbox_error_forget";
+}
+
+/// When an item may be claimed, if not at once: the time that is stored.
+pub(crate) fn due_us(item: &NewItem, now: i64) -> Option<i64> {
+    let due = match item.due? {
+        Due::After(delay) => now.saturating_add(as_us(delay)),
+        Due::At(time) => time.as_microsecond(),
+    };
+    (due > now).then_some(due)
 }
 
 /// Stores items in the caller's transaction.
@@ -54,7 +64,7 @@ fn push_one(db: &Connection, queue: i64, item: &NewItem, now: i64) -> Result<Pus
             });
         }
     }
-    let due = push::due_us(item, now);
+    let due = due_us(item, now);
     db.prepare_cached(INBOX_PUSH)
         .and_then(|mut push| push::insert(&mut push, (id, queue), item, due, now))
         .map_err(classify)?;

@@ -1,5 +1,7 @@
--- Purpose: put an item into a claim. ?1 id ?2 claim. Index: the primary key.
+-- Purpose: put items into a claim. ?1 their ids, as JSON ?2 claim. Index: the primary key.
 update turno_inbox_item
 set line  = 3,
     claim = ?2
-where id = ?1
+where id in (
+  select value
+  from json_each(?1))

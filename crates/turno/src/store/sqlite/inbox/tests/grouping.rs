@@ -36,7 +36,7 @@ fn a_group_belongs_to_a_queue() {
         queue: "other".to_owned(),
         ..desk.ask(5)
     };
-    assert_eq!(payloads(&desk.claim_with(&ask).items), ["o1"]);
+    assert_eq!(payloads(&desk.claim_with(&ask)), ["o1"]);
 }
 
 #[test]

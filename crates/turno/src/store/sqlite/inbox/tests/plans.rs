@@ -3,7 +3,7 @@
 use super::*;
 
 /// What may be read whole: names of queues, and lists that stand in the statement itself.
-const SMALL: &[&str] = &["q", "p", "l", "s", "priorities", "lines"];
+const SMALL: &[&str] = &["q", "p", "l", "s", "json_each", "priorities", "lines"];
 
 fn statements() -> Vec<(String, String)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite/sql");

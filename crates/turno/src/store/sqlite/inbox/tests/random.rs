@@ -114,7 +114,7 @@ fn step(desk: &mut Desk, rng: &mut fastrand::Rng, ever: &mut Vec<ClaimId>) {
                 lease: Duration::from_millis(rng.u64(1..60_000)),
                 ..desk.ask(rng.u32(0..6))
             };
-            let claimed = desk.claim_with(&ask).items;
+            let claimed = desk.claim_with(&ask);
             assert!(claimed.len() <= ask.limit as usize);
             check_claimed(desk, &claimed);
             ever.extend(claims(&claimed));
@@ -141,12 +141,12 @@ fn step(desk: &mut Desk, rng: &mut fastrand::Rng, ever: &mut Vec<ClaimId>) {
 
 #[test]
 fn counts_are_exact_whatever_happens() {
-    for seed in 0..12 {
+    for seed in 0..6 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut desk = Desk::new();
         desk.push(vec![item("first")]);
         let mut ever = Vec::new();
-        for _ in 0..400 {
+        for _ in 0..300 {
             step(&mut desk, &mut rng, &mut ever);
             check(&desk);
         }

@@ -65,7 +65,7 @@ fn the_callers_transaction_leaves_what_the_verbs_leave() {
             request: Uuid::from_u128(8),
             ..desk.ask(1)
         };
-        let first = desk.claim_with(&again).items.remove(0).claim;
+        let first = desk.claim_with(&again).remove(0).claim;
         held = claims(&claimed.items);
         held.push(first);
         held.push(first);

@@ -1,0 +1,98 @@
+//! effectum: one process, one writer thread that commits up to 50 operations together.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use effectum::{Job, JobRunner, Queue, RunningJob, Worker};
+use rusqlite::{Connection, OpenFlags};
+use tokio_util::sync::CancellationToken;
+
+use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
+
+const LEFT: &str = include_str!("effectum/left.sql");
+const JOB: &str = "item";
+/// How long a closing queue may wait for its workers.
+const CLOSE: Duration = Duration::from_secs(30);
+
+pub struct Effectum {
+    plan: Plan,
+    file: PathBuf,
+    queue: Queue,
+}
+
+impl Peer for Effectum {
+    async fn open(plan: &Plan) -> Result<Self> {
+        let file = plan.store.strip_prefix("sqlite:");
+        let file = Path::new(file.context("the store must be sqlite:FILE")?);
+        Ok(Effectum {
+            plan: plan.clone(),
+            file: file.to_owned(),
+            queue: Queue::new(file).await?,
+        })
+    }
+
+    async fn push(&self, items: Vec<Item>) -> Result<()> {
+        let jobs: effectum::Result<Vec<Job>> = items
+            .iter()
+            .map(|item| Ok(Job::builder(JOB).json_payload(item)?.build()))
+            .collect();
+        self.queue.add_jobs(jobs?).await?;
+        Ok(())
+    }
+
+    async fn left(&self) -> Result<u64> {
+        let reader = Connection::open_with_flags(&self.file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        reader.busy_timeout(CLOSE)?;
+        let left: i64 = reader.query_row(LEFT, [], |row| row.get(0))?;
+        Ok(left.try_into()?)
+    }
+
+    async fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn start(&self, tally: &Tally, stop: &CancellationToken) -> Result<Workers> {
+        let runner = JobRunner::builder(JOB, handle).build();
+        // More are fetched when half of them are done, so that the writer always has something to do.
+        let worker = Worker::builder(&self.queue, tally.clone())
+            .max_concurrency(self.handlers()?)
+            .min_concurrency(self.handlers()?.div_ceil(2))
+            .jobs([runner])
+            .build()
+            .await?;
+        let mut workers = Workers::new();
+        let stop = stop.clone();
+        workers.spawn(async move {
+            stop.cancelled().await;
+            Ok(worker.unregister(Some(CLOSE)).await?)
+        });
+        Ok(workers)
+    }
+
+    fn note(&self) -> String {
+        let told = match self.plan.mode {
+            Mode::Push => "add_jobs",
+            Mode::Drain | Mode::Single | Mode::Latency => "one worker, done jobs are kept",
+        };
+        let note = self.plan.note();
+        format!("rollback journal, synchronous normal (it has no setting), {told}, {note}")
+    }
+
+    async fn close(self) -> Result<()> {
+        Ok(self.queue.close(CLOSE).await?)
+    }
+}
+
+impl Effectum {
+    /// How many jobs it handles at once, which is also how many it claims at once.
+    fn handlers(&self) -> Result<u16> {
+        Ok(self.plan.claim().max(self.plan.workers()).try_into()?)
+    }
+}
+
+async fn handle(job: RunningJob, tally: Tally) -> effectum::Result<()> {
+    let _: Item = job.json_payload()?;
+    tally.handle(1);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! A peer whose SQLite cannot be linked beside that of the other peers: effectum.
+//!
+//! Called as they are, and measured by the same code.
+
+mod effectum;
+#[path = "../../turno-bench-peers/src/measure.rs"]
+mod measure;
+#[path = "../../turno-bench-peers/src/peer.rs"]
+mod peer;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+use crate::measure::{Line, measure};
+use crate::peer::Plan;
+
+#[derive(Parser)]
+#[command(about)]
+struct Args {
+    /// Whom to measure.
+    peer: Name,
+    #[command(flatten)]
+    plan: Plan,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    /// effectum, an embedded queue on SQLite.
+    Effectum,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let measured = match args.peer {
+        Name::Effectum => measure::<effectum::Effectum>(&args.plan).await?,
+    };
+    println!("{}", Line::new("effectum", &args.plan, measured)?);
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! The inbox: items of work, each processed by one worker at a time.
+//!
+//! [`Turno::inbox`] names a queue. [`Inbox::push`] puts work into it, alone or in your own transaction;
+//! [`Inbox::worker`] runs a handler for every item.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use serde::{Deserialize, Serialize};
+//! use turno::Turno;
+//! use turno::inbox::Job;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Presentation {
+//!     id: u32,
+//! }
+//!
+//! let turno = Turno::connect("sqlite::memory:").await?;
+//! let inbox = turno.inbox("presentations");
+//! inbox.push(&Presentation { id: 7 }).await?;
+//!
+//! let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+//! let process = move |job: Job<Presentation>| {
+//!     let sender = sender.clone();
+//!     async move { sender.send(job.payload.id).await }
+//! };
+//! let done = async { assert_eq!(receiver.recv().await, Some(7)) };
+//! let report = inbox.worker(process).concurrency(16).run(done).await?;
+//! assert_eq!(report.completed, 1);
+//! # Ok(()) }
+//! ```
+//!
+//! # What is promised
+//!
+//! An item that was pushed is delivered *at least once*. Two workers never hold it at one time, as far as
+//! the store is concerned: a claim that was lost is refused when it is presented. But a worker that was
+//! paused for longer than its claim may still be running when another begins; so effects happen *exactly
+//! once* if they commit together with the item's completion ([`Job::complete_in`]), or if whoever receives
+//! them recognises the item's id.
+//!
+//! | you want | you call |
+//! |---|---|
+//! | to push work together with your own data | [`Inbox::push_in`] |
+//! | work that is stored once, however often it is pushed | [`Item::key`] |
+//! | urgent, later, or in order | [`Item::priority`], [`Item::delay`], [`Item::group`] |
+//! | a handler for each item | [`Inbox::worker`] |
+//! | to take items yourself | [`Inbox::claim`], then [`Inbox::complete`] |
+//! | effect and completion together | [`Job::complete_in`], [`Inbox::complete_in`] |
+//! | what went wrong | [`Inbox::list`] with [`ItemState::Failed`], [`Inbox::requeue`] |
+
+mod claim;
+mod hand;
+mod item;
+mod job;
+mod pump;
+mod worker;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use self::claim::Claim;
+pub use self::item::Item;
+pub use self::job::Job;
+pub use self::worker::{Worker, WorkerReport};
+use crate::Turno;
+use crate::check;
+use crate::error::{Error, Kind, Result};
+pub use crate::store::{
+    Again, AttemptError, ClaimId, ClaimedItem, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Failure, ItemId,
+    ItemState, ItemView, PRIORITIES, PushedItem, QueueStats, Settled,
+};
+use crate::store::{
+    InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxList, InboxPush, InboxRequeue,
+    InboxReset, InboxStats,
+};
+use crate::tx::CallerTx;
+
+/// How many items one call revives or resets; the library calls until all are.
+const PAGE: u32 = 1000;
+
+/// One queue. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    turno: Turno,
+    queue: String,
+}
+
+/// The name under which those who wait for a queue are woken.
+pub(crate) fn wake_name(queue: &str) -> String {
+    format!("inbox:{queue}")
+}
+
+impl Inbox {
+    pub(crate) fn new(turno: Turno, queue: String) -> Self {
+        Inbox { turno, queue }
+    }
+
+    /// The queue's name.
+    pub fn queue(&self) -> &str {
+        &self.queue
+    }
+
+    pub(crate) fn turno(&self) -> &Turno {
+        &self.turno
+    }
+
+    /// Pushes one item: anything that serde can write as JSON.
+    ///
+    /// # Errors
+    /// If the queue's name is out of rule, the payload too large, or the store does not answer.
+    pub async fn push<T: Serialize + ?Sized>(&self, payload: &T) -> Result<PushedItem> {
+        self.push_item(Item::new(payload)?).await
+    }
+
+    /// Pushes one item that has a key, a priority, a time or a group.
+    ///
+    /// # Errors
+    /// If something of it is out of rule ([`Error::field`] names it), or the store does not answer.
+    pub async fn push_item(&self, item: Item) -> Result<PushedItem> {
+        first(self.push_many([item]).await?)
+    }
+
+    /// Pushes many items, all or none; one answer for each, in their order.
+    ///
+    /// # Errors
+    /// As [`Inbox::push_item`].
+    pub async fn push_many(
+        &self,
+        items: impl IntoIterator<Item = Item>,
+    ) -> Result<Vec<PushedItem>> {
+        let ask = self.ask_push(items)?;
+        if ask.items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pushed = self.turno.store().inbox_push(&ask).await?;
+        self.wake();
+        Ok(pushed)
+    }
+
+    /// Pushes one item in your own transaction: it is there if and only if that commits.
+    ///
+    /// # Errors
+    /// As [`Inbox::push`]. Roll back then.
+    pub async fn push_in<T: Serialize + ?Sized>(
+        &self,
+        tx: &mut impl CallerTx,
+        payload: &T,
+    ) -> Result<PushedItem> {
+        first(self.push_many_in(tx, [Item::new(payload)?]).await?)
+    }
+
+    /// Pushes many items in your own transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::push_item`]. Roll back then.
+    pub async fn push_many_in(
+        &self,
+        tx: &mut impl CallerTx,
+        items: impl IntoIterator<Item = Item>,
+    ) -> Result<Vec<PushedItem>> {
+        let ask = self.ask_push(items)?;
+        if ask.items.is_empty() {
+            return Ok(Vec::new());
+        }
+        tx.inbox_push(&ask).await
+    }
+
+    fn ask_push(&self, items: impl IntoIterator<Item = Item>) -> Result<InboxPush> {
+        check::name("queue", &self.queue)?;
+        let items: Vec<_> = items.into_iter().map(|item| item.new).collect();
+        check::together("items", items.len())?;
+        for item in &items {
+            check::item(item, self.turno.settings().max_payload)?;
+        }
+        Ok(InboxPush {
+            queue: self.queue.clone(),
+            items,
+            request: Uuid::now_v7(),
+        })
+    }
+
+    /// Takes items by hand; a [`Worker`] does all of it for you.
+    pub fn claim(&self) -> Claim {
+        Claim::new(self.clone())
+    }
+
+    /// Runs `handler` for every item, until told to stop. See [`Worker`].
+    pub fn worker<T, H, F, E>(&self, handler: H) -> Worker<T, H>
+    where
+        H: Fn(Job<T>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: std::fmt::Display + Send + 'static,
+        T: serde::de::DeserializeOwned + Send + 'static,
+    {
+        Worker::new(self.clone(), handler)
+    }
+
+    /// Ends items that are done.
+    ///
+    /// # Errors
+    /// If the store does not answer. A claim that is no longer right is in [`Settled::stale`].
+    pub async fn complete(&self, claims: &[ClaimId]) -> Result<Settled> {
+        check::together("claims", claims.len())?;
+        let ask = InboxComplete {
+            claims: claims.to_vec(),
+            request: Uuid::now_v7(),
+        };
+        let settled = self.turno.store().inbox_complete(&ask).await?;
+        // Another of the same group may be next.
+        self.wake();
+        Ok(settled)
+    }
+
+    /// Ends items that are done, in your own transaction: effect and completion commit together.
+    ///
+    /// # Errors
+    /// [`Error::is_lost`] if a claim is no longer right: roll back, whoever has the item now does it again.
+    pub async fn complete_in(&self, tx: &mut impl CallerTx, claims: &[ClaimId]) -> Result<()> {
+        check::together("claims", claims.len())?;
+        match tx.inbox_complete(claims).await?.stale.first() {
+            None => Ok(()),
+            Some(claim) => Err(stale(claim)),
+        }
+    }
+
+    /// Records failed attempts: each item is tried again later or, with no attempts left, set aside.
+    ///
+    /// # Errors
+    /// If a time is out of rule, or the store does not answer.
+    pub async fn fail(&self, failures: &[Failure]) -> Result<Settled> {
+        check::together("claims", failures.len())?;
+        for retry_in in failures.iter().filter_map(|failure| failure.retry_in) {
+            check::delay("retry_in", retry_in)?;
+        }
+        let ask = InboxFail {
+            failures: failures.to_vec(),
+            request: Uuid::now_v7(),
+        };
+        let settled = self.turno.store().inbox_fail(&ask).await?;
+        self.wake();
+        Ok(settled)
+    }
+
+    /// Gives items back that were not begun: claimable at once, and no attempt counted.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn give_back(&self, claims: &[ClaimId]) -> Result<Settled> {
+        check::together("claims", claims.len())?;
+        let ask = InboxGiveBack {
+            claims: claims.to_vec(),
+            request: Uuid::now_v7(),
+        };
+        let settled = self.turno.store().inbox_give_back(&ask).await?;
+        self.wake();
+        Ok(settled)
+    }
+
+    /// Lengthens claims to `lease` from now. Items that were claimed together live together.
+    ///
+    /// # Errors
+    /// If the lease is out of rule, or the store does not answer.
+    pub async fn extend(&self, claims: &[ClaimId], lease: Duration) -> Result<Settled> {
+        check::together("claims", claims.len())?;
+        check::lease(lease)?;
+        let ask = InboxExtend {
+            claims: claims.to_vec(),
+            lease,
+        };
+        self.turno.store().inbox_extend(&ask).await
+    }
+
+    /// Revives failed items, those with the ids or all of them. Answers how many.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
+        check::name("queue", &self.queue)?;
+        let mut all = 0;
+        // Page by page: each is one short transaction.
+        let pages: Vec<Option<Vec<ItemId>>> = match ids {
+            Some(ids) => ids
+                .chunks(PAGE as usize)
+                .map(|c| Some(c.to_vec()))
+                .collect(),
+            None => vec![None],
+        };
+        for ids in pages {
+            loop {
+                let ask = InboxRequeue {
+                    queue: self.queue.clone(),
+                    ids: ids.clone(),
+                    limit: PAGE,
+                };
+                let many = self.turno.store().inbox_requeue(&ask).await?;
+                all += many;
+                self.wake();
+                if many < u64::from(PAGE) {
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes items away from workers that claimed them at least `older_than` ago. Answers how many.
+    ///
+    /// The old claims are stale from then on. For a worker that hangs; one that has died needs no help.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn reset(&self, older_than: Duration) -> Result<u64> {
+        check::name("queue", &self.queue)?;
+        check::delay("older_than", older_than)?;
+        let ask = InboxReset {
+            queue: self.queue.clone(),
+            older_than,
+            limit: PAGE,
+        };
+        let mut all = 0;
+        loop {
+            let many = self.turno.store().inbox_reset(&ask).await?;
+            all += many;
+            self.wake();
+            if many < u64::from(PAGE) {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// How many items are in which state.
+    ///
+    /// # Errors
+    /// If the queue's name is out of rule, or the store does not answer.
+    pub async fn stats(&self) -> Result<QueueStats> {
+        check::name("queue", &self.queue)?;
+        let ask = InboxStats {
+            queue: Some(self.queue.clone()),
+            prefix: String::new(),
+        };
+        let stats = self.turno.store().inbox_stats(&ask).await?;
+        stats
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::new(Kind::Broken, "the store answered no statistics"))
+    }
+
+    /// One page of the items in one state, in order of their ids; completed ones newest first.
+    ///
+    /// # Errors
+    /// If the queue's name is out of rule, or the store does not answer.
+    pub async fn list(
+        &self,
+        state: ItemState,
+        after: Option<ItemId>,
+        limit: u32,
+    ) -> Result<Vec<ItemView>> {
+        check::name("queue", &self.queue)?;
+        let ask = InboxList {
+            queue: self.queue.clone(),
+            state,
+            after,
+            limit: limit.clamp(1, check::MAX_PAGE),
+        };
+        self.turno.store().inbox_list(&ask).await
+    }
+
+    fn wake(&self) {
+        self.turno.store().wakers().wake(&wake_name(&self.queue));
+    }
+}
+
+fn first(pushed: Vec<PushedItem>) -> Result<PushedItem> {
+    pushed
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::new(Kind::Broken, "the store did not answer for a pushed item"))
+}
+
+pub(crate) fn stale(claim: &ClaimId) -> Error {
+    Error::new(
+        Kind::Lost,
+        format!(
+            "the claim {claim} is lost: another worker may have the item. Roll back; it is done again by whoever has it"
+        ),
+    )
+}

@@ -1,0 +1,112 @@
+//! Taking items by hand.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Inbox, wake_name};
+use crate::check;
+use crate::error::Result;
+use crate::store::{ClaimedItem, InboxClaim};
+
+/// How long a waiting claim sleeps at the most, when it is woken by pushes; and when it is not.
+const POLL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(50));
+
+/// A claim to be made. Nothing happens before [`Claim::take`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before take"]
+pub struct Claim {
+    inbox: Inbox,
+    worker: String,
+    limit: u32,
+    lease: Duration,
+    wait: Duration,
+}
+
+impl Claim {
+    pub(super) fn new(inbox: Inbox) -> Self {
+        let settings = inbox.turno().settings();
+        Claim {
+            worker: inbox.turno().worker_name(),
+            limit: 1,
+            lease: settings.ttl,
+            wait: Duration::ZERO,
+            inbox,
+        }
+    }
+
+    /// Who claims, as people see it; this host and process otherwise.
+    pub fn worker(mut self, worker: impl Into<String>) -> Self {
+        self.worker = worker.into();
+        self
+    }
+
+    /// At the most this many; one otherwise.
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// How long the claims live unless extended.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Waits this long for a first item.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Claims. None, if there is nothing to do.
+    ///
+    /// # Errors
+    /// If an argument is out of rule, or the store does not answer.
+    pub async fn take(self) -> Result<Vec<ClaimedItem>> {
+        check::name("queue", self.inbox.queue())?;
+        check::name("worker", &self.worker)?;
+        check::lease(self.lease)?;
+        check::wait(self.wait)?;
+        check::limit(self.limit)?;
+        let store = self.inbox.turno().store();
+        let deadline = Instant::now() + self.wait;
+        let watch = store.wakers().watch(&wake_name(self.inbox.queue()));
+        let mut told = false;
+        loop {
+            let woken = watch.next();
+            let items = store.inbox_claim(&self.ask()).await?;
+            if !items.is_empty() || Instant::now() >= deadline {
+                return Ok(items);
+            }
+            let due = store.inbox_wait(self.inbox.queue()).await?;
+            if !told {
+                // Whoever pushed before this was known has not called.
+                told = true;
+                continue;
+            }
+            let poll = if store.wakers().is_live() {
+                POLL.0
+            } else {
+                POLL.1
+            };
+            let pause = due.unwrap_or(poll).clamp(Duration::from_millis(1), poll);
+            tokio::select! {
+                () = woken => {}
+                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    fn ask(&self) -> InboxClaim {
+        InboxClaim {
+            queue: self.inbox.queue().to_owned(),
+            worker: self.worker.clone(),
+            limit: self.limit,
+            lease: self.lease,
+            request: Uuid::now_v7(),
+        }
+    }
+}

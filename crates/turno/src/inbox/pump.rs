@@ -1,0 +1,317 @@
+//! Between the store and a worker's hand: settles what is done, fetches what is next, keeps alive what is held.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::hand::Hand;
+use super::{Inbox, wake_name};
+use crate::check;
+use crate::error::{Error, Kind, Result};
+use crate::store::{
+    ClaimId, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxTurn, Settled,
+    Store,
+};
+
+/// How long to wait after a call that failed; it doubles, to the second.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// The longest pause between two looks, when pushes do not wake.
+const DEAF_POLL: Duration = Duration::from_millis(100);
+/// The shortest pause: something is due any moment.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+/// How often an idle worker says that it is.
+const SAY_IDLE: Duration = Duration::from_secs(4);
+
+/// What a worker did.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) completed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) given_back: AtomicU64,
+    pub(super) lost: AtomicU64,
+}
+
+impl Counts {
+    fn add(count: &AtomicU64, more: u64) {
+        count.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+/// How a worker fetches.
+#[derive(Debug)]
+pub(super) struct Pump {
+    pub(super) inbox: Inbox,
+    pub(super) name: String,
+    pub(super) hand: Arc<Hand>,
+    pub(super) counts: Arc<Counts>,
+    /// The most that is held at once.
+    pub(super) capacity: usize,
+    pub(super) lease: Duration,
+    pub(super) poll: Duration,
+}
+
+/// What is on its way to the store. Kept until it is answered, and asked again with the same request.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    complete: Option<InboxComplete>,
+    fail: Option<InboxFail>,
+    claim: Option<Uuid>,
+}
+
+/// What came of a turn.
+enum Turned {
+    /// There may be more.
+    More,
+    /// There was not as much as there is room for.
+    Short,
+    /// There is no room.
+    NoRoom,
+}
+
+impl Pump {
+    /// Fetches and settles until told to stop. What is not settled then is left in the hand, or pending.
+    pub(super) async fn run(&self, stop: &CancellationToken) -> Pending {
+        let watch = self.store().wakers().watch(&wake_name(self.inbox.queue()));
+        let mut told: Option<Instant> = None;
+        let mut retry = RETRY.0;
+        let mut pending = Pending::default();
+        while !stop.is_cancelled() {
+            let woken = watch.next();
+            let turned = match self.turn(&mut pending).await {
+                Ok(turned) => turned,
+                Err(error) => {
+                    tracing::warn!(%error, queue = self.inbox.queue(), "the inbox does not answer; trying again");
+                    tokio::select! {
+                        () = tokio::time::sleep(retry.mul_f64(0.5 + fastrand::f64())) => {}
+                        () = stop.cancelled() => {}
+                    }
+                    retry = (retry * 2).min(RETRY.1);
+                    continue;
+                }
+            };
+            retry = RETRY.0;
+            match turned {
+                Turned::More => {}
+                Turned::NoRoom => tokio::select! {
+                    () = self.hand.settle.notified() => {}
+                    () = stop.cancelled() => {}
+                },
+                Turned::Short => {
+                    let pause = self.pause().await;
+                    if told.is_none_or(|told| told.elapsed() > SAY_IDLE) {
+                        // Whoever pushed before the store knew of us has not called: look once more.
+                        told = Some(Instant::now());
+                        continue;
+                    }
+                    tokio::select! {
+                        () = woken => {}
+                        () = self.hand.settle.notified() => {}
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => {}
+                    }
+                }
+            }
+        }
+        pending
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        self.inbox.turno().store()
+    }
+
+    /// Says that there is nothing to do, and finds out for how long.
+    async fn pause(&self) -> Duration {
+        let poll = if self.store().wakers().is_live() {
+            self.poll
+        } else {
+            self.poll.min(DEAF_POLL)
+        };
+        let due = match self.store().inbox_wait(self.inbox.queue()).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::debug!(%error, "the store does not say when more is due");
+                None
+            }
+        };
+        let poll = poll.mul_f64(0.9 + fastrand::f64() / 5.0);
+        due.map_or(poll, |due| due.clamp(LEAST_PAUSE, poll))
+    }
+
+    /// Settles what there is and fetches what there is room for.
+    async fn turn(&self, pending: &mut Pending) -> Result<Turned> {
+        self.collect(pending);
+        self.fail(pending).await?;
+        let room = self.capacity.saturating_sub(self.hand.count());
+        // Not one by one: few large calls are cheaper than many small ones.
+        if room * 2 < self.capacity {
+            self.complete(pending).await?;
+            return Ok(Turned::NoRoom);
+        }
+        let limit = room.min(check::MAX_ITEMS);
+        let began = Instant::now();
+        let claim = InboxClaim {
+            queue: self.inbox.queue().to_owned(),
+            worker: self.name.clone(),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            lease: self.lease,
+            request: *pending.claim.get_or_insert_with(Uuid::now_v7),
+        };
+        let items = match pending.complete.clone() {
+            None => self.store().inbox_claim(&claim).await?,
+            Some(complete) => {
+                let (settled, items) = self
+                    .store()
+                    .inbox_turn(&InboxTurn { complete, claim })
+                    .await?;
+                pending.complete = None;
+                self.completed(&settled);
+                items
+            }
+        };
+        pending.claim = None;
+        let turned = if items.len() == limit {
+            Turned::More
+        } else {
+            Turned::Short
+        };
+        self.hand.deal(items, began + self.lease);
+        Ok(turned)
+    }
+
+    /// Takes over what handlers have finished, unless the last of it is still to be settled.
+    fn collect(&self, pending: &mut Pending) {
+        let (done, failed) = match (&pending.complete, &pending.fail) {
+            (None, None) => self.hand.take_settled(check::MAX_ITEMS),
+            _ => return,
+        };
+        if !done.is_empty() {
+            pending.complete = Some(InboxComplete {
+                claims: done,
+                request: Uuid::now_v7(),
+            });
+        }
+        if !failed.is_empty() {
+            pending.fail = Some(InboxFail {
+                failures: failed,
+                request: Uuid::now_v7(),
+            });
+        }
+    }
+
+    async fn complete(&self, pending: &mut Pending) -> Result<()> {
+        if let Some(ask) = &pending.complete {
+            let settled = self.store().inbox_complete(ask).await?;
+            pending.complete = None;
+            self.completed(&settled);
+        }
+        Ok(())
+    }
+
+    fn completed(&self, settled: &Settled) {
+        Counts::add(&self.counts.completed, settled.done);
+        self.stale(settled);
+        if settled.done > 0 {
+            // The next of a group may be claimable now, for others too.
+            self.store().wakers().wake(&wake_name(self.inbox.queue()));
+        }
+    }
+
+    async fn fail(&self, pending: &mut Pending) -> Result<()> {
+        if let Some(ask) = &pending.fail {
+            let settled = self.store().inbox_fail(ask).await?;
+            pending.fail = None;
+            Counts::add(&self.counts.failed, settled.done);
+            self.stale(&settled);
+        }
+        Ok(())
+    }
+
+    fn stale(&self, settled: &Settled) {
+        for claim in &settled.stale {
+            tracing::warn!(%claim, queue = self.inbox.queue(), "finished too late: another worker may have the item");
+        }
+        Counts::add(&self.counts.lost, settled.stale.len() as u64);
+    }
+
+    /// Settles everything that is left, as long as the store answers.
+    pub(super) async fn settle(&self, mut pending: Pending) -> Result<()> {
+        loop {
+            self.collect(&mut pending);
+            if pending.complete.is_none() && pending.fail.is_none() {
+                return Ok(());
+            }
+            self.fail(&mut pending).await?;
+            self.complete(&mut pending).await?;
+        }
+    }
+
+    /// Keeps what is held alive, and stops the handlers of what is lost. Never ends by itself.
+    pub(super) async fn beat(&self) -> std::convert::Infallible {
+        let mut pause = self.lease / 3;
+        loop {
+            tokio::time::sleep(pause).await;
+            let began = Instant::now();
+            let claims = self.hand.held();
+            pause = self.lease / 3;
+            for some in claims.chunks(check::MAX_ITEMS) {
+                let ask = InboxExtend {
+                    claims: some.to_vec(),
+                    lease: self.lease,
+                };
+                let extended =
+                    tokio::time::timeout(self.lease / 3, self.store().inbox_extend(&ask));
+                match extended.await.unwrap_or_else(|_| Err(no_answer())) {
+                    Ok(settled) => {
+                        self.hand.extended(some, began + self.lease);
+                        // Those that were settled meanwhile are not held any more, and not lost.
+                        self.lose(&settled.stale);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "claims could not be extended; trying again");
+                        pause = (self.lease / 20).min(RETRY.1);
+                    }
+                }
+            }
+            // A little before others may take them: a handler must not go on without its claim.
+            let margin = self.lease / 20;
+            self.lose(&self.hand.overdue(Instant::now() + margin + pause));
+        }
+    }
+
+    fn lose(&self, claims: &[ClaimId]) {
+        let many = self.hand.lost(claims);
+        if many > 0 {
+            tracing::warn!(
+                many,
+                queue = self.inbox.queue(),
+                "claims were lost, and their handlers stopped"
+            );
+            Counts::add(&self.counts.lost, many);
+        }
+    }
+
+    /// Gives back what was not begun, at once.
+    pub(super) async fn give_back(&self, claims: Vec<ClaimId>) {
+        if claims.is_empty() {
+            return;
+        }
+        let ask = InboxGiveBack {
+            claims,
+            request: Uuid::now_v7(),
+        };
+        match self.store().inbox_give_back(&ask).await {
+            Ok(settled) => Counts::add(&self.counts.given_back, settled.done),
+            Err(error) => {
+                tracing::warn!(%error, "items were not given back; their claims end by themselves");
+            }
+        }
+    }
+}
+
+fn no_answer() -> Error {
+    Error::new(Kind::Unavailable, "the store has not answered in time")
+}

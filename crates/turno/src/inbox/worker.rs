@@ -1,0 +1,294 @@
+//! The worker: a handler, and everything around it.
+
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Inbox;
+use super::hand::{Card, Hand};
+use super::job::{After, Job};
+use super::pump::{Counts, Pump};
+use crate::check;
+use crate::error::{Error, Result};
+use crate::store::{Again, ClaimedItem, Failure};
+
+/// How many handlers run at once, unless said otherwise.
+const CONCURRENCY: usize = 16;
+/// How long an idle worker waits before it looks by itself.
+const POLL: Duration = Duration::from_secs(1);
+/// How long handlers may still run after the shutdown began.
+const GRACE: Duration = Duration::from_secs(30);
+/// How long the last results may take to reach the store.
+const LAST_SETTLE: Duration = Duration::from_secs(10);
+
+/// Runs a handler for every item of a queue. Nothing happens before [`Worker::run`].
+///
+/// Items are fetched ahead, many at a time; what is done is settled many at a time, together with the next
+/// fetch. Everything held is kept alive in the background. If a claim is lost all the same (the store was out
+/// of reach for too long, a person reset it), the handler's future is dropped. A handler that answers `Err`
+/// or panics has failed: its item is tried again later.
+#[derive(Debug)]
+#[must_use = "nothing happens before run"]
+pub struct Worker<T, H> {
+    inbox: Inbox,
+    handler: H,
+    name: String,
+    concurrency: usize,
+    prefetch: Option<usize>,
+    lease: Duration,
+    poll: Duration,
+    grace: Duration,
+    payload: PhantomData<fn() -> T>,
+}
+
+/// What a worker did until it ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkerReport {
+    /// Items completed, except those that their handlers completed in transactions of their own.
+    pub completed: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Items given back because they were not begun.
+    pub given_back: u64,
+    /// Claims that were lost.
+    pub lost: u64,
+}
+
+impl<T, H> Worker<T, H> {
+    /// How many handlers run at once; 16 otherwise.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// How many items are fetched beyond those with a handler; as many again, otherwise. More is faster where
+    /// handlers are quick; less is fairer to other workers where they are slow.
+    pub fn prefetch(mut self, prefetch: usize) -> Self {
+        self.prefetch = Some(prefetch);
+        self
+    }
+
+    /// How long a claim lives unless extended, which is done three times in that time; 30 seconds otherwise, or
+    /// what the settings say. A crashed worker's items are taken over after so long.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long an idle worker waits before it looks by itself, should no push wake it; a second otherwise.
+    pub fn poll(mut self, poll: Duration) -> Self {
+        self.poll = poll;
+        self
+    }
+
+    /// How long handlers may go on after the shutdown began; 30 seconds otherwise. Those that have not ended
+    /// by then are dropped, and their attempts have failed.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Who claims, as people see it; this host and process otherwise.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+impl<T, H, F, E> Worker<T, H>
+where
+    H: Fn(Job<T>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Display + Send + 'static,
+    T: DeserializeOwned + Send + 'static,
+{
+    pub(super) fn new(inbox: Inbox, handler: H) -> Self {
+        Worker {
+            name: inbox.turno().worker_name(),
+            lease: inbox.turno().settings().ttl,
+            inbox,
+            handler,
+            concurrency: CONCURRENCY,
+            prefetch: None,
+            poll: POLL,
+            grace: GRACE,
+            payload: PhantomData,
+        }
+    }
+
+    /// Works until `shutdown` resolves, then ends gracefully: items that were not begun are given back at once,
+    /// handlers that run may finish, and what they did is settled.
+    ///
+    /// Not cancel-safe: dropped half-way, it leaves claims behind, which end by themselves.
+    ///
+    /// # Errors
+    /// If an argument is out of rule, or the last results could not be settled. A store that does not answer
+    /// meanwhile is waited for.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<WorkerReport> {
+        self.check()?;
+        let hand = Arc::new(Hand::new());
+        let counts = Arc::new(Counts::default());
+        let prefetch = self.prefetch.unwrap_or(self.concurrency);
+        let pump = Pump {
+            inbox: self.inbox.clone(),
+            name: self.name.clone(),
+            hand: hand.clone(),
+            counts: counts.clone(),
+            capacity: self.concurrency + prefetch,
+            lease: self.lease,
+            poll: self.poll,
+        };
+        let handler = Arc::new(self.handler);
+        let mut handlers = JoinSet::new();
+        for _ in 0..self.concurrency {
+            handlers.spawn(serve(hand.clone(), handler.clone()));
+        }
+
+        let stop = CancellationToken::new();
+        let work = async {
+            let told = async {
+                shutdown.await;
+                stop.cancel();
+                // Before the call that is under way has ended.
+                pump.give_back(hand.fold()).await;
+            };
+            let (pending, ()) = tokio::join!(pump.run(&stop), told);
+            pump.give_back(hand.fold()).await;
+            let ended = async { while handlers.join_next().await.is_some() {} };
+            if tokio::time::timeout(self.grace, ended).await.is_err() {
+                cut_short(&hand);
+            }
+            pending
+        };
+        let pending = tokio::select! {
+            pending = work => pending,
+            never = pump.beat() => match never {},
+        };
+        match tokio::time::timeout(LAST_SETTLE, pump.settle(pending)).await {
+            Ok(settled) => settled?,
+            Err(_) => return Err(unsettled()),
+        }
+        let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        Ok(WorkerReport {
+            completed: count(&counts.completed),
+            failed: count(&counts.failed),
+            given_back: count(&counts.given_back),
+            lost: count(&counts.lost),
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        check::name("queue", self.inbox.queue())?;
+        check::name("worker", &self.name)?;
+        check::lease(self.lease)?;
+        if !(1..=check::MAX_ITEMS).contains(&self.concurrency) {
+            return Err(Error::invalid(
+                "concurrency",
+                format!("concurrency must be between 1 and {}", check::MAX_ITEMS),
+            ));
+        }
+        check::together("prefetch", self.prefetch.unwrap_or(0))
+    }
+}
+
+fn unsettled() -> Error {
+    Error::new(
+        crate::error::Kind::Unavailable,
+        "the last results did not reach the store: their items are done again when their claims end",
+    )
+}
+
+/// The handlers' time is up.
+fn cut_short(hand: &Hand) {
+    let claims = hand.held();
+    hand.lost(&claims);
+    for claim in claims {
+        hand.failed(Failure {
+            claim,
+            error: "the worker was shut down before it had finished".to_owned(),
+            retry_in: Some(Duration::ZERO),
+            again: Again::Retry,
+        });
+    }
+}
+
+/// Begins one item after the other.
+async fn serve<T, H, F, E>(hand: Arc<Hand>, handler: Arc<H>)
+where
+    H: Fn(Job<T>) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: Display,
+    T: DeserializeOwned,
+{
+    while let Some(Card { item, fate }) = hand.next().await {
+        let claim = item.claim;
+        let ended = tokio::select! {
+            biased;
+            () = fate.lost.cancelled() => continue,
+            ended = attempt(&*handler, item, &fate) => ended,
+        };
+        match ended {
+            Ok(()) if fate.is_settled() => hand.forget(claim),
+            Ok(()) => hand.done(claim),
+            Err(error) => {
+                let After { retry_in, again } = fate.after();
+                hand.failed(Failure {
+                    claim,
+                    error,
+                    retry_in,
+                    again,
+                });
+            }
+        }
+    }
+}
+
+/// One attempt; its panic is its failure.
+async fn attempt<T, H, F, E>(
+    handler: &H,
+    mut item: ClaimedItem,
+    fate: &Arc<super::job::Fate>,
+) -> Result<(), String>
+where
+    H: Fn(Job<T>) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: Display,
+    T: DeserializeOwned,
+{
+    let payload = serde_json::from_str(&item.payload)
+        .map_err(|error| format!("the payload is not what the handler expects: {error}"))?;
+    item.payload = String::new();
+    let job = Job {
+        payload,
+        item,
+        fate: fate.clone(),
+    };
+    let work = async { handler(job).await };
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| {
+        // Whatever the handler left half-done is its own: nothing of ours is touched inside.
+        match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(result)) => Poll::Ready(result.map_err(|error| error.to_string())),
+            Err(panic) => Poll::Ready(Err(format!("panicked: {}", panic_text(&*panic)))),
+        }
+    })
+    .await
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,0 +1,84 @@
+//! Completing items, many with a few statements: what is completed together was mostly claimed together.
+
+use std::collections::{BTreeMap, HashSet};
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::super::rows::{exec, many};
+use super::claim::{self, ClaimRow};
+use super::tally::Tally;
+use super::{INBOX_ERROR_FORGET, ids, next_of_group, request};
+use crate::error::Result;
+use crate::store::*;
+
+pub(super) fn complete(db: &Connection, ask: &InboxComplete, now: i64) -> Result<Settled> {
+    request::settled(db, (ask.request, "complete"), now, || {
+        complete_all(db, &ask.claims, now)
+    })
+}
+
+fn complete_all(db: &Connection, claims: &[ClaimId], now: i64) -> Result<Settled> {
+    let mut together = BTreeMap::<Uuid, Vec<i64>>::new();
+    for claim in claims {
+        together.entry(claim.token).or_default().push(claim.item.0);
+    }
+    let mut tally = Tally::default();
+    let mut done = HashSet::with_capacity(claims.len());
+    for (token, items) in together {
+        if let Some(claim) = claim::find(db, token)? {
+            let completed = of_claim(db, &claim, &items, &mut tally, now)?;
+            done.extend(completed.into_iter().map(|item| ClaimId {
+                item: ItemId(item),
+                token,
+            }));
+        }
+    }
+    tally.write(db)?;
+    let count = done.len() as u64;
+    // What was given twice is done once: the second time it is stale.
+    let stale = claims.iter().filter(|claim| !done.remove(*claim));
+    Ok(Settled {
+        stale: stale.copied().collect(),
+        done: count,
+    })
+}
+
+/// Completes those of the items that the claim holds; answers which.
+fn of_claim(
+    db: &Connection,
+    claim: &ClaimRow,
+    items: &[i64],
+    tally: &mut Tally,
+    now: i64,
+) -> Result<Vec<i64>> {
+    let list = ids::json(items);
+    let mut groups = Vec::new();
+    let mut failed_before = Vec::new();
+    let find = include_str!("../sql/inbox_complete_find.sql");
+    let held = many(db, find, (&list, claim.id), |row| {
+        let id: i64 = row.get(0)?;
+        groups.extend(row.get::<_, Option<String>>(1)?);
+        let errors: i64 = row.get(2)?;
+        failed_before.extend((errors > 0).then_some((id, errors)));
+        Ok(id)
+    })?;
+    let record = include_str!("../sql/inbox_complete_record.sql");
+    exec(db, record, (&list, claim.id, now, &claim.worker))?;
+    exec(
+        db,
+        include_str!("../sql/inbox_complete.sql"),
+        (&list, claim.id),
+    )?;
+    for errors in failed_before {
+        exec(db, INBOX_ERROR_FORGET, errors)?;
+    }
+    for group in groups {
+        next_of_group(db, claim.queue, &group)?;
+    }
+    for _ in &held {
+        tally.leaves(claim.queue, claim.id);
+        tally.of(claim.queue).completed += 1;
+    }
+    Ok(held)
+}
