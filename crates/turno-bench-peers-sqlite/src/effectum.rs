@@ -53,27 +53,29 @@ impl Peer for Effectum {
     }
 
     async fn start(&self, tally: &Tally, stop: &CancellationToken) -> Result<Workers> {
-        let runner = JobRunner::builder(JOB, handle).build();
-        // More are fetched when half of them are done, so that the writer always has something to do.
-        let worker = Worker::builder(&self.queue, tally.clone())
-            .max_concurrency(self.handlers()?)
-            .min_concurrency(self.handlers()?.div_ceil(2))
-            .jobs([runner])
-            .build()
-            .await?;
+        let claim: u16 = self.plan.claim().try_into()?;
         let mut workers = Workers::new();
-        let stop = stop.clone();
-        workers.spawn(async move {
-            stop.cancelled().await;
-            Ok(worker.unregister(Some(CLOSE)).await?)
-        });
+        for _ in 0..self.plan.workers() {
+            // It claims as many as it may handle at once, and more of them when half are done.
+            let worker = Worker::builder(&self.queue, tally.clone())
+                .max_concurrency(claim)
+                .min_concurrency(claim.div_ceil(2))
+                .jobs([JobRunner::builder(JOB, handle).build()])
+                .build()
+                .await?;
+            let stop = stop.clone();
+            workers.spawn(async move {
+                stop.cancelled().await;
+                Ok(worker.unregister(Some(CLOSE)).await?)
+            });
+        }
         Ok(workers)
     }
 
     fn note(&self) -> String {
         let told = match self.plan.mode {
             Mode::Push => "add_jobs",
-            Mode::Drain | Mode::Single | Mode::Latency => "one worker, done jobs are kept",
+            Mode::Drain | Mode::Single | Mode::Latency => "done jobs are kept",
         };
         let note = self.plan.note();
         format!("rollback journal, synchronous normal (it has no setting), {told}, {note}")
@@ -81,13 +83,6 @@ impl Peer for Effectum {
 
     async fn close(self) -> Result<()> {
         Ok(self.queue.close(CLOSE).await?)
-    }
-}
-
-impl Effectum {
-    /// How many jobs it handles at once, which is also how many it claims at once.
-    fn handlers(&self) -> Result<u16> {
-        Ok(self.plan.claim().max(self.plan.workers()).try_into()?)
     }
 }
 

@@ -11,7 +11,7 @@ mod peer;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
-use crate::measure::{Line, measure};
+use crate::measure::{line, measure};
 use crate::peer::Plan;
 
 #[derive(Parser)]
@@ -35,6 +35,6 @@ async fn main() -> Result<()> {
     let measured = match args.peer {
         Name::Effectum => measure::<effectum::Effectum>(&args.plan).await?,
     };
-    println!("{}", Line::new("effectum", &args.plan, measured)?);
+    println!("{}", line(args.peer, &args.plan, &measured)?);
     Ok(())
 }

@@ -76,43 +76,33 @@ impl Peer for GraphileWorker {
     }
 
     async fn start(&self, tally: &Tally, stop: &CancellationToken) -> Result<Workers> {
-        let shutdown = WorkerShutdownConfig::default()
-            .listen_os_shutdown_signals(false)
-            .shutdown_signal(stop.clone().cancelled_owned());
-        let e = |k: &str, d: usize| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-        let base = |c: CancellationToken| WorkerOptions::default()
-            .database(self.database.clone())
-            .schema(SCHEMA)
-            .worker_shutdown(WorkerShutdownConfig::default().listen_os_shutdown_signals(false).shutdown_signal(c.cancelled_owned()))
-            .add_extension(tally.clone())
-            .define_job::<Job>();
-        let _ = shutdown;
         let mut workers = Workers::new();
         match self.plan.mode {
             Mode::Push | Mode::Drain => {
-                let w = base(stop.clone()).concurrency(e("GH", HANDLERS))
-                .complete_job_batch_delay(Duration::from_millis(e("GG", 5) as u64))
-                .local_queue(LocalQueueConfig::default().with_size(e("GF", FETCH)).with_queue_count(e("GQ",1))).init().await?;
-                workers.spawn(async move { Ok(w.run().await?) });
+                let worker = self
+                    .options(tally, stop)
+                    .concurrency(HANDLERS)
+                    .complete_job_batch_delay(GATHER)
+                    .local_queue(LocalQueueConfig::default().with_size(FETCH))
+                    .init()
+                    .await?;
+                workers.spawn(async move { Ok(worker.run().await?) });
             }
-            Mode::Single if e("GS", 0) == 0 => {
-                for _ in 0..8 {
-                    let w = base(stop.clone()).concurrency(1).init().await?;
+            // `run` takes a job for every notification or poll; only `run_once` goes on while there are any.
+            Mode::Single => {
+                for _ in 0..self.plan.workers() {
+                    let worker = self.options(tally, stop).concurrency(1).init().await?;
                     let stop = stop.clone();
-                    workers.spawn(async move { w.run_once().await?; stop.cancelled().await; Ok(()) });
+                    workers.spawn(async move {
+                        worker.run_once().await?;
+                        stop.cancelled().await;
+                        Ok(())
+                    });
                 }
             }
-            Mode::Single if e("GS", 0) == 1 => {
-                let w = base(stop.clone()).concurrency(8).poll_interval(Duration::from_millis(1)).init().await?;
-                workers.spawn(async move { Ok(w.run().await?) });
-            }
-            Mode::Single if e("GS", 0) == 2 => {
-                let w = base(stop.clone()).concurrency(8).local_queue(LocalQueueConfig::default().with_size(1).with_queue_count(8)).init().await?;
-                workers.spawn(async move { Ok(w.run().await?) });
-            }
-            _ => {
-                let w = base(stop.clone()).concurrency(self.plan.workers()).init().await?;
-                workers.spawn(async move { Ok(w.run().await?) });
+            Mode::Latency => {
+                let worker = self.options(tally, stop).concurrency(1).init().await?;
+                workers.spawn(async move { Ok(worker.run().await?) });
             }
         }
         Ok(workers)
@@ -124,8 +114,23 @@ impl Peer for GraphileWorker {
             Mode::Drain => {
                 format!("local queue of {FETCH}, {HANDLERS} handlers, completions gathered")
             }
-            Mode::Single | Mode::Latency => format!("no local queue, {}", self.plan.note()),
+            Mode::Single => format!("run_once, {}", self.plan.note()),
+            Mode::Latency => format!("no local queue, {}", self.plan.note()),
         }
+    }
+}
+
+impl GraphileWorker {
+    fn options(&self, tally: &Tally, stop: &CancellationToken) -> WorkerOptions {
+        let shutdown = WorkerShutdownConfig::default()
+            .listen_os_shutdown_signals(false)
+            .shutdown_signal(stop.clone().cancelled_owned());
+        WorkerOptions::default()
+            .database(self.database.clone())
+            .schema(SCHEMA)
+            .worker_shutdown(shutdown)
+            .add_extension(tally.clone())
+            .define_job::<Job>()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What other queues do with the same items: one peer, one measurement, one line of JSON.
 //!
-//! The store must be fresh and private: the peer's tables are made in it and stay there.
+//! All of them are on PostgreSQL; the one on SQLite is next door, in turno-bench-peers-sqlite, because two
+//! versions of SQLite cannot be linked together. The store must be fresh and private: the peer's tables
+//! are made in it and stay there.
 
 mod apalis_postgres;
-mod apalis_sqlite;
 mod consume;
 mod graphile_worker;
 mod measure;
@@ -15,7 +16,7 @@ mod skip_locked;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
-use crate::measure::{Line, measure};
+use crate::measure::{line, measure};
 use crate::peer::Plan;
 use crate::skip_locked::{InTransaction, Leased, SkipLocked};
 
@@ -43,8 +44,6 @@ enum Name {
     /// Hand written: one transaction from the claim to the deletion, open while the item is handled.
     #[value(name = "skip_locked_tx")]
     SkipLockedTx,
-    /// apalis on SQLite.
-    ApalisSqlite,
 }
 
 #[tokio::main]
@@ -57,10 +56,7 @@ async fn main() -> Result<()> {
         Name::Pgmq => measure::<pgmq::Pgmq>(plan).await?,
         Name::SkipLocked => measure::<SkipLocked<Leased>>(plan).await?,
         Name::SkipLockedTx => measure::<SkipLocked<InTransaction>>(plan).await?,
-        Name::ApalisSqlite => measure::<apalis_sqlite::ApalisSqlite>(plan).await?,
     };
-    let peer = args.peer.to_possible_value();
-    let peer = peer.as_ref().map_or("", |value| value.get_name());
-    println!("{}", Line::new(peer, plan, measured)?);
+    println!("{}", line(args.peer, plan, &measured)?);
     Ok(())
 }

@@ -31,11 +31,10 @@ struct Latency {
     median_after_push_ms: f64,
 }
 
-/// The line that is printed.
 #[derive(Serialize)]
-pub struct Line<'a> {
+struct Line<'a> {
     peer: &'a str,
-    mode: String,
+    mode: &'a str,
     items: usize,
     seconds: f64,
     per_second: f64,
@@ -43,25 +42,24 @@ pub struct Line<'a> {
     median_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     median_after_push_ms: Option<f64>,
-    note: String,
+    note: &'a str,
 }
 
-impl<'a> Line<'a> {
-    pub fn new(peer: &'a str, plan: &Plan, measured: Measured) -> Result<String> {
-        let seconds = measured.time.as_secs_f64();
-        let mode = plan.mode.to_possible_value();
-        let latency = measured.latency.as_ref();
-        Ok(serde_json::to_string(&Line {
-            peer,
-            mode: mode.map_or(String::new(), |mode| mode.get_name().to_owned()),
-            items: measured.items,
-            seconds: rounded(seconds),
-            per_second: rounded(measured.items as f64 / seconds),
-            median_ms: latency.map(|latency| rounded(latency.median_ms)),
-            median_after_push_ms: latency.map(|latency| rounded(latency.median_after_push_ms)),
-            note: measured.note,
-        })?)
-    }
+/// The line that is printed.
+pub fn line(peer: impl ValueEnum, plan: &Plan, measured: &Measured) -> Result<String> {
+    let seconds = measured.time.as_secs_f64();
+    let latency = measured.latency.as_ref();
+    let (peer, mode) = (peer.to_possible_value(), plan.mode.to_possible_value());
+    Ok(serde_json::to_string(&Line {
+        peer: peer.as_ref().context("a hidden peer")?.get_name(),
+        mode: mode.as_ref().context("a hidden mode")?.get_name(),
+        items: measured.items,
+        seconds: rounded(seconds),
+        per_second: rounded(measured.items as f64 / seconds),
+        median_ms: latency.map(|latency| rounded(latency.median_ms)),
+        median_after_push_ms: latency.map(|latency| rounded(latency.median_after_push_ms)),
+        note: &measured.note,
+    })?)
 }
 
 pub async fn measure<P: Peer>(plan: &Plan) -> Result<Measured> {
@@ -126,11 +124,15 @@ async fn drain<P: Peer>(peer: &P, plan: &Plan) -> Result<Duration> {
         failed = workers.join_next() => bail!("a worker ended early: {failed:?}"),
         () = tokio::time::sleep(PATIENCE) => bail!("stuck at {} of {items}", tally.handled()),
     }
-    while peer.left().await? > 0 {
-        let (left, handled) = (peer.left().await?, tally.handled());
+    loop {
+        let left = peer.left().await?;
+        if left == 0 {
+            break;
+        }
         ensure!(
             begin.elapsed() < PATIENCE,
-            "{handled} items were handled, but {left} are not done"
+            "{} items were handled, but {left} are not done",
+            tally.handled()
         );
         tokio::time::sleep(LOOK).await;
     }

@@ -82,6 +82,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Lock(cmd::lock::Verb),
     Run(cmd::run::RunArgs),
+    Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
     /// Examine the store: reach, schema, clock, durability
     Doctor,

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+pub(crate) mod adopt;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;

@@ -52,6 +52,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
+        Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
         Command::Doctor => cmd::doctor::run(context).await,
         Command::Demo => cmd::demo::run(context).await,

@@ -16,6 +16,29 @@ pub mod expiry;
 pub mod forced;
 pub mod guard;
 pub mod holds;
+pub mod inbox_abandoned;
+pub mod inbox_again;
+mod inbox_caller;
+pub mod inbox_claim;
+pub mod inbox_crowd;
+pub mod inbox_effect;
+pub mod inbox_fail;
+pub mod inbox_groups;
+pub mod inbox_input;
+pub mod inbox_keys;
+mod inbox_kit;
+pub mod inbox_late;
+pub mod inbox_list;
+pub mod inbox_order;
+pub mod inbox_push;
+pub mod inbox_revive;
+mod inbox_run;
+pub mod inbox_settle;
+pub mod inbox_shutdown;
+pub mod inbox_stats;
+pub mod inbox_sweep;
+pub mod inbox_tx;
+pub mod inbox_worker;
 pub mod input;
 mod kit;
 pub mod losing;
@@ -155,6 +178,127 @@ macro_rules! conformance_suite {
             crowd::each_of_many_gets_its_own_answer,
             crowd::one_of_many_wins,
         }
+        mod inbox {
+            $crate::conformance_tests! {
+                $bed;
+                inbox_push::ids_grow_in_the_order_of_the_pushes,
+                inbox_push::an_item_is_claimed_as_it_was_pushed,
+                inbox_push::a_delayed_item_waits_for_its_time,
+                inbox_push::a_delayed_item_is_claimed_in_time,
+                inbox_push::queues_are_apart,
+                inbox_push::a_push_of_nothing_is_nothing,
+                inbox_push::pushes_at_once_lose_nothing,
+                inbox_keys::a_key_is_taken_in_every_state,
+                inbox_keys::a_key_twice_in_one_push_is_stored_once,
+                inbox_keys::of_many_pushes_of_one_key_one_stores_it,
+                inbox_keys::pushes_without_a_key_are_all_stored,
+                inbox_claim::a_claimed_item_is_nobody_elses,
+                inbox_claim::a_claim_of_none_claims_nothing,
+                inbox_claim::a_claim_is_shown_with_its_worker,
+                inbox_claim::a_waiting_claim_gets_the_next_push,
+                inbox_claim::the_next_due_time_is_known,
+                inbox_claim::of_many_claims_each_gets_its_own,
+                inbox_order::by_priority_and_then_by_age,
+                inbox_order::an_urgent_one_goes_first,
+                inbox_order::those_with_a_time_go_by_it,
+                inbox_order::a_time_does_not_beat_a_priority,
+                inbox_order::one_claim_answers_in_order,
+                inbox_groups::a_claim_takes_one_of_each_group,
+                inbox_groups::the_order_of_a_group_beats_all_else,
+                inbox_groups::a_failed_first_holds_its_group_up,
+                inbox_groups::a_first_one_set_aside_lets_the_next_go,
+                inbox_groups::a_vanished_worker_keeps_the_order,
+                inbox_groups::a_revived_one_goes_back_to_its_place,
+                inbox_groups::a_reset_keeps_the_order,
+                inbox_groups::groups_are_of_one_queue,
+                inbox_groups::a_long_group_runs_through,
+                inbox_settle::a_completed_item_is_gone,
+                inbox_settle::a_wrong_claim_is_stale,
+                inbox_settle::a_claim_given_twice_is_settled_once,
+                inbox_settle::settling_nothing_is_nothing,
+                inbox_settle::a_claim_taken_over_is_stale,
+                inbox_settle::without_its_claim_an_item_would_be_lost,
+                inbox_settle::a_late_claim_is_right_until_taken_over,
+                inbox_settle::an_extension_only_lengthens,
+                inbox_fail::a_failed_item_is_tried_again,
+                inbox_fail::a_last_attempt_sets_it_aside,
+                inbox_fail::a_hopeless_item_is_set_aside_at_once,
+                inbox_fail::the_back_off_doubles,
+                inbox_fail::errors_are_bounded,
+                inbox_fail::an_error_may_be_any_text,
+                inbox_abandoned::a_claim_ends_with_its_lease,
+                inbox_abandoned::an_abandoned_item_is_claimed_at_once,
+                inbox_abandoned::an_abandoned_attempt_is_recorded,
+                inbox_abandoned::an_item_that_kills_its_workers_is_set_aside,
+                inbox_abandoned::an_extended_claim_is_not_taken_over,
+                inbox_abandoned::what_was_done_is_not_abandoned,
+                inbox_revive::what_is_given_back_costs_no_attempt,
+                inbox_revive::some_of_a_claim_can_be_given_back,
+                inbox_revive::a_reset_takes_items_away,
+                inbox_revive::a_reset_goes_step_by_step,
+                inbox_revive::a_requeue_revives_with_all_attempts,
+                inbox_revive::a_requeue_of_some_leaves_the_others,
+                inbox_revive::a_requeue_begins_with_the_oldest_failure,
+                inbox_stats::an_unknown_queue_has_zeros,
+                inbox_stats::queues_are_listed_by_their_beginning,
+                inbox_stats::the_oldest_pending_item_is_known,
+                inbox_stats::who_waits_for_its_group_is_pending,
+                inbox_stats::time_makes_items_pending,
+                inbox_stats::the_counters_are_what_the_lists_show,
+                inbox_stats::the_counters_add_up_under_load,
+                inbox_list::pages_of_items_lose_nobody,
+                inbox_list::a_list_tells_everything,
+                inbox_list::the_size_of_a_page_is_bounded,
+                inbox_again::a_push_sent_twice_is_one,
+                inbox_again::a_claim_sent_twice_is_one,
+                inbox_again::a_completion_sent_twice_is_one,
+                inbox_again::a_failure_sent_twice_is_one,
+                inbox_again::a_give_back_sent_twice_is_one,
+                inbox_again::a_turn_sent_twice_is_one,
+                inbox_again::another_request_is_another,
+                inbox_tx::a_push_commits_with_its_transaction,
+                inbox_tx::a_push_is_undone_with_its_transaction,
+                inbox_tx::a_push_in_a_transaction_knows_keys,
+                inbox_tx::a_push_in_a_transaction_is_checked,
+                inbox_tx::a_committed_push_reaches_a_waiting_claim,
+                inbox_tx::a_completion_commits_with_its_transaction,
+                inbox_tx::a_completion_is_undone_with_its_transaction,
+                inbox_tx::a_stale_completion_fails_its_transaction,
+                inbox_tx::an_item_being_completed_is_not_taken_over,
+                inbox_late::who_commits_last_is_found,
+                inbox_late::commits_in_any_order_are_found,
+                inbox_late::a_rolled_back_push_holds_nobody_up,
+                inbox_late::a_late_one_of_a_group_waits_for_the_other,
+                inbox_worker::a_worker_handles_every_item,
+                inbox_worker::a_worker_keeps_to_its_concurrency,
+                inbox_worker::a_push_wakes_an_idle_worker,
+                inbox_worker::a_worker_wakes_for_what_is_due,
+                inbox_worker::a_worker_looks_by_itself,
+                inbox_worker::failures_and_panics_are_tried_again,
+                inbox_worker::a_wrong_payload_is_a_failed_attempt,
+                inbox_worker::a_failed_handler_backs_off,
+                inbox_shutdown::a_slow_handler_keeps_its_claim,
+                inbox_shutdown::a_lost_claim_stops_its_handler,
+                inbox_shutdown::a_shutdown_gives_back_what_was_not_begun,
+                inbox_shutdown::grace_comes_to_an_end,
+                inbox_shutdown::an_idle_worker_ends_at_once,
+                inbox_effect::an_effect_commits_with_its_completion,
+                inbox_effect::a_lost_item_leaves_no_effect,
+                inbox_input::a_bad_item_refuses_the_whole_push,
+                inbox_input::a_payload_is_json,
+                inbox_input::a_queue_has_a_name,
+                inbox_input::a_bad_claim_claims_nothing,
+                inbox_input::a_bad_change_changes_nothing,
+                inbox_input::a_claim_is_read_strictly,
+                inbox_input::a_larger_payload_can_be_allowed,
+                inbox_sweep::a_sweep_forgets_completed_items,
+                inbox_sweep::a_sweep_keeps_what_is_not_done,
+                inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch,
+                inbox_sweep::a_sweep_keeps_recent_answers,
+                inbox_crowd::a_crowd_of_workers_does_each_item_once,
+                inbox_crowd::without_claims_a_crowd_does_items_twice,
+            }
+        }
     };
 }
 
@@ -197,6 +341,32 @@ mod tests {
             ("guard", include_str!("conformance/guard.rs")),
             ("runner", include_str!("conformance/runner.rs")),
             ("crowd", include_str!("conformance/crowd.rs")),
+            ("inbox_push", include_str!("conformance/inbox_push.rs")),
+            ("inbox_keys", include_str!("conformance/inbox_keys.rs")),
+            ("inbox_claim", include_str!("conformance/inbox_claim.rs")),
+            ("inbox_order", include_str!("conformance/inbox_order.rs")),
+            ("inbox_groups", include_str!("conformance/inbox_groups.rs")),
+            ("inbox_settle", include_str!("conformance/inbox_settle.rs")),
+            ("inbox_fail", include_str!("conformance/inbox_fail.rs")),
+            (
+                "inbox_abandoned",
+                include_str!("conformance/inbox_abandoned.rs"),
+            ),
+            ("inbox_revive", include_str!("conformance/inbox_revive.rs")),
+            ("inbox_stats", include_str!("conformance/inbox_stats.rs")),
+            ("inbox_list", include_str!("conformance/inbox_list.rs")),
+            ("inbox_again", include_str!("conformance/inbox_again.rs")),
+            ("inbox_tx", include_str!("conformance/inbox_tx.rs")),
+            ("inbox_late", include_str!("conformance/inbox_late.rs")),
+            ("inbox_worker", include_str!("conformance/inbox_worker.rs")),
+            (
+                "inbox_shutdown",
+                include_str!("conformance/inbox_shutdown.rs"),
+            ),
+            ("inbox_effect", include_str!("conformance/inbox_effect.rs")),
+            ("inbox_input", include_str!("conformance/inbox_input.rs")),
+            ("inbox_sweep", include_str!("conformance/inbox_sweep.rs")),
+            ("inbox_crowd", include_str!("conformance/inbox_crowd.rs")),
         ];
         for (subject, source) in subjects {
             for line in source

@@ -33,16 +33,20 @@
 //!
 //! - [`lock`]: one at a time.
 //! - [`inbox`]: work that is never lost, and done by one worker at a time.
+//! - [`adopt`]: the same on a table that you already have.
+//! - [`schedule`]: periodic work.
 //! - [`store`]: the seam, for those who write a store.
 //! - [`tx`]: the transactions of yours that Turno can work in.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod adopt;
 mod check;
 pub mod clock;
 mod error;
 pub mod inbox;
 pub mod lock;
+pub mod schedule;
 mod settings;
 pub mod store;
 mod turno;

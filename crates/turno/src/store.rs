@@ -4,8 +4,9 @@
 //! outcome. Expected contention is an outcome; `Err` means that something is broken. A store decides
 //! with its own clock and knows nothing of waiting, renewing or retrying, which live above it.
 //!
-//! The verbs are named `noun_verb`. Those of the inbox are a trait of their own, [`InboxStore`], which every
-//! [`Store`] has; the outbox and once will be others. A new store ships by passing the conformance suite.
+//! The verbs are named `noun_verb`. Those of the inbox are a trait of their own, [`InboxStore`], and so are those
+//! of adopted tables, [`AdoptStore`]; every [`Store`] has both. The outbox and once will be others. A new store
+//! ships by passing the conformance suite.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,17 +20,21 @@ use uuid::Uuid;
 use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
+mod adopt;
 mod inbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod schedule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+pub use self::adopt::*;
 pub use self::inbox::*;
+pub use self::schedule::*;
 
 /// One store: a database, and the rules that live in it.
 #[async_trait]
-pub trait Store: InboxStore + fmt::Debug + Send + Sync + 'static {
+pub trait Store: InboxStore + ScheduleStore + AdoptStore + fmt::Debug + Send + Sync + 'static {
     /// What people call it: `sqlite`, `postgres`.
     fn name(&self) -> &'static str;
 
@@ -83,7 +88,7 @@ pub trait Store: InboxStore + fmt::Debug + Send + Sync + 'static {
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// How long a waiter counts after it last signed in.
 pub const WAITER_ALIVE: Duration = Duration::from_secs(10);

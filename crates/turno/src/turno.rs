@@ -6,10 +6,12 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use crate::adopt::{Adopt, Adopted};
 use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
+use crate::schedule::Schedule;
 use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
 
@@ -94,6 +96,11 @@ impl Turno {
         Inbox::new(self.clone(), queue.into())
     }
 
+    /// A schedule: pushes an item at every tick of a cron pattern, once for all instances.
+    pub fn schedule(&self, name: impl Into<String>, cron: impl Into<String>) -> Schedule {
+        Schedule::new(self.clone(), name.into(), cron.into())
+    }
+
     /// How many items are in which state, for all queues whose names begin with a prefix.
     ///
     /// # Errors
@@ -104,6 +111,27 @@ impl Turno {
             prefix: prefix.to_owned(),
         };
         self.store().inbox_stats(&ask).await
+    }
+
+    /// Adopts a table of your own: see [`adopt`](crate::adopt).
+    pub fn adopt(&self, table: impl Into<String>) -> Adopt {
+        Adopt::new(self.clone(), table.into())
+    }
+
+    /// A table that was adopted, to take its rows from.
+    pub fn adopted(&self, table: impl Into<String>) -> Adopted {
+        Adopted::new(self.clone(), table.into())
+    }
+
+    /// Takes away what [`Turno::adopt`] added to a table, and nothing else: columns that were there before stay.
+    /// Answers what was taken away. What the added columns said is lost.
+    ///
+    /// # Errors
+    /// If the table is not adopted, something else depends on what was added (the message names it, and nothing is
+    /// changed), or the store does not answer.
+    pub async fn unadopt(&self, table: &str) -> Result<Adoption> {
+        check::name("table", table)?;
+        self.store().adopt_undo(table).await
     }
 
     /// Who works on items, as people see it, when nobody says.

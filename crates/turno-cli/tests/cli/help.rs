@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 15] = [
+const HELPS: [&[&str]; 16] = [
     &[],
     &["migrate"],
     &["lock"],
@@ -16,6 +16,7 @@ const HELPS: [&[&str]; 15] = [
     &["lock", "history"],
     &["lock", "break"],
     &["run"],
+    &["adopt"],
     &["sweep"],
     &["doctor"],
     &["demo"],
@@ -60,7 +61,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 7);
+    assert_eq!(top.len(), 8);
     for verb in &top {
         known(&[verb]);
     }

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod adopt;
 mod bad_input;
 mod completions;
 mod config;

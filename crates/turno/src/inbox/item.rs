@@ -25,7 +25,7 @@ use crate::store::{DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Due, NewItem};
 #[derive(Debug, Clone)]
 #[must_use = "it is not pushed yet"]
 pub struct Item {
-    pub(super) new: NewItem,
+    pub(crate) new: NewItem,
 }
 
 impl Item {

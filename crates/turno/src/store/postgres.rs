@@ -3,6 +3,7 @@
 //! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
 //! transaction pooler. Acquires and releases that arrive together share one (`gather.rs`).
 
+mod adopt;
 mod batch;
 mod calls;
 mod connect;
@@ -14,6 +15,7 @@ mod interval;
 mod listen;
 mod migrate;
 mod rows;
+mod schedule;
 
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use tokio_postgres::types::Type;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::adopt::AdoptedCalls;
 use self::batch::{Acquires, Releases};
 use self::calls::{Argument, Calls};
 pub(crate) use self::error::classify;
@@ -45,6 +48,7 @@ pub struct PostgresStore {
     calls: Calls,
     acquires: Gather<Acquires>,
     releases: Gather<Releases>,
+    adopted: AdoptedCalls,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -71,6 +75,7 @@ impl PostgresStore {
             acquires: Gather::new(Acquires(calls.clone())),
             releases: Gather::new(Releases(calls.clone())),
             calls,
+            adopted: AdoptedCalls::default(),
             wakers: Arc::new(Wakers::default()),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

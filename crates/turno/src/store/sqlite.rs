@@ -4,6 +4,7 @@
 //! (`writer.rs`); the file's own lock makes the processes take turns. Who may do what is decided in
 //! `sqlite/sql/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
 
+mod adopt;
 mod diagnose;
 mod error;
 pub(crate) mod inbox;
@@ -11,6 +12,7 @@ mod lock;
 mod migrate;
 mod open;
 mod rows;
+mod schedule;
 mod share;
 mod sweep;
 mod watch;

@@ -35,7 +35,7 @@ impl Calls {
 
     pub(super) async fn rows(
         &self,
-        sql: &'static str,
+        sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>> {
         tokio::time::timeout(CALL_TIMEOUT, self.rows_again(sql, arguments)).await.unwrap_or_else(|_| {
@@ -46,7 +46,7 @@ impl Calls {
         })
     }
 
-    pub(super) async fn row(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Row> {
+    pub(super) async fn row(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Row> {
         self.rows(sql, arguments)
             .await?
             .into_iter()
@@ -54,7 +54,7 @@ impl Calls {
             .ok_or_else(|| Error::new(Kind::Broken, "the database answered a call with no row"))
     }
 
-    async fn rows_again(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+    async fn rows_again(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
         let mut pause = CALL_PAUSE;
         for _ in 1..CALL_TRIES {
             match self.rows_once(sql, arguments).await {
@@ -68,7 +68,7 @@ impl Calls {
     }
 
     /// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
-    async fn rows_once(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+    async fn rows_once(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
         let client = InUse(Some(self.client().await?));
         let rows = if self.route.is_direct() {
             let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();

@@ -44,6 +44,8 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
         "25006" => {
             refused("the database is read-only; connect to the primary, or end its read-only mode")
         }
+        // What a person has to take away first is named in the message.
+        "2BP01" => (Kind::Refused, format!("{said}: {}", hint.unwrap_or_default())),
         "53100" => refused("the database's disk is full; free some space"),
         "42501" => refused(
             "the role has no right to this; run `grant turno_app to <role>`, or migrate as the owner",
@@ -67,7 +69,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
 
 /// The field that a message of the functions' checks begins with.
 fn field(said: &str) -> &'static str {
-    const FIELDS: [&str; 27] = [
+    const FIELDS: [&str; 32] = [
         "queue",
         "worker",
         "items",
@@ -95,6 +97,11 @@ fn field(said: &str) -> &'static str {
         "min_hold",
         "max_hold",
         "reason",
+        "table",
+        "id",
+        "shape",
+        "suffix",
+        "timeout",
     ];
     FIELDS
         .into_iter()

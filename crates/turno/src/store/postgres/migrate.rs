@@ -16,6 +16,7 @@ const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_lock", include_str!("migrations/0001_lock.sql")),
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
+    ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -48,7 +49,16 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_requeue", include_str!("sql/inbox_requeue.sql")),
     ("inbox_stats", include_str!("sql/inbox_stats.sql")),
     ("inbox_list", include_str!("sql/inbox_list.sql")),
+    ("schedule", include_str!("sql/schedule.sql")),
     ("inbox_plans", include_str!("sql/inbox_plans.sql")),
+    ("adopt_check", include_str!("sql/adopt_check.sql")),
+    ("adopt_words", include_str!("sql/adopt_words.sql")),
+    ("adopt_take", include_str!("sql/adopt_take.sql")),
+    ("adopt_give", include_str!("sql/adopt_give.sql")),
+    ("adopt_tidy", include_str!("sql/adopt_tidy.sql")),
+    ("adopt_mark", include_str!("sql/adopt_mark.sql")),
+    ("adopt_plan", include_str!("sql/adopt_plan.sql")),
+    ("adopt", include_str!("sql/adopt.sql")),
     ("sweep", include_str!("sql/sweep.sql")),
     ("schema_version", include_str!("sql/schema_version.sql")),
     ("grants", include_str!("sql/grants.sql")),

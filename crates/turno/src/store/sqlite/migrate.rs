@@ -12,6 +12,7 @@ use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_lock", include_str!("migrations/0001_lock.sql")),
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
+    ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
 ];
 
 const BEGIN: &str = include_str!("sql/migration.sql");

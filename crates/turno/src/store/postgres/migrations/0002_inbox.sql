@@ -145,6 +145,12 @@ create table turno.inbox_tally (
   failed       integer     not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
+-- How far each schedule has got.
+create table turno.schedule (
+  name         text        collate "C" primary key,
+  last         timestamptz not null
+) with (fillfactor = 50);
+
 create type turno.inbox_pushed as (id bigint, duplicate boolean);
 
 create type turno.inbox_claimed as (

@@ -151,7 +151,12 @@ as $$
   from turno.inbox_batch b
   cross join lateral unnest(b.ids) r
   cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
-  join turno.inbox_item i on i.lane = b.lane and i.id = g.id
+  cross join lateral (
+    select *
+    from turno.inbox_item t
+    where t.lane = b.lane
+      and t.id = g.id
+    offset 0) i
   where b.token = inbox_held.token
   order by b.lane, i.run_at is null, i.id
 $$;
@@ -234,7 +239,7 @@ begin
 
     with due as materialized (
       select
-        t.id, t."group",
+        t.ctid as place, t."group",
         t."group" is null or turno.inbox_is_head(c.queue_id, t."group", t.id) as is_head,
         t."group" is not null and turno.inbox_is_busy(c.queue_id, t."group") as is_busy
       from turno.inbox_item t
@@ -248,16 +253,14 @@ begin
       update turno.inbox_item t
       set run_at = null
       from due d
-      where t.lane = in_lane
-        and t.id = d.id
+      where t.ctid = d.place
         and not d.is_head
       returning 1),
     taken as (
       update turno.inbox_item t
       set run_at = 'infinity'
       from due d
-      where t.lane = in_lane
-        and t.id = d.id
+      where t.ctid = d.place
         and d.is_head
         and not d.is_busy
       returning t.id, t."group")

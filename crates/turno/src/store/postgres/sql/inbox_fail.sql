@@ -41,7 +41,12 @@ begin
   with hit as materialized (
     select h.*, i.attempts, i."group"
     from turno.inbox_let_go(inbox_fail_batch.ids, inbox_fail_batch.tokens) h
-    join turno.inbox_item i on i.lane = h.lane and i.id = h.id),
+    cross join lateral (
+      select t.attempts, t."group"
+      from turno.inbox_item t
+      where t.lane = h.lane
+        and t.id = h.id
+      offset 0) i),
   ended as (
     select h.place, turno.inbox_end_attempt(
       h.lane, h.id, 'failed', left(coalesce(inbox_fail_batch.errors[h.place], ''), 4000), h.worker,
@@ -110,14 +115,19 @@ begin
     end if;
   end if;
   with hit as materialized (
-    select *
-    from turno.inbox_let_go(inbox_give_back_batch.ids, inbox_give_back_batch.tokens)),
+    select h.place, i.at
+    from turno.inbox_let_go(inbox_give_back_batch.ids, inbox_give_back_batch.tokens) h
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_item t
+      where t.lane = h.lane
+        and t.id = h.id
+      offset 0) i),
   back as (
     update turno.inbox_item i
     set run_at = clock_timestamp()
     from hit h
-    where i.lane = h.lane
-      and i.id = h.id
+    where i.ctid = h.at
     returning h.place, i.lane / 4 as queue_id, i."group"),
   counted as (
     insert into turno.inbox_tally (queue_id, timed)

@@ -143,7 +143,12 @@ begin
     return query
     select a.place, coalesce(k.id, a.id), coalesce(k.id <> a.id, false)
     from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
-    left join turno.inbox_key k on k.queue_id = q.id and k.key = a.key;
+    left join lateral (
+      select t.id
+      from turno.inbox_key t
+      where t.queue_id = q.id
+        and t.key = a.key
+      offset 0) k on true;
   else
     return query
     select a.place, a.id, false
@@ -153,7 +158,12 @@ begin
     perform turno.inbox_answer(inbox_push_batch.request, (
       select coalesce(jsonb_agg(jsonb_build_array(coalesce(k.id, a.id), coalesce(k.id <> a.id, false)) order by a.place), '[]')
       from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
-      left join turno.inbox_key k on k.queue_id = q.id and k.key = a.key));
+      left join lateral (
+        select t.id
+        from turno.inbox_key t
+        where t.queue_id = q.id
+          and t.key = a.key
+        offset 0) k on true));
   end if;
 end
 $$;

@@ -13,14 +13,14 @@ declare
 begin
   with back as (
     delete from turno.inbox_failed f
-    where f.id in (
-      select t.id
+    where f.ctid = any (array(
+      select t.ctid
       from turno.inbox_failed t
       where t.lane / 4 = q
         and (inbox_requeue.ids is null or t.id = any (inbox_requeue.ids))
       order by t.id
       limit inbox_requeue."limit"
-      for update skip locked)
+      for update skip locked))
     returning *),
   pushed as (
     insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
@@ -64,9 +64,15 @@ begin
     exit when many >= inbox_reset."limit";
     update turno.inbox_item i
     set run_at = clock_timestamp()
-    from unnest(b.ids) r, generate_series(lower(r), upper(r) - 1) g(id)
-    where i.lane = b.lane
-      and i.id = g.id;
+    from unnest(b.ids) r
+    cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_item t
+      where t.lane = b.lane
+        and t.id = g.id
+      offset 0) f
+    where i.ctid = f.at;
     get diagnostics got = row_count;
     many := many + got;
     delete from turno.inbox_batch t

@@ -1,5 +1,6 @@
 -- Purpose: ends what a worker holds: the one place that decides whether a claim is still right.
--- Index:   inbox_batch_pkey, inbox_item_pkey; other plans are ruled out, because an unanalysed table would invite them.
+-- Index:   inbox_batch_pkey, inbox_item_pkey. Rows are looked up one by one (lateral, offset 0) and changed where they
+--          were found (ctid): so no statistics can turn a join round, and scan a table for a handful of rows.
 
 -- Takes items out of their claims, and answers those that were in them. A claim that is over by time, but was taken
 -- over by nobody, is still right.
@@ -21,29 +22,27 @@ begin
     from unnest(inbox_let_go.ids, inbox_let_go.tokens) with ordinality a(id, token, place)
     order by a.id, a.token, a.place),
   batch as materialized (
-    select b.token, b.lane, b.ids, b.worker
+    select b.ctid as at, b.token, b.lane, b.ids, b.worker
     from turno.inbox_batch b
     where b.token = any (inbox_let_go.tokens)),
   hit as materialized (
-    select a.place, a.id, a.token, b.lane, b.worker
+    select a.place, a.id, b.at, b.lane, b.worker
     from asked a
     join batch b on b.token = a.token and b.ids @> a.id),
   gone as materialized (
-    select h.token, h.lane, range_agg(int8range(h.id, h.id, '[]')) as ids
+    select h.at, range_agg(int8range(h.id, h.id, '[]')) as ids
     from hit h
-    group by h.token, h.lane),
+    group by h.at),
   shrunk as (
     update turno.inbox_batch b
     set ids = b.ids - g.ids
     from gone g
-    where b.token = g.token
-      and b.lane = g.lane
+    where b.ctid = g.at
       and not b.ids <@ g.ids),
   ended as (
     delete from turno.inbox_batch b
     using gone g
-    where b.token = g.token
-      and b.lane = g.lane
+    where b.ctid = g.at
       and b.ids <@ g.ids)
   select h.place, h.id, h.lane, h.worker
   from hit h;
@@ -114,13 +113,18 @@ begin
   end if;
 
   with hit as materialized (
-    select *
-    from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens)),
+    select h.place, h.worker, i.at
+    from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens) h
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_item t
+      where t.lane = h.lane
+        and t.id = h.id
+      offset 0) i),
   gone as (
     delete from turno.inbox_item i
     using hit h
-    where i.lane = h.lane
-      and i.id = h.id
+    where i.ctid = h.at
     returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.worker),
   kept as (
     insert into turno.inbox_done (request, queue_id, at, worker, ids)
@@ -144,9 +148,14 @@ begin
     update turno.inbox_key k
     set done_at = clock_timestamp()
     from gone g
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_key t
+      where t.queue_id = g.queue_id
+        and t.key = g.key
+      offset 0) f
     where g.key is not null
-      and k.queue_id = g.queue_id
-      and k.key = g.key)
+      and k.ctid = f.at)
   select
     (select array_agg(h.place) from hit h),
     (select count(*) from hit),

@@ -13,32 +13,32 @@ declare
 begin
   perform turno.inbox_fold();
   delete from turno.inbox_done d
-  where (d.request, d.queue_id) in (
-    select o.request, o.queue_id
+  where d.ctid = any (array(
+    select o.at
     from turno.inbox_queue q
     cross join lateral (
-      select t.request, t.queue_id
+      select t.ctid as at
       from turno.inbox_done t
       where t.queue_id = q.id
         and t.at < clock_timestamp() - keep_completed
       order by t.at
       limit batch) o
-    limit batch);
+    limit batch));
   get diagnostics many = row_count;
   delete from turno.inbox_key k
-  where (k.queue_id, k.key) in (
-    select t.queue_id, t.key
+  where k.ctid = any (array(
+    select t.ctid
     from turno.inbox_key t
     where t.done_at < clock_timestamp() - keep_completed
-    limit batch);
+    limit batch));
   get diagnostics got = row_count;
   many := many + got;
   delete from turno.inbox_request r
-  where r.request in (
-    select t.request
+  where r.ctid = any (array(
+    select t.ctid
     from turno.inbox_request t
     where t.at < clock_timestamp() - interval '10 minutes'
-    limit batch);
+    limit batch));
   get diagnostics got = row_count;
   return many + got;
 end

@@ -1,5 +1,6 @@
 //! Failing, giving back and extending: each presents its claim, and one that is no longer right is stale.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
@@ -91,9 +92,10 @@ struct Known(HashMap<Uuid, Option<ClaimRow>>);
 
 impl Known {
     fn claim(&mut self, db: &Connection, token: Uuid) -> Result<Option<&ClaimRow>> {
-        if !self.0.contains_key(&token) {
-            self.0.insert(token, claim::find(db, token)?);
-        }
-        Ok(self.0.get(&token).and_then(Option::as_ref))
+        let row = match self.0.entry(token) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(claim::find(db, token)?),
+        };
+        Ok(row.as_ref())
     }
 }

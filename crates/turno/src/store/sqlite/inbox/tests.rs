@@ -8,7 +8,6 @@ mod pushing;
 mod random;
 mod reviving;
 mod settling;
-mod speed;
 mod through_the_store;
 mod transactions;
 

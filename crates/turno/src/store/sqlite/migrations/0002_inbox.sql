@@ -122,3 +122,9 @@ create table turno_inbox_request (
 ) without rowid, strict;
 
 create index turno_inbox_request_at on turno_inbox_request (at);
+
+-- How far each schedule has got.
+create table turno_schedule (
+  name         text    primary key,
+  last         integer not null
+) without rowid, strict;

@@ -70,10 +70,10 @@ fn the_same_request_claims_nothing_new() {
     desk.push((0..6).map(|n| item(&n.to_string())).collect());
     let ask = desk.ask(3);
     let first = desk.claim_with(&ask);
-    assert_eq!(desk.claim_with(&ask), first.items);
-    desk.complete(&[first.items[1].claim]);
+    assert_eq!(desk.claim_with(&ask), first);
+    desk.complete(&[first[1].claim]);
     assert_eq!(payloads(&desk.claim_with(&ask)), ["0", "2"]);
-    desk.complete(&claims(&first.items));
+    desk.complete(&claims(&first));
     assert!(desk.claim_with(&ask).is_empty());
     assert_eq!(desk.counts(), [3, 0, 0, 3, 0]);
     // It is remembered for ten minutes, whatever is swept.

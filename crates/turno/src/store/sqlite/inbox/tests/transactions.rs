@@ -56,7 +56,7 @@ fn the_callers_transaction_leaves_what_the_verbs_leave() {
             ..desk.ask(10)
         });
         desk.fail_with(Failure {
-            claim: claimed.items[0].claim,
+            claim: claimed[0].claim,
             error: "no".to_owned(),
             retry_in: Some(secs(0)),
             again: Again::Retry,
@@ -66,7 +66,7 @@ fn the_callers_transaction_leaves_what_the_verbs_leave() {
             ..desk.ask(1)
         };
         let first = desk.claim_with(&again).remove(0).claim;
-        held = claims(&claimed.items);
+        held = claims(&claimed);
         held.push(first);
         held.push(first);
     }

@@ -1,0 +1,106 @@
+//! `turno adopt`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use turno::Turno;
+use turno::adopt::{Adopt, Adoption, Shape};
+
+use crate::context::Context;
+
+/// Process the rows of a table that you already have one at a time
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Adds columns and small indexes and, on PostgreSQL, functions such as acquire_processing_lock, as far as they are
+missing; doing so again changes nothing. No row is rewritten. --undo drops what was added, with what it says, and
+nothing else.")]
+pub(crate) struct AdoptArgs {
+    /// The table
+    table: String,
+
+    /// The column that tells one row from another
+    #[arg(long, value_name = "COLUMN", required_unless_present = "undo")]
+    id: Option<String>,
+
+    /// The column that rows of one user are chosen by [default: user_id, if there is one]
+    #[arg(long, value_name = "COLUMN")]
+    user: Option<String>,
+
+    /// processing (locks, attempts, errors) or processed (one flag)
+    #[arg(long, value_name = "SHAPE", default_value = "processing", value_parser = ["processing", "processed"], hide_possible_values = true)]
+    shape: String,
+
+    /// The end of the functions' names, if another table has those names already
+    #[arg(long, value_name = "TEXT")]
+    suffix: Option<String>,
+
+    /// How often a row is handed out
+    #[arg(long, value_name = "N", default_value_t = turno::adopt::ADOPTED_ATTEMPTS)]
+    max_attempts: u32,
+
+    /// Print what would be done as SQL, and do nothing
+    #[arg(long)]
+    print: bool,
+
+    /// Drop what was added
+    #[arg(long, conflicts_with_all = ["id", "user", "shape", "suffix", "max_attempts", "print"])]
+    undo: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: AdoptArgs) -> Result<ExitCode> {
+    context
+        .with_store(async |turno| {
+            if args.undo {
+                return show(context, "let go", &turno.unadopt(&args.table).await?);
+            }
+            let adopt = asked(turno, &args)?;
+            if args.print {
+                return script(context, &adopt.print().await?);
+            }
+            show(context, "adopted", &adopt.apply().await?)
+        })
+        .await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asked(turno: &Turno, args: &AdoptArgs) -> Result<Adopt> {
+    let mut adopt = turno
+        .adopt(&args.table)
+        .shape(args.shape.parse::<Shape>()?)
+        .max_attempts(args.max_attempts);
+    if let Some(id) = &args.id {
+        adopt = adopt.id(id);
+    }
+    if let Some(user) = &args.user {
+        adopt = adopt.user(user);
+    }
+    if let Some(suffix) = &args.suffix {
+        adopt = adopt.suffix(suffix);
+    }
+    Ok(adopt)
+}
+
+fn script(context: &Context, sql: &str) -> Result<()> {
+    if context.output.is_json() {
+        return context.output.json(&json!({"sql": sql}));
+    }
+    context.output.raw(sql.as_bytes())
+}
+
+fn show(context: &Context, done: &str, adoption: &Adoption) -> Result<()> {
+    if context.output.is_json() {
+        return context.output.json(adoption);
+    }
+    let listed = |names: &[String]| (!names.is_empty()).then(|| names.join("\n"));
+    context.output.pairs(&[
+        (done, Some(adoption.table.clone())),
+        ("id", Some(adoption.id.clone())),
+        ("user", adoption.user.clone()),
+        ("shape", Some(adoption.shape.to_string())),
+        ("columns", listed(&adoption.columns)),
+        ("indexes", listed(&adoption.indexes)),
+        ("functions", listed(&adoption.functions)),
+    ])
+}

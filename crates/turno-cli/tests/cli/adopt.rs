@@ -1,0 +1,182 @@
+//! `turno adopt`: a table of the user's own, before and after.
+
+use serde_json::json;
+
+use crate::common::{Kind, Place, text};
+
+on_each_store!(
+    a_table_is_adopted_once_and_let_go,
+    what_would_be_done_is_printed_and_can_be_run,
+    a_flag_is_all_that_some_tables_need,
+    what_is_named_wrongly_is_told_by_its_field,
+    undoing_refuses_while_something_depends_on_it,
+);
+
+const COLUMNS: [&str; 5] = [
+    "processing_started_at",
+    "processed_at",
+    "processing_attempts",
+    "error_message",
+    "processing_token",
+];
+
+/// A store with a table in it.
+fn with_notes(place: &Place) {
+    place.turno(&["migrate"]).expect(0);
+    place.tell("create table notes (id integer primary key, user_id integer, body text)");
+    place.tell("insert into notes (id, body) values (1, 'one'), (2, 'two')");
+}
+
+/// The names of a table's columns, in their order.
+fn columns(place: &Place, table: &str) -> String {
+    match place.kind {
+        Kind::Sqlite => place.ask(&format!(
+            "select group_concat(name) from pragma_table_info('{table}')"
+        )),
+        Kind::Postgres => place.ask(&format!(
+            "select string_agg(attname, ',' order by attnum) from pg_attribute where attrelid = '{table}'::regclass and attnum > 0 and not attisdropped"
+        )),
+    }
+}
+
+fn a_table_is_adopted_once_and_let_go(place: Place) {
+    with_notes(&place);
+    let adopted = place.json(0, &["adopt", "notes", "--id", "id"]);
+    assert_eq!(adopted["columns"], json!(COLUMNS));
+    assert_eq!(text(&adopted, "user"), "user_id");
+    assert_eq!(text(&adopted, "shape"), "processing");
+    assert!(columns(&place, "notes").ends_with("processing_token"));
+    let again = place.json(0, &["adopt", "notes", "--id", "id"]);
+    assert_eq!(
+        (&again["functions"], &again["indexes"]),
+        (&adopted["functions"], &adopted["indexes"])
+    );
+    let shown = place.turno(&["adopt", "notes", "--id", "id"]).expect(0);
+    assert!(
+        shown.out.contains("adopted") && shown.out.contains("notes_turno_waiting"),
+        "{shown:?}"
+    );
+    if place.kind == Kind::Postgres {
+        assert_eq!(place.ask("select acquire_processing_lock(1)"), "t");
+        assert_eq!(place.ask("select acquire_processing_lock(1)"), "f");
+    }
+    let gone = place.json(0, &["adopt", "notes", "--undo"]);
+    assert_eq!(gone["columns"].as_array().unwrap().len(), COLUMNS.len());
+    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+    let refused = place
+        .turno(&["--json", "adopt", "notes", "--undo"])
+        .expect(2);
+    assert_eq!(text(&refused.error(), "field"), "table");
+}
+
+fn what_would_be_done_is_printed_and_can_be_run(place: Place) {
+    with_notes(&place);
+    let script = place
+        .turno(&["adopt", "notes", "--id", "id", "--print"])
+        .expect(0)
+        .out;
+    assert!(
+        script.starts_with("begin") && script.ends_with("commit;\n"),
+        "{script}"
+    );
+    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+    let wrapped = place.json(0, &["adopt", "notes", "--id", "id", "--print"]);
+    assert_eq!(text(&wrapped, "sql"), script);
+    match place.kind {
+        Kind::Sqlite => rusqlite::Connection::open(place.path("store.db"))
+            .unwrap()
+            .execute_batch(&script)
+            .unwrap(),
+        Kind::Postgres => drop(crate::common::ask_postgres(&place.store, &script)),
+    }
+    let after = columns(&place, "notes");
+    assert!(after.contains("processing_token"), "{after}");
+    // Whatever ran it, it is known what was added.
+    place.json(0, &["adopt", "notes", "--undo"]);
+    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+}
+
+fn a_flag_is_all_that_some_tables_need(place: Place) {
+    place.turno(&["migrate"]).expect(0);
+    place.tell("create table presentations (id varchar(36) primary key, processed boolean not null default false)");
+    let adopted = place.json(
+        0,
+        &[
+            "adopt",
+            "presentations",
+            "--id",
+            "id",
+            "--shape",
+            "processed",
+        ],
+    );
+    assert_eq!(adopted["columns"], json!(["processed_at"]));
+    place.json(0, &["adopt", "presentations", "--undo"]);
+    assert_eq!(columns(&place, "presentations"), "id,processed");
+}
+
+fn what_is_named_wrongly_is_told_by_its_field(place: Place) {
+    with_notes(&place);
+    for (arguments, field) in [
+        (vec!["adopt", "nowhere", "--id", "id"], "table"),
+        (vec!["adopt", "notes", "--id", "nothing"], "id"),
+        (vec!["adopt", "notes", "--id", "body"], "id"),
+        (vec!["adopt", "notes"], "id"),
+        (
+            vec!["adopt", "notes", "--id", "id", "--user", "nobody"],
+            "user",
+        ),
+        (
+            vec!["adopt", "notes", "--id", "id", "--shape", "round"],
+            "shape",
+        ),
+        (
+            vec!["adopt", "notes", "--id", "id", "--max-attempts", "0"],
+            "max_attempts",
+        ),
+    ] {
+        let refused = place
+            .turno(&[&["--json"], &*arguments].concat())
+            .expect(2)
+            .error();
+        assert_eq!(text(&refused, "field"), field, "{arguments:?}: {refused}");
+    }
+    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+    place.turno(&["adopt", "notes", "--undo", "--print"]).expect(2);
+}
+
+fn undoing_refuses_while_something_depends_on_it(place: Place) {
+    with_notes(&place);
+    place.json(0, &["adopt", "notes", "--id", "id"]);
+    place.tell("create view done as select processed_at from notes");
+    let refused = place
+        .turno(&["--json", "adopt", "notes", "--undo"])
+        .expect(1)
+        .error();
+    assert_eq!(text(&refused, "code"), "refused");
+    assert!(text(&refused, "detail").contains("done"), "{refused}");
+    assert!(columns(&place, "notes").contains("processing_token"));
+    place.tell("drop view done");
+    place.json(0, &["adopt", "notes", "--undo"]);
+    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+}
+
+/// The functions of two tables would have the same names.
+#[test]
+fn a_second_table_needs_a_suffix() {
+    let place = Place::new(Kind::Postgres);
+    with_notes(&place);
+    place.tell("create table tasks (id bigint primary key)");
+    place.json(0, &["adopt", "notes", "--id", "id"]);
+    let refused = place
+        .turno(&["--json", "adopt", "tasks", "--id", "id"])
+        .expect(2)
+        .error();
+    assert_eq!(text(&refused, "field"), "suffix");
+    assert!(
+        text(&refused, "detail").contains("public.notes"),
+        "{refused}"
+    );
+    place.json(0, &["adopt", "tasks", "--id", "id", "--suffix", "tasks"]);
+    assert_eq!(place.ask("select acquire_processing_lock_tasks(1)"), "f");
+}

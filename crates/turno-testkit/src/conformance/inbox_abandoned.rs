@@ -1,0 +1,116 @@
+//! Workers that vanish: their items are taken over, and the attempt is counted.
+
+use std::time::Duration;
+
+use turno::inbox::ItemState;
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::kit::PATIENCE;
+
+/// A claim that was not extended in time ends by itself, on the store's clock.
+pub async fn a_claim_ends_with_its_lease(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let (inbox, theirs) = (turno.inbox("q"), other.inbox("q"));
+    push(&inbox, &["1"]).await;
+    let short = Duration::from_millis(100);
+    let held = inbox.claim().lease(short).take().await.unwrap().remove(0);
+    let waiting = theirs.claim().lease(LONG).wait(PATIENCE).take();
+    let taken = waiting.await.unwrap().remove(0);
+    assert_eq!((taken.claim.item, taken.attempt), (held.claim.item, 2));
+    assert!(turno::clock::machine() >= held.expires_at);
+    let late = inbox.complete(&[held.claim]).await.unwrap();
+    assert_eq!(late, all_stale(&[held.claim]));
+}
+
+/// A vanished worker's items are pending, and are claimable by the very call that finds them.
+pub async fn an_abandoned_item_is_claimed_at_once(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["1", "2", "3"]).await;
+    let lost = take(&inbox, 2).await;
+    bed.expire_claims().await;
+    assert_eq!(counts(&inbox).await, [3, 0, 0, 0, 0]);
+    assert_eq!(listed(&inbox, ItemState::Processing).await, []);
+    assert_eq!(listed(&inbox, ItemState::Pending).await.len(), 3);
+    let again = take(&inbox, 10).await;
+    let mut both = ids(&again[..2]);
+    both.sort();
+    assert_eq!(both, ids(&lost), "those before the one in line");
+    assert_eq!([again[0].attempt, again[1].attempt], [2, 2]);
+    assert_eq!(text(&again[2]), "3");
+    assert_eq!(counts(&inbox).await, [0, 0, 3, 0, 0]);
+}
+
+/// The attempt is recorded as abandoned, with its worker.
+pub async fn an_abandoned_attempt_is_recorded(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["1"]).await;
+    fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
+    let gone = inbox.claim().worker("gone").lease(LONG);
+    assert_eq!(gone.take().await.unwrap().len(), 1);
+    bed.expire_claims().await;
+    let claimed = take_one(&inbox).await;
+    assert_eq!(claimed.attempt, 3);
+    let shown = only(&inbox, ItemState::Processing).await;
+    assert_eq!((shown.attempts, shown.abandoned), (2, 1));
+    let kinds: Vec<&str> = shown.errors.iter().map(|e| e.kind.as_str()).collect();
+    assert_eq!(kinds, ["failed", "abandoned"]);
+    assert_eq!(shown.errors[1].attempt, 2);
+    assert_eq!(shown.errors[1].worker.as_deref(), Some("gone"));
+    assert_eq!(
+        shown.errors[1].error,
+        "the worker vanished: its claim was not extended in time"
+    );
+}
+
+/// An item that kills its workers is set aside in the end.
+pub async fn an_item_that_kills_its_workers_is_set_aside(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("poison").max_attempts(2), item("fine")]).await;
+    for attempt in 1..=2 {
+        let claimed = take_one(&inbox).await;
+        assert_eq!(
+            (text(&claimed), claimed.attempt),
+            ("poison".into(), attempt)
+        );
+        bed.expire_claims().await;
+    }
+    assert_eq!(texts(&take(&inbox, 10).await), ["fine"]);
+    let failed = only(&inbox, ItemState::Failed).await;
+    assert_eq!((failed.attempts, failed.abandoned), (2, 2));
+    assert_eq!(failed.worker.as_deref(), Some("w"));
+    assert_eq!(counts(&inbox).await, [0, 0, 1, 0, 1]);
+}
+
+/// One that is extended in time is nobody else's, however often its first lease has passed.
+pub async fn an_extended_claim_is_not_taken_over(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let inbox = turno.inbox("q");
+    push(&inbox, &["1", "2"]).await;
+    let short = Duration::from_millis(200);
+    let ask = inbox.claim().lease(short).limit(2);
+    let held = ask.take().await.unwrap();
+    let first_end = held[0].expires_at;
+    crate::eventually_async(PATIENCE, "several leases", async || {
+        // One of them is enough for both; a machine that pauses for longer than the lease would lose them.
+        let extended = inbox.extend(&[held[0].claim], LONG).await.unwrap();
+        assert_eq!(extended, all_done(1));
+        assert_eq!(take(&other.inbox("q"), 2).await, []);
+        (turno::clock::machine() > first_end + short).then_some(())
+    })
+    .await;
+    complete(&inbox, &held).await;
+}
+
+/// Only what is still held is abandoned: what was completed before its worker vanished stays completed.
+pub async fn what_was_done_is_not_abandoned(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["1", "2", "3"]).await;
+    let held = take(&inbox, 3).await;
+    complete(&inbox, &held[1..2]).await;
+    bed.expire_claims().await;
+    let mut again = ids(&take(&inbox, 10).await);
+    again.sort();
+    assert_eq!(again, [held[0].claim.item, held[2].claim.item]);
+    assert_eq!(counts(&inbox).await, [0, 0, 2, 1, 0]);
+}

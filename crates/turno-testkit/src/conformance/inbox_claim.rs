@@ -1,0 +1,110 @@
+//! Claiming: who gets what, and what an idle worker is told.
+
+use std::time::Duration;
+
+use turno::inbox::ItemState;
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::kit::{PATIENCE, secs};
+
+/// A claim takes at most what it asks for, and nobody else gets that.
+pub async fn a_claimed_item_is_nobody_elses(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let (mine, theirs) = (turno.inbox("q"), other.inbox("q"));
+    let pushed = push(&mine, &["1", "2", "3", "4", "5"]).await;
+    let first = take(&mine, 2).await;
+    let second = take(&theirs, 2).await;
+    assert_eq!(ids(&first), pushed[..2]);
+    assert_eq!(ids(&second), pushed[2..4]);
+    assert_ne!(first[0].claim.token, second[0].claim.token);
+    assert_eq!(first[0].claim.token, first[1].claim.token);
+    assert_eq!(ids(&take(&theirs, 10).await), pushed[4..]);
+    assert_eq!(take(&mine, 10).await, []);
+    assert_eq!(counts(&mine).await, [0, 0, 5, 0, 0]);
+}
+
+/// Who asks for none gets none; and a queue that nobody has pushed to is empty, and stays unmade.
+pub async fn a_claim_of_none_claims_nothing(bed: &Bed) {
+    let turno = bed.turno().await;
+    assert_eq!(take(&turno.inbox("empty"), 10).await, []);
+    assert_eq!(turno.inbox_stats("").await.unwrap(), []);
+    let inbox = turno.inbox("q");
+    push(&inbox, &["1"]).await;
+    let none = ask_claim("q", 0);
+    assert_eq!(turno.store().inbox_claim(&none).await.unwrap(), []);
+    assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0]);
+}
+
+/// What is in a worker's hands is shown with its worker, and ends when its lease does.
+pub async fn a_claim_is_shown_with_its_worker(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["1"]).await;
+    let before = turno::clock::machine();
+    let claim = inbox.claim().worker("host-7").lease(secs(30));
+    let claimed = claim.take().await.unwrap().remove(0);
+    let lives = claimed.expires_at.duration_since(before).as_secs_f64();
+    assert!((29.0..60.0).contains(&lives), "{lives}");
+    let shown = only(&inbox, ItemState::Processing).await;
+    assert_eq!(shown.id, claimed.claim.item);
+    assert_eq!(shown.worker.as_deref(), Some("host-7"));
+    assert_eq!((shown.attempts, shown.abandoned), (0, 0));
+}
+
+/// A claim that waits is answered when somebody pushes, also on another instance; or when its time is up.
+pub async fn a_waiting_claim_gets_the_next_push(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    // The queue exists: only then can it be told that somebody waits for it.
+    let inbox = turno.inbox("q");
+    let first = push(&inbox, &["0"]).await;
+    assert_eq!(ids(&take(&inbox, 1).await), first);
+    for pusher in [&turno, &other] {
+        let waiting = tokio::spawn(inbox.claim().wait(PATIENCE).take());
+        let pushed = push(&pusher.inbox("q"), &["1"]).await;
+        let claimed = waiting.await.unwrap().unwrap();
+        assert_eq!(ids(&claimed), pushed);
+    }
+    let nothing = inbox.claim().wait(Duration::from_millis(50)).take();
+    assert_eq!(nothing.await.unwrap(), []);
+}
+
+/// An idle worker is told when there may be more without a push: an item's time, or the end of a claim.
+pub async fn the_next_due_time_is_known(bed: &Bed) {
+    let turno = bed.turno().await;
+    let (store, inbox) = (turno.store(), turno.inbox("q"));
+    assert_eq!(store.inbox_wait("q").await.unwrap(), None);
+    push(&inbox, &["1"]).await;
+    let claimed = take_one(&inbox).await;
+    let due = store.inbox_wait("q").await.unwrap().expect("a claim ends");
+    assert!(due <= LONG && due > LONG / 2, "{due:?}");
+    push_all(&inbox, [item("2").delay(secs(20))]).await;
+    let due = store.inbox_wait("q").await.unwrap().expect("one is due");
+    assert!(due <= secs(20) && due > secs(5), "{due:?}");
+    complete(&inbox, &[claimed]).await;
+    let due = store.inbox_wait("q").await.unwrap().expect("one is due");
+    assert!(due <= secs(20), "{due:?}");
+}
+
+/// Of many who claim at once, each gets different items, and together they get all.
+pub async fn of_many_claims_each_gets_its_own(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    let payloads = ["x"; 60];
+    let pushed = push(&inbox, &payloads).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let inbox = bed.turno().await.inbox("q");
+        tasks.spawn(async move {
+            let mut mine = Vec::new();
+            loop {
+                let some = take(&inbox, 3).await;
+                if some.is_empty() {
+                    return mine;
+                }
+                mine.extend(ids(&some));
+            }
+        });
+    }
+    let mut all = tasks.join_all().await.concat();
+    all.sort();
+    assert_eq!(all, pushed);
+}

@@ -1,0 +1,136 @@
+//! Effects: with the completion in the handler's own transaction each happens exactly once.
+
+use std::time::Duration;
+
+use sqlx::Connection;
+use turno::inbox::Job;
+use turno::tx::CallerTx;
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::inbox_run::start;
+use super::kit::PATIENCE;
+
+/// Where the handlers' effects go: the store's own database, as an application has it.
+#[derive(Clone)]
+enum Database {
+    Sqlite(String),
+    Postgres(String),
+}
+
+impl Database {
+    fn of(bed: &Bed) -> Self {
+        if bed.is_sqlite() {
+            Database::Sqlite(bed.file().display().to_string())
+        } else {
+            Database::Postgres(bed.url().to_owned())
+        }
+    }
+
+    /// Writes the effect and completes the item, and then commits or not.
+    async fn pay(&self, job: &Job<String>, commits: bool) -> Result<(), String> {
+        match self {
+            Database::Sqlite(file) => {
+                let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+                let options = options.busy_timeout(PATIENCE);
+                let db = sqlx::SqliteConnection::connect_with(&options).await;
+                let mut db = db.map_err(|error| error.to_string())?;
+                let mut tx = db.begin().await.map_err(|error| error.to_string())?;
+                let effect = sqlx::query("insert into payment values (1)");
+                let paid = effect.execute(&mut *tx).await;
+                paid.map_err(|error| error.to_string())?;
+                complete_in(job, &mut *tx).await?;
+                let ended = if commits {
+                    tx.commit().await
+                } else {
+                    tx.rollback().await
+                };
+                ended.map_err(|error| error.to_string())
+            }
+            Database::Postgres(url) => {
+                let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
+                let options = options.statement_cache_capacity(0);
+                let db = sqlx::PgConnection::connect_with(&options).await;
+                let mut db = db.map_err(|error| error.to_string())?;
+                let mut tx = db.begin().await.map_err(|error| error.to_string())?;
+                let effect = sqlx::query("insert into payment values (1)").persistent(false);
+                let paid = effect.execute(&mut *tx).await;
+                paid.map_err(|error| error.to_string())?;
+                complete_in(job, &mut *tx).await?;
+                let ended = if commits {
+                    tx.commit().await
+                } else {
+                    tx.rollback().await
+                };
+                ended.map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+async fn complete_in(job: &Job<String>, tx: &mut impl CallerTx) -> Result<(), String> {
+    let completed = job.complete_in(tx).await;
+    completed.map_err(|error| error.to_string())
+}
+
+async fn payments(bed: &Bed) -> i64 {
+    bed.number("select count(*) from payment").await
+}
+
+/// Effect and completion commit together; if they are rolled back the attempt has failed, and is made again.
+pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    bed.run("create table payment (amount integer)").await;
+    push(&inbox, &["a", "b"]).await;
+    let database = Database::of(bed);
+    let handler = move |job: Job<String>| {
+        let database = database.clone();
+        async move {
+            let fails = job.payload == "a" && job.attempt() == 1;
+            job.retry_in(Duration::ZERO);
+            database.pay(&job, !fails).await?;
+            if fails {
+                return Err("rolled back".to_owned());
+            }
+            Ok(())
+        }
+    };
+    let running = start(inbox.worker(handler).lease(LONG));
+    crate::eventually_async(PATIENCE, "both", async || {
+        (counts(&inbox).await[3] == 2).then_some(())
+    })
+    .await;
+    let report = running.stop().await;
+    assert_eq!((report.completed, report.failed, report.lost), (0, 1, 0));
+    assert_eq!(payments(bed).await, 2);
+}
+
+/// A handler that has lost its item leaves no effect: its transaction fails, and whoever has the item pays.
+pub async fn a_lost_item_leaves_no_effect(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let inbox = turno.inbox("q");
+    bed.run("create table payment (amount integer)").await;
+    push(&inbox, &["a"]).await;
+    let database = Database::of(bed);
+    let theirs = other.inbox("q");
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |job: Job<String>| {
+        let (database, theirs, sender) = (database.clone(), theirs.clone(), sender.clone());
+        async move {
+            // As if this process had been paused: somebody else has the item when the handler ends.
+            assert_eq!(theirs.reset(Duration::ZERO).await.unwrap(), 1);
+            let held = take(&theirs, 1).await;
+            let paid = database.pay(&job, true).await;
+            sender.send((held, paid)).unwrap();
+            Err::<(), _>("lost")
+        }
+    };
+    let running = start(inbox.worker(handler).lease(LONG));
+    let (held, paid) = told.recv().await.unwrap();
+    assert!(paid.unwrap_err().contains("lost"));
+    assert_eq!(payments(bed).await, 0);
+    complete(&other.inbox("q"), &held).await;
+    let report = running.stop().await;
+    assert_eq!((report.completed, report.failed, report.lost), (0, 0, 1));
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 1, 0]);
+}

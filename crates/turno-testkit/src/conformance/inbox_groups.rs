@@ -1,0 +1,174 @@
+//! Groups: one at a time, in the order of the pushes, whatever happens to the first.
+
+use std::time::Duration;
+
+use turno::inbox::{Inbox, Item};
+
+use super::Bed;
+use super::inbox_kit::*;
+
+fn of(group: &str, payload: &str) -> Item {
+    item(payload).group(group)
+}
+
+/// What one claim of many gets.
+async fn now(inbox: &Inbox) -> Vec<String> {
+    texts(&take(inbox, 10).await)
+}
+
+/// One claim takes one of each group, and those without a group beside them.
+pub async fn a_claim_takes_one_of_each_group(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let inbox = turno.inbox("q");
+    push_all(
+        &inbox,
+        [
+            of("g", "g1"),
+            of("g", "g2"),
+            item("x"),
+            of("h", "h1"),
+            of("g", "g3"),
+            item("y"),
+        ],
+    )
+    .await;
+    let first = take(&inbox, 10).await;
+    assert_eq!(texts(&first), ["g1", "x", "h1", "y"]);
+    assert_eq!(take(&other.inbox("q"), 10).await, []);
+    assert_eq!(counts(&inbox).await, [2, 0, 4, 0, 0]);
+    complete(&inbox, &first[..1]).await;
+    let second = take(&other.inbox("q"), 10).await;
+    assert_eq!(texts(&second), ["g2"]);
+    complete(&inbox, &second).await;
+    assert_eq!(now(&inbox).await, ["g3"]);
+}
+
+/// The order of the pushes wins over priorities, delays, and the time that an item was given back.
+pub async fn the_order_of_a_group_beats_all_else(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("priority");
+    push_all(&inbox, [of("g", "1").priority(3), of("g", "2").priority(0)]).await;
+    let first = take(&inbox, 10).await;
+    assert_eq!(texts(&first), ["1"]);
+    complete(&inbox, &first).await;
+    assert_eq!(now(&inbox).await, ["2"]);
+
+    let inbox = turno.inbox("delay");
+    push_all(
+        &inbox,
+        [of("g", "1").delay(Duration::from_millis(50)), of("g", "2")],
+    )
+    .await;
+    let first = take_soon(&inbox).await;
+    assert_eq!(text(&first), "1", "the delay holds the group up");
+    complete(&inbox, &[first]).await;
+    assert_eq!(now(&inbox).await, ["2"]);
+
+    let inbox = turno.inbox("back");
+    push_all(&inbox, [of("g", "1"), of("g", "2")]).await;
+    let first = take_one(&inbox).await;
+    inbox.give_back(&[first.claim]).await.unwrap();
+    assert_eq!(now(&inbox).await, ["1"]);
+}
+
+/// A first one whose attempt failed holds the others up until it is tried again.
+pub async fn a_failed_first_holds_its_group_up(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    push_all(&inbox, [of("g", "1"), of("g", "2"), of("h", "other")]).await;
+    let first = take_one(&inbox).await;
+    fail(&inbox, first.claim, LATER).await;
+    assert_eq!(now(&inbox).await, ["other"]);
+    assert_eq!(counts(&inbox).await, [1, 1, 1, 0, 0]);
+
+    let inbox = turno.inbox("soon");
+    push_all(&inbox, [of("g", "1"), of("g", "2")]).await;
+    let first = take_one(&inbox).await;
+    fail(&inbox, first.claim, Duration::from_millis(30)).await;
+    let again = take_soon(&inbox).await;
+    assert_eq!((text(&again), again.attempt), ("1".to_owned(), 2));
+}
+
+/// A first one that is set aside lets the next go at once.
+pub async fn a_first_one_set_aside_lets_the_next_go(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [of("g", "1").max_attempts(1), of("g", "2")]).await;
+    let first = take_one(&inbox).await;
+    fail(&inbox, first.claim, Duration::ZERO).await;
+    assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 1]);
+    assert_eq!(now(&inbox).await, ["2"]);
+}
+
+/// A vanished worker's item comes before the others of its group; with no attempts left it lets them go.
+pub async fn a_vanished_worker_keeps_the_order(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [of("g", "1").max_attempts(2), of("g", "2")]).await;
+    for attempt in 1..=2 {
+        let claimed = take(&inbox, 10).await;
+        assert_eq!(texts(&claimed), ["1"], "attempt {attempt}");
+        assert_eq!(claimed[0].attempt, attempt);
+        bed.expire_claims().await;
+    }
+    assert_eq!(now(&inbox).await, ["2"]);
+    assert_eq!(counts(&inbox).await, [0, 0, 1, 0, 1]);
+}
+
+/// A revived one goes back to its place, but never beside another of its group.
+pub async fn a_revived_one_goes_back_to_its_place(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [of("g", "1"), of("g", "2"), of("g", "3")]).await;
+    set_aside(&inbox, take_one(&inbox).await.claim).await;
+    let second = take(&inbox, 10).await;
+    assert_eq!(texts(&second), ["2"]);
+    assert_eq!(inbox.requeue(None).await.unwrap(), 1);
+    assert_eq!(take(&inbox, 10).await, [], "another is at work");
+    complete(&inbox, &second).await;
+    let first = take(&inbox, 10).await;
+    assert_eq!(texts(&first), ["1"], "the revived one is the first again");
+    complete(&inbox, &first).await;
+    assert_eq!(now(&inbox).await, ["3"]);
+}
+
+/// A reset keeps the order too.
+pub async fn a_reset_keeps_the_order(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [of("g", "1"), of("g", "2")]).await;
+    take_one(&inbox).await;
+    assert_eq!(inbox.reset(Duration::ZERO).await.unwrap(), 1);
+    let first = take(&inbox, 10).await;
+    assert_eq!(texts(&first), ["1"]);
+    complete(&inbox, &first).await;
+    assert_eq!(now(&inbox).await, ["2"]);
+}
+
+/// The same name in another queue is another group.
+pub async fn groups_are_of_one_queue(bed: &Bed) {
+    let turno = bed.turno().await;
+    for queue in ["a", "b"] {
+        push_all(&turno.inbox(queue), [of("g", queue)]).await;
+    }
+    assert_eq!(now(&turno.inbox("a")).await, ["a"]);
+    assert_eq!(now(&turno.inbox("b")).await, ["b"]);
+}
+
+/// Several of a group that were pushed one by one, behind one that is at work, keep their order to the end.
+pub async fn a_long_group_runs_through(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    let mut done = Vec::new();
+    push_all(&inbox, [of("g", "0")]).await;
+    for n in 1..=10 {
+        let item = of("g", &n.to_string());
+        push_all(&inbox, [item.priority((n % 4) as u8)]).await;
+        if n % 3 == 0 {
+            let one = take(&inbox, 10).await;
+            done.extend(texts(&one));
+            complete(&inbox, &one).await;
+        }
+    }
+    while let Some(one) = take(&inbox, 10).await.pop() {
+        done.push(text(&one));
+        complete(&inbox, &[one]).await;
+    }
+    let expected: Vec<String> = (0..=10).map(|n| n.to_string()).collect();
+    assert_eq!(done, expected);
+}

@@ -1,0 +1,225 @@
+//! What the rules of the inbox have in common, and their back door into its tables.
+
+use std::time::Duration;
+
+use turno::inbox::{
+    Again, ClaimId, ClaimedItem, Failure, Inbox, Item, ItemId, ItemState, ItemView, Settled,
+};
+use turno::store::InboxClaim;
+use uuid::Uuid;
+
+use super::Bed;
+
+/// A lease that nothing here outlasts.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+/// A time that does not come while a rule runs.
+pub(super) const LATER: Duration = Duration::from_secs(3600);
+
+/// An item whose payload is a text.
+pub(super) fn item(payload: &str) -> Item {
+    Item::new(payload).unwrap()
+}
+
+/// Pushes one item for each payload.
+pub(super) async fn push(inbox: &Inbox, payloads: &[&str]) -> Vec<ItemId> {
+    push_all(inbox, payloads.iter().map(|payload| item(payload))).await
+}
+
+/// Pushes items; answers their ids.
+pub(super) async fn push_all(inbox: &Inbox, items: impl IntoIterator<Item = Item>) -> Vec<ItemId> {
+    let pushed = inbox.push_many(items).await.unwrap();
+    pushed.into_iter().map(|item| item.id).collect()
+}
+
+/// Claims up to so many, for long.
+pub(super) async fn take(inbox: &Inbox, limit: u32) -> Vec<ClaimedItem> {
+    let claim = inbox.claim().worker("w").limit(limit).lease(LONG);
+    claim.take().await.unwrap()
+}
+
+/// Claims exactly one item, for long.
+pub(super) async fn take_one(inbox: &Inbox) -> ClaimedItem {
+    let mut items = take(inbox, 1).await;
+    items.pop().expect("something to claim")
+}
+
+/// Claims until there is something.
+pub(super) async fn take_soon(inbox: &Inbox) -> ClaimedItem {
+    crate::eventually_async(super::kit::PATIENCE, "an item to claim", async || {
+        take(inbox, 1).await.pop()
+    })
+    .await
+}
+
+/// What a store is asked for by a worker.
+pub(super) fn ask_claim(queue: &str, limit: u32) -> InboxClaim {
+    InboxClaim {
+        queue: queue.into(),
+        worker: "w".into(),
+        limit,
+        lease: LONG,
+        request: Uuid::now_v7(),
+    }
+}
+
+pub(super) fn ids(items: &[ClaimedItem]) -> Vec<ItemId> {
+    items.iter().map(|item| item.claim.item).collect()
+}
+
+pub(super) fn claims(items: &[ClaimedItem]) -> Vec<ClaimId> {
+    items.iter().map(|item| item.claim).collect()
+}
+
+/// The text that is an item's payload.
+pub(super) fn text(item: &ClaimedItem) -> String {
+    serde_json::from_str(&item.payload).unwrap()
+}
+
+pub(super) fn texts(items: &[ClaimedItem]) -> Vec<String> {
+    items.iter().map(text).collect()
+}
+
+/// A failed attempt that may be made again.
+pub(super) fn failure(claim: ClaimId, retry_in: Option<Duration>) -> Failure {
+    Failure {
+        claim,
+        error: "no money".into(),
+        retry_in,
+        again: Again::Retry,
+    }
+}
+
+/// Fails one item; the next attempt is due after so long.
+pub(super) async fn fail(inbox: &Inbox, claim: ClaimId, retry_in: Duration) {
+    let failed = inbox.fail(&[failure(claim, Some(retry_in))]).await;
+    assert_eq!(failed.unwrap(), all_done(1));
+}
+
+/// Sets one item aside.
+pub(super) async fn set_aside(inbox: &Inbox, claim: ClaimId) {
+    let last = Failure {
+        again: Again::Never,
+        ..failure(claim, None)
+    };
+    assert_eq!(inbox.fail(&[last]).await.unwrap(), all_done(1));
+}
+
+pub(super) async fn complete(inbox: &Inbox, items: &[ClaimedItem]) {
+    let settled = inbox.complete(&claims(items)).await.unwrap();
+    assert_eq!(settled, all_done(items.len() as u64));
+}
+
+/// Applied to all, and none was stale.
+pub(super) fn all_done(done: u64) -> Settled {
+    Settled {
+        done,
+        stale: Vec::new(),
+    }
+}
+
+/// Applied to none.
+pub(super) fn all_stale(claims: &[ClaimId]) -> Settled {
+    Settled {
+        done: 0,
+        stale: claims.to_vec(),
+    }
+}
+
+/// How many are pending, scheduled, processing, completed and failed: as [`ItemState::ALL`] has them.
+pub(super) async fn counts(inbox: &Inbox) -> [u64; 5] {
+    let stats = inbox.stats().await.unwrap();
+    let counts = [
+        stats.pending,
+        stats.scheduled,
+        stats.processing,
+        stats.completed,
+        stats.failed,
+    ];
+    assert_eq!(stats.total, counts.iter().sum::<u64>(), "{stats:?}");
+    counts
+}
+
+/// All items in a state, whatever the size of a page.
+pub(super) async fn list(inbox: &Inbox, state: ItemState) -> Vec<ItemView> {
+    let mut all: Vec<ItemView> = Vec::new();
+    loop {
+        let after = all.last().map(|item| item.id);
+        let page = inbox.list(state, after, 1000).await.unwrap();
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
+/// The ids of all items in a state.
+pub(super) async fn listed(inbox: &Inbox, state: ItemState) -> Vec<ItemId> {
+    let all = list(inbox, state).await;
+    all.into_iter().map(|item| item.id).collect()
+}
+
+/// The only item in a state.
+pub(super) async fn only(inbox: &Inbox, state: ItemState) -> ItemView {
+    let mut all = list(inbox, state).await;
+    assert_eq!(all.len(), 1, "{state}: {all:?}");
+    all.remove(0)
+}
+
+impl Bed {
+    /// Lets time pass for all claims until they are over.
+    pub(super) async fn expire_claims(&self) {
+        let by = "until - {now} + {us:1000000}";
+        if self.is_sqlite() {
+            self.run(&format!(
+                "update turno.inbox_claim set claimed_at = claimed_at - ({by}), until = until - ({by})"
+            ))
+            .await;
+        } else {
+            // The cursor says that no claim ends before its expiry.
+            self.run(&format!(
+                "update turno.inbox_batch set claimed_at = claimed_at - ({by}), until = until - ({by}); \
+                 update turno.inbox_cursor set expiry = {{now}} - {{us:1000000}}"
+            ))
+            .await;
+        }
+    }
+
+    /// Lets so much time pass for all claims, which do not end sooner for it.
+    pub(super) async fn age_claims(&self, by: Duration) {
+        let table = if self.is_sqlite() {
+            "turno.inbox_claim"
+        } else {
+            "turno.inbox_batch"
+        };
+        self.run(&format!(
+            "update {table} set claimed_at = claimed_at - {{us:{}}}",
+            by.as_micros()
+        ))
+        .await;
+    }
+
+    /// Lets so much time pass for the records of completed items and of answered requests.
+    pub(super) async fn age_records(&self, by: Duration) {
+        let by = format!("{{us:{}}}", by.as_micros());
+        self.run(&format!(
+            "update turno.inbox_done set at = at - {by}; update turno.inbox_request set at = at - {by}"
+        ))
+        .await;
+        if !self.is_sqlite() {
+            self.run(&format!(
+                "update turno.inbox_key set done_at = done_at - {by} where done_at is not null"
+            ))
+            .await;
+        }
+    }
+
+    /// How many items are stored, in whatever state but completed.
+    pub(super) async fn stored_items(&self) -> i64 {
+        let items = self.number("select count(*) from turno.inbox_item").await;
+        if self.is_sqlite() {
+            items
+        } else {
+            items + self.number("select count(*) from turno.inbox_failed").await
+        }
+    }
+}

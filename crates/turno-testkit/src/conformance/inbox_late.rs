@@ -1,0 +1,116 @@
+//! Pushes whose transactions commit late, and in another order than that of their numbers: all are found.
+
+use super::inbox_caller::InboxTx;
+use super::inbox_kit::*;
+use super::kit::PATIENCE;
+use super::{Bed, Caller};
+
+/// A push in a transaction; where only one can write at a time, it commits at once.
+async fn begin(bed: &Bed, inbox: &turno::inbox::Inbox, items: &[turno::inbox::Item]) -> Late {
+    let callers: &[Caller] = bed.callers();
+    let tx = bed.open_push(callers[0], inbox, items).await;
+    if bed.is_sqlite() {
+        tx.commit().await;
+        return Late(None);
+    }
+    Late(Some(tx))
+}
+
+/// A transaction that has pushed and not committed, where a store can have several.
+struct Late(Option<InboxTx>);
+
+impl Late {
+    async fn commit(self) {
+        if let Some(tx) = self.0 {
+            tx.commit().await;
+        }
+    }
+}
+
+/// Who pushed first commits last, when others have been claimed and completed long since.
+pub async fn who_commits_last_is_found(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["0"]).await;
+    let first = begin(bed, &inbox, &[item("1"), item("1")]).await;
+    let second = begin(bed, &inbox, &[item("2")]).await;
+    second.commit().await;
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let claimed = take_soon(&inbox).await;
+        found.push(text(&claimed));
+        complete(&inbox, &[claimed]).await;
+    }
+    first.commit().await;
+    for _ in 0..2 {
+        found.push(text(&take_soon(&inbox).await));
+    }
+    found.sort();
+    assert_eq!(found, ["0", "1", "1", "2"]);
+    assert_eq!(take(&inbox, 10).await, []);
+}
+
+/// Many that commit in any order, while others claim all the time, are all claimed once.
+pub async fn commits_in_any_order_are_found(bed: &Bed) {
+    const MANY: usize = 8;
+    let inbox = bed.turno().await.inbox("q");
+    let mut open = Vec::new();
+    let mut found = Vec::new();
+    for n in 0..MANY {
+        let items = [
+            item(&format!("{n}/a")),
+            item(&format!("{n}/b")).priority(n as u8 % 4),
+        ];
+        open.push(begin(bed, &inbox, &items).await);
+    }
+    fastrand::shuffle(&mut open);
+    while let Some(late) = open.pop() {
+        late.commit().await;
+        // Sometimes the newest is claimed at once, and sometimes not.
+        let claimed = take(&inbox, fastrand::u32(1..4)).await;
+        found.extend(ids(&claimed));
+        complete(&inbox, &claimed).await;
+    }
+    crate::eventually_async(PATIENCE, "all that was committed", async || {
+        found.extend(ids(&take(&inbox, 100).await));
+        (found.len() >= 2 * MANY).then_some(())
+    })
+    .await;
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 2 * MANY, "each once");
+    assert_eq!(take(&inbox, 10).await, []);
+}
+
+/// One that is rolled back holds nobody up.
+pub async fn a_rolled_back_push_holds_nobody_up(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    for caller in bed.callers() {
+        let tx = bed.open_push(*caller, &inbox, &[item("undone")]).await;
+        tx.roll_back().await;
+        push(&inbox, &["kept"]).await;
+        assert_eq!(texts(&take(&inbox, 10).await), ["kept"], "{caller:?}");
+    }
+}
+
+/// An earlier one of a group that commits late is never worked on beside a later one.
+pub async fn a_late_one_of_a_group_waits_for_the_other(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["0"]).await;
+    let of = |text: &str| [item(text).group("g")];
+    let first = begin(bed, &inbox, &of("1")).await;
+    let second = begin(bed, &inbox, &of("2")).await;
+    second.commit().await;
+    complete(&inbox, &[take_soon(&inbox).await]).await;
+    let one = take_soon(&inbox).await;
+    first.commit().await;
+    for _ in 0..5 {
+        assert_eq!(take(&inbox, 10).await, [], "{} is at work", text(&one));
+    }
+    complete(&inbox, &[one.clone()]).await;
+    let other = take_soon(&inbox).await;
+    let mut both = [text(&one), text(&other)];
+    both.sort();
+    assert_eq!(both, ["1", "2"]);
+    complete(&inbox, &[other]).await;
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 3, 0]);
+}

@@ -1,0 +1,134 @@
+//! Pushing: what is stored, and when it may be claimed.
+
+use std::time::Duration;
+
+use turno::inbox::{Item, ItemState};
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::kit::PATIENCE;
+
+/// Ids grow, inside one push and from one to the next, across queues and instances.
+pub async fn ids_grow_in_the_order_of_the_pushes(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let mut all = Vec::new();
+    for round in 0..3 {
+        all.extend(push(&turno.inbox("a"), &["1", "2", "3"]).await);
+        all.extend(push(&other.inbox(format!("b/{round}")), &["4"]).await);
+    }
+    assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
+    assert_eq!(listed(&other.inbox("a"), ItemState::Pending).await.len(), 9);
+}
+
+/// Whoever claims an item gets what was pushed: its payload to the letter, and all that was said about it.
+pub async fn an_item_is_claimed_as_it_was_pushed(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let payload = r#"{"b": 1.10, "a": 123456789012345678901234567890, "ñ": "\u0041\"é\n"}"#;
+    let item = Item::json(payload).unwrap().key("k/é").group("g'1");
+    let pushed = turno
+        .inbox("q")
+        .push_item(item.priority(3).max_attempts(7))
+        .await
+        .unwrap();
+    assert!(!pushed.duplicate);
+    let claimed = take_one(&other.inbox("q")).await;
+    assert_eq!(claimed.claim.item, pushed.id);
+    assert_eq!(claimed.payload, payload);
+    assert_eq!(claimed.key.as_deref(), Some("k/é"));
+    assert_eq!(claimed.group.as_deref(), Some("g'1"));
+    assert_eq!((claimed.priority, claimed.max_attempts), (3, 7));
+    assert_eq!(claimed.attempt, 1);
+    assert!(claimed.expires_at > claimed.pushed_at, "{claimed:?}");
+
+    turno.inbox("plain").push(&()).await.unwrap();
+    let claimed = take_one(&other.inbox("plain")).await;
+    assert_eq!((claimed.payload.as_str(), claimed.priority), ("null", 1));
+    assert_eq!((claimed.key, claimed.group), (None, None));
+    assert_eq!(claimed.max_attempts, 5);
+}
+
+/// An item whose time has not come is scheduled, and nobody gets it.
+pub async fn a_delayed_item_waits_for_its_time(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    let time = turno::clock::machine() + LATER;
+    let later = [item("delay").delay(LATER), item("at").at(time)];
+    let pushed = push_all(&inbox, later).await;
+    assert_eq!(take(&inbox, 10).await, []);
+    assert_eq!(counts(&inbox).await, [0, 2, 0, 0, 0]);
+    let shown = list(&inbox, ItemState::Scheduled).await;
+    assert_eq!([shown[0].id, shown[1].id], pushed[..]);
+    // Microseconds are what stores keep.
+    assert_eq!(shown[1].at.unwrap().as_microsecond(), time.as_microsecond());
+    assert!(shown[0].at.unwrap() >= shown[0].pushed_at.unwrap() + LATER);
+}
+
+/// When its time has come it is claimed like any other, and one whose time is past at once.
+pub async fn a_delayed_item_is_claimed_in_time(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("soon").delay(Duration::from_millis(50))]).await;
+    let claimed = take_soon(&inbox).await;
+    assert_eq!(text(&claimed), "soon");
+    let waited = turno::clock::machine().duration_since(claimed.pushed_at);
+    assert!(waited.as_millis() >= 50, "{waited:?}");
+    let past = turno::clock::machine() - LATER;
+    push_all(
+        &inbox,
+        [item("past").at(past), item("now").delay(Duration::ZERO)],
+    )
+    .await;
+    let mut both = texts(&take(&inbox, 2).await);
+    both.sort();
+    assert_eq!(both, ["now", "past"]);
+}
+
+/// Queues share nothing.
+pub async fn queues_are_apart(bed: &Bed) {
+    let turno = bed.turno().await;
+    push(&turno.inbox("a"), &["1"]).await;
+    assert_eq!(take(&turno.inbox("b"), 10).await, []);
+    assert_eq!(take(&turno.inbox("A"), 10).await, []);
+    push(&turno.inbox("b"), &["2"]).await;
+    let claimed = take_one(&turno.inbox("a")).await;
+    assert_eq!(counts(&turno.inbox("b")).await, [1, 0, 0, 0, 0]);
+    complete(&turno.inbox("a"), &[claimed]).await;
+    assert_eq!(counts(&turno.inbox("b")).await, [1, 0, 0, 0, 0]);
+}
+
+/// A push of nothing is answered, and leaves nothing.
+pub async fn a_push_of_nothing_is_nothing(bed: &Bed) {
+    let turno = bed.turno().await;
+    assert_eq!(turno.inbox("q").push_many([]).await.unwrap(), []);
+    assert_eq!(turno.inbox_stats("").await.unwrap(), []);
+}
+
+/// Many instances that push at once lose nothing, and no id is given twice.
+pub async fn pushes_at_once_lose_nothing(bed: &Bed) {
+    const EACH: usize = 40;
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..4 {
+        let inbox = bed.turno().await.inbox("q");
+        tasks.spawn(async move {
+            let mut mine = Vec::new();
+            for n in 0..EACH / 4 {
+                let payloads: Vec<String> = (0..4).map(|m| format!("{task}/{n}/{m}")).collect();
+                let payloads: Vec<&str> = payloads.iter().map(String::as_str).collect();
+                mine.extend(push(&inbox, &payloads).await);
+            }
+            assert!(mine.is_sorted_by(|one, next| one < next), "{mine:?}");
+            mine
+        });
+    }
+    let mut all: Vec<_> = tasks.join_all().await.concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 4 * EACH);
+    let inbox = bed.turno().await.inbox("q");
+    let mut claimed = Vec::new();
+    crate::eventually_async(PATIENCE, "all that was pushed", async || {
+        claimed.extend(ids(&take(&inbox, 1000).await));
+        (claimed.len() == all.len()).then_some(())
+    })
+    .await;
+    claimed.sort();
+    assert_eq!(claimed, all);
+}

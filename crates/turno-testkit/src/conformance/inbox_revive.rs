@@ -1,0 +1,148 @@
+//! Giving back, resetting and requeuing: items that get another chance.
+
+use std::time::Duration;
+
+use turno::inbox::ItemState;
+use turno::store::{InboxRequeue, InboxReset};
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::kit::secs;
+
+/// What is given back is claimable at once, and its attempt is not counted.
+pub async fn what_is_given_back_costs_no_attempt(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("1").max_attempts(1)]).await;
+    for _ in 0..3 {
+        let claimed = take_one(&inbox).await;
+        assert_eq!(claimed.attempt, 1);
+        let back = inbox.give_back(&[claimed.claim]).await.unwrap();
+        assert_eq!(back, all_done(1));
+        assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0]);
+        let shown = only(&inbox, ItemState::Pending).await;
+        assert_eq!((shown.attempts, shown.abandoned), (0, 0));
+        assert_eq!(shown.errors, []);
+        let late = inbox.complete(&[claimed.claim]).await.unwrap();
+        assert_eq!(late, all_stale(&[claimed.claim]));
+    }
+}
+
+/// Of what was claimed together some can be given back, and the others stay.
+pub async fn some_of_a_claim_can_be_given_back(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["1", "2", "3"]).await;
+    let held = take(&inbox, 3).await;
+    let back = inbox.give_back(&[held[1].claim]).await.unwrap();
+    assert_eq!(back, all_done(1));
+    let again = take(&inbox, 10).await;
+    assert_eq!(texts(&again), ["2"]);
+    complete(&inbox, &[held[0].clone(), held[2].clone()]).await;
+    complete(&inbox, &again).await;
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 3, 0]);
+}
+
+/// A reset takes items away from whoever has held them for long; their claims are stale then.
+pub async fn a_reset_takes_items_away(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    push(&inbox, &["1", "2", "3"]).await;
+    push(&turno.inbox("other"), &["x"]).await;
+    let stuck = take(&inbox, 2).await;
+    take_one(&turno.inbox("other")).await;
+    bed.age_claims(secs(600)).await;
+    let fresh = take(&inbox, 1).await;
+    assert_eq!(inbox.reset(secs(700)).await.unwrap(), 0);
+    assert_eq!(inbox.reset(secs(300)).await.unwrap(), 2);
+    assert_eq!(counts(&inbox).await, [2, 0, 1, 0, 0]);
+    let old = claims(&stuck);
+    assert_eq!(inbox.complete(&old).await.unwrap(), all_stale(&old));
+    let again = take(&inbox, 10).await;
+    assert_eq!(again.len(), 2);
+    assert!(again.iter().all(|item| item.attempt == 1), "{again:?}");
+    complete(&inbox, &again).await;
+    complete(&inbox, &fresh).await;
+    let others = counts(&turno.inbox("other")).await;
+    assert_eq!(others, [0, 0, 1, 0, 0], "another queue's");
+    assert_eq!(turno.inbox("unknown").reset(secs(0)).await.unwrap(), 0);
+}
+
+/// One step of a reset ends at its limit, between two claims.
+pub async fn a_reset_goes_step_by_step(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    push(&inbox, &["1", "2", "3", "4"]).await;
+    for _ in 0..2 {
+        assert_eq!(take(&inbox, 2).await.len(), 2);
+    }
+    let ask = InboxReset {
+        queue: "q".into(),
+        older_than: Duration::ZERO,
+        limit: 1,
+    };
+    for left in [2, 0] {
+        assert_eq!(turno.store().inbox_reset(&ask).await.unwrap(), 2);
+        assert_eq!(counts(&inbox).await[2], left);
+    }
+    assert_eq!(turno.store().inbox_reset(&ask).await.unwrap(), 0);
+}
+
+/// A requeue revives what has failed, with all attempts before it, and keeps what is known of it.
+pub async fn a_requeue_revives_with_all_attempts(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("1").max_attempts(2).key("k")]).await;
+    fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
+    take_soon(&inbox).await;
+    bed.expire_claims().await;
+    assert_eq!(take(&inbox, 1).await, [], "it has failed");
+    let failed = only(&inbox, ItemState::Failed).await;
+    assert_eq!((failed.attempts, failed.abandoned), (2, 1));
+    assert_eq!(inbox.requeue(None).await.unwrap(), 1);
+    assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0]);
+    let shown = only(&inbox, ItemState::Pending).await;
+    assert_eq!((shown.attempts, shown.abandoned), (0, 0));
+    assert_eq!(shown.errors, failed.errors);
+    assert_eq!(shown.pushed_at, failed.pushed_at);
+    let claimed = take_one(&inbox).await;
+    assert_eq!(claimed.claim.item, failed.id);
+    assert_eq!((claimed.attempt, claimed.max_attempts), (1, 2));
+    assert_eq!(claimed.key.as_deref(), Some("k"));
+    assert_eq!(inbox.requeue(None).await.unwrap(), 0);
+}
+
+/// Named ones are revived if they have failed in this queue; the others are not touched.
+pub async fn a_requeue_of_some_leaves_the_others(bed: &Bed) {
+    let turno = bed.turno().await;
+    let (inbox, other) = (turno.inbox("q"), turno.inbox("other"));
+    let pushed = push(&inbox, &["1", "2", "3"]).await;
+    let elsewhere = push(&other, &["x"]).await;
+    for item in take(&inbox, 2).await.iter() {
+        set_aside(&inbox, item.claim).await;
+    }
+    set_aside(&other, take_one(&other).await.claim).await;
+    let named = [pushed[1], pushed[2], elsewhere[0], pushed[1]];
+    assert_eq!(inbox.requeue(Some(&named)).await.unwrap(), 1);
+    assert_eq!(inbox.requeue(Some(&[])).await.unwrap(), 0);
+    assert_eq!(listed(&inbox, ItemState::Failed).await, pushed[..1]);
+    assert_eq!(listed(&inbox, ItemState::Pending).await, pushed[1..]);
+    assert_eq!(listed(&other, ItemState::Failed).await, elsewhere);
+}
+
+/// One step revives the oldest failures, up to its limit.
+pub async fn a_requeue_begins_with_the_oldest_failure(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    let pushed = push(&inbox, &["1", "2", "3"]).await;
+    let held = claims(&take(&inbox, 3).await);
+    for n in [2, 0, 1] {
+        set_aside(&inbox, held[n]).await;
+    }
+    let ask = InboxRequeue {
+        queue: "q".into(),
+        ids: None,
+        limit: 2,
+    };
+    assert_eq!(turno.store().inbox_requeue(&ask).await.unwrap(), 2);
+    assert_eq!(listed(&inbox, ItemState::Failed).await, [pushed[1]]);
+    assert_eq!(turno.store().inbox_requeue(&ask).await.unwrap(), 1);
+    assert_eq!(turno.store().inbox_requeue(&ask).await.unwrap(), 0);
+}

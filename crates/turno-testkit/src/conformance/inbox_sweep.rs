@@ -1,0 +1,120 @@
+//! Sweeping the inbox: the records of what is over go, and the counts stay.
+
+use turno::inbox::{Inbox, ItemState};
+use turno::store::{InboxPush, NewItem, Sweep, Swept};
+use uuid::Uuid;
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::kit::secs;
+
+const DAY: u64 = 24 * 60 * 60;
+
+fn sweep() -> Sweep {
+    Sweep {
+        keep_completed: secs(DAY),
+        ..Default::default()
+    }
+}
+
+async fn push_done(inbox: &Inbox, key: &str) {
+    push_all(inbox, [item("x").key(key)]).await;
+    complete(inbox, &take(inbox, 1).await).await;
+}
+
+/// Records of completions that are old enough are forgotten, and so are their keys; the count is not.
+pub async fn a_sweep_forgets_completed_items(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    push_done(&inbox, "old").await;
+    assert_eq!(turno.sweep(&sweep()).await.unwrap(), Swept::default());
+    bed.age_records(secs(2 * DAY)).await;
+    push_done(&inbox, "new").await;
+    let known = async |key: &str| {
+        let pushed = inbox.push_item(item("x").key(key).delay(LATER)).await;
+        pushed.unwrap().duplicate
+    };
+    assert!(known("old").await, "until it is swept");
+    assert!(turno.sweep(&sweep()).await.unwrap().completed > 0);
+    assert_eq!(listed(&inbox, ItemState::Completed).await.len(), 1);
+    assert!(known("new").await, "it is kept for longer");
+    assert!(!known("old").await, "the key is free");
+    assert_eq!(counts(&inbox).await, [0, 1, 0, 2, 0]);
+    assert!(turno.sweep(&sweep()).await.unwrap().is_empty());
+}
+
+/// What is not completed is never swept, nor its key, however old.
+pub async fn a_sweep_keeps_what_is_not_done(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    for key in ["failed", "held", "lost"] {
+        push_all(&inbox, [item(key).key(key)]).await;
+    }
+    push_all(&inbox, [item("later").key("later").delay(LATER)]).await;
+    set_aside(&inbox, take_one(&inbox).await.claim).await;
+    let held = take(&inbox, 2).await;
+    bed.expire_claims().await;
+    bed.age_claims(secs(30 * DAY)).await;
+    bed.age_records(secs(30 * DAY)).await;
+    let now = Sweep {
+        keep_completed: secs(0),
+        ..Default::default()
+    };
+    turno.sweep(&now).await.unwrap();
+    assert_eq!(counts(&inbox).await, [2, 1, 0, 0, 1]);
+    for key in ["failed", "held", "lost", "later"] {
+        let again = inbox.push_item(item("x").key(key)).await.unwrap();
+        assert!(again.duplicate, "{key}");
+    }
+    // An expired claim is not touched: it is right until somebody takes over.
+    complete(&inbox, &held).await;
+}
+
+/// A sweep goes batch by batch, and leaves nothing of what it should take.
+pub async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    for n in 0..5 {
+        push_done(&inbox, &n.to_string()).await;
+    }
+    bed.age_records(secs(2 * DAY)).await;
+    let small = Sweep {
+        batch: 2,
+        ..sweep()
+    };
+    let once = turno.store().sweep(&small).await.unwrap();
+    assert!(once.completed > 0);
+    assert_eq!(listed(&inbox, ItemState::Completed).await.len(), 3);
+    turno.sweep(&small).await.unwrap();
+    assert_eq!(listed(&inbox, ItemState::Completed).await, []);
+    for n in 0..5 {
+        let again = inbox.push_item(item("x").key(n.to_string())).await.unwrap();
+        assert!(!again.duplicate, "{n}");
+    }
+    assert_eq!(counts(&inbox).await, [5, 0, 0, 5, 0]);
+}
+
+/// Answers are kept for ten minutes at least; after that they may be forgotten.
+pub async fn a_sweep_keeps_recent_answers(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ask = InboxPush {
+        queue: "q".into(),
+        items: vec![NewItem {
+            payload: "1".into(),
+            key: None,
+            priority: 1,
+            due: None,
+            group: None,
+            max_attempts: 5,
+        }],
+        request: Uuid::now_v7(),
+    };
+    let first = turno.store().inbox_push(&ask).await.unwrap();
+    bed.age_records(secs(9 * 60)).await;
+    turno.sweep(&sweep()).await.unwrap();
+    assert_eq!(turno.store().inbox_push(&ask).await.unwrap(), first);
+    bed.age_records(secs(2 * 60)).await;
+    turno.sweep(&sweep()).await.unwrap();
+    let stored = "select count(*) from turno.inbox_request";
+    assert_eq!(bed.number(stored).await, 0);
+}

@@ -1,0 +1,233 @@
+//! Periodic work: each tick of a schedule is pushed once, whatever number of instances run it.
+//!
+//! ```no_run
+//! # async fn example() -> turno::Result<()> {
+//! use turno::Turno;
+//! use turno::schedule::Missed;
+//!
+//! let turno = Turno::connect("postgres://localhost/app").await?;
+//! // In every instance; a worker of the queue "cleanup" does the work.
+//! turno
+//!     .schedule("cleanup", "0 3 * * *")
+//!     .time_zone("America/Mexico_City")
+//!     .missed(Missed::CatchUp)
+//!     .run(std::future::pending())
+//!     .await?;
+//! # Ok(()) }
+//! ```
+
+use std::time::Duration;
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use crate::Turno;
+use crate::check;
+use crate::error::{Error, Kind, Result};
+use crate::inbox::{Item, wake_name};
+use crate::store::{ScheduleTick, TickOutcome};
+
+/// How late a tick may be before it counts as missed.
+const ON_TIME: Duration = Duration::from_secs(60);
+/// The longest sleep: clocks are set, and machines wake up.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// How long to wait after a store that did not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What happens to ticks that came while no instance was running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missed {
+    /// They are passed over.
+    #[default]
+    Skip,
+    /// Each is pushed, oldest first.
+    CatchUp,
+}
+
+/// A schedule. Nothing happens before [`Schedule::run`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before run"]
+pub struct Schedule {
+    turno: Turno,
+    name: String,
+    cron: String,
+    queue: Option<String>,
+    time_zone: String,
+    item: Result<Item>,
+    missed: Missed,
+}
+
+impl Schedule {
+    pub(crate) fn new(turno: Turno, name: String, cron: String) -> Self {
+        Schedule {
+            turno,
+            name,
+            cron,
+            queue: None,
+            time_zone: "UTC".to_owned(),
+            item: Item::new(&()),
+            missed: Missed::default(),
+        }
+    }
+
+    /// Where its items go; the queue with the schedule's own name, otherwise.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// What each item carries; `null` otherwise.
+    pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
+        self.item = Item::new(payload);
+        self
+    }
+
+    /// The items, when more is special about them than a payload.
+    pub fn item(mut self, item: Item) -> Self {
+        self.item = Ok(item);
+        self
+    }
+
+    /// Where the hours are those of the pattern, such as `America/Mexico_City`; UTC otherwise.
+    pub fn time_zone(mut self, name: impl Into<String>) -> Self {
+        self.time_zone = name.into();
+        self
+    }
+
+    /// What happens to ticks that came while no instance was running; they are passed over, otherwise.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// Pushes ticks until `shutdown` resolves.
+    ///
+    /// # Errors
+    /// If an argument is out of rule. A store that does not answer is waited for.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let plan = self.plan()?;
+        tokio::select! {
+            () = shutdown => Ok(()),
+            never = self.keep_ticking(&plan) => match never {},
+        }
+    }
+
+    /// Pushes what is due, and answers how long it is until the next tick. [`Schedule::run`] does that for you.
+    ///
+    /// # Errors
+    /// If an argument is out of rule, or the store does not answer.
+    pub async fn tick(&self) -> Result<Duration> {
+        self.tick_now(&self.plan()?).await
+    }
+
+    async fn keep_ticking(&self, plan: &Plan) -> std::convert::Infallible {
+        loop {
+            let pause = self.tick_now(plan).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, schedule = self.name, "the schedule could not be looked at; trying again");
+                RETRY
+            });
+            tokio::time::sleep(pause.min(LONGEST_SLEEP)).await;
+        }
+    }
+
+    async fn tick_now(&self, plan: &Plan) -> Result<Duration> {
+        let store = self.turno.store();
+        loop {
+            let state = store.schedule_state(&self.name).await?;
+            let next = plan.after(state.last)?;
+            if next > state.now {
+                return Ok(between(state.now, next));
+            }
+            let (tick, item) = match self.missed {
+                Missed::CatchUp => (next, true),
+                // The last one that is due is the only one that may still be on time.
+                Missed::Skip => {
+                    let last = plan.before(state.now)?.max(next);
+                    (last, between(last, state.now) <= ON_TIME)
+                }
+            };
+            let ask = ScheduleTick {
+                name: self.name.clone(),
+                tick,
+                queue: plan.queue.clone(),
+                item: item.then(|| plan.item.new.clone()),
+            };
+            if let TickOutcome::Ticked(Some(_)) = store.schedule_tick(&ask).await? {
+                store.wakers().wake(&wake_name(&plan.queue));
+            }
+        }
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        check::name("schedule", &self.name)?;
+        let queue = self.queue.clone().unwrap_or_else(|| self.name.clone());
+        check::name("queue", &queue)?;
+        let item = self.item.clone()?;
+        check::item(&item.new, self.turno.settings().max_payload)?;
+        let cron = CronParser::builder()
+            .seconds(Seconds::Optional)
+            .build()
+            .parse(&self.cron)
+            .map_err(|error| {
+                Error::caused(
+                    Kind::Invalid("cron"),
+                    format!("cron is {:?}, which is no pattern ({error}): it looks like \"0 3 * * *\", for three in the morning", self.cron),
+                    error,
+                )
+            })?;
+        let zone = TimeZone::get(&self.time_zone).map_err(|error| {
+            Error::caused(
+                Kind::Invalid("time_zone"),
+                format!("time_zone {:?} is not known here ({error}): it looks like America/Mexico_City", self.time_zone),
+                error,
+            )
+        })?;
+        Ok(Plan {
+            cron,
+            zone,
+            queue,
+            item,
+        })
+    }
+}
+
+/// A schedule that was found in order.
+#[derive(Debug)]
+struct Plan {
+    cron: Cron,
+    zone: TimeZone,
+    queue: String,
+    item: Item,
+}
+
+impl Plan {
+    fn after(&self, time: Timestamp) -> Result<Timestamp> {
+        self.cron
+            .find_next_occurrence(&time.to_zoned(self.zone.clone()), false)
+            .map(|next| next.timestamp())
+            .map_err(no_tick)
+    }
+
+    /// The last tick that is not after a time.
+    fn before(&self, time: Timestamp) -> Result<Timestamp> {
+        self.cron
+            .find_previous_occurrence(&time.to_zoned(self.zone.clone()), true)
+            .map(|last| last.timestamp())
+            .map_err(no_tick)
+    }
+}
+
+fn no_tick(error: croner::errors::CronError) -> Error {
+    Error::caused(
+        Kind::Invalid("cron"),
+        format!("cron never comes round ({error}): choose a day that exists"),
+        error,
+    )
+}
+
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
+}

@@ -1,0 +1,3 @@
+-- Calls turno.unadopt. $1 table.
+select schema_name, table_name, id_column, user_column, shape, columns, indexes, functions
+from turno.unadopt($1)

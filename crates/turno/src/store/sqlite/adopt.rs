@@ -1,0 +1,230 @@
+//! Adopted tables: the statements are those of `sql/adopt_*.sql`, with the table's own names filled in.
+
+mod change;
+mod names;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::types::Value;
+use rusqlite::{Connection, named_params};
+
+use self::names::Adopted;
+use super::rows::{exec, many, one};
+use super::SqliteStore;
+use crate::clock::{self, as_us};
+use crate::error::Result;
+use crate::store::*;
+
+/// The longest error that is kept, in characters.
+const ERROR_LENGTH: usize = 4000;
+
+#[async_trait]
+impl AdoptStore for SqliteStore {
+    async fn adopt(&self, ask: &AdoptTable) -> Result<Adoption> {
+        let ask = ask.clone();
+        self.writer.write(move |db| change::adopt(db, &ask)).await
+    }
+
+    async fn adopt_print(&self, ask: &AdoptTable) -> Result<String> {
+        let ask = ask.clone();
+        self.read(move |db| change::print(db, &ask)).await
+    }
+
+    async fn adopt_undo(&self, table: &str) -> Result<Adoption> {
+        let table = table.to_owned();
+        self.writer.write(move |db| change::undo(db, &table)).await
+    }
+
+    async fn adopted_acquire(&self, ask: &AdoptedAcquire) -> Result<AdoptedOutcome> {
+        let ask = ask.clone();
+        self.writer.write(move |db| acquire(db, &ask)).await
+    }
+
+    async fn adopted_release(&self, ask: &AdoptedRelease) -> Result<AdoptedSettled> {
+        let ask = ask.clone();
+        self.writer.write(move |db| release(db, &ask)).await
+    }
+
+    async fn adopted_next(&self, ask: &AdoptedNext) -> Result<Vec<AdoptedRow>> {
+        let ask = ask.clone();
+        self.writer.write(move |db| next(db, &ask)).await
+    }
+
+    async fn adopted_cleanup(&self, table: &str, timeout: Duration) -> Result<u64> {
+        let table = table.to_owned();
+        self.writer
+            .write(move |db| cleanup(db, &table, timeout))
+            .await
+    }
+
+    async fn adopted_reset(&self, table: &str, which: AdoptedReset) -> Result<u64> {
+        let table = table.to_owned();
+        self.writer.write(move |db| reset(db, &table, which)).await
+    }
+
+    async fn adopted_stats(&self, table: &str, user: Option<&str>) -> Result<AdoptedStats> {
+        let (table, user) = (table.to_owned(), user.map(str::to_owned));
+        self.read(move |db| stats(db, &table, user.as_deref()))
+            .await
+    }
+
+    async fn adopted_mark(&self, table: &str, id: &str) -> Result<bool> {
+        let (table, id) = (table.to_owned(), id.to_owned());
+        self.writer
+            .write(move |db| {
+                let adopted = Adopted::of_shape(db, &table, Shape::Processed)?;
+                let at = at(&adopted, clock::now_us());
+                let sql = adopted.fill(include_str!("sql/adopt_mark.sql"));
+                Ok(exec(db, &sql, named_params! {":id": id, ":at": at})? > 0)
+            })
+            .await
+    }
+
+    async fn adopted_unmark(&self, table: &str, id: &str) -> Result<bool> {
+        let (table, id) = (table.to_owned(), id.to_owned());
+        self.writer
+            .write(move |db| {
+                let adopted = Adopted::of_shape(db, &table, Shape::Processed)?;
+                let sql = adopted.fill(include_str!("sql/adopt_unmark.sql"));
+                Ok(exec(db, &sql, named_params! {":id": id})? > 0)
+            })
+            .await
+    }
+}
+
+fn acquire(db: &Connection, ask: &AdoptedAcquire) -> Result<AdoptedOutcome> {
+    let adopted = Adopted::of_shape(db, &ask.table, Shape::Processing)?;
+    let now = clock::now_us();
+    let tokens: Vec<i64> = many(
+        db,
+        &adopted.fill(include_str!("sql/adopt_acquire.sql")),
+        named_params! {":id": ask.id, ":now": now, ":cutoff": now.saturating_sub(as_us(ask.timeout))},
+        |row| row.get(0),
+    )?;
+    Ok(match tokens.first() {
+        Some(token) => AdoptedOutcome::Acquired {
+            token: Token(*token),
+        },
+        None => AdoptedOutcome::Busy,
+    })
+}
+
+/// A release that is sent again, because its answer was lost, finds its own token and its own effect.
+fn release(db: &Connection, ask: &AdoptedRelease) -> Result<AdoptedSettled> {
+    let adopted = Adopted::of_shape(db, &ask.table, Shape::Processing)?;
+    let (id, token) = (&ask.id, ask.token.0);
+    let done = match &ask.end {
+        AdoptedEnd::Processed => {
+            let at = at(&adopted, clock::now_us());
+            let sql = adopted.fill(include_str!("sql/adopt_release.sql"));
+            let again = adopted.fill(include_str!("sql/adopt_released.sql"));
+            exec(
+                db,
+                &sql,
+                named_params! {":id": id, ":token": token, ":at": at},
+            )? > 0
+                || one(db, &again, named_params! {":id": id, ":token": token})?
+        }
+        AdoptedEnd::Failed(error) => {
+            let sql = adopted.fill(include_str!("sql/adopt_fail.sql"));
+            let again = adopted.fill(include_str!("sql/adopt_failed.sql"));
+            let error = shortened(error);
+            let fail = named_params! {":id": id, ":token": token, ":error": error};
+            exec(db, &sql, fail)? > 0 || one(db, &again, fail)?
+        }
+    };
+    Ok(if done {
+        AdoptedSettled::Released
+    } else {
+        AdoptedSettled::Stale
+    })
+}
+
+fn next(db: &Connection, ask: &AdoptedNext) -> Result<Vec<AdoptedRow>> {
+    let adopted = Adopted::of_shape(db, &ask.table, Shape::Processing)?;
+    let now = clock::now_us();
+    let mut taken = many(
+        db,
+        &adopted.fill(include_str!("sql/adopt_next.sql")),
+        named_params! {
+            ":user": ask.user,
+            ":limit": ask.limit,
+            ":now": now,
+            ":cutoff": now.saturating_sub(as_us(ask.timeout)),
+            ":max_attempts": adopted.max_attempts,
+        },
+        |row| {
+            Ok(AdoptedRow {
+                id: row.get(0)?,
+                token: Token(row.get(1)?),
+                attempt: row.get(2)?,
+            })
+        },
+    )?;
+    taken.sort_by_key(|row| row.attempt);
+    Ok(taken)
+}
+
+fn cleanup(db: &Connection, table: &str, timeout: Duration) -> Result<u64> {
+    let adopted = Adopted::of_shape(db, table, Shape::Processing)?;
+    let error = format!("abandoned: not released within {timeout:?}");
+    exec(
+        db,
+        &adopted.fill(include_str!("sql/adopt_cleanup.sql")),
+        named_params! {":cutoff": clock::now_us().saturating_sub(as_us(timeout)), ":error": error},
+    )
+}
+
+fn reset(db: &Connection, table: &str, which: AdoptedReset) -> Result<u64> {
+    let adopted = Adopted::of_shape(db, table, Shape::Processing)?;
+    match which {
+        AdoptedReset::Stuck(timeout) => exec(
+            db,
+            &adopted.fill(include_str!("sql/adopt_reset_stuck.sql")),
+            named_params! {":cutoff": clock::now_us().saturating_sub(as_us(timeout))},
+        ),
+        AdoptedReset::All => exec(
+            db,
+            &adopted.fill(include_str!("sql/adopt_reset_all.sql")),
+            [],
+        ),
+    }
+}
+
+fn stats(db: &Connection, table: &str, user: Option<&str>) -> Result<AdoptedStats> {
+    let adopted = Adopted::find(db, table)?.ok_or_else(|| not_adopted(table))?;
+    let sql = match adopted.shape {
+        Shape::Processing => adopted.fill(include_str!("sql/adopt_stats.sql")),
+        Shape::Processed => adopted.fill(include_str!("sql/adopt_stats_marked.sql")),
+    };
+    let stats = many(db, &sql, named_params! {":user": user}, |row| {
+        let counted = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.unsigned_abs());
+        Ok(AdoptedStats {
+            total: counted(0)?,
+            pending: counted(1)?,
+            processing: counted(2)?,
+            completed: counted(3)?,
+            failed: counted(4)?,
+        })
+    })?;
+    Ok(stats.into_iter().next().unwrap_or_default())
+}
+
+/// The time as the table's own column has it.
+fn at(adopted: &Adopted, now: i64) -> Value {
+    if adopted.text_times {
+        Value::Text(clock::from_us(now).to_string())
+    } else {
+        Value::Integer(now)
+    }
+}
+
+fn shortened(error: &str) -> String {
+    if error.is_empty() {
+        "no error message was given".to_owned()
+    } else {
+        error.chars().take(ERROR_LENGTH).collect()
+    }
+}
+

@@ -1,0 +1,114 @@
+//! Many processes over one table: each row once. And the control, which shows that the test would see it otherwise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use turno::adopt::{Acquire, Adopted, Release, Stats};
+use turno_testkit::conformance::Bed;
+
+use super::{TIMEOUT, beds, tell, with_notes};
+
+const ROWS: u32 = 1000;
+
+/// How often each row was processed: the web service that must be called once.
+#[derive(Debug, Clone)]
+struct Ledger(Arc<[AtomicU32]>);
+
+impl Ledger {
+    fn new() -> Self {
+        Ledger((0..ROWS).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    fn process(&self, id: &str) {
+        let row: usize = id.parse().unwrap();
+        self.0[row - 1].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> Vec<u32> {
+        self.0.iter().map(|row| row.load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// The cron job: batches, until there is nothing left.
+async fn scheduler(notes: Adopted, ledger: Ledger) {
+    loop {
+        let rows = notes.next(None, 20, TIMEOUT).await.unwrap();
+        if rows.is_empty() {
+            return;
+        }
+        let mut releases = JoinSet::new();
+        for row in rows {
+            ledger.process(&row.id);
+            let notes = notes.clone();
+            releases.spawn(async move { notes.release(&row.id, row.token).await.unwrap() });
+        }
+        assert!(releases.join_all().await.iter().all(|end| *end == Release::Released));
+    }
+}
+
+/// The person: one row after the other, from the end.
+async fn manual(notes: Adopted, ledger: Ledger) {
+    for id in (1..=ROWS).rev() {
+        let id = id.to_string();
+        if let Acquire::Acquired { token } = notes.acquire(&id, TIMEOUT).await.unwrap() {
+            ledger.process(&id);
+            assert_eq!(notes.release(&id, token).await.unwrap(), Release::Released);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_schedulers_and_a_person_process_each_row_once() {
+    for bed in beds() {
+        let (_turno, notes) = with_notes(&bed, ROWS).await;
+        let ledger = Ledger::new();
+        let mut tasks = JoinSet::new();
+        for _ in 0..2 {
+            let own = bed.turno().await.adopted("notes");
+            tasks.spawn(scheduler(own, ledger.clone()));
+        }
+        let own = bed.turno().await.adopted("notes");
+        tasks.spawn(manual(own, ledger.clone()));
+        tasks.join_all().await;
+        assert_eq!(ledger.counts(), vec![1; ROWS as usize]);
+        let done = Stats {
+            total: ROWS.into(),
+            completed: ROWS.into(),
+            ..Stats::default()
+        };
+        assert_eq!(notes.stats(None).await.unwrap(), done);
+    }
+}
+
+/// The plain select of seed 000, before its authors knew: what one reads, the other reads too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn control_a_plain_select_doubles() {
+    let bed = Bed::postgres();
+    tell(&bed, &format!("create table presentations (id bigint primary key, processed boolean not null default false); insert into presentations select g from generate_series(1, {ROWS}) g")).await;
+    let (ledger, both) = (Ledger::new(), Arc::new(Barrier::new(2)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..2 {
+        let (client, ledger, both) = (bed.postgres_connection().await, ledger.clone(), both.clone());
+        tasks.spawn(async move {
+            loop {
+                let rows = client.query("select id::text from presentations where not processed order by id limit 100", &[]).await.unwrap();
+                both.wait().await;
+                for row in &rows {
+                    ledger.process(row.get(0));
+                }
+                for row in &rows {
+                    let id: i64 = row.get::<_, &str>(0).parse().unwrap();
+                    client.execute("update presentations set processed = true where id = $1", &[&id]).await.unwrap();
+                }
+                both.wait().await;
+                if rows.is_empty() {
+                    return;
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(ledger.counts(), vec![2; ROWS as usize]);
+}
