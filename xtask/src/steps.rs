@@ -11,13 +11,23 @@ use anyhow::{Context, Result, ensure};
 /// are a workspace of their own.
 const TESTED: [&str; 2] = ["--workspace", "--all-features"];
 const BENCH: [&str; 2] = ["--manifest-path", "crates/turno-bench/Cargo.toml"];
+/// All of them: peers whose dependencies clash have crates of their own.
+const BENCHES: [&str; 3] = [
+    "crates/turno-bench/Cargo.toml",
+    "crates/turno-bench-peers/Cargo.toml",
+    "crates/turno-bench-peers-sqlite/Cargo.toml",
+];
 
 /// Everything that a change must pass.
 pub fn all() -> Result<()> {
     step("cargo fmt", || {
         component("fmt", "rustfmt")?;
         cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")?;
-        cargo(&[&["fmt", "--check"], &BENCH[..]].concat()).context("run `cargo fmt` in turno-bench")
+        for manifest in BENCHES {
+            cargo(&["fmt", "--check", "--manifest-path", manifest])
+                .with_context(|| format!("run `cargo fmt --manifest-path {manifest}`"))?;
+        }
+        Ok(())
     })?;
     step("cargo clippy", || {
         component("clippy", "clippy")?;

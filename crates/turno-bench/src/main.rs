@@ -1,5 +1,6 @@
 //! Turno beside its peers and beside the bare limit, in one run. Only the ratios mean anything.
 
+mod inbox;
 mod locks;
 mod rate;
 mod table;
@@ -12,9 +13,12 @@ use clap::{Parser, Subcommand};
 struct Args {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Seconds of each measurement.
+    /// Seconds of each measurement of locks.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
+    /// Items of each measurement of the inbox.
+    #[arg(long, default_value_t = 50_000, global = true)]
+    items: usize,
 }
 
 #[derive(Subcommand)]
@@ -23,6 +27,10 @@ enum Bench {
     Postgres,
     /// Locks on SQLite: group commit, a million rows.
     Sqlite,
+    /// The inbox on PostgreSQL, beside its peers.
+    Inbox,
+    /// The inbox on SQLite, beside its peer.
+    InboxSqlite,
     /// All of them.
     All,
 }
@@ -34,9 +42,13 @@ async fn main() -> Result<()> {
     match args.bench.unwrap_or(Bench::All) {
         Bench::Postgres => locks::postgres::run(&run).await,
         Bench::Sqlite => locks::sqlite::run(&run).await,
+        Bench::Inbox => inbox::postgres::run(args.items).await,
+        Bench::InboxSqlite => inbox::sqlite::run(args.items).await,
         Bench::All => {
             locks::postgres::run(&run).await?;
-            locks::sqlite::run(&run).await
+            locks::sqlite::run(&run).await?;
+            inbox::postgres::run(args.items).await?;
+            inbox::sqlite::run(args.items).await
         }
     }
 }

@@ -35,8 +35,39 @@ impl Table {
         self.note(name, rate, format!("{ratio:.2} × {other}{floor}"));
     }
 
+    /// A peer's rate, if it could be measured.
+    pub fn maybe(&mut self, name: &str, rate: Option<f64>) {
+        if let Some(rate) = rate {
+            self.add(name, rate);
+        }
+    }
+
+    /// A rate whose ratio was worked out elsewhere.
+    pub fn ratio(&mut self, name: &str, rate: f64, ratio: f64, floor: f64) {
+        let held = if ratio >= floor { "yes" } else { "NO" };
+        self.note(
+            name,
+            rate,
+            format!("{ratio:.2} (at least {floor:.2}: {held})"),
+        );
+    }
+
+    /// A peer's time, if it could be measured.
+    pub fn maybe_ms(&mut self, name: &str, time: Option<f64>) {
+        if let Some(time) = time {
+            self.note(name, time, String::new());
+        }
+    }
+
+    /// A time that has an upper bound.
+    pub fn ms(&mut self, name: &str, time: f64, most: f64) {
+        let held = if time <= most { "yes" } else { "NO" };
+        self.note(name, time, format!("(at most {most}: {held})"));
+    }
+
     fn note(&mut self, name: &str, rate: f64, note: String) {
-        println!("  {name:<58} {rate:>10.0} {:<8} {note}", self.unit);
+        let digits = if rate < 100.0 { 2 } else { 0 };
+        println!("  {name:<58} {rate:>10.digits$} {:<8} {note}", self.unit);
         self.rows.push((name.to_owned(), rate, note));
     }
 }

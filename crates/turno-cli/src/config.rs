@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
-use crate::duration;
 use crate::fail::Usage;
+use crate::{duration, name};
 
 /// The file that is read when none is named.
 pub(crate) const DEFAULT_FILE: &str = "turno.toml";
@@ -25,6 +25,7 @@ pub(crate) const DEFAULT_FILE: &str = "turno.toml";
 pub(crate) struct File {
     pub(crate) store: Option<String>,
     pub(crate) lock: Lock,
+    pub(crate) inbox: Inbox,
     pub(crate) cleanup: Option<Cleanup>,
     pub(crate) application: Application,
 }
@@ -46,6 +47,14 @@ pub(crate) struct Retry {
     delay: Option<Pause>,
 }
 
+/// How work is pushed and claimed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Inbox {
+    max_payload: Option<Bytes>,
+    lease: Option<Spanned<Time>>,
+}
+
 /// When and what to tidy up.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +63,7 @@ pub(crate) struct Cleanup {
     interval: Option<Time>,
     purge_after: Option<Pause>,
     keep_history: Option<Pause>,
+    keep_completed: Option<Pause>,
 }
 
 impl Default for Cleanup {
@@ -63,6 +73,7 @@ impl Default for Cleanup {
             interval: None,
             purge_after: None,
             keep_history: None,
+            keep_completed: None,
         }
     }
 }
@@ -95,6 +106,16 @@ impl Retry {
     }
 }
 
+impl Inbox {
+    pub(crate) fn max_payload(&self) -> Option<usize> {
+        self.max_payload.map(|bytes| bytes.0)
+    }
+
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        self.lease.as_ref().map(|lease| lease.get_ref().0)
+    }
+}
+
 impl Cleanup {
     pub(crate) fn interval(&self) -> Option<Duration> {
         self.interval.map(|time| time.0)
@@ -106,6 +127,10 @@ impl Cleanup {
 
     pub(crate) fn keep_history(&self) -> Option<Duration> {
         self.keep_history.map(|pause| pause.0)
+    }
+
+    pub(crate) fn keep_completed(&self) -> Option<Duration> {
+        self.keep_completed.map(|pause| pause.0)
     }
 }
 
@@ -148,13 +173,24 @@ fn parse(path: &Path, text: &str) -> Result<File, Usage> {
     };
     let file: File = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
     let max_ttl = file.lock.max_ttl().unwrap_or(turno::MAX_TTL);
-    match &file.lock.timeout {
-        Some(timeout) if timeout.get_ref().0 > max_ttl => Err(wrong(
+    if let Some(timeout) = &file.lock.timeout
+        && timeout.get_ref().0 > max_ttl
+    {
+        return Err(wrong(
             Some(timeout.span()),
             &format!("the timeout is above {max_ttl:?}, the most: lower it, or raise lock.max_ttl"),
-        )),
-        _ => Ok(file),
+        ));
     }
+    if let Some(lease) = &file.inbox.lease
+        && lease.get_ref().0 > turno::MAX_TTL
+    {
+        let most = turno::MAX_TTL;
+        return Err(wrong(
+            Some(lease.span()),
+            &format!("the lease is above {most:?}, the most: lower it, and extend claims"),
+        ));
+    }
+    Ok(file)
 }
 
 /// The line that an offset is on, and the full key that the line is about.
@@ -232,6 +268,21 @@ impl<'de> Deserialize<'de> for Tries {
     }
 }
 
+/// A size.
+#[derive(Debug, Clone, Copy)]
+struct Bytes(usize);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from)? {
+            0 => Err(de::Error::custom(
+                "must be 1 or more: give a number of bytes such as 1048576",
+            )),
+            bytes => Ok(Bytes(usize::try_from(bytes).unwrap_or(usize::MAX))),
+        }
+    }
+}
+
 /// Who: as short and printable as the library wants it.
 #[derive(Debug)]
 struct Name(String);
@@ -239,12 +290,7 @@ struct Name(String);
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        if name.is_empty() || name.len() > turno::NAME_BYTES || name.chars().any(char::is_control) {
-            return Err(de::Error::custom(format!(
-                "must have 1 to {} bytes, and no control characters",
-                turno::NAME_BYTES
-            )));
-        }
+        name::check(&name).map_err(de::Error::custom)?;
         Ok(Name(name))
     }
 }
@@ -270,6 +316,9 @@ mod tests {
         let cleanup = file.cleanup.expect("the example has the section");
         assert_eq!(cleanup.purge_after(), Some(sweep.purge_after));
         assert_eq!(cleanup.keep_history(), Some(sweep.keep_history));
+        assert_eq!(cleanup.keep_completed(), Some(sweep.keep_completed));
+        assert_eq!(file.inbox.max_payload(), Some(defaults.max_payload));
+        assert_eq!(file.inbox.lease(), Some(defaults.ttl));
     }
 
     #[test]
@@ -296,6 +345,26 @@ mod tests {
                 "unknown field `timeuot`",
             ),
             ("[application]\nuser = \"\"", "application.user", 2, "255"),
+            (
+                "[inbox]\nmax_payload = 0",
+                "inbox.max_payload",
+                2,
+                "1 or more",
+            ),
+            (
+                "[inbox]\nmax_payload = \"1M\"",
+                "inbox.max_payload",
+                2,
+                "string",
+            ),
+            ("[inbox]\n\nlease = \"25h\"", "inbox.lease", 3, "extend"),
+            ("[inbox]\nlease = 0", "inbox.lease", 2, "above zero"),
+            (
+                "[cleanup]\nkeep_completed = \"-1s\"",
+                "cleanup.keep_completed",
+                2,
+                "negative",
+            ),
             (
                 "[cleanup]\nenabled = \"yes\"",
                 "cleanup.enabled",

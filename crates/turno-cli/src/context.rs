@@ -1,6 +1,8 @@
 //! What a command works with: the store, the settings and the output, put together from the command
 //! line, the environment, the file and the defaults, in that order.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use turno::{Migrate, Settings, Turno};
 
@@ -24,6 +26,8 @@ pub(crate) struct Context {
     /// The file's settings; a command's options go over them.
     pub(crate) settings: Settings,
     pub(crate) cleanup: Option<Cleanup>,
+    /// How long a claim lives when a command does not say.
+    pub(crate) inbox_lease: Duration,
 }
 
 impl Context {
@@ -32,6 +36,8 @@ impl Context {
         let context = Context {
             output: cli.output(),
             settings: settings(&file),
+            // Not the locks' timeout: work takes as long as it takes.
+            inbox_lease: file.inbox.lease().unwrap_or(Settings::default().ttl),
             named_store: cli.store.clone().filter(|_| cli.store_named),
             store: cli
                 .store
@@ -83,6 +89,7 @@ fn settings(file: &File) -> Settings {
     settings.max_ttl = file.lock.max_ttl().unwrap_or(settings.max_ttl);
     settings.retry.max = file.lock.retry.max().unwrap_or(settings.retry.max);
     settings.retry.delay = file.lock.retry.delay().unwrap_or(settings.retry.delay);
+    settings.max_payload = file.inbox.max_payload().unwrap_or(settings.max_payload);
     settings.user = file.application.user().map(str::to_owned);
     settings.service = file.application.service().map(str::to_owned);
     settings

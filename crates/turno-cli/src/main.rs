@@ -7,7 +7,9 @@ mod context;
 mod duration;
 mod fail;
 mod logging;
+mod name;
 mod output;
+mod progress;
 mod redact;
 mod signals;
 
@@ -52,6 +54,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
+        Command::Inbox(verb) => cmd::inbox::run(context, verb).await,
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
         Command::Doctor => cmd::doctor::run(context).await,

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table};
 use jiff::Timestamp;
 use serde::Serialize;
 use turno::lock::Language;
@@ -74,10 +74,34 @@ impl Output {
 
     /// Rows under a header.
     pub(crate) fn table(self, header: &[&str], rows: Vec<Vec<Cell>>) -> anyhow::Result<()> {
-        let mut table = self.plain_table();
-        table.set_header(header.iter().map(|title| Cell::new(title).fg(Color::Cyan)));
+        let mut table = self.headed_table(header);
         table.add_rows(rows);
         self.print(table)
+    }
+
+    /// Rows of one line each: what the screen has no room for is cut, except in the first so many columns.
+    pub(crate) fn short_table(
+        self,
+        header: &[&str],
+        whole: usize,
+        rows: Vec<Vec<Cell>>,
+    ) -> anyhow::Result<()> {
+        let mut table = self.headed_table(header);
+        table.add_rows(rows.into_iter().map(|cells| {
+            let mut row = Row::from(cells);
+            row.max_height(1);
+            row
+        }));
+        for column in table.column_iter_mut().take(whole) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+        self.print(table)
+    }
+
+    fn headed_table(self, header: &[&str]) -> Table {
+        let mut table = self.plain_table();
+        table.set_header(header.iter().map(|title| Cell::new(title).fg(Color::Cyan)));
+        table
     }
 
     /// Names and values, one pair a line; absent values are left out.
@@ -96,6 +120,10 @@ impl Output {
         table.load_style(comfy_table::presets::NOTHING);
         if io::stdout().is_terminal() {
             table.set_content_arrangement(ContentArrangement::Dynamic);
+            // Said aloud: without colour the table takes its screen for none, and forgets the width.
+            if let Some(width) = table.width() {
+                table.set_width(width);
+            }
         } else {
             // A reader that is no screen has no width: no line is broken.
             table.set_content_arrangement(ContentArrangement::Disabled);

@@ -178,6 +178,7 @@ macro_rules! conformance_suite {
             crowd::each_of_many_gets_its_own_answer,
             crowd::one_of_many_wins,
         }
+        // In a module of their own, so that they can be run by its name.
         mod inbox {
             $crate::conformance_tests! {
                 $bed;
@@ -226,6 +227,7 @@ macro_rules! conformance_suite {
                 inbox_fail::the_back_off_doubles,
                 inbox_fail::errors_are_bounded,
                 inbox_fail::an_error_may_be_any_text,
+                inbox_fail::an_error_may_have_a_zero,
                 inbox_abandoned::a_claim_ends_with_its_lease,
                 inbox_abandoned::an_abandoned_item_is_claimed_at_once,
                 inbox_abandoned::an_abandoned_attempt_is_recorded,

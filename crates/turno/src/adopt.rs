@@ -162,7 +162,7 @@ impl Adopted {
     /// # Errors
     /// If the id is not of its column's type, the table is not adopted, or the store does not answer.
     pub async fn acquire(&self, id: &str, timeout: Duration) -> Result<Acquire> {
-        check_id(id)?;
+        check_text("id", id)?;
         check_timeout(timeout)?;
         self.turno
             .store()
@@ -197,7 +197,7 @@ impl Adopted {
     }
 
     async fn end(&self, id: &str, token: Token, end: AdoptedEnd) -> Result<Release> {
-        check_id(id)?;
+        check_text("id", id)?;
         self.turno
             .store()
             .adopted_release(&AdoptedRelease {
@@ -210,7 +210,7 @@ impl Adopted {
     }
 
     /// Locks up to `limit` rows, of one user or of all: those tried least often first, and then by id. Rows that
-    /// somebody else is just taking are passed over.
+    /// somebody else is just taking are passed over. A lost answer leaves its rows locked until the timeout.
     ///
     /// # Errors
     /// As [`Adopted::acquire`]; the field `user` is that of the user's column.
@@ -220,6 +220,7 @@ impl Adopted {
         limit: u32,
         timeout: Duration,
     ) -> Result<Vec<TakenRow>> {
+        check_text("user", user.unwrap_or_default())?;
         check::limit(limit)?;
         check_timeout(timeout)?;
         self.turno
@@ -258,6 +259,7 @@ impl Adopted {
     /// # Errors
     /// As [`Adopted::next`].
     pub async fn stats(&self, user: Option<&str>) -> Result<Stats> {
+        check_text("user", user.unwrap_or_default())?;
         self.turno.store().adopted_stats(&self.table, user).await
     }
 
@@ -267,7 +269,7 @@ impl Adopted {
     /// # Errors
     /// As [`Adopted::acquire`].
     pub async fn try_mark(&self, id: &str) -> Result<bool> {
-        check_id(id)?;
+        check_text("id", id)?;
         self.turno.store().adopted_mark(&self.table, id).await
     }
 
@@ -276,17 +278,17 @@ impl Adopted {
     /// # Errors
     /// As [`Adopted::acquire`].
     pub async fn unmark(&self, id: &str) -> Result<bool> {
-        check_id(id)?;
+        check_text("id", id)?;
         self.turno.store().adopted_unmark(&self.table, id).await
     }
 }
 
-/// Ids are data, and their column decides; only what no store can take is refused here.
-fn check_id(id: &str) -> Result<()> {
-    if id.contains('\0') {
+/// Ids and users are data, and their columns decide; only what no store can take is refused here.
+fn check_text(field: &'static str, value: &str) -> Result<()> {
+    if value.contains('\0') {
         return Err(Error::invalid(
-            "id",
-            "id has a zero byte: give the id as it is written in SQL",
+            field,
+            format!("{field} has a zero byte: give it as it is written in SQL"),
         ));
     }
     Ok(())

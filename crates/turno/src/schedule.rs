@@ -181,7 +181,10 @@ impl Schedule {
         let zone = TimeZone::get(&self.time_zone).map_err(|error| {
             Error::caused(
                 Kind::Invalid("time_zone"),
-                format!("time_zone {:?} is not known here ({error}): it looks like America/Mexico_City", self.time_zone),
+                format!(
+                    "time_zone {:?} is not known here ({error}): it looks like America/Mexico_City",
+                    self.time_zone
+                ),
                 error,
             )
         })?;

@@ -34,7 +34,9 @@ pub use self::schedule::*;
 
 /// One store: a database, and the rules that live in it.
 #[async_trait]
-pub trait Store: InboxStore + ScheduleStore + AdoptStore + fmt::Debug + Send + Sync + 'static {
+pub trait Store:
+    InboxStore + ScheduleStore + AdoptStore + fmt::Debug + Send + Sync + 'static
+{
     /// What people call it: `sqlite`, `postgres`.
     fn name(&self) -> &'static str;
 

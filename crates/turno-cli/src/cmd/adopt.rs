@@ -13,9 +13,9 @@ use crate::context::Context;
 /// Process the rows of a table that you already have one at a time
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Adds columns and small indexes and, on PostgreSQL, functions such as acquire_processing_lock, as far as they are
-missing; doing so again changes nothing. No row is rewritten. --undo drops what was added, with what it says, and
-nothing else.")]
+Adds columns and small indexes and, on PostgreSQL, functions such as acquire_processing_lock, as
+far as they are missing; doing so again changes nothing. No row is rewritten. --undo drops what was
+added, with what it says, and nothing else.")]
 pub(crate) struct AdoptArgs {
     /// The table
     table: String,

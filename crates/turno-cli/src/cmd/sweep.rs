@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(300);
 /// Close what has expired and forget what is old
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It keeps the tables small, and no lock depends on it: an expired one is taken over in any case.
+It keeps the tables small. No lock or claim depends on it: an expired one is taken over anyway.
 With --every, or with [cleanup] in turno.toml, it goes on until it is stopped.")]
 pub(crate) struct SweepArgs {
     /// Forget resources unused for this long; their tokens never go back [default: 1d]
@@ -29,6 +29,10 @@ pub(crate) struct SweepArgs {
     /// Forget history older than this [default: 90d]
     #[arg(long, env = "TURNO_KEEP_HISTORY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_history: Option<Duration>,
+
+    /// Forget completed items, and their keys, after this [default: 7d]
+    #[arg(long, env = "TURNO_KEEP_COMPLETED", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    keep_completed: Option<Duration>,
 
     /// Sweep again and again, with this pause between
     #[arg(long, env = "TURNO_SWEEP_EVERY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
@@ -41,11 +45,7 @@ pub(crate) struct SweepArgs {
 
 pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> {
     let file = context.cleanup.as_ref();
-    let mut ask = Sweep::default();
-    let purge_after = args.purge_after.or(file.and_then(Cleanup::purge_after));
-    let keep_history = args.keep_history.or(file.and_then(Cleanup::keep_history));
-    ask.purge_after = purge_after.unwrap_or(ask.purge_after);
-    ask.keep_history = keep_history.unwrap_or(ask.keep_history);
+    let ask = ask(&args, file);
     let configured = file.filter(|cleanup| cleanup.enabled && !args.once);
     let every = args
         .every
@@ -57,6 +57,20 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
         })
         .await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The options, over the file, over the defaults.
+fn ask(args: &SweepArgs, file: Option<&Cleanup>) -> Sweep {
+    let mut ask = Sweep::default();
+    let purge_after = args.purge_after.or(file.and_then(Cleanup::purge_after));
+    let keep_history = args.keep_history.or(file.and_then(Cleanup::keep_history));
+    let keep_completed = args
+        .keep_completed
+        .or(file.and_then(Cleanup::keep_completed));
+    ask.purge_after = purge_after.unwrap_or(ask.purge_after);
+    ask.keep_history = keep_history.unwrap_or(ask.keep_history);
+    ask.keep_completed = keep_completed.unwrap_or(ask.keep_completed);
+    ask
 }
 
 /// Until a signal comes. A sweep that fails is tried again: nothing depends on it.
@@ -91,7 +105,7 @@ fn print(context: &Context, swept: Swept) -> Result<()> {
         return context.output.json(&swept);
     }
     context.output.line(&format!(
-        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}",
-        swept.expired, swept.purged, swept.waiters, swept.history
+        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}",
+        swept.expired, swept.purged, swept.waiters, swept.history, swept.completed
     ))
 }

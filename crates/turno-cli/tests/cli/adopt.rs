@@ -142,7 +142,9 @@ fn what_is_named_wrongly_is_told_by_its_field(place: Place) {
         assert_eq!(text(&refused, "field"), field, "{arguments:?}: {refused}");
     }
     assert_eq!(columns(&place, "notes"), "id,user_id,body");
-    place.turno(&["adopt", "notes", "--undo", "--print"]).expect(2);
+    place
+        .turno(&["adopt", "notes", "--undo", "--print"])
+        .expect(2);
 }
 
 fn undoing_refuses_while_something_depends_on_it(place: Place) {

@@ -147,6 +147,8 @@ fn a_file_that_is_wrong_is_refused_with_the_key_and_the_line() {
         ("[lock]\ntimeout = 'soon'", "lock.timeout", "line 2"),
         ("[lock]\ntimeout = '25h'", "lock.timeout", "line 2"),
         ("store = 7", "store", "line 1"),
+        ("[inbox]\nlease = '25h'", "inbox.lease", "line 2"),
+        ("[inbox]\nmax_payload = 0", "inbox.max_payload", "line 2"),
         (
             "[cleanup]\nenabled = true\ninterval = false",
             "cleanup.interval",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 16] = [
+const HELPS: [&[&str]; 27] = [
     &[],
     &["migrate"],
     &["lock"],
@@ -16,6 +16,17 @@ const HELPS: [&[&str]; 16] = [
     &["lock", "history"],
     &["lock", "break"],
     &["run"],
+    &["inbox"],
+    &["inbox", "push"],
+    &["inbox", "claim"],
+    &["inbox", "complete"],
+    &["inbox", "fail"],
+    &["inbox", "extend"],
+    &["inbox", "give-back"],
+    &["inbox", "stats"],
+    &["inbox", "list"],
+    &["inbox", "requeue"],
+    &["inbox", "reset"],
     &["adopt"],
     &["sweep"],
     &["doctor"],
@@ -61,12 +72,14 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 8);
+    assert_eq!(top.len(), 9);
     for verb in &top {
         known(&[verb]);
     }
-    for verb in verbs(&["lock"]) {
-        known(&["lock", &verb]);
+    for noun in ["lock", "inbox"] {
+        for verb in verbs(&[noun]) {
+            known(&[noun, &verb]);
+        }
     }
 }
 

@@ -12,6 +12,8 @@ mod completions;
 mod config;
 mod faketime;
 mod help;
+mod inbox;
+mod inbox_push;
 mod lock;
 mod operate;
 mod run;

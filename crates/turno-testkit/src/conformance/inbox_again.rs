@@ -159,7 +159,7 @@ pub async fn a_turn_sent_twice_is_one(bed: &Bed) {
     };
     let (settled, items) = turno.store().inbox_turn(&ask).await.unwrap();
     assert_eq!((settled.done, settled.stale.len()), (2, 1));
-    assert_eq!(texts_of(&items), ["3"]);
+    assert_eq!(texts(&items), ["3"]);
     let again = other.store().inbox_turn(&ask).await.unwrap();
     assert_eq!(again, (settled, items));
     assert_eq!(counts(&inbox).await, [1, 0, 1, 2, 0]);
@@ -172,11 +172,7 @@ pub async fn a_turn_sent_twice_is_one(bed: &Bed) {
     };
     let (settled, items) = turno.store().inbox_turn(&empty).await.unwrap();
     assert_eq!(settled, all_done(0));
-    assert_eq!(texts_of(&items), ["4"]);
-}
-
-fn texts_of(items: &[turno::inbox::ClaimedItem]) -> Vec<String> {
-    texts(items)
+    assert_eq!(texts(&items), ["4"]);
 }
 
 /// The control: as another request, each of them is applied again.

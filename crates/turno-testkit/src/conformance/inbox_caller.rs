@@ -72,8 +72,9 @@ impl Bed {
                 .unwrap();
             runtime.block_on(work.run(caller, &place));
         });
+        let pushed = tokio::time::timeout(super::kit::PATIENCE, answered).await;
         Ok(InboxTx {
-            pushed: answered.await.unwrap()?,
+            pushed: pushed.expect("an answer").unwrap()?,
             end,
             thread,
         })

@@ -111,6 +111,7 @@ pub async fn a_crowd_of_workers_does_each_item_once(bed: &Bed) {
     }
     let working = tokio::time::timeout(PATIENCE, tasks.join_all());
     assert!(working.await.is_ok(), "not all is done, with seed {seed}");
+    assert_eq!(counts(&inbox).await, [0, 0, 0, ITEMS as u64, 0]);
     let board = board.lock().unwrap();
     for (group, done) in &board.done {
         assert!(group.is_none() || done.is_sorted(), "{group:?}: {done:?}");
@@ -118,8 +119,6 @@ pub async fn a_crowd_of_workers_does_each_item_once(bed: &Bed) {
     let mut all: Vec<ItemId> = board.done.values().flatten().copied().collect();
     all.sort();
     assert_eq!(all, pushed, "each once, with seed {seed}");
-    drop(board);
-    assert_eq!(counts(&inbox).await, [0, 0, 0, ITEMS as u64, 0]);
 }
 
 /// The control: workers who look at the list instead of claiming do the same item, each of them.

@@ -50,7 +50,8 @@ pub async fn a_last_attempt_sets_it_aside(bed: &Bed) {
     assert_eq!((failed.priority, failed.attempts), (Some(2), 3));
     let attempts: Vec<u32> = failed.errors.iter().map(|error| error.attempt).collect();
     assert_eq!(attempts, [1, 2, 3]);
-    assert_eq!(failed.at, Some(failed.errors[2].at));
+    let apart = failed.at.unwrap().duration_since(failed.errors[2].at);
+    assert!(apart.as_secs_f64().abs() < 1.0, "{failed:?}");
 }
 
 /// Said never to be tried again, it is set aside at once; a time to retry is not listened to then.
@@ -71,9 +72,11 @@ pub async fn a_hopeless_item_is_set_aside_at_once(bed: &Bed) {
 
 /// If no time is named the pause doubles, with jitter around it, and an hour is its middle at the most.
 pub async fn the_back_off_doubles(bed: &Bed) {
-    let inbox = bed.turno().await.inbox("q");
+    let turno = bed.turno().await;
     for (before, middle) in [(0, 1.0), (1, 2.0), (4, 16.0), (13, 3600.0), (40, 3600.0)] {
-        let pushed = push_all(&inbox, [item("1").max_attempts(1000)]).await;
+        // A queue for each: what is tried again after a second must not be met by the next.
+        let inbox = turno.inbox(before.to_string());
+        push_all(&inbox, [item("1").max_attempts(1000)]).await;
         for _ in 0..before {
             let claimed = take_soon(&inbox).await;
             fail(&inbox, claimed.claim, Duration::ZERO).await;
@@ -82,8 +85,10 @@ pub async fn the_back_off_doubles(bed: &Bed) {
         assert_eq!(claimed.attempt, before + 1);
         let failed = inbox.fail(&[failure(claimed.claim, None)]).await;
         assert_eq!(failed.unwrap(), all_done(1));
-        let all = list(&inbox, ItemState::Scheduled).await;
-        let shown = all.iter().find(|shown| shown.id == pushed[0]).unwrap();
+        // On a slow machine the shortest may be over already: its time is shown all the same.
+        let mut all = list(&inbox, ItemState::Scheduled).await;
+        all.extend(list(&inbox, ItemState::Pending).await);
+        let shown = &all[0];
         let ended = shown.errors.last().unwrap().at;
         let pause = shown.at.unwrap().duration_since(ended).as_secs_f64();
         // The two clock readings of one step may be a little apart.
@@ -116,22 +121,31 @@ pub async fn errors_are_bounded(bed: &Bed) {
     }
 }
 
-/// Any text is an error, also an empty one, and one with characters that databases dislike.
+/// The only failed item's only error, after an attempt that failed with this one.
+async fn recorded(inbox: &turno::inbox::Inbox, error: &str) -> String {
+    push(inbox, &["1"]).await;
+    let failure = Failure {
+        error: error.into(),
+        again: Again::Never,
+        ..failure(take_one(inbox).await.claim, None)
+    };
+    let failed = inbox.fail(&[failure]).await;
+    assert_eq!(failed.unwrap(), all_done(1), "{error:?}");
+    let mut shown = list(inbox, ItemState::Failed).await.pop().unwrap();
+    shown.errors.remove(0).error
+}
+
+/// Any text is an error, also an empty one, and one that has to be quoted.
 pub async fn an_error_may_be_any_text(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
-    for error in ["", "a\nb\t'c' \"d\" \\e {}", "\u{1F980}", "a\u{0}b"] {
-        push(&inbox, &["1"]).await;
-        let claimed = take_one(&inbox).await;
-        let failure = Failure {
-            error: error.into(),
-            again: Again::Never,
-            ..failure(claimed.claim, None)
-        };
-        let failed = inbox.fail(&[failure]).await;
-        assert_eq!(failed.unwrap(), all_done(1), "{error:?}");
-        let shown = list(&inbox, ItemState::Failed).await.pop().unwrap();
-        // PostgreSQL's text knows no zero.
-        let kept = shown.errors[0].error.replace('\u{FFFD}', "\u{0}");
-        assert_eq!(kept, error);
+    for error in ["", "a\nb\t'c' \"d\" \\e {}", "\u{1F980}"] {
+        assert_eq!(recorded(&inbox, error).await, error);
     }
+}
+
+/// Also one with a zero, which not every database can keep: the attempt has failed, whatever is kept of its error.
+pub async fn an_error_may_have_a_zero(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    let kept = recorded(&inbox, "a\u{0}b").await;
+    assert!(kept.starts_with('a') && kept.ends_with('b'), "{kept:?}");
 }

@@ -53,6 +53,9 @@ pub async fn who_commits_last_is_found(bed: &Bed) {
 pub async fn commits_in_any_order_are_found(bed: &Bed) {
     const MANY: usize = 8;
     let inbox = bed.turno().await.inbox("q");
+    // Whoever makes a queue keeps the others waiting until it commits.
+    push(&inbox, &["first"]).await;
+    complete(&inbox, &take(&inbox, 1).await).await;
     let mut open = Vec::new();
     let mut found = Vec::new();
     for n in 0..MANY {
@@ -106,7 +109,7 @@ pub async fn a_late_one_of_a_group_waits_for_the_other(bed: &Bed) {
     for _ in 0..5 {
         assert_eq!(take(&inbox, 10).await, [], "{} is at work", text(&one));
     }
-    complete(&inbox, &[one.clone()]).await;
+    complete(&inbox, std::slice::from_ref(&one)).await;
     let other = take_soon(&inbox).await;
     let mut both = [text(&one), text(&other)];
     both.sort();

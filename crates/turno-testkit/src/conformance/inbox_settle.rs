@@ -179,6 +179,7 @@ pub async fn an_extension_only_lengthens(bed: &Bed) {
     assert_eq!(until().await, [first, first], "not shortened");
     assert_eq!(inbox.extend(&one, secs(600)).await.unwrap(), all_done(1));
     let longer = until().await;
-    assert_eq!(longer[0], longer[1], "both");
+    let apart = longer[0].duration_since(longer[1]).as_secs_f64();
+    assert!(apart.abs() < 1.0, "both: {longer:?}");
     assert!(longer[0] > first + secs(300), "{longer:?} after {first}");
 }

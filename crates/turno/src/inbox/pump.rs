@@ -59,7 +59,8 @@ pub(super) struct Pump {
 pub(super) struct Pending {
     complete: Option<InboxComplete>,
     fail: Option<InboxFail>,
-    claim: Option<Uuid>,
+    /// The request, and when it was first made: what it claims is good from then on.
+    claim: Option<(Uuid, Instant)>,
 }
 
 /// What came of a turn.
@@ -152,13 +153,15 @@ impl Pump {
             return Ok(Turned::NoRoom);
         }
         let limit = room.min(check::MAX_ITEMS);
-        let began = Instant::now();
+        let (request, began) = *pending
+            .claim
+            .get_or_insert_with(|| (Uuid::now_v7(), Instant::now()));
         let claim = InboxClaim {
             queue: self.inbox.queue().to_owned(),
             worker: self.name.clone(),
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             lease: self.lease,
-            request: *pending.claim.get_or_insert_with(Uuid::now_v7),
+            request,
         };
         let items = match pending.complete.clone() {
             None => self.store().inbox_claim(&claim).await?,

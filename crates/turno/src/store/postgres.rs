@@ -10,6 +10,7 @@ mod connect;
 mod diagnose;
 mod error;
 mod gather;
+mod gathered;
 mod inbox;
 mod interval;
 mod listen;
@@ -31,6 +32,7 @@ pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::error::classify_code;
 use self::gather::{Answer, Gather};
+use self::gathered::{Claims, Completions};
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
@@ -48,6 +50,8 @@ pub struct PostgresStore {
     calls: Calls,
     acquires: Gather<Acquires>,
     releases: Gather<Releases>,
+    claims: Gather<Claims>,
+    completions: Gather<Completions>,
     adopted: AdoptedCalls,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
@@ -74,6 +78,8 @@ impl PostgresStore {
         let store = PostgresStore {
             acquires: Gather::new(Acquires(calls.clone())),
             releases: Gather::new(Releases(calls.clone())),
+            claims: Gather::new(Claims(calls.clone())),
+            completions: Gather::new(Completions(calls.clone())),
             calls,
             adopted: AdoptedCalls::default(),
             wakers: Arc::new(Wakers::default()),

@@ -44,7 +44,11 @@ async fn adopting_again_changes_nothing_and_undoing_restores_the_table() {
         let gone = turno.unadopt("notes").await.unwrap();
         assert_eq!(gone.columns.len(), 4);
         assert_eq!(shape_of(&bed).await, before);
-        assert!(ask(&bed, "select error_message from notes").await.starts_with("xxx"));
+        assert!(
+            ask(&bed, "select error_message from notes")
+                .await
+                .starts_with("xxx")
+        );
     }
 }
 
@@ -55,7 +59,13 @@ async fn what_is_adopted_anew_after_an_undo_works_with_the_same_handle() {
         let first = take(&notes, "1").await;
         turno.unadopt("notes").await.unwrap();
         assert_eq!(notes.stats(None).await.unwrap_err().field(), Some("table"));
-        turno.adopt("notes").id("id").suffix("anew").apply().await.unwrap();
+        turno
+            .adopt("notes")
+            .id("id")
+            .suffix("anew")
+            .apply()
+            .await
+            .unwrap();
         // A token never goes back, though the column that had it is gone.
         assert!(take(&notes, "1").await > first);
     }
@@ -68,7 +78,13 @@ async fn a_handle_follows_when_another_instance_changes_the_options() {
         let (_turno, notes) = with_notes(&bed, 2).await;
         take(&notes, "1").await;
         let other = bed.turno().await;
-        other.adopt("notes").id("id").suffix("other").apply().await.unwrap();
+        other
+            .adopt("notes")
+            .id("id")
+            .suffix("other")
+            .apply()
+            .await
+            .unwrap();
         assert_eq!(notes.acquire("1", TIMEOUT).await.unwrap(), Acquire::Busy);
         take(&notes, "2").await;
     }
@@ -98,7 +114,10 @@ async fn columns_of_a_table_that_was_made_anew_stay() {
         tell(&bed, &format!("drop table notes {cascade}; create table notes (id {{id}}, processed_at timestamp, processing_token bigint)")).await;
         turno.adopt("notes").id("id").apply().await.unwrap();
         turno.unadopt("notes").await.unwrap();
-        assert_eq!(columns(&bed, "notes").await, "id,processed_at,processing_token");
+        assert_eq!(
+            columns(&bed, "notes").await,
+            "id,processed_at,processing_token"
+        );
     }
 }
 
@@ -177,12 +196,23 @@ async fn undoing_refuses_while_something_depends_on_it() {
         let (turno, _notes) = with_notes(&bed, 1).await;
         let before = shape_of(&bed).await;
         for (make, name, drop) in [
-            ("create view pending_notes as select id from notes where processed_at is null", "pending_notes", "drop view pending_notes"),
-            ("create index of_errors on notes (error_message)", "of_errors", "drop index of_errors"),
+            (
+                "create view pending_notes as select id from notes where processed_at is null",
+                "pending_notes",
+                "drop view pending_notes",
+            ),
+            (
+                "create index of_errors on notes (error_message)",
+                "of_errors",
+                "drop index of_errors",
+            ),
         ] {
             tell(&bed, make).await;
             let error = turno.unadopt("notes").await.unwrap_err();
-            assert!(error.is_refused() && error.to_string().contains(name), "{error:?}");
+            assert!(
+                error.is_refused() && error.to_string().contains(name),
+                "{error:?}"
+            );
             tell(&bed, drop).await;
             assert_eq!(shape_of(&bed).await, before);
         }
@@ -216,6 +246,11 @@ async fn postgres_does_not_rewrite_the_table() {
     let before = ask(&bed, file).await;
     turno.adopt("notes").apply().await.unwrap();
     assert_eq!(ask(&bed, file).await, before);
-    let whole = "select count(*) from pg_index where indrelid = 'notes'::regclass and indpred is null";
-    assert_eq!(ask(&bed, whole).await, "1", "all but the primary key are partial");
+    let whole =
+        "select count(*) from pg_index where indrelid = 'notes'::regclass and indpred is null";
+    assert_eq!(
+        ask(&bed, whole).await,
+        "1",
+        "all but the primary key are partial"
+    );
 }

@@ -28,14 +28,23 @@ const ONE: &str = "(select id from notes where title = 'one')";
 #[tokio::test]
 async fn the_seed_finds_its_functions_with_their_names_and_answers() {
     let (bed, client) = notes().await;
-    let acquire = format!("acquire_processing_lock(p_note_id => {ONE}, p_lock_timeout_minutes => 15)");
+    let acquire =
+        format!("acquire_processing_lock(p_note_id => {ONE}, p_lock_timeout_minutes => 15)");
     assert_eq!(said(&client, &acquire).await, "true");
     assert_eq!(said(&client, &acquire).await, "false");
-    assert_eq!(said(&client, &format!("acquire_processing_lock({ONE})")).await, "false");
+    assert_eq!(
+        said(&client, &format!("acquire_processing_lock({ONE})")).await,
+        "false"
+    );
     age(&bed, "notes").await;
-    assert_eq!(said(&client, &format!("acquire_processing_lock({ONE}, 61)")).await, "false");
+    assert_eq!(
+        said(&client, &format!("acquire_processing_lock({ONE}, 61)")).await,
+        "false"
+    );
     assert_eq!(said(&client, &acquire).await, "true");
-    let fail = format!("release_processing_lock_with_error(p_note_id => {ONE}, p_error_message => 'no transcript')");
+    let fail = format!(
+        "release_processing_lock_with_error(p_note_id => {ONE}, p_error_message => 'no transcript')"
+    );
     assert_eq!(said(&client, &fail).await, "true");
     let row = "select concat_ws(' ', processing_attempts, error_message, processing_started_at, processed_at) from notes where title = 'one'";
     assert_eq!(ask(&bed, row).await, "2 no transcript");
@@ -46,7 +55,14 @@ async fn the_seed_finds_its_functions_with_their_names_and_answers() {
     assert_eq!(said(&client, &acquire).await, "false");
     let stats = "select concat_ws(' ', total, pending, processing, completed, failed) from get_processing_stats()";
     assert_eq!(said(&client, stats).await, "3 2 0 1 0");
-    assert_eq!(said(&client, "select count(*) from get_processing_stats(p_user_id => gen_random_uuid())").await, "1");
+    assert_eq!(
+        said(
+            &client,
+            "select count(*) from get_processing_stats(p_user_id => gen_random_uuid())"
+        )
+        .await,
+        "1"
+    );
 }
 
 #[tokio::test]
@@ -61,16 +77,37 @@ async fn the_next_notes_are_whole_rows_and_locked() {
     assert_eq!(client.query(next, &[]).await.unwrap().len(), 0);
     // Drivers that send no types find one function, and not several.
     let cleaned = "select cleanup_abandoned_processing_locks(p_timeout_minutes => 15)";
-    assert_eq!(client.query_one(cleaned, &[]).await.unwrap().get::<_, i32>(0), 0);
+    assert_eq!(
+        client
+            .query_one(cleaned, &[])
+            .await
+            .unwrap()
+            .get::<_, i32>(0),
+        0
+    );
     age(&bed, "notes").await;
-    assert_eq!(said(&client, "cleanup_abandoned_processing_locks()").await, "3");
-    assert_eq!(said(&client, "select failed from get_processing_stats()").await, "3");
+    assert_eq!(
+        said(&client, "cleanup_abandoned_processing_locks()").await,
+        "3"
+    );
+    assert_eq!(
+        said(&client, "select failed from get_processing_stats()").await,
+        "3"
+    );
     // A column that is added later is in the rows, also for a session that has called before.
-    client.batch_execute("alter table notes add column late text").await.unwrap();
-    let rows = client.query("select late from get_next_notes_for_processing()", &[]).await;
+    client
+        .batch_execute("alter table notes add column late text")
+        .await
+        .unwrap();
+    let rows = client
+        .query("select late from get_next_notes_for_processing()", &[])
+        .await;
     assert_eq!(rows.unwrap().len(), 3);
     assert_eq!(said(&client, "reset_stuck_processing()").await, "0");
-    assert_eq!(said(&client, "reset_stuck_processing(p_all => true)").await, "3");
+    assert_eq!(
+        said(&client, "reset_stuck_processing(p_all => true)").await,
+        "3"
+    );
 }
 
 /// Where the seed's functions are weaker: without a token, a release cannot know that it was overtaken.
@@ -79,23 +116,43 @@ async fn only_a_token_tells_who_was_overtaken() {
     let (bed, client) = notes().await;
     let token = said(&client, &format!("acquire_processing_lock_token({ONE})")).await;
     age(&bed, "notes").await;
-    let second = said(&client, &format!("acquire_processing_lock_token({ONE}, '15 minutes')")).await;
+    let second = said(
+        &client,
+        &format!("acquire_processing_lock_token({ONE}, '15 minutes')"),
+    )
+    .await;
     assert_ne!(token, second);
     let fail = format!("release_processing_lock_with_error({ONE}, 'late', {token})");
     assert_eq!(said(&client, &fail).await, "false");
     let release = format!("release_processing_lock({ONE}, {token})");
     assert_eq!(said(&client, &release).await, "false");
-    assert_eq!(said(&client, &format!("release_processing_lock({ONE})")).await, "true", "the control: it ends the other's lock");
+    assert_eq!(
+        said(&client, &format!("release_processing_lock({ONE})")).await,
+        "true",
+        "the control: it ends the other's lock"
+    );
 }
 
 /// A row that somebody is changing is taken, as far as others can tell; one that is merely referred to is not.
 #[tokio::test]
 async fn nobody_waits_for_a_row() {
     let (bed, client) = notes().await;
-    client.batch_execute("create table comments (note uuid references notes); set statement_timeout = '10s'").await.unwrap();
+    client
+        .batch_execute(
+            "create table comments (note uuid references notes); set statement_timeout = '10s'",
+        )
+        .await
+        .unwrap();
     let other = bed.postgres_connection().await;
     other.batch_execute(&format!("begin; insert into comments values ({ONE}); update notes set title = 'TWO' where title = 'two'")).await.unwrap();
-    assert_eq!(said(&client, "select count(*) from get_next_notes_for_processing()").await, "2");
+    assert_eq!(
+        said(
+            &client,
+            "select count(*) from get_next_notes_for_processing()"
+        )
+        .await,
+        "2"
+    );
     let two = "acquire_processing_lock((select id from notes where title = 'two'))";
     assert_eq!(said(&client, two).await, "false");
     other.batch_execute("rollback").await.unwrap();
@@ -107,8 +164,16 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
     let bed = Bed::postgres();
     let turno = bed.turno().await;
     tell(&bed, "create table inbox (id uuid primary key, processed boolean not null default false); insert into inbox values ('0190f1f4-2b3c-7d4e-8f50-112233445566')").await;
-    turno.adopt("inbox").shape(turno::adopt::Shape::Processed).apply().await.unwrap();
-    let (one, other) = (bed.postgres_connection().await, bed.postgres_connection().await);
+    turno
+        .adopt("inbox")
+        .shape(turno::adopt::Shape::Processed)
+        .apply()
+        .await
+        .unwrap();
+    let (one, other) = (
+        bed.postgres_connection().await,
+        bed.postgres_connection().await,
+    );
     let mark = "try_mark_as_processing(p_id => '0190f1f4-2b3c-7d4e-8f50-112233445566')";
     one.batch_execute("begin").await.unwrap();
     assert_eq!(said(&one, mark).await, "1");
@@ -117,8 +182,18 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
     one.batch_execute("rollback").await.unwrap();
     assert_eq!(said(&other, mark).await, "1");
     assert_eq!(said(&one, mark).await, "0");
-    assert_eq!(said(&one, &mark.replace("try_mark_as_processing", "mark_as_unprocessed")).await, "1");
-    assert_eq!(said(&one, "select pending from get_processing_stats()").await, "1");
+    assert_eq!(
+        said(
+            &one,
+            &mark.replace("try_mark_as_processing", "mark_as_unprocessed")
+        )
+        .await,
+        "1"
+    );
+    assert_eq!(
+        said(&one, "select pending from get_processing_stats()").await,
+        "1"
+    );
 }
 
 /// The functions run with their caller's rights, and adopting is for the owner.
@@ -136,10 +211,22 @@ async fn the_callers_own_rights_decide() {
         let error = client.query(refused, &[]).await.unwrap_err();
         assert_eq!(error.code().unwrap().code(), "42501", "{refused}");
     }
-    let calls = client.query("select * from turno.adopted_calls('notes')", &[]).await;
+    let calls = client
+        .query("select * from turno.adopted_calls('notes')", &[])
+        .await;
     assert_eq!(calls.unwrap().len(), 7);
-    client.batch_execute("reset role; grant select, update on notes to turno_app; set role turno_app").await.unwrap();
-    assert_eq!(said(&client, "select count(*) from get_next_notes_for_processing()").await, "3");
+    client
+        .batch_execute("reset role; grant select, update on notes to turno_app; set role turno_app")
+        .await
+        .unwrap();
+    assert_eq!(
+        said(
+            &client,
+            "select count(*) from get_next_notes_for_processing()"
+        )
+        .await,
+        "3"
+    );
 }
 
 /// Neither a caller's search_path nor the function's own gets in the way of a trigger, or of the clock.
@@ -157,9 +244,18 @@ async fn triggers_and_a_hostile_search_path_change_nothing() {
     )
     .await;
     let one = said(&client, ONE).await;
-    client.batch_execute("set search_path = evil, pg_catalog").await.unwrap();
-    assert_eq!(said(&client, &format!("public.acquire_processing_lock('{one}')")).await, "true");
-    assert_eq!(said(&client, &format!("public.acquire_processing_lock('{one}')")).await, "false");
+    client
+        .batch_execute("set search_path = evil, pg_catalog")
+        .await
+        .unwrap();
+    assert_eq!(
+        said(&client, &format!("public.acquire_processing_lock('{one}')")).await,
+        "true"
+    );
+    assert_eq!(
+        said(&client, &format!("public.acquire_processing_lock('{one}')")).await,
+        "false"
+    );
     assert_eq!(ask(&bed, "select count(*) from audit").await, "1");
     assert_eq!(ask(&bed, "select processing_started_at > now() - interval '1 hour' from notes where title = 'one'").await, "true");
 }
@@ -179,17 +275,39 @@ async fn a_function_name_that_is_taken_is_not_taken_away() {
     let error = turno.adopt("tasks").apply().await.unwrap_err();
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
     assert!(error.to_string().contains("public.notes"), "{error}");
-    let error = turno.adopt("tasks").suffix("mine").apply().await.unwrap_err();
+    let error = turno
+        .adopt("tasks")
+        .suffix("mine")
+        .apply()
+        .await
+        .unwrap_err();
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
-    let error = turno.adopt("tasks").suffix("No Good").apply().await.unwrap_err();
+    let error = turno
+        .adopt("tasks")
+        .suffix("No Good")
+        .apply()
+        .await
+        .unwrap_err();
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
     turno.adopt("tasks").suffix("tasks").apply().await.unwrap();
     // In another schema, the names are free.
-    client.batch_execute("create schema other; create table other.notes (id bigint primary key)").await.unwrap();
+    client
+        .batch_execute("create schema other; create table other.notes (id bigint primary key)")
+        .await
+        .unwrap();
     turno.adopt("other.notes").apply().await.unwrap();
-    assert_eq!(said(&client, "other.acquire_processing_lock(1)").await, "false");
+    assert_eq!(
+        said(&client, "other.acquire_processing_lock(1)").await,
+        "false"
+    );
     turno.adopted("other.notes").stats(None).await.unwrap();
     assert_eq!(turno.adopted("notes").stats(None).await.unwrap().total, 3);
-    assert_eq!(turno.unadopt("other.notes").await.unwrap().table, "other.notes");
-    assert_eq!(said(&client, &format!("acquire_processing_lock({ONE})")).await, "true");
+    assert_eq!(
+        turno.unadopt("other.notes").await.unwrap().table,
+        "other.notes"
+    );
+    assert_eq!(
+        said(&client, &format!("acquire_processing_lock({ONE})")).await,
+        "true"
+    );
 }

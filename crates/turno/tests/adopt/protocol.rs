@@ -84,7 +84,10 @@ async fn a_release_that_is_sent_twice_is_told_the_same() {
             let again = notes.release_with_error("2", failed, "why").await.unwrap();
             assert_eq!(again, Release::Released);
         }
-        let other = notes.release_with_error("2", failed, "other").await.unwrap();
+        let other = notes
+            .release_with_error("2", failed, "other")
+            .await
+            .unwrap();
         assert_eq!(other, Release::Stale);
         assert_eq!(notes.release("2", failed).await.unwrap(), Release::Stale);
     }
@@ -256,10 +259,16 @@ async fn a_flag_is_turned_by_one() {
         assert!(!inbox.try_mark("99").await.unwrap());
         let stats = inbox.stats(None).await.unwrap();
         assert_eq!((stats.total, stats.pending, stats.completed), (2, 1, 1));
-        assert_ne!(ask(&bed, "select processed_at from presentations where id = 1").await, "");
+        assert_ne!(
+            ask(&bed, "select processed_at from presentations where id = 1").await,
+            ""
+        );
         assert!(inbox.unmark("1").await.unwrap());
         assert!(!inbox.unmark("1").await.unwrap());
-        assert_eq!(ask(&bed, "select processed_at from presentations where id = 1").await, "");
+        assert_eq!(
+            ask(&bed, "select processed_at from presentations where id = 1").await,
+            ""
+        );
         assert!(inbox.try_mark("1").await.unwrap());
     }
 }
@@ -270,15 +279,35 @@ async fn what_cannot_be_is_told_by_its_field() {
         let (turno, notes) = with_notes(&bed, 1).await;
         let field = |error: turno::Error| error.field().unwrap_or_else(|| panic!("{error:?}"));
         let zero = Duration::ZERO;
-        assert_eq!(field(notes.acquire("1", zero).await.unwrap_err()), "timeout");
-        assert_eq!(field(notes.next(None, 1, zero).await.unwrap_err()), "timeout");
-        assert_eq!(field(notes.next(None, 0, TIMEOUT).await.unwrap_err()), "limit");
+        assert_eq!(
+            field(notes.acquire("1", zero).await.unwrap_err()),
+            "timeout"
+        );
+        assert_eq!(
+            field(notes.next(None, 1, zero).await.unwrap_err()),
+            "timeout"
+        );
+        assert_eq!(
+            field(notes.next(None, 0, TIMEOUT).await.unwrap_err()),
+            "limit"
+        );
         assert_eq!(field(notes.try_mark("1").await.unwrap_err()), "shape");
         let none = turno.adopted("nothing");
-        assert_eq!(field(none.acquire("1", TIMEOUT).await.unwrap_err()), "table");
+        assert_eq!(
+            field(none.acquire("1", TIMEOUT).await.unwrap_err()),
+            "table"
+        );
         assert_eq!(field(none.stats(None).await.unwrap_err()), "table");
         assert_eq!(field(turno.unadopt("nothing").await.unwrap_err()), "table");
-        turno.adopt("notes").shape(Shape::Processed).apply().await.unwrap();
-        assert_eq!(field(notes.acquire("1", TIMEOUT).await.unwrap_err()), "shape");
+        turno
+            .adopt("notes")
+            .shape(Shape::Processed)
+            .apply()
+            .await
+            .unwrap();
+        assert_eq!(
+            field(notes.acquire("1", TIMEOUT).await.unwrap_err()),
+            "shape"
+        );
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use turno::adopt::{Acquire, Adopted, Release, Stats};
 use turno_testkit::conformance::Bed;
+use turno_testkit::eventually_async;
 
 use super::{TIMEOUT, beds, tell, with_notes};
 
@@ -27,7 +29,10 @@ impl Ledger {
     }
 
     fn counts(&self) -> Vec<u32> {
-        self.0.iter().map(|row| row.load(Ordering::Relaxed)).collect()
+        self.0
+            .iter()
+            .map(|row| row.load(Ordering::Relaxed))
+            .collect()
     }
 }
 
@@ -44,7 +49,13 @@ async fn scheduler(notes: Adopted, ledger: Ledger) {
             let notes = notes.clone();
             releases.spawn(async move { notes.release(&row.id, row.token).await.unwrap() });
         }
-        assert!(releases.join_all().await.iter().all(|end| *end == Release::Released));
+        assert!(
+            releases
+                .join_all()
+                .await
+                .iter()
+                .all(|end| *end == Release::Released)
+        );
     }
 }
 
@@ -90,7 +101,11 @@ async fn control_a_plain_select_doubles() {
     let (ledger, both) = (Ledger::new(), Arc::new(Barrier::new(2)));
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
-        let (client, ledger, both) = (bed.postgres_connection().await, ledger.clone(), both.clone());
+        let (client, ledger, both) = (
+            bed.postgres_connection().await,
+            ledger.clone(),
+            both.clone(),
+        );
         tasks.spawn(async move {
             loop {
                 let rows = client.query("select id::text from presentations where not processed order by id limit 100", &[]).await.unwrap();
@@ -111,4 +126,66 @@ async fn control_a_plain_select_doubles() {
     }
     tasks.join_all().await;
     assert_eq!(ledger.counts(), vec![2; ROWS as usize]);
+}
+
+/// Locks row 1 in a transaction that stays open, and answers what another session is told meanwhile, or, if that waits
+/// for the first, afterwards.
+async fn second_of_two(bed: &Bed) -> Option<i64> {
+    const ACQUIRE: &str = "select acquire_processing_lock_token(1)";
+    let (first, second) = (
+        bed.postgres_connection().await,
+        bed.postgres_connection().await,
+    );
+    first.batch_execute("begin").await.unwrap();
+    let token: Option<i64> = first.query_one(ACQUIRE, &[]).await.unwrap().get(0);
+    assert!(token.is_some());
+    let asking = tokio::spawn(async move { second.query_one(ACQUIRE, &[]).await.unwrap().get(0) });
+    let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    eventually_async(
+        Duration::from_secs(60),
+        "an answer, or a session that waits",
+        async || {
+            let waiting: i64 = first.query_one(waits, &[]).await.unwrap().get(0);
+            (waiting > 0 || asking.is_finished()).then_some(())
+        },
+    )
+    .await;
+    first.batch_execute("commit").await.unwrap();
+    asking.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_committed_yet_is_a_lock() {
+    let bed = Bed::postgres();
+    with_notes(&bed, 1).await;
+    assert_eq!(second_of_two(&bed).await, None);
+}
+
+/// The same without the row lock: the second waits, is let through, and both have the row.
+#[tokio::test]
+async fn control_without_the_row_lock_both_have_the_row() {
+    let bed = Bed::postgres();
+    with_notes(&bed, 1).await;
+    let client = bed.postgres_connection().await;
+    let definition = "select pg_get_functiondef('acquire_processing_lock_token'::regproc)";
+    let guarded: String = client.query_one(definition, &[]).await.unwrap().get(0);
+    let unguarded = guarded.replace("for no key update skip locked", "");
+    assert_ne!(guarded, unguarded);
+    client.batch_execute(&unguarded).await.unwrap();
+    assert!(second_of_two(&bed).await.is_some());
+}
+
+/// Behind a pooler that hands connections on, every verb is still one statement.
+#[tokio::test]
+async fn everything_works_behind_a_pooler() {
+    let bed = Bed::pgbouncer();
+    let (turno, notes) = with_notes(&bed, 20).await;
+    let ledger = Ledger::new();
+    tokio::join!(
+        scheduler(notes.clone(), ledger.clone()),
+        scheduler(notes.clone(), ledger.clone())
+    );
+    assert_eq!(ledger.counts()[..20], [1; 20]);
+    assert_eq!(notes.stats(None).await.unwrap().completed, 20);
+    turno.unadopt("notes").await.unwrap();
 }

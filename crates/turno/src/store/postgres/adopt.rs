@@ -131,10 +131,7 @@ impl AdoptStore for PostgresStore {
 
     async fn adopted_cleanup(&self, table: &str, timeout: Duration) -> Result<u64> {
         let rows = self
-            .adopted_rows(
-                (table, "cleanup"),
-                &[(&Interval(timeout), Type::INTERVAL)],
-            )
+            .adopted_rows((table, "cleanup"), &[(&Interval(timeout), Type::INTERVAL)])
             .await?;
         big_count(first(&rows)?, "many")
     }

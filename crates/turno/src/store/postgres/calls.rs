@@ -33,17 +33,14 @@ impl Calls {
         self.pool.get().await.map_err(pool_error)
     }
 
-    pub(super) async fn rows(
-        &self,
-        sql: &str,
-        arguments: &[Argument<'_>],
-    ) -> Result<Vec<Row>> {
-        tokio::time::timeout(CALL_TIMEOUT, self.rows_again(sql, arguments)).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                Kind::Unavailable,
-                format!("the database has not answered for {CALL_TIMEOUT:?}: look at its load and at the network"),
-            ))
+    pub(super) async fn rows(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+        patiently(|| async {
+            let client = InUse(Some(self.client().await?));
+            let rows = self.question(client.get(), sql, arguments).await;
+            client.done();
+            rows
         })
+        .await
     }
 
     pub(super) async fn row(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Row> {
@@ -54,38 +51,68 @@ impl Calls {
             .ok_or_else(|| Error::new(Kind::Broken, "the database answered a call with no row"))
     }
 
-    async fn rows_again(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+    /// Two calls, one after the other on one connection, each a transaction of its own; the second is sent without
+    /// waiting for the first one's answer.
+    pub(super) async fn pair(
+        &self,
+        (first, first_arguments): (&str, &[Argument<'_>]),
+        (second, second_arguments): (&str, &[Argument<'_>]),
+    ) -> Result<(Vec<Row>, Vec<Row>)> {
+        patiently(|| async {
+            let client = InUse(Some(self.client().await?));
+            let (first, second) = tokio::join!(
+                self.question(client.get(), first, first_arguments),
+                self.question(client.get(), second, second_arguments),
+            );
+            client.done();
+            Ok((first?, second?))
+        })
+        .await
+    }
+
+    /// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
+    async fn question(
+        &self,
+        client: &Object,
+        sql: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Row>> {
+        if !self.route.is_direct() {
+            return client.query_typed(sql, arguments).await.map_err(classify);
+        }
+        let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
+        let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
+        let statement = client
+            .prepare_typed_cached(sql, &types)
+            .await
+            .map_err(classify)?;
+        client.query(&statement, &values).await.map_err(classify)
+    }
+}
+
+/// Asks again while the database cannot be reached, within bounds.
+async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let again = async {
         let mut pause = CALL_PAUSE;
         for _ in 1..CALL_TRIES {
-            match self.rows_once(sql, arguments).await {
+            match ask().await {
                 Err(error) if error.is_unavailable() => {}
                 decided => return decided,
             }
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause *= 2;
         }
-        self.rows_once(sql, arguments).await
-    }
-
-    /// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
-    async fn rows_once(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
-        let client = InUse(Some(self.client().await?));
-        let rows = if self.route.is_direct() {
-            let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
-            let values: Vec<&(dyn ToSql + Sync)> =
-                arguments.iter().map(|(value, _)| *value).collect();
-            let statement = client
-                .get()
-                .prepare_typed_cached(sql, &types)
-                .await
-                .map_err(classify)?;
-            client.get().query(&statement, &values).await
-        } else {
-            client.get().query_typed(sql, arguments).await
-        };
-        client.done();
-        rows.map_err(classify)
-    }
+        ask().await
+    };
+    tokio::time::timeout(CALL_TIMEOUT, again).await.unwrap_or_else(|_| {
+        Err(Error::new(
+            Kind::Unavailable,
+            format!("the database has not answered for {CALL_TIMEOUT:?}: look at its load and at the network"),
+        ))
+    })
 }
 
 /// A connection with a question under way. Given up half-way, it is closed rather than returned to

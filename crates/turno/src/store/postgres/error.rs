@@ -45,7 +45,10 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
             refused("the database is read-only; connect to the primary, or end its read-only mode")
         }
         // What a person has to take away first is named in the message.
-        "2BP01" => (Kind::Refused, format!("{said}: {}", hint.unwrap_or_default())),
+        "2BP01" => (
+            Kind::Refused,
+            format!("{said}: {}", hint.unwrap_or_default()),
+        ),
         "53100" => refused("the database's disk is full; free some space"),
         "42501" => refused(
             "the role has no right to this; run `grant turno_app to <role>`, or migrate as the owner",

@@ -8,6 +8,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::gather::Answer;
+use super::gathered::{self, Claims, Completions};
 use super::interval::Interval;
 use super::rows::{big_count, count, count_in, get};
 use super::{Argument, PostgresStore};
@@ -46,39 +48,61 @@ impl InboxStore for PostgresStore {
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
-        let limit = count_in(ask.limit);
-        let rows = self
-            .calls
-            .rows(
-                include_str!("call/inbox_claim.sql"),
-                &[
-                    (&ask.queue, Type::TEXT),
-                    (&ask.worker, Type::TEXT),
-                    (&limit, Type::INT4),
-                    (&Interval(ask.lease), Type::INTERVAL),
-                    (&ask.request, Type::UUID),
-                ],
-            )
-            .await?;
-        rows.iter().map(|row| claimed(row, ask.request)).collect()
+        if gathered::is_small_claim(ask)
+            && let Answer::Given(claimed) = self.claims.ask(ask.clone()).await
+        {
+            return claimed;
+        }
+        Claims(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
-        let (items, tokens) = parts(&ask.claims);
-        self.settled(
-            include_str!("call/inbox_complete.sql"),
-            &[
-                (&items, Type::INT8_ARRAY),
-                (&tokens, Type::UUID_ARRAY),
-                (&ask.request, Type::UUID),
-            ],
-        )
-        .await
+        if gathered::is_small_completion(ask)
+            && let Answer::Given(settled) = self.completions.ask(ask.clone()).await
+        {
+            return settled;
+        }
+        Completions(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
-        let settled = self.inbox_complete(&ask.complete).await?;
-        Ok((settled, self.inbox_claim(&ask.claim).await?))
+        // Two transactions: claims take turns, and whoever claims must not keep the others waiting for the disk.
+        let (complete, claim) = (&ask.complete, &ask.claim);
+        let (items, tokens) = parts(&complete.claims);
+        let requests = vec![complete.request; complete.claims.len()];
+        let limit = count_in(claim.limit);
+        let (settled_rows, claimed_rows) = self
+            .calls
+            .pair(
+                (
+                    include_str!("call/inbox_complete.sql"),
+                    &[
+                        (&items, Type::INT8_ARRAY),
+                        (&tokens, Type::UUID_ARRAY),
+                        (&requests, Type::UUID_ARRAY),
+                    ],
+                ),
+                (
+                    include_str!("call/inbox_claim.sql"),
+                    &[
+                        (&claim.queue, Type::TEXT),
+                        (&claim.worker, Type::TEXT),
+                        (&limit, Type::INT4),
+                        (&Interval(claim.lease), Type::INTERVAL),
+                        (&claim.request, Type::UUID),
+                    ],
+                ),
+            )
+            .await?;
+        let settled = match settled_rows.first() {
+            Some(row) => settled(row)?,
+            None => return Err(Error::new(Kind::Broken, "a completion was not answered")),
+        };
+        let claimed = claimed_rows
+            .iter()
+            .map(|row| claimed(row, claim.request))
+            .collect::<Result<_>>()?;
+        Ok((settled, claimed))
     }
 
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
@@ -332,7 +356,7 @@ pub(crate) fn settled(row: &Row) -> Result<Settled> {
 }
 
 /// Columns by position: a claim has many rows, and a name costs a search each.
-fn claimed(row: &Row, token: Uuid) -> Result<ClaimedItem> {
+pub(super) fn claimed(row: &Row, token: Uuid) -> Result<ClaimedItem> {
     let read = || -> Result<ClaimedItem, tokio_postgres::Error> {
         let number = |column| -> Result<u32, tokio_postgres::Error> {
             Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0))

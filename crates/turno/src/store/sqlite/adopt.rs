@@ -10,8 +10,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, named_params};
 
 use self::names::Adopted;
-use super::rows::{exec, many, one};
 use super::SqliteStore;
+use super::rows::{exec, many, one};
 use crate::clock::{self, as_us};
 use crate::error::Result;
 use crate::store::*;
@@ -227,4 +227,3 @@ fn shortened(error: &str) -> String {
         error.chars().take(ERROR_LENGTH).collect()
     }
 }
-

@@ -1,7 +1,25 @@
 -- Purpose: what an attempt that did not succeed does to its item, whoever says so.
 -- Index:   inbox_item_pkey.
 
--- Kept: the last ten, each with at most 4000 bytes of text.
+-- An error's text as it is kept: at most 4000 bytes of it, and no half character. A byte that continues one begins with
+-- the bits 10.
+create or replace function turno.inbox_cut(error text) returns text
+language sql
+immutable
+as $$
+  select case
+    when octet_length(b.bytes) <= 4000 then error
+    else (
+      select convert_from(substr(b.bytes, 1, n), 'UTF8')
+      from generate_series(4000, 3997, -1) n
+      where get_byte(b.bytes, n) & 192 <> 128
+      order by n desc
+      limit 1)
+  end
+  from convert_to(error, 'UTF8') b(bytes)
+$$;
+
+-- Kept: the last ten.
 create or replace function turno.inbox_errors(errors jsonb, attempt integer, kind text, error text, worker text) returns jsonb
 language sql
 volatile

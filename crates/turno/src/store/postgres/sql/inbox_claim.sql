@@ -202,6 +202,7 @@ declare
   due_left   boolean := false;
   left_over  integer := "limit";
   in_lane    integer;
+  notes      bigint[];
   freed      text[];
   head_lanes integer[];
   head_ids   bigint[];
@@ -212,9 +213,9 @@ declare
   timed      bigint := 0;
   ending     bigint;
 begin
-  select array_agg(distinct f."group") into freed
+  select array_agg(distinct f."group"), array_agg(f.id) into freed, notes
   from (
-    select t."group"
+    select t.id, t."group"
     from turno.inbox_freed t
     where t.queue_id = c.queue_id
     order by t.id
@@ -278,6 +279,12 @@ begin
         from unnest(head_lanes, head_ids, head_groups) u(lane, id, "group")
         where u.lane = in_lane
           and not turno.inbox_is_busy(c.queue_id, u."group")
+          -- Whoever was at work on it then may have ended it meanwhile, or put it off.
+          and exists (
+            select from turno.inbox_item t
+            where t.lane = u.lane
+              and t.id = u.id
+              and t.run_at is null)
         limit left_over) h;
       if ids is not null then
         perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
@@ -310,12 +317,13 @@ begin
   end loop;
 
   -- A note is used up when its group has somebody at work, or a next one that will be found without it. One that is
-  -- busy with others is kept: what they are could be something that came later.
+  -- busy with others is kept: what they are could be something that came later. One that was written since is the next
+  -- claim's.
   delete from turno.inbox_freed f
   where f.queue_id = c.queue_id
-    and f."group" = any (freed)
+    and f.id = any (notes)
     and not (
-      f."group" = any (head_groups)
+      f."group" = any (coalesce(head_groups, '{}'))
       and not exists (
         select from turno.inbox_batch b
         where b.token = inbox_take_all.token
@@ -353,11 +361,12 @@ declare
   waiting boolean;
   got     bigint;
 begin
+  perform pg_advisory_xact_lock(1953853038, inbox_take.queue_id); -- "turn" in ASCII
+  -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
   if exists (select from turno.inbox_batch b where b.token = inbox_take.token) then
     return query select * from turno.inbox_held(inbox_take.token);
     return;
   end if;
-  perform pg_advisory_xact_lock(1953853038, inbox_take.queue_id); -- "turn" in ASCII
   select * into strict c
   from turno.inbox_cursor t
   where t.queue_id = inbox_take.queue_id

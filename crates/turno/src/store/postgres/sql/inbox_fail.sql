@@ -49,7 +49,7 @@ begin
       offset 0) i),
   ended as (
     select h.place, turno.inbox_end_attempt(
-      h.lane, h.id, 'failed', left(coalesce(inbox_fail_batch.errors[h.place], ''), 4000), h.worker,
+      h.lane, h.id, 'failed', turno.inbox_cut(coalesce(inbox_fail_batch.errors[h.place], '')), h.worker,
       case when not coalesce(inbox_fail_batch.finals[h.place], false)
         then clock_timestamp() + coalesce(inbox_fail_batch.retry_ins[h.place], turno.inbox_backoff(h.attempts + 1))
       end)

@@ -113,10 +113,20 @@ as $$
   where r.request = inbox_answered.request
 $$;
 
+-- Keeps an answer. If the same request has been answered meanwhile (its connection was lost, and not the call), this one
+-- is taken back, and asked again it gets that answer.
 create or replace function turno.inbox_answer(request uuid, answer jsonb) returns void
-language sql
+language plpgsql
 as $$
+#variable_conflict use_column
+begin
   insert into turno.inbox_request (request, at, answer)
   select inbox_answer.request, clock_timestamp(), inbox_answer.answer
   where inbox_answer.request is not null
+  on conflict do nothing;
+  if not found and inbox_answer.request is not null then
+    raise exception 'the request % is being answered already', inbox_answer.request
+      using errcode = 'serialization_failure', hint = 'Ask again: the answer is the same.';
+  end if;
+end
 $$;

@@ -86,7 +86,8 @@ begin
 end
 $$;
 
-create or replace function turno.inbox_complete_batch(ids bigint[], tokens uuid[], request uuid default null)
+-- Many at once, perhaps for several callers: requests has one for each item, or is null.
+create or replace function turno.inbox_complete_batch(ids bigint[], tokens uuid[], requests uuid[] default null)
 returns turno.inbox_settled
 language plpgsql
 security definer
@@ -94,26 +95,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+  own    uuid := gen_random_uuid();
+  before bigint[];
   places bigint[];
   groups text[];
-  keyed  boolean;
-  many   bigint;
 begin
-  -- The record of the completion is the record of the request. What is in it was right; the rest was not.
-  if inbox_complete_batch.request is not null then
-    select array_agg(a.place), count(*) into places, many
-    from unnest(inbox_complete_batch.ids) with ordinality a(id, place)
-    where exists (
-      select from turno.inbox_done d
-      where d.request = inbox_complete_batch.request
-        and d.ids @> a.id);
-    if many > 0 then
-      return row(many, turno.inbox_stale(inbox_complete_batch.ids, inbox_complete_batch.tokens, places))::turno.inbox_settled;
-    end if;
-  end if;
-
   with hit as materialized (
-    select h.place, h.worker, i.at
+    select h.place, h.worker, coalesce(inbox_complete_batch.requests[h.place], own) as request, i.at
     from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens) h
     cross join lateral (
       select t.ctid as at
@@ -125,14 +113,14 @@ begin
     delete from turno.inbox_item i
     using hit h
     where i.ctid = h.at
-    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.worker),
+    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.worker, h.request),
   kept as (
-    insert into turno.inbox_done (request, queue_id, at, worker, ids)
-    select
-      coalesce(inbox_complete_batch.request, gen_random_uuid()), g.queue_id, clock_timestamp(), min(g.worker),
-      range_agg(int8range(g.id, g.id, '[]'))
+    insert into turno.inbox_done as d (request, queue_id, at, worker, ids)
+    select g.request, g.queue_id, clock_timestamp(), min(g.worker), range_agg(int8range(g.id, g.id, '[]'))
     from gone g
-    group by g.queue_id),
+    group by g.request, g.queue_id
+    on conflict (request, queue_id) do update
+    set ids = d.ids + excluded.ids),
   counted as (
     insert into turno.inbox_tally (queue_id, items, completed)
     select g.queue_id, -count(*), count(*)
@@ -156,18 +144,32 @@ begin
       offset 0) f
     where g.key is not null
       and k.ctid = f.at)
-  select
-    (select array_agg(h.place) from hit h),
-    (select count(*) from hit),
-    (select array_agg(distinct f."group") from freed f)
-  into places, many, groups;
+  select (select array_agg(h.place) from hit h), (select array_agg(distinct f."group") from freed f)
+  into places, groups;
   if groups is not null then
     perform turno.inbox_free_groups(inbox_complete_batch.tokens, groups);
   end if;
-  if many = cardinality(inbox_complete_batch.ids) then
-    return row(many, '{}'::text[])::turno.inbox_settled;
+  if cardinality(places) = cardinality(inbox_complete_batch.ids) then
+    return row(cardinality(places), '{}'::text[])::turno.inbox_settled;
   end if;
-  return row(many, turno.inbox_stale(inbox_complete_batch.ids, inbox_complete_batch.tokens, places))::turno.inbox_settled;
+  -- The record of the completion is the record of the request: what the same request did before was right too. Looked at
+  -- only now, because it may have done that while this one waited for the claim. What is there twice was right once.
+  if inbox_complete_batch.requests is not null then
+    select array_agg(a.place) into before
+    from (
+      select distinct on (u.id, u.request) u.id, u.request, u.place
+      from unnest(inbox_complete_batch.ids, inbox_complete_batch.requests) with ordinality u(id, request, place)
+      order by u.id, u.request, u.place = any (places) desc nulls last, u.place) a
+    where a.place <> all (coalesce(places, '{}'))
+      and exists (
+        select from turno.inbox_done d
+        where d.request = a.request
+          and d.ids @> a.id);
+    places := before || places;
+  end if;
+  return row(
+    coalesce(cardinality(places), 0),
+    turno.inbox_stale(inbox_complete_batch.ids, inbox_complete_batch.tokens, places))::turno.inbox_settled;
 end
 $$;
 
@@ -204,7 +206,9 @@ set search_path = pg_catalog, pg_temp
 as $$
   select s.*
   from turno.inbox_parse(inbox_complete.claims) p
-  cross join lateral turno.inbox_complete_batch(p.ids, p.tokens, inbox_complete.request) s
+  cross join lateral turno.inbox_complete_batch(
+    p.ids, p.tokens,
+    case when inbox_complete.request is not null then array_fill(inbox_complete.request, array[cardinality(p.ids)]) end) s
 $$;
 
 comment on function turno.inbox_complete(text[], uuid) is

@@ -8,7 +8,8 @@ use super::names::{Adopted, Table, literal, quote};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-/// A column: its name and its definition. What SQLite keeps of the definition shows who added it: the constraint's name does nothing else.
+/// A column. SQLite keeps its definition as it was written, and so shows who added it: the constraint's name does
+/// nothing else.
 struct Column {
     name: &'static str,
     definition: &'static str,
@@ -91,27 +92,13 @@ fn plan(db: &Connection, ask: &AdoptTable) -> Result<(Adopted, Vec<String>)> {
     let mut adopted = wanted(db, &table, ask)?;
     let old = Adopted::find(db, &table.name)?;
     let mut steps = Vec::new();
-    for column in Column::of(ask.shape) {
-        match table.column(column.name) {
-            None => {
-                let text = column.text();
-                steps.push(format!(
-                    "alter table {} add column {text}",
-                    quote(&table.name)
-                ));
-                adopted.columns.push(column.name.to_owned());
-            }
-            Some((name, kind)) if !kind.contains(column.needs) => {
-                return Err(Error::invalid(
-                    "table",
-                    format!(
-                        "table {} has a column {name} of type {kind}, and it must be an integer: rename it, and adopt adds its own",
-                        table.name
-                    ),
-                ));
-            }
-            Some(_) => {}
-        }
+    for column in missing(&table, ask.shape)? {
+        steps.push(format!(
+            "alter table {} add column {}",
+            quote(&table.name),
+            column.text()
+        ));
+        adopted.columns.push(column.name.to_owned());
     }
     let before = old.as_ref().map_or(&[][..], |old| &old.columns);
     adopted.columns.extend(ours(&table, before));
@@ -127,6 +114,27 @@ fn plan(db: &Connection, ask: &AdoptTable) -> Result<(Adopted, Vec<String>)> {
     }
     steps.push(record(&adopted)?);
     Ok((adopted, steps))
+}
+
+/// The columns that are missing. One that is there is used as it is, if its type will do.
+fn missing(table: &Table, shape: Shape) -> Result<Vec<&'static Column>> {
+    let mut missing = Vec::new();
+    for column in Column::of(shape) {
+        match table.column(column.name) {
+            None => missing.push(column),
+            Some((name, kind)) if !kind.contains(column.needs) => {
+                return Err(Error::invalid(
+                    "table",
+                    format!(
+                        "table {} has a column {name} of type {kind}, and it must be an integer: rename it, and adopt adds its own",
+                        table.name
+                    ),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(missing)
 }
 
 fn find(db: &Connection, name: &str) -> Result<Table> {
@@ -150,7 +158,10 @@ fn wanted(db: &Connection, table: &Table, ask: &AdoptTable) -> Result<Adopted> {
     if unique != Some(true) {
         return Err(Error::invalid(
             "id",
-            format!("id is {id}, which may occur twice in table {}: name the primary key, or a column with a unique index of its own", table.name),
+            format!(
+                "id is {id}, which may occur twice in table {}: name the primary key, or a column with a unique index of its own",
+                table.name
+            ),
         ));
     }
     let user = match &ask.user {
@@ -187,8 +198,14 @@ fn indexes(adopted: &Adopted) -> Vec<(String, String)> {
     let id = quote(&adopted.id);
     let wanted = match adopted.shape {
         Shape::Processing => vec![
-            ("waiting", format!("(processing_attempts, {id}) where processed_at is null")),
-            ("processing", "(processing_started_at) where processing_started_at is not null".to_owned()),
+            (
+                "waiting",
+                format!("(processing_attempts, {id}) where processed_at is null"),
+            ),
+            (
+                "processing",
+                "(processing_started_at) where processing_started_at is not null".to_owned(),
+            ),
         ],
         Shape::Processed => vec![("unmarked", format!("({id}) where processed = 0"))],
     };
@@ -261,7 +278,9 @@ fn in_use(table: &str, error: rusqlite::Error) -> Error {
     }
     Error::caused(
         Kind::Refused,
-        format!("table {table} cannot be let go, because of what depends on it: {error}: drop that first, and then undo again"),
+        format!(
+            "table {table} cannot be let go, because of what depends on it: {error}: drop that first, and then undo again"
+        ),
         error,
     )
 }

@@ -1,0 +1,56 @@
+//! The peers, each measured by a program of its own: their dependencies clash with one another's and with ours.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::{BATCH, PAYLOAD_BYTES};
+
+/// What a peer's program answers.
+#[derive(Debug, Deserialize)]
+pub struct Measured {
+    pub per_second: f64,
+    #[serde(default)]
+    pub median_ms: Option<f64>,
+    #[serde(default)]
+    pub note: String,
+}
+
+/// Measures one peer in one way, on a fresh database. `None`, with a word, if it cannot be.
+pub fn measure(
+    program: &str,
+    peer: &str,
+    mode: &str,
+    store: &str,
+    items: usize,
+) -> Option<Measured> {
+    match run(program, peer, mode, store, items) {
+        Ok(measured) => Some(measured),
+        Err(error) => {
+            println!("  {peer} could not be measured ({mode}): {error:#}");
+            None
+        }
+    }
+}
+
+fn run(program: &str, peer: &str, mode: &str, store: &str, items: usize) -> Result<Measured> {
+    // Asked of the cargo that runs this: checkouts may share a target folder.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask bench`")?;
+    let manifest = Path::new(&here).join("..").join(program).join("Cargo.toml");
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "--release", "--quiet", "--manifest-path"])
+        .arg(manifest)
+        .args(["--", peer, "--mode", mode, "--store", store])
+        .args(["--items", &items.to_string()])
+        .args(["--payload", &PAYLOAD_BYTES.to_string()])
+        .args(["--batch", &BATCH.to_string()])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cargo could not be started")?;
+    ensure!(output.status.success(), "it ended with {}", output.status);
+    let text = String::from_utf8(output.stdout)?;
+    let line = text.lines().last().context("it printed nothing")?;
+    Ok(serde_json::from_str(line)?)
+}

@@ -1,0 +1,146 @@
+//! `turno inbox claim`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use turno::inbox::{Claim, ClaimId, ClaimedItem, Inbox, ItemId};
+
+use super::payload;
+use crate::BUSY;
+use crate::context::Context;
+use crate::duration;
+use crate::output::time;
+
+/// Take items to work on
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints each item with its claim, which `complete`, `fail`, `extend` and `give-back` want.
+An item that is not settled before its lease ends is handed out again.
+Exits with 75 if there is nothing to do.")]
+pub(crate) struct ClaimArgs {
+    /// From where
+    queue: String,
+
+    /// At most so many, 10000 at the most
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    limit: u32,
+
+    /// How long the claims live unless they are extended [default: 30s]
+    #[arg(long, env = "TURNO_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    lease: Option<Duration>,
+
+    /// Who takes them, as people see it [default: this host and process]
+    #[arg(long, value_name = "NAME")]
+    worker: Option<String>,
+
+    /// Wait this long for a first item
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    wait: Option<Duration>,
+}
+
+impl ClaimArgs {
+    fn ask(&self, inbox: &Inbox, lease: Duration) -> Claim {
+        let mut claim = inbox
+            .claim()
+            .limit(self.limit)
+            .lease(self.lease.unwrap_or(lease))
+            .wait(self.wait.unwrap_or_default());
+        if let Some(worker) = &self.worker {
+            claim = claim.worker(worker);
+        }
+        claim
+    }
+}
+
+/// An item as it is printed.
+#[derive(Debug, Serialize)]
+struct Claimed<'a> {
+    id: ItemId,
+    claim: ClaimId,
+    attempt: u32,
+    payload: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    priority: u8,
+    pushed_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    items: Vec<Claimed<'a>>,
+}
+
+pub(crate) async fn run(context: &Context, args: ClaimArgs) -> Result<ExitCode> {
+    context
+        .with_store(async |turno| {
+            let inbox = turno.inbox(&args.queue);
+            let items = args.ask(&inbox, context.inbox_lease).take().await?;
+            if let Err(error) = print(context, inbox.queue(), &items) {
+                // Nobody has read the claims.
+                let claims: Vec<ClaimId> = items.iter().map(|item| item.claim).collect();
+                inbox.give_back(&claims).await?;
+                return Err(error);
+            }
+            Ok(if items.is_empty() {
+                ExitCode::from(BUSY)
+            } else {
+                ExitCode::SUCCESS
+            })
+        })
+        .await
+}
+
+fn print(context: &Context, queue: &str, items: &[ClaimedItem]) -> Result<()> {
+    if context.output.is_json() {
+        let items = items.iter().map(object).collect::<Result<_>>()?;
+        return context.output.json(&Answer { items });
+    }
+    if items.is_empty() {
+        context.output.note(&format!("{queue}: nothing to do"));
+    }
+    for (place, item) in items.iter().enumerate() {
+        if place > 0 {
+            context.output.line("")?;
+        }
+        show(context, item)?;
+    }
+    Ok(())
+}
+
+fn object(item: &ClaimedItem) -> Result<Claimed<'_>> {
+    Ok(Claimed {
+        id: item.claim.item,
+        claim: item.claim,
+        attempt: item.attempt,
+        payload: payload::value(&item.payload)?,
+        key: item.key.as_deref(),
+        group: item.group.as_deref(),
+        priority: item.priority,
+        pushed_at: item.pushed_at,
+        expires_at: item.expires_at,
+    })
+}
+
+fn show(context: &Context, item: &ClaimedItem) -> Result<()> {
+    context.output.pairs(&[
+        ("claim", Some(item.claim.to_string())),
+        (
+            "attempt",
+            Some(format!("{} of {}", item.attempt, item.max_attempts)),
+        ),
+        ("payload", Some(payload::shown(&item.payload))),
+        ("key", item.key.clone()),
+        ("group", item.group.clone()),
+        ("priority", Some(item.priority.to_string())),
+        ("pushed", Some(time(item.pushed_at))),
+        ("expires", Some(time(item.expires_at))),
+    ])
+}

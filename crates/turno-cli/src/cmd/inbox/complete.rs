@@ -1,0 +1,25 @@
+//! `turno inbox complete`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::settle::{ClaimsArgs, inbox, tell};
+use crate::context::Context;
+
+/// End items that are done
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exits with 1 if a claim is stale: somebody else may have the item, and does it again.")]
+pub(crate) struct CompleteArgs {
+    #[command(flatten)]
+    claims: ClaimsArgs,
+}
+
+pub(crate) async fn run(context: &Context, args: CompleteArgs) -> Result<ExitCode> {
+    let settled = context
+        .with_store(async |turno| Ok(inbox(turno).complete(&args.claims.claims).await?))
+        .await?;
+    tell(context, "completed", &settled)
+}

@@ -1,0 +1,33 @@
+//! `turno inbox extend`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::settle::{ClaimsArgs, inbox, tell};
+use crate::context::Context;
+use crate::duration;
+
+/// Lengthen claims, counted from now
+#[derive(Debug, Args)]
+#[command(after_help = "\
+They never become shorter, and items that were claimed together live together.
+Exits with 1 if a claim is stale.")]
+pub(crate) struct ExtendArgs {
+    #[command(flatten)]
+    claims: ClaimsArgs,
+
+    /// How long they live from now [default: 30s]
+    #[arg(long, env = "TURNO_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    lease: Option<Duration>,
+}
+
+pub(crate) async fn run(context: &Context, args: ExtendArgs) -> Result<ExitCode> {
+    let lease = args.lease.unwrap_or(context.inbox_lease);
+    let settled = context
+        .with_store(async |turno| Ok(inbox(turno).extend(&args.claims.claims, lease).await?))
+        .await?;
+    tell(context, "extended", &settled)
+}

@@ -1,0 +1,57 @@
+//! `turno inbox fail`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use turno::inbox::{Again, Failure};
+
+use super::settle::{ClaimsArgs, inbox, tell};
+use crate::context::Context;
+use crate::duration;
+
+/// Say that attempts have failed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+An item is tried again later or, when it has no attempts left, set aside. Its errors are kept.
+Exits with 1 if a claim is stale.")]
+pub(crate) struct FailArgs {
+    #[command(flatten)]
+    claims: ClaimsArgs,
+
+    /// What went wrong
+    #[arg(long, value_name = "TEXT")]
+    error: String,
+
+    /// Try again after this; after a longer pause each time, if not said
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    retry_in: Option<Duration>,
+
+    /// Do not try again: set it aside at once
+    #[arg(long = "final", conflicts_with = "retry_in")]
+    last: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: FailArgs) -> Result<ExitCode> {
+    let again = if args.last {
+        Again::Never
+    } else {
+        Again::Retry
+    };
+    let failures: Vec<Failure> = args
+        .claims
+        .claims
+        .iter()
+        .map(|claim| Failure {
+            claim: *claim,
+            error: args.error.clone(),
+            retry_in: args.retry_in,
+            again,
+        })
+        .collect();
+    let settled = context
+        .with_store(async |turno| Ok(inbox(turno).fail(&failures).await?))
+        .await?;
+    tell(context, "failed", &settled)
+}

@@ -1,0 +1,25 @@
+//! `turno inbox give-back`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::settle::{ClaimsArgs, inbox, tell};
+use crate::context::Context;
+
+/// Give items back that were not begun
+#[derive(Debug, Args)]
+#[command(after_help = "\
+They are claimable at once, and no attempt is counted. Exits with 1 if a claim is stale.")]
+pub(crate) struct GiveBackArgs {
+    #[command(flatten)]
+    claims: ClaimsArgs,
+}
+
+pub(crate) async fn run(context: &Context, args: GiveBackArgs) -> Result<ExitCode> {
+    let settled = context
+        .with_store(async |turno| Ok(inbox(turno).give_back(&args.claims.claims).await?))
+        .await?;
+    tell(context, "given back", &settled)
+}

@@ -1,0 +1,150 @@
+//! Payloads from a file, one a line.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::fail::Usage;
+
+/// What stands for standard input.
+const STDIN: &str = "-";
+
+/// The lines of a file that are not empty.
+pub(super) struct Lines {
+    from: Box<dyn BufRead>,
+    max_payload: usize,
+    /// The last line's number, from one.
+    number: u64,
+    bytes: u64,
+    /// How long the file is, if that is known.
+    length: Option<u64>,
+}
+
+impl Lines {
+    /// Opens a file whose payloads have at most so many bytes.
+    pub(super) fn open(path: &Path, max_payload: usize) -> Result<Self, Usage> {
+        let (from, length): (Box<dyn BufRead>, _) = if path.as_os_str() == STDIN {
+            (Box::new(io::stdin().lock()), None)
+        } else {
+            let file = File::open(path).map_err(|error| {
+                let detail = format!(
+                    "{} cannot be read ({error}): name another file, or - for standard input",
+                    path.display()
+                );
+                Usage::new("file", detail)
+            })?;
+            let length = file.metadata().ok().filter(|about| about.is_file());
+            (
+                Box::new(BufReader::new(file)),
+                length.map(|about| about.len()),
+            )
+        };
+        Ok(Lines::new(from, max_payload, length))
+    }
+
+    fn new(from: Box<dyn BufRead>, max_payload: usize, length: Option<u64>) -> Self {
+        Lines {
+            from,
+            max_payload,
+            number: 0,
+            bytes: 0,
+            length,
+        }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The next line that is not empty, or none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<String>> {
+        // Bounded: nobody's memory is filled by a file without line breaks.
+        let longest = self.max_payload.saturating_add("\r\n".len());
+        loop {
+            let mut line = Vec::new();
+            self.number += 1;
+            let read = Read::by_ref(&mut self.from)
+                .take(longest as u64)
+                .read_until(b'\n', &mut line)
+                .with_context(|| format!("line {} could not be read", self.number))?;
+            self.bytes += read as u64;
+            if read == 0 {
+                return Ok(None);
+            }
+            if read == longest && line.last() != Some(&b'\n') {
+                return Err(self.too_long().into());
+            }
+            let text = String::from_utf8(line).map_err(|_| {
+                Usage::new("payload", "payload is not UTF-8: write the file in UTF-8")
+            })?;
+            // White space around a payload is none of it.
+            let text = text.trim();
+            if text.len() > self.max_payload {
+                return Err(self.too_long().into());
+            }
+            if !text.is_empty() {
+                return Ok(Some(text.to_owned()));
+            }
+        }
+    }
+
+    fn too_long(&self) -> Usage {
+        let most = self.max_payload;
+        Usage::new(
+            "payload",
+            format!(
+                "payload has more than {most} bytes, the most: write one a line, store it elsewhere and push a reference, or raise max_payload"
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &'static [u8], max_payload: usize) -> Lines {
+        Lines::new(Box::new(text), max_payload, None)
+    }
+
+    #[test]
+    fn empty_lines_are_counted_and_skipped() {
+        let mut lines = lines(b"1\r\n\n  \n {\"a\": 2} \n3", 100);
+        let mut next = || {
+            let line = lines.next().unwrap();
+            line.map(|line| (lines.number(), line))
+        };
+        assert_eq!(next(), Some((1, "1".to_owned())));
+        assert_eq!(next(), Some((4, "{\"a\": 2}".to_owned())));
+        assert_eq!(next(), Some((5, "3".to_owned())));
+        assert_eq!(next(), None);
+    }
+
+    #[test]
+    fn a_line_is_bounded() {
+        let mut fits = lines(b"12345\r\n12345", 5);
+        assert_eq!(fits.next().unwrap().as_deref(), Some("12345"));
+        assert_eq!(fits.next().unwrap().as_deref(), Some("12345"));
+        assert_eq!(fits.next().unwrap(), None);
+        for long in [&b"123456\n"[..], b"123456", b"1234567890\n"] {
+            let refused = lines(long, 5).next().unwrap_err();
+            assert_eq!(refused.downcast_ref::<Usage>().unwrap().field, "payload");
+        }
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_refused() {
+        let refused = lines(b"\"\xff\"\n", 100).next().unwrap_err();
+        assert_eq!(refused.downcast_ref::<Usage>().unwrap().field, "payload");
+    }
+}

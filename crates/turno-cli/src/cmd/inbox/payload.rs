@@ -1,0 +1,143 @@
+//! Payloads between the command line and the store: JSON text on both sides, and never rounded.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::value::RawValue;
+
+use crate::fail::Usage;
+use crate::name;
+
+/// A payload as a JSON value that is printed number for number as it was pushed.
+pub(super) fn value(text: &str) -> Result<Box<RawValue>> {
+    Ok(RawValue::from_string(one_line(text))?)
+}
+
+/// The same for people.
+pub(super) fn shown(text: &str) -> String {
+    printable(&one_line(text))
+}
+
+/// JSON may have line breaks between its words, never inside one: there they are written `\n`.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+/// Text from anywhere, with nothing in it that a terminal would obey.
+pub(super) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+/// Text from anywhere, in at most so many characters.
+pub(super) fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(longest - 1).chain(['…']).collect(),
+    }
+}
+
+/// Where a part of an item is taken from its payload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// What is taken: `key`, `group`.
+    part: &'static str,
+    /// The option that says from where.
+    option: &'static str,
+    /// The top-level field of the payload.
+    field: &'a str,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn of_key(field: &'a str) -> Self {
+        Source {
+            part: "key",
+            option: "key_field",
+            field,
+        }
+    }
+
+    pub(super) fn of_group(field: &'a str) -> Self {
+        Source {
+            part: "group",
+            option: "group_field",
+            field,
+        }
+    }
+
+    /// The text of a string, or a number as it is written.
+    pub(super) fn take(self, payload: &str) -> Result<String, Usage> {
+        let (part, field) = (self.part, self.field);
+        let fields: BTreeMap<String, &RawValue> = serde_json::from_str(payload)
+            .map_err(|_| self.wrong(format!("payload is no object, and has no field {field:?}")))?;
+        let value = fields
+            .get(field)
+            .ok_or_else(|| self.wrong(format!("payload has no field {field:?}")))?
+            .get();
+        let taken = match value.chars().next() {
+            Some('"') => serde_json::from_str(value).ok(),
+            Some('-' | '0'..='9') => Some(value.to_owned()),
+            _ => None,
+        }
+        .ok_or_else(|| {
+            self.wrong(format!(
+                "the payload's field {field:?} is neither text nor a number"
+            ))
+        })?;
+        name::check(&taken).map_err(|rule| {
+            Usage::new(
+                part,
+                format!("{part} {rule}: that of the payload's field {field:?} is not so"),
+            )
+        })?;
+        Ok(taken)
+    }
+
+    fn wrong(self, what: String) -> Usage {
+        let detail = format!("{what}: name one that has the {} of every item", self.part);
+        Usage::new(self.option, detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(payload: &str) -> Result<String, Usage> {
+        Source::of_key("id").take(payload)
+    }
+
+    #[test]
+    fn a_key_is_text_or_a_number_as_it_is_written() {
+        assert_eq!(take(r#"{"id": "a\"b"}"#).unwrap(), "a\"b");
+        assert_eq!(
+            take(r#"{"x": {"id": 1}, "id": 12345678901234567890}"#).unwrap(),
+            "12345678901234567890"
+        );
+        assert_eq!(take(r#"{"id": -1.50}"#).unwrap(), "-1.50");
+        for (payload, field) in [
+            ("7", "key_field"),
+            ("{}", "key_field"),
+            (r#"{"id": null}"#, "key_field"),
+            (r#"{"id": {"id": 1}}"#, "key_field"),
+            (r#"{"id": ""}"#, "key"),
+            (r#"{"id": "a\nb"}"#, "key"),
+        ] {
+            assert_eq!(take(payload).unwrap_err().field, field, "{payload}");
+        }
+    }
+
+    #[test]
+    fn what_is_long_is_cut_between_characters() {
+        assert_eq!(cut("ñandú", 5), "ñandú");
+        assert_eq!(cut("ñandúes", 5), "ñand…");
+    }
+
+    #[test]
+    fn a_payload_is_one_line_and_keeps_its_numbers() {
+        let value = value("{\n  \"n\": 1.10\r\n}").unwrap();
+        assert_eq!(value.get(), "{   \"n\": 1.10  }");
+        assert!(!shown("\"\u{9b}2J\"").chars().any(char::is_control));
+    }
+}

@@ -1,0 +1,283 @@
+//! `turno inbox push`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use turno::inbox::{Inbox, Item, ItemId, PushedItem};
+
+use super::ndjson::Lines;
+use super::payload::Source;
+use crate::context::Context;
+use crate::fail::{self, Usage};
+use crate::{duration, progress};
+
+/// How many items of a file are stored at a time, all or none.
+const BATCH: usize = 1000;
+
+/// Put work into a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A payload is JSON: '{\"id\": 7}', 7 or, with quotes of its own, '\"a text\"'.
+All are stored or none; of a file, all or none of each 1000.
+An item whose key is known already is told as a duplicate, and not stored again.")]
+pub(crate) struct PushArgs {
+    /// Where the work waits, such as presentations
+    queue: String,
+
+    /// The work, as JSON
+    #[arg(
+        value_name = "PAYLOAD",
+        required_unless_present = "file",
+        allow_negative_numbers = true
+    )]
+    payload: Vec<String>,
+
+    /// Read the payloads from a file, one a line (NDJSON); - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "payload")]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    item: ItemArgs,
+
+    /// The largest payload that is accepted, in bytes [default: 1048576]
+    #[arg(long, env = "TURNO_MAX_PAYLOAD", hide_env_values = true, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    max_payload: Option<u32>,
+}
+
+/// What is special about the items.
+#[derive(Debug, Args)]
+struct ItemArgs {
+    /// Its unique key: pushed again, it is stored once
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["file", "key_field"])]
+    key: Option<String>,
+
+    /// Take each item's key from this field of its payload
+    #[arg(long, value_name = "FIELD")]
+    key_field: Option<String>,
+
+    /// Items of one group run one at a time, in order
+    #[arg(long, value_name = "GROUP", conflicts_with = "group_field")]
+    group: Option<String>,
+
+    /// Take each item's group from this field of its payload
+    #[arg(long, value_name = "FIELD")]
+    group_field: Option<String>,
+
+    /// From 0, the most urgent, to 3 [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<u8>,
+
+    /// Not before this has passed
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    delay: Option<Duration>,
+
+    /// Not before this time, such as 2030-01-31T09:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, conflicts_with = "delay")]
+    run_at: Option<Timestamp>,
+
+    /// Set it aside as failed after so many attempts [default: 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_attempts: Option<u16>,
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| {
+        "a time is written 2030-01-31T09:00:00Z, or with an offset such as +02:00".to_owned()
+    })
+}
+
+impl ItemArgs {
+    fn item(&self, payload: String) -> Result<Item, Usage> {
+        // First of all it is JSON.
+        let mut item = Item::json(payload.as_str())
+            .map_err(|error| Usage::new("payload", error.to_string()))?;
+        if let Some(field) = &self.key_field {
+            item = item.key(Source::of_key(field).take(&payload)?);
+        } else if let Some(key) = &self.key {
+            item = item.key(key);
+        }
+        if let Some(field) = &self.group_field {
+            item = item.group(Source::of_group(field).take(&payload)?);
+        } else if let Some(group) = &self.group {
+            item = item.group(group);
+        }
+        Ok(self.when(item))
+    }
+
+    fn when(&self, mut item: Item) -> Item {
+        if let Some(priority) = self.priority {
+            item = item.priority(priority);
+        }
+        if let Some(delay) = self.delay {
+            item = item.delay(delay);
+        }
+        if let Some(time) = self.run_at {
+            item = item.at(time);
+        }
+        if let Some(attempts) = self.max_attempts {
+            item = item.max_attempts(attempts);
+        }
+        item
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: PushArgs) -> Result<ExitCode> {
+    let mut settings = context.settings.clone();
+    if let Some(bytes) = args.max_payload {
+        settings.max_payload = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    match &args.file {
+        None => {
+            let items = items(&args)?;
+            context
+                .with(settings, async |turno| {
+                    let pushed = turno.inbox(&args.queue).push_many(items).await?;
+                    tell(context, &pushed)
+                })
+                .await?;
+        }
+        Some(path) => {
+            let lines = Lines::open(path, settings.max_payload)?;
+            context
+                .with(settings, async |turno| {
+                    let inbox = turno.inbox(&args.queue);
+                    tell_file(
+                        context,
+                        push_file(context, &inbox, lines, &args.item).await?,
+                    )
+                })
+                .await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The items of the command line.
+fn items(args: &PushArgs) -> Result<Vec<Item>, Usage> {
+    if args.item.key.is_some() && args.payload.len() > 1 {
+        return Err(Usage::new(
+            "key",
+            "key is that of one payload, and several are given: push them one by one, or say --key-field",
+        ));
+    }
+    let payloads = args.payload.iter().cloned();
+    payloads.map(|payload| args.item.item(payload)).collect()
+}
+
+fn tell(context: &Context, pushed: &[PushedItem]) -> Result<()> {
+    if context.output.is_json() {
+        let ids: Vec<ItemId> = pushed.iter().map(|item| item.id).collect();
+        let duplicates = pushed.iter().filter(|item| item.duplicate);
+        let duplicates: Vec<ItemId> = duplicates.map(|item| item.id).collect();
+        return context
+            .output
+            .json(&json!({"ids": ids, "duplicates": duplicates}));
+    }
+    for PushedItem { id, duplicate } in pushed {
+        context.output.line(&if *duplicate {
+            format!("{id} was there already, with the same key")
+        } else {
+            format!("{id} is pushed")
+        })?;
+    }
+    Ok(())
+}
+
+/// What became of a file.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    pushed: u64,
+    duplicates: u64,
+}
+
+fn tell_file(context: &Context, counts: Counts) -> Result<()> {
+    let Counts { pushed, duplicates } = counts;
+    if context.output.is_json() {
+        return context
+            .output
+            .json(&json!({"pushed": pushed, "duplicates": duplicates}));
+    }
+    context
+        .output
+        .line(&format!("pushed: {pushed}   duplicates: {duplicates}"))
+}
+
+/// Reads and pushes by turns. Reading blocks the program's one thread, which has nothing else to do.
+async fn push_file(
+    context: &Context,
+    inbox: &Inbox,
+    mut lines: Lines,
+    args: &ItemArgs,
+) -> Result<Counts> {
+    let progress = match lines.length() {
+        Some(length) => progress::bar(context.output, length),
+        None => progress::spinner(context.output, ""),
+    };
+    let mut counts = Counts::default();
+    loop {
+        let first = lines.number() + 1;
+        let items = batch(&mut lines, args).map_err(|error| refused(error, &lines, counts))?;
+        if items.is_empty() {
+            return Ok(counts);
+        }
+        let pushed = match inbox.push_many(items).await {
+            Ok(pushed) => pushed,
+            Err(error) => {
+                progress.finish_and_clear();
+                interrupted(context, counts, first);
+                return Err(error.into());
+            }
+        };
+        let duplicates = pushed.iter().filter(|item| item.duplicate).count();
+        counts.duplicates += duplicates as u64;
+        counts.pushed += (pushed.len() - duplicates) as u64;
+        progress.set_position(lines.bytes());
+        progress.set_message(format!("{} pushed", counts.pushed));
+    }
+}
+
+/// The next items; fewer or none at the end of the file.
+fn batch(lines: &mut Lines, args: &ItemArgs) -> Result<Vec<Item>> {
+    let mut items = Vec::with_capacity(BATCH);
+    while items.len() < BATCH
+        && let Some(payload) = lines.next()?
+    {
+        items.push(args.item(payload)?);
+    }
+    Ok(items)
+}
+
+/// Names the line that is wrong, and says what the lines before it have come to.
+fn refused(error: anyhow::Error, lines: &Lines, counts: Counts) -> anyhow::Error {
+    let stored = format!(
+        "Items that were stored before this batch: {}; of this batch: none",
+        counts.pushed
+    );
+    match error.downcast::<Usage>() {
+        Ok(Usage { field, detail }) => {
+            // Each payload is one line: its own first line is the file's.
+            let detail = detail.replace(" at line 1 column ", " at column ");
+            let detail = format!("line {}: {detail}. {stored}", lines.number());
+            Usage::new(field, detail).into()
+        }
+        Err(error) => anyhow!("{error:#}. {stored}"),
+    }
+}
+
+/// The store has not answered for a batch. What was stored before stays.
+fn interrupted(context: &Context, counts: Counts, first: u64) {
+    if counts.pushed + counts.duplicates > 0 {
+        fail::warn(
+            &format!(
+                "items that were stored: {}; push the lines from {first} on again (with --key-field, none is stored twice)",
+                counts.pushed
+            ),
+            context.output,
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! `turno inbox stats`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use comfy_table::{Cell, Color};
+use serde_json::json;
+use turno::inbox::QueueStats;
+
+use crate::context::Context;
+use crate::duration::Shown;
+use crate::output::{number, optional};
+
+/// Tell how many items are in which state
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Of one queue; of all, if none is named
+    queue: Option<String>,
+
+    /// Only names that begin with this, such as payments/
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "queue"
+    )]
+    prefix: String,
+}
+
+pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> {
+    let stats = context
+        .with_store(async |turno| match &args.queue {
+            Some(queue) => Ok(vec![turno.inbox(queue).stats().await?]),
+            None => Ok(turno.inbox_stats(&args.prefix).await?),
+        })
+        .await?;
+    match (&args.queue, stats.as_slice()) {
+        (Some(_), [one]) if context.output.is_json() => context.output.json(one)?,
+        (_, all) if context.output.is_json() => context.output.json(&json!({"queues": all}))?,
+        (_, []) if args.prefix.is_empty() => context.output.line("nothing was pushed yet")?,
+        (_, []) => {
+            let none = format!("no queue begins with {}", args.prefix);
+            context.output.line(&none)?;
+        }
+        (_, all) => show(context, all)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, stats: &[QueueStats]) -> Result<()> {
+    let header = [
+        "QUEUE",
+        "TOTAL",
+        "PENDING",
+        "SCHEDULED",
+        "PROCESSING",
+        "COMPLETED",
+        "FAILED",
+        "OLDEST PENDING",
+    ];
+    context
+        .output
+        .table(&header, stats.iter().map(row).collect())
+}
+
+fn row(stats: &QueueStats) -> Vec<Cell> {
+    let failed = number(stats.failed);
+    vec![
+        Cell::new(&stats.queue),
+        number(stats.total),
+        number(stats.pending),
+        number(stats.scheduled),
+        number(stats.processing),
+        number(stats.completed),
+        if stats.failed > 0 {
+            failed.fg(Color::Red)
+        } else {
+            failed
+        },
+        optional(stats.oldest_pending.map(Shown)),
+    ]
+}

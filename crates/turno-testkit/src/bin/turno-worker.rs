@@ -1,0 +1,311 @@
+//! One worker process of a fault test: `turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH`.
+//!
+//! It runs a worker on a queue. Each handler writes a row into the application's own table `effect`, in the database
+//! that the queue is in, and then its item ends as ENDING says:
+//!
+//! | ending | how the item ends |
+//! |---|---|
+//! | `effect` | in the transaction of the effect |
+//! | `plain` | after that transaction, when the handler has answered |
+//! | `naive` | in the transaction of the effect, deleted by its id, whoever holds it |
+//!
+//! The first word of an item's payload says what its handler does before that:
+//!
+//! | payload | the handler |
+//! |---|---|
+//! | `work` | nothing else |
+//! | `held` | says `began ITEM ATTEMPT`, waits for the line `go`, and then says `written ITEM` or `refused ITEM` |
+//! | `flaky` | fails some of its attempts |
+//! | `poison` | fails its first attempt, and kills its own process in every other |
+//! | `fatal` | kills its own process in its first attempt, right after the effect was committed |
+//!
+//! It says `ready PID` first and `ended COMPLETED FAILED GIVEN_BACK LOST` last. It ends gracefully on SIGTERM, and at
+//! once with its input.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio_postgres::NoTls;
+use tokio_postgres::types::Type;
+use turno::Turno;
+use turno::inbox::Job;
+
+/// When a failed attempt is followed by the next: soon, and not at once, so that others come in between.
+const RETRY: Duration = Duration::from_millis(20);
+/// How long a transaction waits for those of other processes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> Result<()> {
+    let mut words = Words(std::env::args().skip(1));
+    let (url, queue): (String, String) = (words.next()?, words.next()?);
+    let ending: Ending = words.next()?;
+    let lease = Duration::from_millis(words.next()?);
+    let (concurrency, prefetch): (usize, usize) = (words.next()?, words.next()?);
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut term = signal(SignalKind::terminate())?;
+        let turno = Turno::connect(&url).await?;
+        let worker = Arc::new(Worker::new(&url, ending)?);
+        obey(&worker);
+        say(&format!("ready {}", std::process::id()))?;
+        let handler = move |job: Job<String>| {
+            // On its own, as work in a thread would be: it goes on when the handler's future is dropped, and then
+            // presents a claim that is lost.
+            let work = tokio::spawn(worker.clone().handle(job));
+            async move {
+                let worked = work.await.unwrap_or_else(|error| Err(error.into()));
+                worked.map_err(|error| format!("{error:#}"))
+            }
+        };
+        let report = turno
+            .inbox(&queue)
+            .worker(handler)
+            .lease(lease)
+            .concurrency(concurrency)
+            .prefetch(prefetch)
+            .run(async {
+                term.recv().await;
+            })
+            .await?;
+        say(&format!(
+            "ended {} {} {} {}",
+            report.completed, report.failed, report.given_back, report.lost
+        ))
+    })
+}
+
+/// Reads commands, in a thread that ends with the process.
+fn obey(worker: &Arc<Worker>) {
+    let worker = worker.clone();
+    std::thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            if line == "go" {
+                worker.go.add_permits(1);
+            }
+        }
+        // Nobody is there any more to whom it could matter.
+        std::process::exit(0);
+    });
+}
+
+/// One write a line, so that a kill can lose a line but never cut it.
+fn say(line: &str) -> Result<()> {
+    Ok(io::stdout().write_all(format!("{line}\n").as_bytes())?)
+}
+
+/// Ends this process as `kill -9` does.
+fn die() -> Result<()> {
+    kill_process(getpid(), Signal::KILL)?;
+    bail!("a killed process does not get here")
+}
+
+/// How an item ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ending {
+    Effect,
+    Plain,
+    Naive,
+}
+
+impl FromStr for Ending {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> Result<Self> {
+        match word {
+            "effect" => Ok(Self::Effect),
+            "plain" => Ok(Self::Plain),
+            "naive" => Ok(Self::Naive),
+            _ => bail!("{word:?} is neither effect nor plain nor naive"),
+        }
+    }
+}
+
+struct Worker {
+    application: Application,
+    ending: Ending,
+    /// A permit for each handler that may go on.
+    go: Semaphore,
+}
+
+impl Worker {
+    fn new(url: &str, ending: Ending) -> Result<Self> {
+        Ok(Self {
+            application: Application::new(url)?,
+            ending,
+            go: Semaphore::new(0),
+        })
+    }
+
+    async fn handle(self: Arc<Self>, job: Job<String>) -> Result<()> {
+        job.retry_in(RETRY);
+        let (item, attempt) = (job.id().0, job.attempt());
+        let what = job.payload.split(' ').next().unwrap_or_default().to_owned();
+        match what.as_str() {
+            "held" => {
+                say(&format!("began {item} {attempt}"))?;
+                self.go.acquire().await?.forget();
+            }
+            "flaky" if (item + i64::from(attempt)) % 3 == 0 => {
+                bail!("one of the attempts that fail")
+            }
+            "poison" if attempt == 1 => bail!("not to be worked on"),
+            "poison" => die()?,
+            _ => {}
+        }
+        let written = self.application.write(job, self.ending).await?;
+        match what.as_str() {
+            "held" if written => say(&format!("written {item}"))?,
+            "held" => say(&format!("refused {item}"))?,
+            "fatal" if attempt == 1 => die()?,
+            _ => {}
+        }
+        if !written {
+            bail!("the claim is lost");
+        }
+        Ok(())
+    }
+}
+
+/// The application's own connection, to the database that the queue is in. One for all handlers, which take turns.
+enum Application {
+    Postgres {
+        url: String,
+        client: tokio::sync::Mutex<Option<tokio_postgres::Client>>,
+    },
+    Sqlite(Arc<Mutex<rusqlite::Connection>>),
+}
+
+impl Application {
+    fn new(url: &str) -> Result<Self> {
+        let Some(file) = url.strip_prefix("sqlite:") else {
+            return Ok(Self::Postgres {
+                url: url.to_owned(),
+                client: tokio::sync::Mutex::default(),
+            });
+        };
+        let connection = rusqlite::Connection::open(file)?;
+        connection.busy_timeout(PATIENCE)?;
+        // What is committed has to outlive this process, not the machine.
+        connection.pragma_update(None, "synchronous", "normal")?;
+        Ok(Self::Sqlite(Arc::new(Mutex::new(connection))))
+    }
+
+    /// Writes the effect of a job and ends its item. False if the claim was refused, and nothing written.
+    async fn write(&self, job: Job<String>, ending: Ending) -> Result<bool> {
+        match self {
+            Self::Postgres { url, client } => {
+                let mut client = client.lock().await;
+                let open = match client.take() {
+                    Some(open) if !open.is_closed() => open,
+                    _ => connect(url).await?,
+                };
+                write_postgres(client.insert(open), &job, ending).await
+            }
+            Self::Sqlite(connection) => {
+                let connection = connection.clone();
+                tokio::task::spawn_blocking(move || {
+                    let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+                    Handle::current().block_on(write_sqlite(&mut connection, &job, ending))
+                })
+                .await?
+            }
+        }
+    }
+}
+
+async fn connect(url: &str) -> Result<tokio_postgres::Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    // Ends with its client.
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn write_postgres(
+    client: &mut tokio_postgres::Client,
+    job: &Job<String>,
+    ending: Ending,
+) -> Result<bool> {
+    let mut tx = client.transaction().await?;
+    let (item, pid) = (job.id().0, i64::from(std::process::id()));
+    let attempt = i64::from(job.attempt());
+    tx.query_typed(
+        "insert into effect (item, payload, pid, attempt) values ($1, $2, $3, $4)",
+        &[
+            (&item, Type::INT8),
+            (&job.payload, Type::TEXT),
+            (&pid, Type::INT8),
+            (&attempt, Type::INT8),
+        ],
+    )
+    .await?;
+    match ending {
+        Ending::Effect => match job.complete_in(&mut tx).await {
+            Err(error) if error.is_lost() => {
+                tx.rollback().await?;
+                return Ok(false);
+            }
+            completed => completed?,
+        },
+        Ending::Plain => {}
+        Ending::Naive => {
+            let delete = "delete from turno.inbox_item where id = $1";
+            tx.query_typed(delete, &[(&item, Type::INT8)]).await?;
+        }
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+async fn write_sqlite(
+    connection: &mut rusqlite::Connection,
+    job: &Job<String>,
+    ending: Ending,
+) -> Result<bool> {
+    let mut tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let item = job.id().0;
+    tx.prepare_cached("insert into effect (item, payload, pid, attempt) values (?1, ?2, ?3, ?4)")?
+        .execute((item, &job.payload, std::process::id(), job.attempt()))?;
+    match ending {
+        Ending::Effect => match job.complete_in(&mut tx).await {
+            Err(error) if error.is_lost() => {
+                tx.rollback()?;
+                return Ok(false);
+            }
+            completed => completed?,
+        },
+        Ending::Plain => {}
+        Ending::Naive => {
+            tx.execute("delete from turno_inbox_item where id = ?1", [item])?;
+        }
+    }
+    tx.commit()?;
+    Ok(true)
+}
+
+struct Words<I>(I);
+
+impl<I: Iterator<Item = String>> Words<I> {
+    fn next<T>(&mut self) -> Result<T>
+    where
+        T: FromStr<Err: Into<anyhow::Error>>,
+    {
+        let word = self
+            .0
+            .next()
+            .context("usage: turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH")?;
+        word.parse()
+            .map_err(|error: T::Err| error.into().context(format!("{word:?}")))
+    }
+}

@@ -1,0 +1,102 @@
+//! Workers that are killed all the time: nothing is lost, and nothing is done twice.
+
+use std::time::{Duration, Instant};
+
+use turno_testkit::eventually;
+
+use crate::place::{Place, item};
+use crate::worker::{EFFECT, How, ONE, Worker};
+use crate::{LONG, on_each_store};
+
+const WORKERS: usize = 8;
+/// How often one of them is killed, and replaced.
+const PACE: Duration = Duration::from_millis(200);
+
+on_each_store! {
+    effects_happen_exactly_once => effects_happen_exactly_once;
+    /// Completed after the effect, an item is still completed once; its effect may be repeated.
+    items_are_completed_exactly_once => items_are_completed_exactly_once;
+    an_effect_whose_worker_died_is_not_repeated => |place: &Place| assert_eq!(dying(place, "effect"), [1]);
+    /// The control: an effect that does not commit together with the completion is repeated.
+    an_effect_beside_its_completion_is_repeated => |place: &Place| assert_eq!(dying(place, "plain"), [1, 2]);
+}
+
+fn effects_happen_exactly_once(place: &Place) {
+    const ITEMS: usize = 20_000;
+    let ids = work(place, EFFECT, ITEMS);
+    let mut items: Vec<i64> = place.effects().iter().map(|effect| effect.item).collect();
+    items.sort_unstable();
+    assert_eq!(items.len(), ITEMS);
+    assert!(items == ids, "not every item has one effect");
+}
+
+fn items_are_completed_exactly_once(place: &Place) {
+    const ITEMS: usize = 4000;
+    let how = How {
+        ending: "plain",
+        ..EFFECT
+    };
+    let ids = work(place, how, ITEMS);
+    let mut items: Vec<i64> = place.effects().iter().map(|effect| effect.item).collect();
+    println!("{}: {} effects of {ITEMS} items", place.name, items.len());
+    items.sort_unstable();
+    items.dedup();
+    assert!(items == ids, "not every item has an effect");
+}
+
+/// Has items done by workers that are killed one after the other, and looks at what the store says. Answers their ids.
+fn work(place: &Place, how: How, items: usize) -> Vec<i64> {
+    let ids = place.push((0..items).map(|number| item(&format!("work {number}"))));
+    let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
+    let began = Instant::now();
+    let kills = kill_until_done(place, how, items as u64);
+    println!(
+        "{}: {items} items ({}) in {:?}, with {kills} kills",
+        place.name,
+        how.ending,
+        began.elapsed()
+    );
+    assert!(kills > 3, "only {kills} workers were killed");
+    let stats = place.stats();
+    let left = stats.pending + stats.scheduled + stats.processing + stats.failed;
+    assert_eq!((stats.completed, left), (items as u64, 0), "{stats:?}");
+    assert!(
+        place.completions() == ids,
+        "not every item was completed once"
+    );
+    ids
+}
+
+fn kill_until_done(place: &Place, how: How, items: u64) -> usize {
+    let mut workers: Vec<Worker> = (0..WORKERS)
+        .map(|_| Worker::start(&place.url, how))
+        .collect();
+    let end = Instant::now() + LONG;
+    let mut kills = 0;
+    while place.stats().completed < items {
+        assert!(Instant::now() < end, "still {:?}", place.stats());
+        let next = Instant::now() + PACE;
+        eventually(LONG, "the time of the next kill", || {
+            (Instant::now() >= next).then_some(())
+        });
+        let victim = &mut workers[kills % WORKERS];
+        victim.process().kill_9();
+        *victim = Worker::begin(&place.url, how);
+        kills += 1;
+    }
+    kills
+}
+
+/// A worker that dies right after its effect was committed, and another one that finds what it left. Answers the attempts
+/// that had an effect.
+fn dying(place: &Place, ending: &'static str) -> Vec<i64> {
+    let how = How { ending, ..ONE };
+    place.push([item("fatal")]);
+    let first = Worker::start(&place.url, how);
+    let status = first.process().wait_timeout(LONG).expect("it dies");
+    assert!(!status.success());
+    let _second = Worker::start(&place.url, how);
+    place.await_stats("the item's end", |stats| stats.completed == 1);
+    let effects = place.effects();
+    effects.iter().map(|effect| effect.attempt).collect()
+}

@@ -1,0 +1,47 @@
+//! The inbox under faults: real workers stopped and killed, servers crashed, answers lost, poisonous items.
+//!
+//! Each scenario has its *control*: the same with its guard removed, which must show the failure.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod answers;
+mod killed;
+mod order;
+mod place;
+mod poison;
+mod restart;
+mod shutdown;
+mod stuck;
+mod worker;
+mod zombie;
+
+use std::time::Duration;
+
+/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+const LONG: Duration = Duration::from_secs(120);
+
+/// One test a store from one body, which is given an empty store.
+macro_rules! on_each_store {
+    ($($(#[$attribute:meta])* $name:ident => $body:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            mod $name {
+                use super::*;
+
+                #[test]
+                fn postgres() {
+                    ($body)(&$crate::place::Place::postgres());
+                }
+
+                #[test]
+                fn sqlite() {
+                    ($body)(&$crate::place::Place::sqlite());
+                }
+            }
+        )*
+    };
+}
+pub(crate) use on_each_store;

@@ -1,0 +1,69 @@
+//! The order within a group, with attempts that fail and workers that are killed.
+
+use std::collections::HashMap;
+
+use turno::inbox::{Item, ItemId};
+
+use crate::on_each_store;
+use crate::place::{Place, item};
+use crate::worker::{EFFECT, Worker};
+
+const GROUPS: usize = 50;
+const EACH: usize = 40;
+const ITEMS: u64 = (GROUPS * EACH) as u64;
+const WORKERS: usize = 4;
+/// How much is done between two kills.
+const BETWEEN: u64 = 250;
+
+on_each_store! {
+    a_group_is_done_in_order => |place: &Place| {
+        let done = run(place, |item, group| item.group(group), BETWEEN);
+        for (group, done) in done {
+            assert_eq!(done.len(), EACH, "{group}");
+            assert!(done.is_sorted(), "{group} was done in the order {done:?}");
+        }
+    };
+    /// The control: the same items without their groups are not.
+    without_a_group_there_is_no_order => |place: &Place| {
+        let done = run(place, |item, _| item, ITEMS);
+        assert!(done.values().any(|done| !done.is_sorted()));
+    };
+}
+
+/// Has items done, all groups at once, and kills a worker whenever so many more are done. Answers what was done of each
+/// group, in that order.
+fn run(place: &Place, put: fn(Item, String) -> Item, between: u64) -> HashMap<String, Vec<ItemId>> {
+    let items = (0..GROUPS * EACH).map(|number| {
+        let group = format!("prestamo-{}", number % GROUPS);
+        put(item(&format!("flaky {group}")), group)
+    });
+    place.push(items);
+    let mut workers: Vec<Worker> = (0..WORKERS)
+        .map(|_| Worker::start(&place.url, EFFECT))
+        .collect();
+    let mut kills = 0;
+    let mut next = between;
+    while next < ITEMS {
+        place.await_stats("the workers to go on", |stats| stats.completed >= next);
+        let victim = &mut workers[kills % WORKERS];
+        victim.process().kill_9();
+        *victim = Worker::begin(&place.url, EFFECT);
+        kills += 1;
+        next += between;
+    }
+    place.await_stats("all items", |stats| stats.completed == ITEMS);
+    println!("{}: {kills} kills", place.name);
+
+    let effects = place.effects();
+    assert_eq!(effects.len() as u64, ITEMS);
+    assert!(
+        effects.iter().any(|effect| effect.attempt > 1),
+        "no attempt failed"
+    );
+    let mut done: HashMap<String, Vec<ItemId>> = HashMap::new();
+    for effect in effects {
+        let group = effect.payload.replace("flaky ", "");
+        done.entry(group).or_default().push(ItemId(effect.item));
+    }
+    done
+}

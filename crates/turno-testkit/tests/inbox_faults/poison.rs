@@ -1,0 +1,70 @@
+//! An item that kills whoever works on it.
+
+use turno::inbox::{Item, ItemState};
+use turno_testkit::eventually;
+
+use crate::place::{Place, item};
+use crate::worker::{ONE, Worker};
+use crate::{LONG, on_each_store};
+
+const ATTEMPTS: u16 = 4;
+
+on_each_store! {
+    a_crash_loop_comes_to_an_end => a_crash_loop_comes_to_an_end;
+}
+
+/// The first attempt fails, the others end with their process; then the item is set aside, and others have their turn.
+fn a_crash_loop_comes_to_an_end(place: &Place) {
+    let poison = Item::new("poison").unwrap().max_attempts(ATTEMPTS);
+    let poisonous = place.push([poison, item("work")])[0];
+    let mut crashes = 0;
+    let mut worker = Worker::start(&place.url, ONE);
+    eventually(LONG, "both items' ends", || {
+        let stats = place.stats();
+        if (stats.failed, stats.completed) == (1, 1) {
+            return Some(());
+        }
+        if let Some(status) = worker.process().wait_timeout(std::time::Duration::ZERO) {
+            assert!(!status.success(), "{status}");
+            crashes += 1;
+            worker = Worker::start(&place.url, ONE);
+        }
+        None
+    });
+    assert_eq!(crashes, ATTEMPTS - 1);
+
+    let failed = place.list(ItemState::Failed);
+    let [failed] = &failed[..] else {
+        panic!("{failed:?}");
+    };
+    assert_eq!(failed.id, poisonous);
+    assert_eq!((failed.attempts, failed.abandoned), (4, 3));
+    let errors: Vec<(u32, &str)> = failed
+        .errors
+        .iter()
+        .map(|error| (error.attempt, error.kind.as_str()))
+        .collect();
+    let abandoned = (2..=4).map(|attempt| (attempt, "abandoned"));
+    assert!(
+        errors
+            .iter()
+            .copied()
+            .eq([(1, "failed")].into_iter().chain(abandoned)),
+        "{errors:?}"
+    );
+    assert_eq!(failed.errors[0].error, "not to be worked on");
+    assert!(failed.errors[1].error.contains("vanished"));
+    // Whoever set it aside is alive, and goes on.
+    assert!(
+        worker
+            .process()
+            .wait_timeout(std::time::Duration::ZERO)
+            .is_none()
+    );
+    assert!(
+        place
+            .effects()
+            .iter()
+            .all(|effect| effect.payload == "work")
+    );
+}

@@ -1,0 +1,88 @@
+//! A worker that is asked to end in the middle of its work.
+
+use std::time::{Duration, Instant};
+
+use turno::inbox::ItemState;
+use turno_testkit::eventually;
+
+use crate::place::{Place, item};
+use crate::worker::{EFFECT, How, Report, Worker};
+use crate::{LONG, on_each_store};
+
+const BEGUN: u64 = 2;
+const UNBEGUN: u64 = 20;
+/// What is promised.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// Claims do not end by themselves in the course of the test.
+const HOW: How = How {
+    lease: LONG,
+    concurrency: BEGUN as usize,
+    prefetch: UNBEGUN as usize,
+    ..EFFECT
+};
+
+on_each_store! {
+    it_gives_back_what_it_has_not_begun => it_gives_back_what_it_has_not_begun;
+    /// The control: one that is killed gives nothing back.
+    killed_it_gives_back_nothing => killed_it_gives_back_nothing;
+}
+
+fn it_gives_back_what_it_has_not_begun(place: &Place) {
+    let worker = busy(place);
+    worker.process().term();
+    eventually(AT_ONCE, "what was not begun to be given back", || {
+        let stats = place.stats();
+        ((stats.pending, stats.processing) == (UNBEGUN, BEGUN)).then_some(())
+    });
+    let pending = place.list(ItemState::Pending);
+    assert_eq!(pending.len() as u64, UNBEGUN);
+    for item in &pending {
+        assert_eq!((item.attempts, item.abandoned), (0, 0), "{item:?}");
+        assert!(item.errors.is_empty(), "{item:?}");
+    }
+    // They are anybody's at once, and their attempt is the first.
+    let claim = place.inbox().claim().limit(100);
+    let claimed = place.runtime.block_on(claim.take()).unwrap();
+    assert_eq!(claimed.len() as u64, UNBEGUN);
+    assert!(claimed.iter().all(|item| item.attempt == 1), "{claimed:?}");
+
+    for _ in 0..BEGUN {
+        worker.go();
+    }
+    for _ in 0..BEGUN {
+        assert!(worker.outcome().starts_with("written "));
+    }
+    // Those that it has completed were completed by their handlers.
+    let report = Report {
+        completed: 0,
+        failed: 0,
+        given_back: UNBEGUN,
+        lost: 0,
+    };
+    assert_eq!(worker.report(), report);
+    assert_eq!(place.effects().len() as u64, BEGUN);
+    let stats = place.stats();
+    assert_eq!((stats.completed, stats.processing), (BEGUN, UNBEGUN));
+}
+
+fn killed_it_gives_back_nothing(place: &Place) {
+    let worker = busy(place);
+    worker.process().kill_9();
+    let end = Instant::now() + AT_ONCE;
+    eventually(LONG, "the time in which it would have been", || {
+        assert_eq!(place.stats().processing, BEGUN + UNBEGUN);
+        (Instant::now() >= end).then_some(())
+    });
+}
+
+/// A worker with its hands full.
+fn busy(place: &Place) -> Worker {
+    let items = BEGUN + UNBEGUN;
+    place.push((0..items).map(|number| item(&format!("held {number}"))));
+    let worker = Worker::start(&place.url, HOW);
+    for _ in 0..BEGUN {
+        assert_eq!(worker.began().1, 1);
+    }
+    place.await_stats("full hands", |stats| stats.processing == items);
+    worker
+}

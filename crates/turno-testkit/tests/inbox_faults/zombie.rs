@@ -1,0 +1,65 @@
+//! A worker that was paused for longer than its claim wakes up and goes on as if nothing had happened.
+
+use crate::on_each_store;
+use crate::place::{Effect, Place, item};
+use crate::worker::{How, ONE, Report, Worker};
+
+on_each_store! {
+    its_completion_is_refused => its_completion_is_refused;
+    /// The control: a worker that ends items without presenting its claim does it all twice.
+    without_its_claim_it_is_not => without_its_claim_it_is_not;
+}
+
+fn its_completion_is_refused(place: &Place) {
+    let (zombie, next) = paused(place, ONE);
+    zombie.go();
+    assert_eq!(zombie.outcome(), format!("refused {}", next.item));
+    assert_eq!(place.effects(), [next]);
+    zombie.process().term();
+    let report = zombie.report();
+    assert_eq!((report.completed, report.failed, report.lost), (0, 0, 1));
+    let stats = place.stats();
+    assert_eq!((stats.total, stats.completed), (1, 1), "{stats:?}");
+    assert_eq!(place.completions().len(), 1);
+}
+
+fn without_its_claim_it_is_not(place: &Place) {
+    let naive = How {
+        ending: "naive",
+        ..ONE
+    };
+    let (zombie, next) = paused(place, naive);
+    zombie.go();
+    assert_eq!(zombie.outcome(), format!("written {}", next.item));
+    let late = Effect {
+        pid: zombie.pid(),
+        attempt: 1,
+        ..next.clone()
+    };
+    assert_eq!(place.effects(), [next, late]);
+}
+
+/// A worker that was stopped with an item in its hands, and continued when another had done it; and what that one did.
+fn paused(place: &Place, how: How) -> (Worker, Effect) {
+    let item = place.push([item("held")])[0].0;
+    let zombie = Worker::start(&place.url, how);
+    assert_eq!(zombie.began(), (item, 1));
+    zombie.process().stop();
+
+    let next = Worker::start(&place.url, how);
+    assert_eq!(next.began(), (item, 2));
+    next.go();
+    assert_eq!(next.outcome(), format!("written {item}"));
+    next.process().term();
+    let Report { failed, .. } = next.report();
+    assert_eq!(failed, 0);
+
+    zombie.process().cont();
+    let effect = Effect {
+        item,
+        payload: "held".to_owned(),
+        pid: next.pid(),
+        attempt: 2,
+    };
+    (zombie, effect)
+}
