@@ -12,7 +12,7 @@ use clap::{ArgAction, ColorChoice, CommandFactory, FromArgMatches, Parser, Subco
 use crate::output::{Format, Output};
 use crate::{cmd, fail};
 
-/// Locks with fencing tokens, on the database you already have
+/// Locks with fencing tokens and a work inbox, on the database you already have
 #[derive(Debug, Parser)]
 #[command(
     name = "turno",

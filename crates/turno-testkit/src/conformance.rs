@@ -43,6 +43,7 @@ pub mod input;
 mod kit;
 pub mod losing;
 pub mod runner;
+pub mod schedule;
 pub mod share;
 pub mod show;
 pub mod stale;
@@ -90,6 +91,13 @@ macro_rules! conformance_suite {
             expiry::a_late_renewal_is_recorded,
             expiry::a_renewal_never_revives,
             expiry::a_renewal_never_shortens,
+            schedule::a_tick_is_pushed_once,
+            schedule::a_tick_belongs_to_whoever_came_first,
+            schedule::a_new_schedule_begins_now,
+            schedule::missed_ticks_are_skipped,
+            schedule::missed_ticks_are_caught_up_with,
+            schedule::a_schedule_out_of_rule_is_refused,
+            schedule::a_schedule_knows_its_time_zone,
             sweeping::a_sweep_closes_what_has_expired,
             sweeping::a_sweep_forgets_what_is_old,
             sweeping::a_sweep_keeps_what_is_wanted,
@@ -330,6 +338,7 @@ mod tests {
             ("input", include_str!("conformance/input.rs")),
             ("losing", include_str!("conformance/losing.rs")),
             ("expiry", include_str!("conformance/expiry.rs")),
+            ("schedule", include_str!("conformance/schedule.rs")),
             ("sweeping", include_str!("conformance/sweeping.rs")),
             ("tokens", include_str!("conformance/tokens.rs")),
             ("stale", include_str!("conformance/stale.rs")),

@@ -27,6 +27,8 @@ pub const MAX_ITEMS: usize = 10_000;
 pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 /// The longest delay of an item.
 pub const MAX_DELAY: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+/// The last second of the year 2199.
+const LAST_SECOND: i64 = 7_258_118_399;
 /// The most attempts that an item can be given.
 pub const MAX_ATTEMPTS: u16 = 1000;
 
@@ -162,6 +164,15 @@ pub(crate) fn item(item: &NewItem, largest: usize) -> Result<()> {
     }
     match item.due {
         Some(Due::After(delay)) => self::delay("delay", delay),
+        // Any time in the past is as good as now; but stores do not know all of them.
+        Some(Due::At(time)) if !(0..=LAST_SECOND).contains(&time.as_second()) => {
+            Err(Error::invalid(
+                "run_at",
+                format!(
+                    "run_at is {time}, and must be between 1970 and 2200: leave it out for at once"
+                ),
+            ))
+        }
         _ => Ok(()),
     }
 }

@@ -188,12 +188,15 @@ impl Schedule {
                 error,
             )
         })?;
-        Ok(Plan {
+        let plan = Plan {
             cron,
             zone,
             queue,
             item,
-        })
+        };
+        // A pattern that never comes round is found out now, and not when it should have.
+        plan.after(crate::clock::machine())?;
+        Ok(plan)
     }
 }
 

@@ -14,8 +14,6 @@ pub struct Measured {
     pub per_second: f64,
     #[serde(default)]
     pub median_ms: Option<f64>,
-    #[serde(default)]
-    pub note: String,
 }
 
 /// Measures one peer in one way, on a fresh database. `None`, with a word, if it cannot be.

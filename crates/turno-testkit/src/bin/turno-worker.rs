@@ -182,7 +182,7 @@ impl Worker {
 enum Application {
     Postgres {
         url: String,
-        client: tokio::sync::Mutex<Option<tokio_postgres::Client>>,
+        client: Box<tokio::sync::Mutex<Option<tokio_postgres::Client>>>,
     },
     Sqlite(Arc<Mutex<rusqlite::Connection>>),
 }
@@ -192,7 +192,7 @@ impl Application {
         let Some(file) = url.strip_prefix("sqlite:") else {
             return Ok(Self::Postgres {
                 url: url.to_owned(),
-                client: tokio::sync::Mutex::default(),
+                client: Box::default(),
             });
         };
         let connection = rusqlite::Connection::open(file)?;

@@ -118,7 +118,7 @@ pub async fn a_guarded_lock_is_not_taken_over(bed: &Bed) {
             let short = turno
                 .lock(&resource)
                 .owner("a")
-                .ttl(Duration::from_millis(400));
+                .ttl(Duration::from_millis(1500));
             let lease = mine(short.acquire().await.unwrap());
             let tx = bed
                 .open(*caller, Ask::Guard, &resource, lease.token())

@@ -13,7 +13,7 @@ use super::Bed;
 use super::kit::*;
 
 /// Renewed three times as often, so that a test machine that is busy does not lose it.
-const SHORT: Duration = Duration::from_millis(1500);
+const SHORT: Duration = Duration::from_millis(2500);
 
 /// Says so when it is dropped.
 struct Dropped(Arc<AtomicBool>);

@@ -22,7 +22,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// The longest pause between two looks, when pushes do not wake.
 const DEAF_POLL: Duration = Duration::from_millis(100);
 /// The shortest pause: something is due any moment.
-const LEAST_PAUSE: Duration = Duration::from_millis(1);
+const LEAST_PAUSE: Duration = Duration::from_millis(5);
 /// How often an idle worker says that it is.
 const SAY_IDLE: Duration = Duration::from_secs(4);
 
@@ -217,10 +217,6 @@ impl Pump {
     fn completed(&self, settled: &Settled) {
         Counts::add(&self.counts.completed, settled.done);
         self.stale(settled);
-        if settled.done > 0 {
-            // The next of a group may be claimable now, for others too.
-            self.store().wakers().wake(&wake_name(self.inbox.queue()));
-        }
     }
 
     async fn fail(&self, pending: &mut Pending) -> Result<()> {

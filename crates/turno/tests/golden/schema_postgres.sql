@@ -176,6 +176,245 @@ create type turno.swept as (
 
 insert into turno.migration (version, name) values (1, '0001_lock');
 
+-- Migration 0002_inbox
+
+-- The inbox. An item is written twice in its life, when it is pushed and when it is done: claiming it
+-- touches other rows only.
+--
+-- A claim is one row for many items (inbox_batch), and a cursor for each queue and priority says how far
+-- claiming has got (inbox_cursor). So a claim does not look at what lies behind it, dead or alive, and
+-- costs the same with a thousand items or with millions, and under a snapshot that somebody holds open.
+
+create table turno.inbox_queue (
+  id           integer     generated always as identity primary key,
+  name         text        collate "C" not null unique,
+  idle_until   timestamptz                     -- an idle worker listens until then: a push must call
+) with (fillfactor = 50);
+
+-- An item is in line by its number (run_at is null), or waits for a time. While it is claimed from there,
+-- its time is infinity; while it is claimed from the line, only the cursor has passed it.
+create table turno.inbox_item (
+  lane         integer     not null,           -- four times the queue's id, plus the priority
+  id           bigint      not null,
+  run_at       timestamptz,
+  pushed_at    timestamptz not null,
+  attempts     smallint    not null default 0, -- those that ended: failed or abandoned
+  abandoned    smallint    not null default 0,
+  max_attempts smallint    not null,
+  "group"      text        collate "C",
+  key          text        collate "C",
+  errors       jsonb,
+  payload      json        not null,
+  primary key (lane, id)
+) with (autovacuum_vacuum_scale_factor = 0.05);
+
+create index inbox_item_due on turno.inbox_item (lane, run_at, id) where run_at is not null;
+create index inbox_item_group on turno.inbox_item ((lane / 4), "group", id) where "group" is not null;
+
+-- Numbers are given out one at a time, by whoever has a transaction id already: see inbox_late.
+create sequence turno.inbox_item_id as bigint;
+
+-- One claim: what one worker took of one lane at one time, as far as it still holds it.
+create table turno.inbox_batch (
+  token        uuid           not null,
+  lane         integer        not null,
+  queue_id     integer        not null,
+  n            bigint         not null,        -- the number of the claim, as in inbox_cursor
+  ids          int8multirange not null,
+  groups       text[],                         -- the groups that it keeps busy
+  worker       text           not null,
+  claimed_at   timestamptz    not null,
+  until        timestamptz    not null,
+  primary key (token, lane)
+) with (fillfactor = 70);
+
+create index inbox_batch_queue on turno.inbox_batch (queue_id, n);
+
+-- How far claiming has got: one live row a queue, the one with the highest n. It is replaced, not updated,
+-- so that reading it never walks along versions that somebody's old snapshot keeps alive.
+create table turno.inbox_cursor (
+  queue_id     integer     not null,
+  n            bigint      not null,
+  at_id        bigint[]    not null,           -- for each priority: everything up to here has been seen
+  floor_id     bigint[]    not null,           -- nothing can appear any more up to here
+  floor_n      bigint      not null,           -- the claim that was the last then
+  mark_id      bigint[],                       -- becomes the floor when all transactions
+  mark_n       bigint,
+  mark_xid     xid8,                           -- up to this one have ended
+  late_at      timestamptz not null,           -- when somebody last looked behind the cursor
+  late_cost    interval    not null,           -- and how long that took
+  due_from     timestamptz not null,           -- nothing is due before this
+  due_at       timestamptz not null,           -- when somebody last looked from the beginning
+  expiry       timestamptz not null,           -- no claim ends before this
+  primary key (queue_id, n)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- A group's first item is gone: the next may be claimed. Written beside the item's end, read by claims.
+create table turno.inbox_freed (
+  id           bigint      generated always as identity,
+  queue_id     integer     not null,
+  "group"      text        collate "C" not null,
+  primary key (queue_id, id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Unique keys, for as long as their item or the record of its completion is there.
+create table turno.inbox_key (
+  queue_id     integer     not null,
+  key          text        collate "C" not null,
+  id           bigint      not null,
+  done_at      timestamptz,
+  primary key (queue_id, key)
+);
+
+create index inbox_key_done on turno.inbox_key (done_at) where done_at is not null;
+
+-- What was completed: one row a call, claim and queue. It is also what answers the same call, should it be repeated.
+create table turno.inbox_done (
+  request      uuid           not null,
+  token        uuid           not null,
+  queue_id     integer        not null,
+  at           timestamptz    not null,
+  worker       text           not null,
+  ids          int8multirange not null,
+  primary key (request, token, queue_id)
+);
+
+create index inbox_done_at on turno.inbox_done (queue_id, at);
+
+-- What was set aside.
+create table turno.inbox_failed (
+  id           bigint      primary key,
+  lane         integer     not null,
+  failed_at    timestamptz not null,
+  pushed_at    timestamptz not null,
+  attempts     smallint    not null,
+  abandoned    smallint    not null,
+  max_attempts smallint    not null,
+  "group"      text,
+  key          text,
+  errors       jsonb,
+  payload      json        not null,
+  worker       text
+);
+
+create index inbox_failed_queue on turno.inbox_failed ((lane / 4), id);
+create index inbox_failed_oldest on turno.inbox_failed ((lane / 4), failed_at);
+
+-- The answers of calls that may be repeated because they were lost.
+create table turno.inbox_request (
+  request      uuid        primary key,
+  at           timestamptz not null,
+  answer       jsonb       not null
+);
+
+create index inbox_request_at on turno.inbox_request using brin (at);
+
+-- Counters: the sum of a queue's row in inbox_total and its rows in inbox_tally, which are folded into it
+-- now and then. So nobody who pushes waits for anybody else.
+create table turno.inbox_total (
+  queue_id     integer     primary key,
+  items        bigint      not null default 0, -- pending, scheduled and processing
+  timed        bigint      not null default 0, -- those of them that wait for a time, past or to come
+  completed    bigint      not null default 0,
+  failed       bigint      not null default 0
+) with (fillfactor = 50);
+
+create table turno.inbox_tally (
+  queue_id     integer     not null,
+  items        integer     not null default 0,
+  timed        integer     not null default 0,
+  completed    integer     not null default 0,
+  failed       integer     not null default 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- How far each schedule has got.
+create table turno.schedule (
+  name         text        collate "C" primary key,
+  last         timestamptz not null
+) with (fillfactor = 50);
+
+create type turno.inbox_pushed as (id bigint, duplicate boolean);
+
+create type turno.inbox_claimed as (
+  id           bigint,
+  claim        text,
+  attempt      integer,
+  max_attempts integer,
+  payload      json,
+  key          text,
+  "group"      text,
+  priority     integer,
+  pushed_at    timestamptz,
+  expires_at   timestamptz
+);
+
+create type turno.inbox_settled as (done bigint, stale text[]);
+
+create type turno.inbox_counts as (
+  queue          text,
+  total          bigint,
+  pending        bigint,
+  scheduled      bigint,
+  processing     bigint,
+  completed      bigint,
+  failed         bigint,
+  oldest_pending interval
+);
+
+create type turno.inbox_view as (
+  id           bigint,
+  state        text,
+  payload      json,
+  key          text,
+  "group"      text,
+  priority     integer,
+  attempts     integer,
+  abandoned    integer,
+  worker       text,
+  pushed_at    timestamptz,
+  at           timestamptz,
+  errors       jsonb
+);
+
+alter type turno.swept add attribute completed bigint;
+-- It gets another argument.
+drop function if exists turno.sweep(interval, interval, integer);
+
+insert into turno.migration (version, name) values (2, '0002_inbox');
+
+-- Migration 0003_adopt
+
+-- Adopted tables: tables of users' own that carry the claim protocol. What was added to each is remembered by name,
+-- so that undoing takes away that and nothing else, also after a dump and a restore.
+
+create table turno.adopted (
+  schema_name  text        collate "C" not null,
+  table_name   text        collate "C" not null,
+  id_column    text        not null,
+  user_column  text,                           -- what p_user_id is compared with, if anything
+  shape        text        not null check (shape in ('processing', 'processed')),
+  suffix       text        not null default '',
+  max_attempts integer     not null,           -- get_next hands no row out more often
+  columns      text[]      not null default '{}',
+  indexes      text[]      not null default '{}',
+  functions    text[]      not null default '{}',
+  adopted_at   timestamptz not null default clock_timestamp(),
+  primary key (schema_name, table_name)
+);
+
+-- A function that is made for every adopted table. All but the comment are templates: see adopt_words.
+create type turno.adopt_function as (
+  name         text,
+  arguments    text,
+  types        text,                           -- of the arguments: with the name, what identifies it
+  returns      text,
+  language     text,
+  body         text,
+  said         text                            -- its comment
+);
+
+insert into turno.migration (version, name) values (3, '0003_adopt');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -1888,17 +2127,2992 @@ $$;
 comment on function turno.lock_history is
   'The audit trail, newest first, of one resource or of all that begin with a prefix; before is the last id of the page before.';
 
+-- Function file inbox_queue
+
+-- Purpose: queues by name, and what their arguments may be.
+-- Index:   inbox_queue_name_key, inbox_cursor_pkey.
+
+-- A queue is made by the first push to it. Whoever waits here waits once in the queue's life.
+create or replace function turno.inbox_queue_made(name text) returns turno.inbox_queue
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  q turno.inbox_queue;
+begin
+  insert into turno.inbox_queue (name)
+  values (inbox_queue_made.name)
+  on conflict do nothing
+  returning * into q;
+  if not found then
+    select * into strict q
+    from turno.inbox_queue t
+    where t.name = inbox_queue_made.name;
+    return q;
+  end if;
+  insert into turno.inbox_total (queue_id)
+  values (q.id);
+  insert into turno.inbox_cursor (
+    queue_id, n, at_id, floor_id, floor_n, late_at, late_cost, due_from, due_at, expiry)
+  values (
+    q.id, 0, '{0,0,0,0}', '{0,0,0,0}', 0, clock_timestamp(), '0', '-infinity', clock_timestamp(), 'infinity');
+  return q;
+end
+$$;
+
+create or replace function turno.inbox_queue_id(name text) returns integer
+language sql
+stable
+as $$
+  select q.id
+  from turno.inbox_queue q
+  where q.name = inbox_queue_id.name
+$$;
+
+-- Idle workers listen on turno_inbox for the names of queues.
+create or replace function turno.inbox_call(queue_id integer) returns void
+language plpgsql
+as $$
+declare
+  queue text;
+begin
+  select q.name into queue
+  from turno.inbox_queue q
+  where q.id = inbox_call.queue_id
+    and q.idle_until > clock_timestamp();
+  if found then
+    perform pg_notify('turno_inbox', queue);
+  end if;
+end
+$$;
+
+-- Says that somebody listens, and answers how long it may sleep if nobody calls: until the next item's time, or the
+-- end of another's claim.
+create or replace function turno.inbox_wait(queue text) returns interval
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_wait.queue);
+  next timestamptz;
+begin
+  -- Most of the time somebody has just said so, and there is nothing to write.
+  update turno.inbox_queue t
+  set idle_until = clock_timestamp() + '10 seconds'
+  where t.id = q
+    and (t.idle_until is null or t.idle_until < clock_timestamp() + '5 seconds');
+  select least(
+    (select c.expiry from turno.inbox_cursor c where c.queue_id = q order by c.n desc limit 1),
+    (select min(d.run_at)
+    from generate_series(0, 3) p
+    cross join lateral (
+      select t.run_at
+      from turno.inbox_item t
+      where t.lane = q * 4 + p
+        and t.run_at is not null
+      order by t.run_at
+      limit 1) d))
+  into next;
+  return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
+end
+$$;
+
+comment on function turno.inbox_wait is
+  'Says that a worker listens to turno_inbox: for ten seconds, a push to the queue notifies it. Answers when to look again at the latest.';
+
+create or replace function turno.check_lease(lease interval) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if lease is null or lease < '1 millisecond' or lease > '1 day' then
+    raise exception 'lease is %, and must be between 1 ms and 1 day', coalesce(lease::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Give the longest time that the work can take between two extensions, such as 30 seconds.';
+  end if;
+end
+$$;
+
+-- What was answered to the same request before; null if it is new.
+create or replace function turno.inbox_answered(request uuid) returns jsonb
+language sql
+stable
+as $$
+  select r.answer
+  from turno.inbox_request r
+  where r.request = inbox_answered.request
+$$;
+
+-- Keeps an answer. If the same request has been answered meanwhile (its connection was lost, and not the call), this one
+-- is taken back, and asked again it gets that answer.
+create or replace function turno.inbox_answer(request uuid, answer jsonb) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  insert into turno.inbox_request (request, at, answer)
+  select inbox_answer.request, clock_timestamp(), inbox_answer.answer
+  where inbox_answer.request is not null
+  on conflict do nothing;
+  if not found and inbox_answer.request is not null then
+    raise exception 'the request % is being answered already', inbox_answer.request
+      using errcode = 'serialization_failure', hint = 'Ask again: the answer is the same.';
+  end if;
+end
+$$;
+
+-- Function file inbox_push
+
+-- Purpose: stores items, all or none; a known key is answered as a duplicate.
+-- Index:   inbox_item_pkey, inbox_key_pkey.
+
+create or replace function turno.inbox_push_check(
+  queue        text,
+  payloads     text[],
+  keys         text[],
+  priorities   integer[],
+  delays       interval[],
+  run_ats      timestamptz[],
+  groups       text[],
+  max_attempts integer[],
+  max_payload  integer
+) returns void
+language plpgsql
+immutable
+as $$
+declare
+  many  integer := coalesce(cardinality(payloads), 0);
+  wrong text;
+begin
+  perform turno.check_name('queue', queue, 255);
+  if many > 10000 then
+    raise exception 'items has % entries, and 10000 is the most', many
+      using errcode = 'invalid_parameter_value', hint = 'Divide them.';
+  end if;
+  -- The whole first: a set-based look costs less than one by one, and is enough nearly always.
+  if exists (
+    select from unnest(payloads) p
+    where p is null or octet_length(p) > max_payload) then
+    raise exception 'payload is missing, or has more than % bytes', max_payload
+      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and push a reference, or raise max_payload.';
+  end if;
+  if exists (select from unnest(priorities) p where p not between 0 and 3) then
+    select min(p)::text into wrong from unnest(priorities) p where p not between 0 and 3;
+    raise exception 'priority is %, and must be between 0 and 3', wrong
+      using errcode = 'invalid_parameter_value', hint = '0 is the most urgent, 1 the default.';
+  end if;
+  if exists (select from unnest(max_attempts) m where m not between 1 and 1000) then
+    raise exception 'max_attempts must be between 1 and 1000'
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for 5.';
+  end if;
+  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+    raise exception 'delay must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
+  end if;
+  if exists (select from unnest(run_ats) t where not isfinite(t)) then
+    raise exception 'run_at must be a time, not infinity'
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for at once.';
+  end if;
+  perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
+  perform turno.check_name('group', g, 255) from unnest(groups) g where g is not null;
+end
+$$;
+
+-- Many at once. An array may be null where all items have the default; place says whose answer it is.
+create or replace function turno.inbox_push_batch(
+  queue        text,
+  payloads     text[],
+  keys         text[]        default null,
+  priorities   integer[]     default null,
+  delays       interval[]    default null,
+  run_ats      timestamptz[] default null,
+  groups       text[]        default null,
+  max_attempts integer[]     default null,
+  request      uuid          default null,
+  max_payload  integer       default 1048576
+) returns table (place bigint, id bigint, duplicate boolean)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q      turno.inbox_queue;
+  numbers bigint[];
+  fresh  bigint[];
+  stored bigint;
+  timed  bigint;
+  answer jsonb;
+begin
+  -- Before any number is taken: see inbox_late.
+  perform pg_current_xact_id();
+  if inbox_push_batch.request is not null then
+    answer := turno.inbox_answered(inbox_push_batch.request);
+    if answer is not null then
+      return query
+      select a.place, (a.told->>0)::bigint, (a.told->>1)::boolean
+      from jsonb_array_elements(answer) with ordinality a(told, place);
+      return;
+    end if;
+  end if;
+  perform turno.inbox_push_check(
+    inbox_push_batch.queue, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities,
+    inbox_push_batch.delays, inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts,
+    inbox_push_batch.max_payload);
+  select * into q
+  from turno.inbox_queue t
+  where t.name = inbox_push_batch.queue;
+  if not found then
+    q := turno.inbox_queue_made(inbox_push_batch.queue);
+  end if;
+
+  numbers := array(
+    select nextval('turno.inbox_item_id')
+    from generate_series(1, cardinality(inbox_push_batch.payloads)));
+  if inbox_push_batch.keys is not null then
+    with first as (
+      insert into turno.inbox_key (queue_id, key, id)
+      select distinct on (k.key) q.id, k.key, k.id
+      from unnest(inbox_push_batch.keys, numbers) with ordinality k(key, id, place)
+      where k.key is not null
+      order by k.key, k.place
+      on conflict do nothing
+      returning id)
+    select array_agg(f.id) into fresh
+    from first f;
+  end if;
+
+  with kept as (
+    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
+    select
+      q.id * 4 + coalesce(a.priority, 1), a.id,
+      -- A time that has come is no time: the item stands in line with the others.
+      case when a.delay > '0' then clock_timestamp() + a.delay when a.run_at > clock_timestamp() then a.run_at end,
+      clock_timestamp(), coalesce(a.max_attempts, 5), a."group", a.key, a.payload::json
+    from unnest(
+      numbers, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
+      inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts)
+      a(id, payload, key, priority, delay, run_at, "group", max_attempts)
+    where a.key is null
+       or a.id = any (fresh)
+    returning run_at)
+  select count(*), count(k.run_at) into stored, timed
+  from kept k;
+  insert into turno.inbox_tally (queue_id, items, timed)
+  select q.id, stored, timed
+  where stored > 0;
+  if q.idle_until > clock_timestamp() then
+    perform pg_notify('turno_inbox', q.name);
+  end if;
+
+  if stored < cardinality(numbers) then
+    -- A statement of its own: it sees the rows that the keys met.
+    return query
+    select a.place, coalesce(k.id, a.id), coalesce(k.id <> a.id, false)
+    from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
+    left join lateral (
+      select t.id
+      from turno.inbox_key t
+      where t.queue_id = q.id
+        and t.key = a.key
+      offset 0) k on true;
+  else
+    return query
+    select a.place, a.id, false
+    from unnest(numbers) with ordinality a(id, place);
+  end if;
+  if inbox_push_batch.request is not null then
+    perform turno.inbox_answer(inbox_push_batch.request, (
+      select coalesce(jsonb_agg(jsonb_build_array(coalesce(k.id, a.id), coalesce(k.id <> a.id, false)) order by a.place), '[]')
+      from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
+      left join lateral (
+        select t.id
+        from turno.inbox_key t
+        where t.queue_id = q.id
+          and t.key = a.key
+        offset 0) k on true));
+  end if;
+end
+$$;
+
+comment on function turno.inbox_push_batch is
+  'Stores many items, all or none. An array may be null where all items have the default.';
+
+create or replace function turno.inbox_push(
+  queue        text,
+  payload      json,
+  key          text        default null,
+  priority     integer     default 1,
+  delay        interval    default null,
+  run_at       timestamptz default null,
+  "group"      text        default null,
+  max_attempts integer     default 5,
+  request      uuid        default null,
+  max_payload  integer     default 1048576
+) returns turno.inbox_pushed
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select row(b.id, b.duplicate)::turno.inbox_pushed
+  from turno.inbox_push_batch(
+    inbox_push.queue, array[inbox_push.payload::text], case when inbox_push.key is not null then array[inbox_push.key] end,
+    array[inbox_push.priority], array[inbox_push.delay], array[inbox_push.run_at], array[inbox_push."group"],
+    array[inbox_push.max_attempts], inbox_push.request, inbox_push.max_payload) b
+$$;
+
+comment on function turno.inbox_push is
+  'Puts one item of work into a queue. With a key that the queue knows, nothing is stored and duplicate is true.';
+
+-- Function file inbox_attempt
+
+-- Purpose: what an attempt that did not succeed does to its item, whoever says so.
+-- Index:   inbox_item_pkey.
+
+-- An error's text as it is kept: at most 4000 bytes of it, and no half character. A byte that continues one begins with
+-- the bits 10.
+create or replace function turno.inbox_cut(error text) returns text
+language sql
+immutable
+as $$
+  select case
+    when octet_length(b.bytes) <= 4000 then error
+    else (
+      select convert_from(substr(b.bytes, 1, n), 'UTF8')
+      from generate_series(4000, 3997, -1) n
+      where get_byte(b.bytes, n) & 192 <> 128
+      order by n desc
+      limit 1)
+  end
+  from convert_to(error, 'UTF8') b(bytes)
+$$;
+
+-- Kept: the last ten.
+create or replace function turno.inbox_errors(errors jsonb, attempt integer, kind text, error text, worker text) returns jsonb
+language sql
+volatile
+as $$
+  select jsonb_agg(e.e order by e.n)
+  from (
+    select u.e, u.n
+    from jsonb_array_elements(
+      coalesce(errors, '[]') || jsonb_build_object(
+        'attempt', attempt, 'at', to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+        'kind', kind, 'error', error, 'worker', worker)) with ordinality u(e, n)
+    order by u.n desc
+    limit 10) e
+$$;
+
+-- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside.
+create or replace function turno.inbox_end_attempt(
+  lane     integer,
+  id       bigint,
+  kind     text,
+  error    text,
+  worker   text,
+  again_at timestamptz
+) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  i turno.inbox_item;
+begin
+  select * into i
+  from turno.inbox_item t
+  where t.lane = inbox_end_attempt.lane
+    and t.id = inbox_end_attempt.id
+  for update;
+  if not found then
+    return;
+  end if;
+  i.attempts := i.attempts + 1;
+  i.abandoned := i.abandoned + (inbox_end_attempt.kind = 'abandoned')::integer;
+  i.errors := turno.inbox_errors(
+    i.errors, i.attempts, inbox_end_attempt.kind, inbox_end_attempt.error, inbox_end_attempt.worker);
+  if inbox_end_attempt.again_at is not null and i.attempts < i.max_attempts then
+    update turno.inbox_item t
+    set run_at    = inbox_end_attempt.again_at,
+        attempts  = i.attempts,
+        abandoned = i.abandoned,
+        errors    = i.errors
+    where t.lane = i.lane
+      and t.id = i.id;
+    insert into turno.inbox_tally (queue_id, timed)
+    values (i.lane / 4, 1);
+    return;
+  end if;
+  delete from turno.inbox_item t
+  where t.lane = i.lane
+    and t.id = i.id;
+  insert into turno.inbox_failed (
+    id, lane, failed_at, pushed_at, attempts, abandoned, max_attempts, "group", key, errors, payload, worker)
+  values (
+    i.id, i.lane, clock_timestamp(), i.pushed_at, i.attempts, i.abandoned, i.max_attempts, i."group", i.key, i.errors,
+    i.payload, inbox_end_attempt.worker);
+  insert into turno.inbox_tally (queue_id, items, failed)
+  values (i.lane / 4, -1, 1);
+  if i."group" is not null then
+    insert into turno.inbox_freed (queue_id, "group")
+    values (i.lane / 4, i."group");
+  end if;
+end
+$$;
+
+-- Function file inbox_claim
+
+-- Purpose: claims items that are due: by priority; then those that have waited for a time, and then the others in order.
+-- Index:   inbox_item_pkey from the cursor on, inbox_item_due, inbox_item_group; other plans are ruled out,
+--          because an unanalysed table would invite them.
+--
+-- Claims of one queue take turns (an advisory lock), and each leaves its cursor to the next. What can be behind
+-- the cursor and claimable has told so: with a time (given back, failed, abandoned), in inbox_freed (the next of
+-- a group); or it could not, because its transaction committed late (inbox_late).
+
+-- Whether an item is the first of its group, of those in the queue.
+create or replace function turno.inbox_is_head(queue_id integer, "group" text, id bigint) returns boolean
+language sql
+stable
+as $$
+  select not exists (
+    select from turno.inbox_item e
+    where e.lane / 4 = inbox_is_head.queue_id
+      and e."group" = inbox_is_head."group"
+      and e.id < inbox_is_head.id)
+$$;
+
+-- Whether an item of a group is in a worker's hands. To be asked of those that may have come first only
+-- afterwards: a revived item, or one that was committed late.
+create or replace function turno.inbox_is_busy(queue_id integer, "group" text) returns boolean
+language sql
+stable
+as $$
+  select exists (
+    select from turno.inbox_batch b
+    where b.queue_id = inbox_is_busy.queue_id
+      and inbox_is_busy."group" = any (b.groups))
+$$;
+
+-- Takes over the claims whose time is up. Answers when the next one will be.
+create or replace function turno.inbox_abandon(queue_id integer) returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  b    turno.inbox_batch;
+  next timestamptz;
+begin
+  for b in
+    select *
+    from turno.inbox_batch t
+    where t.queue_id = inbox_abandon.queue_id
+      and t.until <= clock_timestamp()
+    for update skip locked
+  loop
+    perform turno.inbox_end_attempt(
+      b.lane, i.id, 'abandoned', 'the worker vanished: its claim was not extended in time', b.worker, clock_timestamp())
+    from unnest(b.ids) r, generate_series(lower(r), upper(r) - 1) i(id);
+    delete from turno.inbox_batch t
+    where t.token = b.token
+      and t.lane = b.lane;
+  end loop;
+  select min(t.until) into next
+  from turno.inbox_batch t
+  where t.queue_id = inbox_abandon.queue_id;
+  -- One that is just being settled is looked at again soon.
+  return coalesce(greatest(next, clock_timestamp() + '100 milliseconds'), 'infinity');
+end
+$$;
+
+-- Claims what was committed behind the cursor: numbers are given out in order, and committed in any.
+--
+-- Whoever pushes has a transaction id before it takes a number. So when all transactions with an id up to "own",
+-- which was given out after c was read, have ended, nothing can appear any more up to where c is: that is the
+-- floor, and only what lies between it and the cursor needs to be looked at.
+create or replace function turno.inbox_late(
+  c       turno.inbox_cursor,
+  own     xid8,
+  "limit" integer,
+  token   uuid,
+  worker  text,
+  until   timestamptz
+) returns turno.inbox_cursor
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  began      timestamptz := clock_timestamp();
+  oldest     xid8;
+  how_many   bigint;
+begin
+  with late as materialized (
+    select i.lane, i.id, i."group"
+    from generate_series(0, 3) p
+    -- What was claimed since the floor was where it is; what was claimed before lies below it.
+    cross join lateral (
+      select coalesce(range_agg(r), '{}') as ids
+      from turno.inbox_batch b
+      cross join lateral unnest(b.ids) r
+      where b.queue_id = c.queue_id
+        and b.n > c.floor_n
+        and b.lane = c.queue_id * 4 + p) held
+    cross join lateral (
+      select t.lane, t.id, t."group"
+      from turno.inbox_item t
+      where t.lane = c.queue_id * 4 + p
+        and t.id > c.floor_id[p + 1]
+        and t.id <= c.at_id[p + 1]
+        and t.run_at is null
+        and not held.ids @> t.id
+        and (t."group" is null
+          or (turno.inbox_is_head(c.queue_id, t."group", t.id) and not turno.inbox_is_busy(c.queue_id, t."group")))
+      order by t.id
+      limit inbox_late."limit") i
+    limit inbox_late."limit"),
+  claimed as (
+    insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+    select
+      inbox_late.token, l.lane, c.queue_id, c.n + 1, range_agg(int8range(l.id, l.id, '[]')),
+      array_agg(l."group") filter (where l."group" is not null), inbox_late.worker, clock_timestamp(), inbox_late.until
+    from late l
+    group by l.lane
+    on conflict (token, lane) do update
+    set ids    = b.ids + excluded.ids,
+        groups = b.groups || excluded.groups)
+  select count(*), pg_snapshot_xmin(pg_current_snapshot()) into how_many, oldest
+  from late;
+  -- With the limit reached there may be more, and the floor stays.
+  if how_many < inbox_late."limit" then
+    if oldest >= own then
+      c.floor_id := c.at_id;
+      c.floor_n := c.n;
+      c.mark_xid := null;
+    elsif oldest > c.mark_xid then
+      c.floor_id := c.mark_id;
+      c.floor_n := c.mark_n;
+      c.mark_xid := null;
+    end if;
+    if c.mark_xid is null and own is not null then
+      c.mark_id := c.at_id;
+      c.mark_n := c.n;
+      c.mark_xid := own;
+    end if;
+  end if;
+  c.late_at := clock_timestamp();
+  c.late_cost := c.late_at - began;
+  return c;
+end
+$$;
+
+-- What a claim holds, in the order in which it should be begun.
+create or replace function turno.inbox_held(token uuid) returns setof turno.inbox_claimed
+language sql
+stable
+as $$
+  select
+    i.id, i.id || '@' || b.token, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until
+  from turno.inbox_batch b
+  cross join lateral unnest(b.ids) r
+  cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
+  cross join lateral (
+    select *
+    from turno.inbox_item t
+    where t.lane = b.lane
+      and t.id = g.id
+    offset 0) i
+  where b.token = inbox_held.token
+  order by b.lane, i.run_at is null, i.id
+$$;
+
+-- Adds items to a claim; one row of it for each lane.
+create or replace function turno.inbox_hold(
+  c      turno.inbox_cursor,
+  lane   integer,
+  ids    bigint[],
+  groups text[],
+  token  uuid,
+  worker text,
+  until  timestamptz
+) returns void
+language sql
+as $$
+  insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+  select
+    inbox_hold.token, inbox_hold.lane, c.queue_id, c.n + 1, range_agg(int8range(i, i, '[]')),
+    nullif(array_remove(inbox_hold.groups, null), '{}'), inbox_hold.worker, clock_timestamp(), inbox_hold.until
+  from unnest(inbox_hold.ids) i
+  having count(*) > 0
+  on conflict (token, lane) do update
+  set ids    = b.ids + excluded.ids,
+      groups = b.groups || excluded.groups
+$$;
+
+-- The whole rule, when some items have become due by time, or by their group: priority after priority, first those,
+-- then the line.
+create or replace function turno.inbox_take_all(
+  c       turno.inbox_cursor,
+  "limit" integer,
+  token   uuid,
+  worker  text,
+  until   timestamptz
+) returns turno.inbox_cursor
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  now_at     timestamptz := clock_timestamp();
+  due_from   timestamptz := case when now_at < c.due_at + '1 second' then c.due_from else '-infinity' end;
+  due_left   boolean := false;
+  left_over  integer := "limit";
+  in_lane    integer;
+  notes      bigint[];
+  freed      text[];
+  head_lanes integer[];
+  head_ids   bigint[];
+  head_groups text[];
+  ids        bigint[];
+  groups     text[];
+  put_off    bigint;
+  timed      bigint := 0;
+  ending     bigint;
+begin
+  select array_agg(distinct f."group"), array_agg(f.id) into freed, notes
+  from (
+    select t.id, t."group"
+    from turno.inbox_freed t
+    where t.queue_id = c.queue_id
+    order by t.id
+    limit 10000) f;
+  -- Those whose next one has been passed over, and is not in line any more.
+  select array_agg(h.lane order by h.lane, h.id), array_agg(h.id order by h.lane, h.id), array_agg(h."group" order by h.lane, h.id)
+  into head_lanes, head_ids, head_groups
+  from unnest(freed) f("group")
+  cross join lateral (
+    select i.lane, i.id, i."group", i.run_at
+    from turno.inbox_item i
+    where i.lane / 4 = c.queue_id
+      and i."group" = f."group"
+    order by i.id
+    limit 1) h
+  where h.run_at is null
+    and h.id <= c.at_id[h.lane % 4 + 1];
+
+  for p in 0..3 loop
+    exit when left_over <= 0;
+    in_lane := c.queue_id * 4 + p;
+
+    with due as materialized (
+      select
+        t.ctid as place, t."group",
+        t."group" is null or turno.inbox_is_head(c.queue_id, t."group", t.id) as is_head,
+        t."group" is not null and turno.inbox_is_busy(c.queue_id, t."group") as is_busy
+      from turno.inbox_item t
+      where t.lane = in_lane
+        and t.run_at >= due_from
+        and t.run_at <= now_at
+      order by t.run_at, t.id
+      limit left_over),
+    -- Behind others of its group: back into line, or to wait for inbox_freed.
+    parked as (
+      update turno.inbox_item t
+      set run_at = null
+      from due d
+      where t.ctid = d.place
+        and not d.is_head
+      returning 1),
+    taken as (
+      update turno.inbox_item t
+      set run_at = 'infinity'
+      from due d
+      where t.ctid = d.place
+        and d.is_head
+        and not d.is_busy
+      returning t.id, t."group")
+    select array_agg(t.id), array_agg(t."group"), (select count(*) from parked), (select count(*) from due) >= left_over or due_left
+    into ids, groups, put_off, due_left
+    from taken t;
+    perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
+    left_over := left_over - coalesce(cardinality(ids), 0);
+    timed := timed + coalesce(cardinality(ids), 0) + put_off;
+
+    if left_over > 0 and head_ids is not null then
+      select array_agg(h.id), array_agg(h."group") into ids, groups
+      from (
+        select u.id, u."group"
+        from unnest(head_lanes, head_ids, head_groups) u(lane, id, "group")
+        where u.lane = in_lane
+          and not turno.inbox_is_busy(c.queue_id, u."group")
+          -- Whoever was at work on it then may have ended it meanwhile, or put it off.
+          and exists (
+            select from turno.inbox_item t
+            where t.lane = u.lane
+              and t.id = u.id
+              and t.run_at is null)
+        limit left_over) h;
+      if ids is not null then
+        perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
+        left_over := left_over - cardinality(ids);
+      end if;
+    end if;
+
+    if left_over > 0 then
+      with ready as materialized (
+        select t.id, t."group"
+        from turno.inbox_item t
+        where t.lane = in_lane
+          and t.id > c.at_id[p + 1]
+          and t.run_at is null
+          and (t."group" is null or turno.inbox_is_head(c.queue_id, t."group", t.id))
+        order by t.id
+        limit left_over)
+      select
+        array_agg(r.id), array_agg(r."group"),
+        case
+          when count(*) = left_over then max(r.id)
+          else (select max(t.id) from turno.inbox_item t where t.lane = in_lane and t.id > c.at_id[p + 1])
+        end
+      into ids, groups, ending
+      from ready r;
+      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
+      left_over := left_over - coalesce(cardinality(ids), 0);
+      c.at_id[p + 1] := coalesce(ending, c.at_id[p + 1]);
+    end if;
+  end loop;
+
+  -- A note is used up when its group has somebody at work, or a next one that will be found without it. One that is
+  -- busy with others is kept: what they are could be something that came later. One that was written since is the next
+  -- claim's.
+  delete from turno.inbox_freed f
+  where f.queue_id = c.queue_id
+    and f.id = any (notes)
+    and not (
+      f."group" = any (coalesce(head_groups, '{}'))
+      and not exists (
+        select from turno.inbox_batch b
+        where b.token = inbox_take_all.token
+          and f."group" = any (b.groups)));
+  if timed > 0 then
+    insert into turno.inbox_tally (queue_id, timed)
+    values (c.queue_id, -timed);
+  end if;
+  if not due_left then
+    -- Times may be committed a little late; those that are later still are found from the beginning, once a second.
+    c.due_from := now_at - interval '1 second';
+    c.due_at := case when due_from = '-infinity' then now_at else c.due_at end;
+  end if;
+  return c;
+end
+$$;
+
+create or replace function turno.inbox_take(
+  queue_id integer,
+  worker   text,
+  "limit"  integer,
+  lease    interval,
+  token    uuid
+) returns setof turno.inbox_claimed
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  c       turno.inbox_cursor;
+  old     turno.inbox_cursor;
+  own     xid8;
+  until   timestamptz;
+  base    integer := inbox_take.queue_id * 4;
+  look    boolean;
+  waiting boolean;
+  got     bigint;
+begin
+  perform pg_advisory_xact_lock(1953853038, inbox_take.queue_id); -- "turn" in ASCII
+  -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
+  if exists (select from turno.inbox_batch b where b.token = inbox_take.token) then
+    return query select * from turno.inbox_held(inbox_take.token);
+    return;
+  end if;
+  select * into strict c
+  from turno.inbox_cursor t
+  where t.queue_id = inbox_take.queue_id
+  order by t.n desc
+  limit 1;
+  old := c;
+  until := clock_timestamp() + inbox_take.lease;
+  look := c.floor_id <> c.at_id and clock_timestamp() >= c.late_at + 10 * c.late_cost;
+  -- A number taken by somebody who came after our own number would be missed if we had it from before.
+  if look and pg_current_xact_id_if_assigned() is null then
+    own := pg_current_xact_id();
+  end if;
+  if c.expiry <= clock_timestamp() then
+    c.expiry := turno.inbox_abandon(inbox_take.queue_id);
+  end if;
+  select
+    exists (
+      select from generate_series(0, 3) p
+      cross join lateral (
+        select from turno.inbox_item t
+        where t.lane = base + p
+          and t.run_at >= case when clock_timestamp() < c.due_at + '1 second' then c.due_from else '-infinity' end
+          and t.run_at <= clock_timestamp()
+        limit 1) d)
+    or exists (
+      select from turno.inbox_freed f
+      where f.queue_id = inbox_take.queue_id)
+  into waiting;
+
+  if not waiting and not (look and clock_timestamp() >= c.late_at + '1 second') then
+    -- The usual one: the line alone, in one statement.
+    return query
+    with ready as materialized (
+      select i.*
+      from generate_series(0, 3) p
+      cross join lateral (
+        select t.lane, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at
+        from turno.inbox_item t
+        where t.lane = base + p
+          and t.id > c.at_id[p + 1]
+          and t.run_at is null
+          and (t."group" is null or turno.inbox_is_head(inbox_take.queue_id, t."group", t.id))
+        order by t.id
+        limit inbox_take."limit") i
+      limit inbox_take."limit"),
+    last_lane as (
+      select max(r.lane) as lane, count(*) as got
+      from ready r),
+    reached as materialized (
+      select array(
+        select case
+          when base + p > l.lane and l.got = inbox_take."limit" then c.at_id[p + 1]
+          when base + p = l.lane and l.got = inbox_take."limit" then (select max(r.id) from ready r where r.lane = l.lane)
+          else coalesce(
+            (select max(t.id) from turno.inbox_item t where t.lane = base + p and t.id > c.at_id[p + 1]), c.at_id[p + 1])
+        end
+        from generate_series(0, 3) p) as at_id, l.got
+      from last_lane l),
+    held as (
+      insert into turno.inbox_batch (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+      select
+        inbox_take.token, r.lane, c.queue_id, c.n + 1, range_agg(int8range(r.id, r.id, '[]')),
+        array_agg(r."group") filter (where r."group" is not null), inbox_take.worker, clock_timestamp(), until
+      from ready r
+      group by r.lane),
+    moved as (
+      insert into turno.inbox_cursor (
+        queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
+      select
+        c.queue_id, c.n + 1, a.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
+        c.due_from, c.due_at, case when a.got > 0 then least(c.expiry, until) else c.expiry end
+      from reached a
+      where a.at_id <> c.at_id
+         or c.expiry <> old.expiry
+      returning queue_id),
+    passed as (
+      delete from turno.inbox_cursor t
+      using moved m
+      where t.queue_id = m.queue_id
+        and t.n = c.n)
+    select
+      r.id, r.id || '@' || inbox_take.token, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base,
+      r.pushed_at, until
+    from ready r;
+    get diagnostics got = row_count;
+    if got = inbox_take."limit" or not look then
+      return;
+    end if;
+    -- There is room for what came late.
+    select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
+    into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
+    from turno.inbox_late(c, own, (inbox_take."limit" - got)::integer, inbox_take.token, inbox_take.worker, until) l;
+    update turno.inbox_cursor t
+    set floor_id  = c.floor_id,
+        floor_n   = c.floor_n,
+        mark_id   = c.mark_id,
+        mark_n    = c.mark_n,
+        mark_xid  = c.mark_xid,
+        late_at   = c.late_at,
+        late_cost = c.late_cost,
+        expiry    = least(t.expiry, until)
+    where t.queue_id = c.queue_id
+      and t.n between c.n and c.n + 1;
+    if got = 0 then
+      return query select * from turno.inbox_held(inbox_take.token);
+    else
+      return query
+      select h.*
+      from turno.inbox_held(inbox_take.token) h
+      where h.id <= c.at_id[h.priority + 1];
+    end if;
+    return;
+  end if;
+
+  got := 0;
+  if look then
+    c := turno.inbox_late(c, own, inbox_take."limit", inbox_take.token, inbox_take.worker, until);
+    select count(*) into got
+    from turno.inbox_held(inbox_take.token);
+  end if;
+  if got < inbox_take."limit" then
+    c := turno.inbox_take_all(c, (inbox_take."limit" - got)::integer, inbox_take.token, inbox_take.worker, until);
+  end if;
+  c.n := old.n + 1;
+  c.expiry := least(c.expiry, until);
+  insert into turno.inbox_cursor
+  values (c.*);
+  delete from turno.inbox_cursor t
+  where t.queue_id = old.queue_id
+    and t.n = old.n;
+  return query select * from turno.inbox_held(inbox_take.token);
+end
+$$;
+
+create or replace function turno.inbox_claim(
+  queue   text,
+  worker  text     default 'sql',
+  "limit" integer  default 1,
+  lease   interval default '30 seconds',
+  request uuid     default null,
+  durable boolean  default true
+) returns setof turno.inbox_claimed
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform turno.check_name('queue', inbox_claim.queue, 255);
+  perform turno.check_name('worker', inbox_claim.worker, 255);
+  perform turno.check_lease(inbox_claim.lease);
+  if inbox_claim."limit" is null or inbox_claim."limit" not between 0 and 10000 then
+    raise exception 'limit is %, and must be between 0 and 10000', coalesce(inbox_claim."limit"::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
+  end if;
+  if inbox_claim."limit" = 0 then
+    return;
+  end if;
+  -- A claim that a crash forgets is one that has ended: its item is claimable again, and its holder is told stale. So
+  -- it need not wait for the disk, if the transaction is all its own.
+  if not inbox_claim.durable then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  -- A queue that nobody has pushed to is empty, and claiming does not make it.
+  return query
+  select t.*
+  from turno.inbox_queue_id(inbox_claim.queue) q(id)
+  cross join lateral turno.inbox_take(
+    q.id, inbox_claim.worker, inbox_claim."limit", inbox_claim.lease, coalesce(inbox_claim.request, gen_random_uuid())) t
+  where q.id is not null;
+end
+$$;
+
+comment on function turno.inbox_claim is
+  'Claims up to limit items of a queue for one worker. Each comes with its claim, which every change to it has to present. Call it in a transaction of its own: other claims of the queue wait for it to end.';
+
+-- Function file inbox_settle
+
+-- Purpose: ends what a worker holds: the one place that decides whether a claim is still right.
+-- Index:   inbox_batch_pkey, inbox_item_pkey. Rows are looked up one by one (lateral, offset 0) and changed where they
+--          were found (ctid): so no statistics can turn a join round, and scan a table for a handful of rows.
+
+-- Takes items out of their claims, and answers those that were in them. A claim that is over by time, but was taken
+-- over by nobody, is still right.
+create or replace function turno.inbox_let_go(ids bigint[], tokens uuid[])
+returns table (place bigint, id bigint, token uuid, lane integer, worker text)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  -- Locked first, and looked at by the next statement, which sees them as they are now.
+  perform 1
+  from turno.inbox_batch b
+  where b.token = any (inbox_let_go.tokens)
+  order by b.token, b.lane
+  for update;
+  return query
+  with asked as (
+    select distinct on (a.id, a.token) a.place, a.id, a.token
+    from unnest(inbox_let_go.ids, inbox_let_go.tokens) with ordinality a(id, token, place)
+    order by a.id, a.token, a.place),
+  batch as materialized (
+    select b.ctid as at, b.token, b.lane, b.ids, b.worker
+    from turno.inbox_batch b
+    where b.token = any (inbox_let_go.tokens)),
+  hit as materialized (
+    select a.place, a.id, a.token, b.at, b.lane, b.worker
+    from asked a
+    join batch b on b.token = a.token and b.ids @> a.id),
+  gone as materialized (
+    select h.at, range_agg(int8range(h.id, h.id, '[]')) as ids
+    from hit h
+    group by h.at),
+  shrunk as (
+    update turno.inbox_batch b
+    set ids = b.ids - g.ids
+    from gone g
+    where b.ctid = g.at
+      and not b.ids <@ g.ids),
+  ended as (
+    delete from turno.inbox_batch b
+    using gone g
+    where b.ctid = g.at
+      and b.ids <@ g.ids)
+  select h.place, h.id, h.token, h.lane, h.worker
+  from hit h;
+end
+$$;
+
+-- Their groups are no longer kept busy by these claims.
+create or replace function turno.inbox_free_groups(tokens uuid[], groups text[]) returns void
+language sql
+as $$
+  update turno.inbox_batch b
+  set groups = array(select g from unnest(b.groups) g where g <> all (inbox_free_groups.groups))
+  where b.token = any (inbox_free_groups.tokens)
+    and b.groups && inbox_free_groups.groups
+$$;
+
+-- Those of the claims whose places are not among the ones that were right.
+create or replace function turno.inbox_stale(ids bigint[], tokens uuid[], right_places bigint[]) returns text[]
+language sql
+immutable
+as $$
+  select coalesce(array_agg(a.id || '@' || a.token order by a.place), '{}')
+  from unnest(ids, tokens) with ordinality a(id, token, place)
+  where a.place <> all (coalesce(right_places, '{}'))
+$$;
+
+-- Every answer that can be repeated is one of these two.
+create or replace function turno.inbox_told(answer jsonb) returns turno.inbox_settled
+language sql
+immutable
+as $$
+  select row((answer->>'done')::bigint, array(select jsonb_array_elements_text(answer->'stale')))::turno.inbox_settled
+$$;
+
+create or replace function turno.inbox_tell(request uuid, settled turno.inbox_settled) returns turno.inbox_settled
+language plpgsql
+as $$
+begin
+  perform turno.inbox_answer(request, jsonb_build_object('done', settled.done, 'stale', to_jsonb(settled.stale)));
+  return settled;
+end
+$$;
+
+-- Many at once, perhaps for several callers: requests has one for each item, or is null.
+create or replace function turno.inbox_complete_batch(ids bigint[], tokens uuid[], requests uuid[] default null)
+returns turno.inbox_settled
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  own    uuid := gen_random_uuid();
+  before bigint[];
+  places bigint[];
+  groups text[];
+  queues integer[];
+begin
+  with hit as materialized (
+    select h.place, h.token, h.worker, coalesce(inbox_complete_batch.requests[h.place], own) as request, i.at
+    from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens) h
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_item t
+      where t.lane = h.lane
+        and t.id = h.id
+      offset 0) i),
+  gone as (
+    delete from turno.inbox_item i
+    using hit h
+    where i.ctid = h.at
+    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.token, h.worker, h.request),
+  kept as (
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    select g.request, g.token, g.queue_id, clock_timestamp(), min(g.worker), range_agg(int8range(g.id, g.id, '[]'))
+    from gone g
+    group by g.request, g.token, g.queue_id
+    on conflict (request, token, queue_id) do update
+    set ids = d.ids + excluded.ids),
+  counted as (
+    insert into turno.inbox_tally (queue_id, items, completed)
+    select g.queue_id, -count(*), count(*)
+    from gone g
+    group by g.queue_id),
+  freed as (
+    insert into turno.inbox_freed (queue_id, "group")
+    select g.queue_id, g."group"
+    from gone g
+    where g."group" is not null
+    returning queue_id, "group"),
+  keys as (
+    update turno.inbox_key k
+    set done_at = clock_timestamp()
+    from gone g
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_key t
+      where t.queue_id = g.queue_id
+        and t.key = g.key
+      offset 0) f
+    where g.key is not null
+      and k.ctid = f.at)
+  select
+    (select array_agg(h.place) from hit h),
+    (select array_agg(distinct f."group") from freed f),
+    (select array_agg(distinct f.queue_id) from freed f)
+  into places, groups, queues;
+  if groups is not null then
+    perform turno.inbox_free_groups(inbox_complete_batch.tokens, groups);
+    -- Whoever has nothing to do may have the next one.
+    perform turno.inbox_call(q)
+    from unnest(queues) q;
+  end if;
+  if cardinality(places) = cardinality(inbox_complete_batch.ids) then
+    return row(cardinality(places), '{}'::text[])::turno.inbox_settled;
+  end if;
+  -- The record of the completion is the record of the request: what the same request did before was right too. Looked at
+  -- only now, because it may have done that while this one waited for the claim. What is there twice was right once.
+  if inbox_complete_batch.requests is not null then
+    select array_agg(a.place) into before
+    from (
+      select distinct on (u.id, u.token, u.request) u.id, u.token, u.request, u.place
+      from unnest(inbox_complete_batch.ids, inbox_complete_batch.tokens, inbox_complete_batch.requests)
+        with ordinality u(id, token, request, place)
+      order by u.id, u.token, u.request, u.place) a
+    where a.place <> all (coalesce(places, '{}'))
+      and exists (
+        select from turno.inbox_done d
+        where d.request = a.request
+          and d.token = a.token
+          and d.ids @> a.id);
+    places := before || places;
+  end if;
+  return row(
+    coalesce(cardinality(places), 0),
+    turno.inbox_stale(inbox_complete_batch.ids, inbox_complete_batch.tokens, places))::turno.inbox_settled;
+end
+$$;
+
+comment on function turno.inbox_complete_batch is
+  'Ends items that are done; those whose claim is no longer right are answered as stale, and nothing is done to them.';
+
+-- A claim as it is written, ITEM@TOKEN, in its two parts.
+create or replace function turno.inbox_parse(claims text[], out ids bigint[], out tokens uuid[])
+language plpgsql
+immutable
+as $$
+declare
+  wrong text;
+begin
+  select c into wrong
+  from unnest(claims) c
+  where c is null
+     or c !~ '^[0-9]{1,18}@[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+  limit 1;
+  if found then
+    raise exception 'claim is not one: %', coalesce(quote_literal(left(wrong, 60)), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'It looks like 17@0190f1f4-2b3c-7d4e-8f50-112233445566, as inbox_claim answered it.';
+  end if;
+  select array_agg(split_part(c, '@', 1)::bigint order by n), array_agg(split_part(c, '@', 2)::uuid order by n)
+  into ids, tokens
+  from unnest(claims) with ordinality u(c, n);
+end
+$$;
+
+create or replace function turno.inbox_complete(claims text[], request uuid default null) returns turno.inbox_settled
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.*
+  from turno.inbox_parse(inbox_complete.claims) p
+  cross join lateral turno.inbox_complete_batch(
+    p.ids, p.tokens,
+    case when inbox_complete.request is not null then array_fill(inbox_complete.request, array[cardinality(p.ids)]) end) s
+$$;
+
+comment on function turno.inbox_complete(text[], uuid) is
+  'Ends items that are done. In the transaction of the work, item and effect end together: look at stale, and roll back if it is not empty.';
+
+-- The same for one item, which fails instead of answering stale: as the last statement of a transaction, effect and
+-- completion commit together or not at all.
+create or replace function turno.inbox_complete(claim text) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (turno.inbox_complete(array[claim])).done = 0 then
+    raise exception 'the claim % is stale: another worker may have the item', claim
+      using errcode = 'TN410', hint = 'Roll back: the item is done again by whoever has it now.';
+  end if;
+end
+$$;
+
+comment on function turno.inbox_complete(text) is
+  'Ends one item that is done, and fails if the claim is stale: effect and completion then commit together or not at all.';
+
+-- Function file inbox_fail
+
+-- Purpose: records failed attempts, and gives back what was not begun.
+-- Index:   as in inbox_settle.sql.
+
+-- How long to wait after so many attempts: a second, doubled each time, an hour at the most, and not all at once.
+create or replace function turno.inbox_backoff(attempts integer) returns interval
+language sql
+volatile
+as $$
+  select least(power(2, least(attempts, 30) - 1) * interval '1 second', interval '1 hour') * (0.5 + random())
+$$;
+
+create or replace function turno.inbox_fail_batch(
+  ids       bigint[],
+  tokens    uuid[],
+  errors    text[],
+  retry_ins interval[] default null,
+  finals    boolean[]  default null,
+  request   uuid       default null
+) returns turno.inbox_settled
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+  places bigint[];
+  groups text[];
+  queues integer[];
+begin
+  if inbox_fail_batch.request is not null then
+    answer := turno.inbox_answered(inbox_fail_batch.request);
+    if answer is not null then
+      return turno.inbox_told(answer);
+    end if;
+  end if;
+  if exists (select from unnest(inbox_fail_batch.retry_ins) r where r < '0' or r > '10 years') then
+    raise exception 'retry_in must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for an exponential back-off.';
+  end if;
+  with hit as materialized (
+    select h.*, i.attempts, i."group"
+    from turno.inbox_let_go(inbox_fail_batch.ids, inbox_fail_batch.tokens) h
+    cross join lateral (
+      select t.attempts, t."group"
+      from turno.inbox_item t
+      where t.lane = h.lane
+        and t.id = h.id
+      offset 0) i),
+  ended as (
+    select h.place, turno.inbox_end_attempt(
+      h.lane, h.id, 'failed', turno.inbox_cut(coalesce(inbox_fail_batch.errors[h.place], '')), h.worker,
+      case when not coalesce(inbox_fail_batch.finals[h.place], false)
+        then clock_timestamp() + coalesce(inbox_fail_batch.retry_ins[h.place], turno.inbox_backoff(h.attempts + 1))
+      end)
+    from hit h)
+  select array_agg(e.place), (select array_agg(h."group") from hit h where h."group" is not null), (select array_agg(distinct h.lane / 4) from hit h)
+  into places, groups, queues
+  from ended e;
+  if groups is not null then
+    perform turno.inbox_free_groups(inbox_fail_batch.tokens, groups);
+  end if;
+  perform turno.inbox_call(q)
+  from unnest(queues) q;
+  return turno.inbox_tell(
+    inbox_fail_batch.request,
+    row(
+      coalesce(cardinality(places), 0),
+      turno.inbox_stale(inbox_fail_batch.ids, inbox_fail_batch.tokens, places))::turno.inbox_settled);
+end
+$$;
+
+comment on function turno.inbox_fail_batch is
+  'Records failed attempts: each item is tried again later or, with no attempts left, set aside as failed.';
+
+create or replace function turno.inbox_fail(
+  claims   text[],
+  error    text     default '',
+  retry_in interval default null,
+  final    boolean  default false,
+  request  uuid     default null
+) returns turno.inbox_settled
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.*
+  from turno.inbox_parse(inbox_fail.claims) p
+  cross join lateral turno.inbox_fail_batch(
+    p.ids, p.tokens, array_fill(inbox_fail.error, array[cardinality(p.ids)]),
+    array_fill(inbox_fail.retry_in, array[cardinality(p.ids)]), array_fill(inbox_fail.final, array[cardinality(p.ids)]),
+    inbox_fail.request) s
+$$;
+
+comment on function turno.inbox_fail is
+  'Records a failed attempt at each item: tried again after retry_in (exponential if null), or set aside if final or out of attempts.';
+
+create or replace function turno.inbox_give_back_batch(ids bigint[], tokens uuid[], request uuid default null)
+returns turno.inbox_settled
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+  places bigint[];
+  groups text[];
+  queues integer[];
+begin
+  if inbox_give_back_batch.request is not null then
+    answer := turno.inbox_answered(inbox_give_back_batch.request);
+    if answer is not null then
+      return turno.inbox_told(answer);
+    end if;
+  end if;
+  with hit as materialized (
+    select h.place, i.at
+    from turno.inbox_let_go(inbox_give_back_batch.ids, inbox_give_back_batch.tokens) h
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_item t
+      where t.lane = h.lane
+        and t.id = h.id
+      offset 0) i),
+  back as (
+    update turno.inbox_item i
+    set run_at = clock_timestamp()
+    from hit h
+    where i.ctid = h.at
+    returning h.place, i.lane / 4 as queue_id, i."group"),
+  counted as (
+    insert into turno.inbox_tally (queue_id, timed)
+    select b.queue_id, count(*)
+    from back b
+    group by b.queue_id)
+  select array_agg(b.place), array_agg(b."group") filter (where b."group" is not null), array_agg(distinct b.queue_id)
+  into places, groups, queues
+  from back b;
+  if groups is not null then
+    perform turno.inbox_free_groups(inbox_give_back_batch.tokens, groups);
+  end if;
+  perform turno.inbox_call(q)
+  from unnest(queues) q;
+  return turno.inbox_tell(
+    inbox_give_back_batch.request,
+    row(
+      coalesce(cardinality(places), 0),
+      turno.inbox_stale(inbox_give_back_batch.ids, inbox_give_back_batch.tokens, places))::turno.inbox_settled);
+end
+$$;
+
+comment on function turno.inbox_give_back_batch is 'Gives items back that were not begun: claimable at once, and no attempt counted.';
+
+create or replace function turno.inbox_give_back(claims text[], request uuid default null) returns turno.inbox_settled
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.*
+  from turno.inbox_parse(inbox_give_back.claims) p
+  cross join lateral turno.inbox_give_back_batch(p.ids, p.tokens, inbox_give_back.request) s
+$$;
+
+comment on function turno.inbox_give_back is 'Gives items back that were not begun: claimable at once, and no attempt counted.';
+
+-- Function file inbox_extend
+
+-- Purpose: lengthens claims; never shortens one. Items that were claimed together live together.
+-- Index:   inbox_batch_pkey.
+
+create or replace function turno.inbox_extend_batch(ids bigint[], tokens uuid[], lease interval) returns turno.inbox_settled
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  places bigint[];
+begin
+  perform turno.check_lease(inbox_extend_batch.lease);
+  perform 1
+  from turno.inbox_batch b
+  where b.token = any (inbox_extend_batch.tokens)
+  order by b.token, b.lane
+  for update;
+  with lives as (
+    update turno.inbox_batch b
+    set until = greatest(b.until, clock_timestamp() + inbox_extend_batch.lease)
+    where b.token = any (inbox_extend_batch.tokens)
+    returning b.token, b.ids)
+  select array_agg(a.place) into places
+  from unnest(inbox_extend_batch.ids, inbox_extend_batch.tokens) with ordinality a(id, token, place)
+  join lives l on l.token = a.token and l.ids @> a.id;
+  return row(
+    coalesce(cardinality(places), 0),
+    turno.inbox_stale(inbox_extend_batch.ids, inbox_extend_batch.tokens, places))::turno.inbox_settled;
+end
+$$;
+
+comment on function turno.inbox_extend_batch is 'Lengthens claims to lease from now; those that are gone are answered as stale.';
+
+create or replace function turno.inbox_extend(claims text[], lease interval default '30 seconds') returns turno.inbox_settled
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.*
+  from turno.inbox_parse(inbox_extend.claims) p
+  cross join lateral turno.inbox_extend_batch(p.ids, p.tokens, inbox_extend.lease) s
+$$;
+
+comment on function turno.inbox_extend is
+  'Lengthens claims to lease from now; those that are gone are answered as stale. Items that were claimed together live together.';
+
+-- Function file inbox_requeue
+
+-- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
+-- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_batch_queue.
+
+create or replace function turno.inbox_requeue(queue text, ids bigint[] default null, "limit" integer default 10000) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_requeue.queue);
+  many bigint;
+begin
+  with back as (
+    delete from turno.inbox_failed f
+    where f.ctid = any (array(
+      select t.ctid
+      from turno.inbox_failed t
+      where t.lane / 4 = q
+        and (inbox_requeue.ids is null or t.id = any (inbox_requeue.ids))
+      order by t.failed_at
+      limit inbox_requeue."limit"
+      for update skip locked))
+    returning *),
+  pushed as (
+    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
+    select b.lane, b.id, clock_timestamp(), b.pushed_at, b.max_attempts, b."group", b.key, b.errors, b.payload
+    from back b
+    returning 1)
+  select count(*) into many
+  from pushed;
+  if many > 0 then
+    insert into turno.inbox_tally (queue_id, items, timed, failed)
+    values (q, many, many, -many);
+    perform turno.inbox_call(q);
+  end if;
+  return many;
+end
+$$;
+
+comment on function turno.inbox_requeue is
+  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit.';
+
+create or replace function turno.inbox_reset(queue text, older_than interval default '0', "limit" integer default 10000) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_reset.queue);
+  b    turno.inbox_batch;
+  got  bigint;
+  many bigint := 0;
+begin
+  for b in
+    select *
+    from turno.inbox_batch t
+    where t.queue_id = q
+      and t.claimed_at <= clock_timestamp() - inbox_reset.older_than
+    order by t.n
+    for update skip locked
+  loop
+    exit when many >= inbox_reset."limit";
+    update turno.inbox_item i
+    set run_at = clock_timestamp()
+    from unnest(b.ids) r
+    cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_item t
+      where t.lane = b.lane
+        and t.id = g.id
+      offset 0) f
+    where i.ctid = f.at;
+    get diagnostics got = row_count;
+    many := many + got;
+    delete from turno.inbox_batch t
+    where t.token = b.token
+      and t.lane = b.lane;
+  end loop;
+  if many > 0 then
+    insert into turno.inbox_tally (queue_id, timed)
+    values (q, many);
+    perform turno.inbox_call(q);
+  end if;
+  return many;
+end
+$$;
+
+comment on function turno.inbox_reset is
+  'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items.';
+
+-- Function file inbox_stats
+
+-- Purpose: how many items are in which state, from counters.
+-- Index:   inbox_total_pkey, inbox_item_pkey from the cursor on, inbox_item_due, inbox_batch_queue.
+
+-- Folds what was counted one by one into the totals. Whoever cannot at once leaves it to whoever does.
+create or replace function turno.inbox_fold() returns void
+language plpgsql
+as $$
+begin
+  if not pg_try_advisory_xact_lock(1953853038, 0) then
+    return;
+  end if;
+  with gone as (
+    delete from turno.inbox_tally
+    returning *),
+  sums as (
+    select g.queue_id, sum(g.items) as items, sum(g.timed) as timed, sum(g.completed) as completed, sum(g.failed) as failed
+    from gone g
+    group by g.queue_id)
+  update turno.inbox_total t
+  set items     = t.items + s.items,
+      timed     = t.timed + s.timed,
+      completed = t.completed + s.completed,
+      failed    = t.failed + s.failed
+  from sums s
+  where t.queue_id = s.queue_id;
+end
+$$;
+
+-- How many of the items that wait for a time still do. Counted from the shorter end, if one of them is short.
+create or replace function turno.inbox_scheduled(queue_id integer, timed bigint) returns bigint
+language plpgsql
+stable
+as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock_timestamp();
+  many   bigint;
+begin
+  if inbox_scheduled.timed = 0 then
+    return 0;
+  end if;
+  select count(*) into many
+  from (
+    select
+    from generate_series(0, 3) p
+    cross join lateral (
+      select
+      from turno.inbox_item t
+      where t.lane = inbox_scheduled.queue_id * 4 + p
+        and t.run_at <= now_at
+      limit 10001) d
+    limit 10001) due;
+  if many <= 10000 then
+    return greatest(inbox_scheduled.timed - many, 0);
+  end if;
+  select count(*) into many
+  from turno.inbox_item t
+  where t.lane between inbox_scheduled.queue_id * 4 and inbox_scheduled.queue_id * 4 + 3
+    and t.run_at > now_at
+    and t.run_at < 'infinity';
+  return many;
+end
+$$;
+
+-- Since when the oldest one that could be claimed has been waiting.
+create or replace function turno.inbox_oldest(queue_id integer) returns timestamptz
+language sql
+stable
+as $$
+  select min(o.since)
+  from (
+    select *
+    from turno.inbox_cursor t
+    where t.queue_id = inbox_oldest.queue_id
+    order by t.n desc
+    limit 1) c
+  cross join generate_series(0, 3) p
+  cross join lateral (
+    (select t.pushed_at as since
+    from turno.inbox_item t
+    where t.lane = inbox_oldest.queue_id * 4 + p
+      and t.id > c.at_id[p + 1]
+      and t.run_at is null
+    order by t.id
+    limit 1)
+    union all
+    (select t.run_at
+    from turno.inbox_item t
+    where t.lane = inbox_oldest.queue_id * 4 + p
+      and t.run_at <= clock_timestamp()
+    order by t.run_at
+    limit 1)
+    union all
+    -- Those that wait for their group, or were committed late.
+    (select t.pushed_at
+    from (
+      select i.lane, i.id, i.pushed_at
+      from turno.inbox_item i
+      where i.lane = inbox_oldest.queue_id * 4 + p
+        and i.id <= c.at_id[p + 1]
+        and i.run_at is null
+      order by i.id
+      limit 1000) t
+    where not exists (
+      select from turno.inbox_batch b
+      where b.queue_id = inbox_oldest.queue_id
+        and b.lane = t.lane
+        and b.ids @> t.id)
+    order by t.id
+    limit 1)) o
+$$;
+
+create or replace function turno.inbox_stats(queue text default null, prefix text default '') returns setof turno.inbox_counts
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  -- A standby, or a transaction that only reads, adds them up and leaves them.
+  if current_setting('transaction_read_only') = 'off' then
+    perform turno.inbox_fold();
+  end if;
+  return query
+  with held as (
+    select b.queue_id, sum(upper(r) - lower(r))::bigint as many
+    from turno.inbox_batch b
+    cross join lateral unnest(b.ids) r
+    where b.until > clock_timestamp()
+    group by b.queue_id),
+  late as (
+    select t.queue_id, sum(t.items) as items, sum(t.timed) as timed, sum(t.completed) as completed, sum(t.failed) as failed
+    from turno.inbox_tally t
+    group by t.queue_id),
+  counted as (
+    select
+      q.id, q.name, t.items + coalesce(l.items, 0) as items, t.timed + coalesce(l.timed, 0) as timed,
+      t.completed + coalesce(l.completed, 0) as completed, t.failed + coalesce(l.failed, 0) as failed,
+      coalesce(h.many, 0) as processing
+    from turno.inbox_queue q
+    join turno.inbox_total t on t.queue_id = q.id
+    left join late l on l.queue_id = q.id
+    left join held h on h.queue_id = q.id
+    where (inbox_stats.queue is null or q.name = inbox_stats.queue)
+      and starts_with(q.name, inbox_stats.prefix)),
+  -- Counters and claims are read at one moment, the clock at another.
+  known as (
+    select c.*, least(turno.inbox_scheduled(c.id, c.timed::bigint), greatest(c.items - c.processing, 0)) as scheduled
+    from counted c)
+  select
+    k.name, (k.items + k.completed + k.failed)::bigint, greatest(k.items - k.processing - k.scheduled, 0)::bigint, k.scheduled::bigint,
+    least(k.processing, k.items)::bigint, k.completed::bigint, k.failed::bigint,
+    case when k.items - k.processing - k.scheduled > 0
+      then clock_timestamp() - coalesce(turno.inbox_oldest(k.id), clock_timestamp())
+    end
+  from known k
+  order by k.name;
+  if not found and inbox_stats.queue is not null then
+    perform turno.check_name('queue', inbox_stats.queue, 255);
+    return next row(inbox_stats.queue, 0, 0, 0, 0, 0, 0, null)::turno.inbox_counts;
+  end if;
+end
+$$;
+
+comment on function turno.inbox_stats is
+  'How many items of one queue, or of all whose names begin with prefix, are pending, scheduled, processing, completed and failed.';
+
+-- Function file inbox_list
+
+-- Purpose: one page of a queue's items in one state, for people.
+-- Index:   inbox_item_pkey, inbox_failed_queue, inbox_done_at.
+
+create or replace function turno.inbox_list(queue text, state text, after bigint default null, "limit" integer default 100)
+returns setof turno.inbox_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q integer := turno.inbox_queue_id(inbox_list.queue);
+begin
+  if inbox_list.state = 'failed' then
+    return query
+    select
+      f.id, 'failed', f.payload, f.key, f."group", f.lane % 4, f.attempts::integer, f.abandoned::integer, f.worker, f.pushed_at,
+      f.failed_at, f.errors
+    from turno.inbox_failed f
+    where f.lane / 4 = q
+      and f.id > coalesce(inbox_list.after, 0)
+    order by f.id
+    limit inbox_list."limit";
+  elsif inbox_list.state = 'completed' then
+    return query
+    select
+      i.id, 'completed', null::json, null::text, null::text, null::integer, 0, 0, d.worker, null::timestamptz, d.at, null::jsonb
+    from turno.inbox_done d
+    cross join lateral unnest(d.ids) r
+    cross join lateral generate_series(lower(r), upper(r) - 1) i(id)
+    where d.queue_id = q
+      and (inbox_list.after is null or i.id < inbox_list.after)
+    order by i.id desc
+    limit inbox_list."limit";
+  elsif inbox_list.state in ('pending', 'scheduled', 'processing') then
+    return query
+    select
+      i.id, inbox_list.state, i.payload, i.key, i."group", i.lane % 4, i.attempts::integer, i.abandoned::integer, b.worker,
+      i.pushed_at,
+      case inbox_list.state when 'processing' then b.claimed_at else coalesce(nullif(i.run_at, 'infinity'), i.pushed_at) end, i.errors
+    from turno.inbox_item i
+    left join lateral (
+      select t.worker, t.claimed_at
+      from turno.inbox_batch t
+      where t.queue_id = q
+        and t.lane = i.lane
+        and t.ids @> i.id
+        and t.until > clock_timestamp()
+      limit 1) b on true
+    where i.lane between q * 4 and q * 4 + 3
+      and i.id > coalesce(inbox_list.after, 0)
+      and case
+        when b.worker is not null then 'processing'
+        when i.run_at > clock_timestamp() and i.run_at < 'infinity' then 'scheduled'
+        else 'pending'
+      end = inbox_list.state
+    order by i.id
+    limit inbox_list."limit";
+  else
+    raise exception 'state is %, and must be pending, scheduled, processing, completed or failed', coalesce(quote_literal(inbox_list.state), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Name one of them.';
+  end if;
+end
+$$;
+
+comment on function turno.inbox_list is 'One page of the items of a queue that are in one state, in order of their ids; completed ones newest first.';
+
+-- Function file schedule
+
+-- Purpose: each tick of a schedule is pushed once, whatever number of instances run it.
+-- Index:   schedule_pkey.
+
+-- A schedule that is new begins now: it has no past to catch up with.
+create or replace function turno.schedule_state(name text, out now timestamptz, out last timestamptz)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  select s.last into schedule_state.last
+  from turno.schedule s
+  where s.name = schedule_state.name;
+  if not found then
+    perform turno.check_name('schedule', schedule_state.name, 255);
+    insert into turno.schedule as s (name, last)
+    values (schedule_state.name, clock_timestamp())
+    on conflict (name) do nothing;
+    select s.last into schedule_state.last
+    from turno.schedule s
+    where s.name = schedule_state.name;
+  end if;
+  schedule_state.now := clock_timestamp();
+end
+$$;
+
+comment on function turno.schedule_state is 'The clock, and the last tick of a schedule; a new one begins now.';
+
+-- The row is the guard: whoever moves it on pushes, in the same transaction. Without a payload, the tick is passed over.
+create or replace function turno.schedule_tick(
+  name         text,
+  tick         timestamptz,
+  queue        text,
+  payload      json,
+  key          text        default null,
+  priority     integer     default 1,
+  delay        interval    default null,
+  run_at       timestamptz default null,
+  "group"      text        default null,
+  max_attempts integer     default 5,
+  max_payload  integer     default 1048576,
+  out ours     boolean,
+  out id       bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  update turno.schedule s
+  set last = schedule_tick.tick
+  where s.name = schedule_tick.name
+    and s.last < schedule_tick.tick;
+  schedule_tick.ours := found;
+  if schedule_tick.ours and schedule_tick.payload is not null then
+    select p.id into schedule_tick.id
+    from turno.inbox_push(
+      schedule_tick.queue, schedule_tick.payload, schedule_tick.key, schedule_tick.priority, schedule_tick.delay,
+      schedule_tick.run_at, schedule_tick."group", schedule_tick.max_attempts, null, schedule_tick.max_payload) p;
+  end if;
+end
+$$;
+
+comment on function turno.schedule_tick is
+  'Moves a schedule on to a tick and pushes its item, in one step; ours is false if another instance did so before.';
+
+-- Function file inbox_plans
+
+-- Purpose: the plans of the inbox's functions are the same whatever the statistics say, or do not say yet: along the
+--          indexes, row by row. What is called from inside inherits it from the public function around it.
+-- Index:   all of them.
+
+do $$
+declare
+  f regprocedure;
+begin
+  for f in
+    select p.oid::regprocedure
+    from pg_proc p
+    where p.pronamespace = 'turno'::regnamespace
+      and p.proname like 'inbox\_%'
+      and p.prosecdef
+      -- Those in SQL only pass their arguments on.
+      and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')
+  loop
+    execute format(
+      'alter function %s set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off '
+      'set enable_mergejoin = off set enable_bitmapscan = off set jit = off', f);
+  end loop;
+end
+$$;
+
+-- Function file adopt_check
+
+-- Purpose: which table and columns are meant. Every name that goes into a generated statement passes here first,
+--          and comes out as the catalogue writes it.
+-- Index:   none.
+
+-- By its plain name, however odd, or as SQL would write it, with a schema or in quotes. Seen from the caller's own
+-- search_path: therefore it sets none, and names everything in full.
+create or replace function turno.adopt_table("table" text) returns regclass
+language plpgsql
+stable
+as $$
+declare
+  t regclass;
+begin
+  perform turno.check_name('table', adopt_table."table", 255);
+  t := pg_catalog.to_regclass(pg_catalog.quote_ident(adopt_table."table"));
+  if t is null then
+    begin
+      t := pg_catalog.to_regclass(adopt_table."table");
+    exception
+      -- It is no name in SQL's eyes, so it is the name of no table.
+      when syntax_error_or_access_rule_violation or invalid_parameter_value or feature_not_supported then null;
+    end;
+  end if;
+  if t is null then
+    raise exception 'table % does not exist', adopt_table."table"
+      using errcode = 'invalid_parameter_value', hint = 'Check the name, and give the schema if it is not in the search_path.';
+  end if;
+  return t;
+end
+$$;
+
+-- The name of a column as the catalogue has it.
+create or replace function turno.adopt_column(t regclass, field text, name text) returns text
+language plpgsql
+stable
+as $$
+declare
+  column_name text;
+begin
+  perform turno.check_name(adopt_column.field, adopt_column.name, 255);
+  select a.attname::text into column_name
+  from pg_attribute a
+  where a.attrelid = adopt_column.t
+    and a.attname in (adopt_column.name, lower(adopt_column.name))
+    and a.attnum > 0
+    and not a.attisdropped
+  order by a.attname = adopt_column.name desc
+  limit 1;
+  if column_name is null then
+    raise exception '% is %, and table % has no such column', adopt_column.field, adopt_column.name, adopt_column.t
+      using errcode = 'invalid_parameter_value', hint = format('It has %s.', (
+        select string_agg(a.attname, ', ' order by a.attnum)
+        from pg_attribute a
+        where a.attrelid = adopt_column.t
+          and a.attnum > 0
+          and not a.attisdropped));
+  end if;
+  return column_name;
+end
+$$;
+
+-- Whether a table can be adopted at all, and whether its id tells one row from another.
+create or replace function turno.adopt_check(t regclass, id text) returns void
+language plpgsql
+stable
+as $$
+declare
+  c pg_class;
+begin
+  select * into strict c
+  from pg_class r
+  where r.oid = adopt_check.t;
+  if c.relkind not in ('r', 'p') or c.relpersistence = 't' or c.relnamespace::regnamespace::text in ('pg_catalog', 'information_schema', 'turno') then
+    raise exception 'table % is none that can be adopted', adopt_check.t
+      using errcode = 'invalid_parameter_value', hint = 'Name an ordinary table of your own: no view, no temporary or system table.';
+  end if;
+  if not exists (
+    select
+    from pg_index i
+    join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+    where i.indrelid = adopt_check.t
+      and a.attname = adopt_check.id
+      and a.attnotnull
+      and i.indisunique
+      and i.indisvalid
+      and i.indnkeyatts = 1
+      and i.indpred is null)
+  then
+    raise exception 'id is %, which may be null or occur twice in table %', adopt_check.id, adopt_check.t
+      using errcode = 'invalid_parameter_value', hint = 'Name the primary key, or a column that is not null and has a unique index of its own.';
+  end if;
+end
+$$;
+
+-- What was asked for, checked, with the defaults filled in.
+create or replace function turno.adopt_ask(
+  t regclass, id text, "user" text, shape text, suffix text, max_attempts integer
+) returns turno.adopted
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  a turno.adopted;
+begin
+  if adopt_ask.shape is null or adopt_ask.shape not in ('processing', 'processed') then
+    raise exception 'shape is %, and must be processing or processed', coalesce(quote_literal(adopt_ask.shape), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'processing has locks, attempts and errors; processed is one flag.';
+  end if;
+  if coalesce(adopt_ask.suffix, '') !~ '^[a-z0-9_]{0,16}$' then
+    raise exception 'suffix is %, and must be up to 16 letters a to z, digits and underscores', quote_literal(adopt_ask.suffix)
+      using errcode = 'invalid_parameter_value', hint = 'It becomes the end of the functions'' names.';
+  end if;
+  if adopt_ask.max_attempts is null or adopt_ask.max_attempts not between 1 and 1000 then
+    raise exception 'max_attempts is %, and must be between 1 and 1000', coalesce(adopt_ask.max_attempts::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for 5.';
+  end if;
+  a.id_column := turno.adopt_column(adopt_ask.t, 'id', adopt_ask.id);
+  perform turno.adopt_check(adopt_ask.t, a.id_column);
+  if adopt_ask."user" is not null then
+    a.user_column := turno.adopt_column(adopt_ask.t, 'user', adopt_ask."user");
+  elsif exists (select from pg_attribute c where c.attrelid = adopt_ask.t and c.attname = 'user_id' and not c.attisdropped) then
+    a.user_column := 'user_id';
+  end if;
+  select n.nspname::text, c.relname::text into a.schema_name, a.table_name
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  where c.oid = adopt_ask.t;
+  a.shape := adopt_ask.shape;
+  a.suffix := coalesce(adopt_ask.suffix, '');
+  a.max_attempts := adopt_ask.max_attempts;
+  return a;
+end
+$$;
+
+-- Function file adopt_words
+
+-- Purpose: the words that the templates of adopted tables' functions are filled with. This is the one place on
+--          PostgreSQL that puts names into quotes.
+-- Index:   none.
+
+-- Letters, digits and underscores only, because it becomes part of functions' and parameters' names.
+create or replace function turno.adopt_slug(name text) returns text
+language sql
+immutable
+as $$
+  select coalesce(nullif(trim('_' from regexp_replace(lower(adopt_slug.name), '[^a-z0-9]+', '_', 'g')), ''), 'row')
+$$;
+
+-- notes: note; entries: entry; boxes: box. A word that merely ends like a plural stays as it is.
+create or replace function turno.adopt_singular(word text) returns text
+language sql
+immutable
+as $$
+  select case
+    when word ~ '[^aeiou]ies$' then regexp_replace(word, 'ies$', 'y')
+    when word ~ '(ss|x|ch|sh)es$' then regexp_replace(word, 'es$', '')
+    when word ~ '(ss|us|is)$' then word
+    else regexp_replace(word, '(.)s$', '\1')
+  end
+$$;
+
+-- The name of a function of an adopted table; {table} becomes the table's own name, cut to what still fits.
+create or replace function turno.adopt_function_name(a turno.adopted, base text) returns text
+language sql
+immutable
+as $$
+  select replace(n.name, '{table}', left(turno.adopt_slug(a.table_name), 63 - length(n.name) + length('{table}')))
+  from (select base || case when a.suffix = '' then '' else '_' || a.suffix end) n (name)
+$$;
+
+-- An index belongs to one table, whose whole name cannot always be part of the index's own.
+create or replace function turno.adopt_index_name(a turno.adopted, what text) returns text
+language sql
+immutable
+as $$
+  select case
+    when octet_length(a.table_name) <= 40 then a.table_name
+    else left(turno.adopt_slug(a.table_name), 30) || '_' || left(md5(a.table_name), 8)
+  end || '_turno_' || what
+$$;
+
+-- The type of a column as it is written anywhere, without its length.
+create or replace function turno.adopt_type(a turno.adopted, name text) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select format_type(c.atttypid, -1)
+  from pg_attribute c
+  where c.attrelid = format('%I.%I', a.schema_name, a.table_name)::regclass
+    and c.attname = adopt_type.name
+    and not c.attisdropped
+$$;
+
+-- How much of an error fits: users may have a column of their own for it.
+create or replace function turno.adopt_error_length(a turno.adopted) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(
+    (select least(c.atttypmod - 4, 4000)
+    from pg_attribute c
+    where c.attrelid = format('%I.%I', a.schema_name, a.table_name)::regclass
+      and c.attname = 'error_message'
+      and c.atttypmod > 4),
+    4000)::text
+$$;
+
+-- Users may have a column of their own for the attempts too, and only one that is never null lets the index end the search.
+create or replace function turno.adopt_attempts_left(a turno.adopted) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when exists (
+      select
+      from pg_attribute c
+      where c.attrelid = format('%I.%I', a.schema_name, a.table_name)::regclass
+        and c.attname = 'processing_attempts'
+        and not c.attnotnull
+        and not c.attisdropped)
+    then format('coalesce(t.processing_attempts, 0) < %s', a.max_attempts)
+    else format('t.processing_attempts < %s', a.max_attempts)
+  end
+$$;
+
+-- %1$s table, %2$s id column, %3$s its parameter, %4$s its type, %5$s condition on the user, %6$s type of the user,
+-- %7$s length of errors, %8$s condition on the attempts; the functions that others call: %9$s acquire, %10$s next, %11$s cleanup, %12$s reset.
+create or replace function turno.adopt_words(a turno.adopted) returns text[]
+language sql
+stable
+as $$
+  select array[
+    format('%I.%I', a.schema_name, a.table_name),
+    format('%I', a.id_column),
+    case a.shape
+      when 'processed' then 'p_id'
+      else format('%I', 'p_' || left(turno.adopt_singular(turno.adopt_slug(a.table_name)), 58) || '_id')
+    end,
+    turno.adopt_type(a, a.id_column),
+    case when a.user_column is null then 'true' else format('(p_user_id is null or t.%I = p_user_id)', a.user_column) end,
+    coalesce(turno.adopt_type(a, a.user_column), 'text'),
+    turno.adopt_error_length(a),
+    turno.adopt_attempts_left(a),
+    format('%I.%I', a.schema_name, turno.adopt_function_name(a, 'acquire_processing_lock_token')),
+    format('%I.%I', a.schema_name, turno.adopt_function_name(a, 'get_next_{table}_for_processing_token')),
+    format('%I.%I', a.schema_name, turno.adopt_function_name(a, 'cleanup_abandoned_processing_locks_after')),
+    format('%I.%I', a.schema_name, turno.adopt_function_name(a, 'reset_stuck_processing_after'))]
+$$;
+
+-- Function file adopt_take
+
+-- Purpose: the functions by which a row of an adopted table is taken, as templates: see adopt_words.
+-- Index:   the id's own; <table>_turno_waiting for those that look for rows.
+--
+-- A row is free if it is not processed, and not locked or locked for longer than the timeout. Nobody waits for a row
+-- that somebody is just changing: that one counts as taken ("no key", because a row that is merely referred to by
+-- another's insert is as free as any). The clock is read before the rows are: at the worst a lock lives a little longer.
+
+create or replace function turno.adopt_take() returns setof turno.adopt_function
+language sql
+immutable
+as $file$
+values
+(
+  'acquire_processing_lock_token',
+  '%3$s %4$s, p_lock_timeout interval default ''15 minutes''', '%4$s, interval', 'bigint', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  cutoff timestamptz := clock_timestamp() - p_lock_timeout;
+  token  bigint;
+begin
+  if p_lock_timeout is null or p_lock_timeout <= '0' then
+    raise exception using
+      errcode = 'invalid_parameter_value',
+      message = 'timeout is ' || coalesce(p_lock_timeout::text, 'null') || ', and must be above 0',
+      hint    = 'Give the longest time that the work can take.';
+  end if;
+  with free as (
+    select t.%2$s as id
+    from %1$s t
+    where t.%2$s = %3$s
+      and t.processed_at is null
+      and (t.processing_started_at is null or t.processing_started_at <= cutoff)
+    for no key update skip locked)
+  update %1$s t
+  set processing_started_at = clock_timestamp(),
+      processing_attempts   = coalesce(t.processing_attempts, 0) + 1,
+      processing_token      = greatest(
+        coalesce(t.processing_token, 0) + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
+  from free f
+  where t.%2$s = f.id
+  returning t.processing_token into token;
+  return token;
+end
+$body$,
+  'Locks a row for processing and answers the token that releases it; null if it is locked by somebody else, or processed already.'
+),
+(
+  'acquire_processing_lock',
+  '%3$s %4$s, p_lock_timeout_minutes integer default 15', '%4$s, integer', 'boolean', 'plpgsql',
+  $body$
+begin
+  return %9$s(%3$s, make_interval(mins => p_lock_timeout_minutes)) is not null;
+end
+$body$,
+  'Locks a row for processing: true, or false if it is locked by somebody else or processed already. It answers no token, so a release cannot tell whose lock it ends: prefer acquire_processing_lock_token.'
+),
+(
+  'get_next_{table}_for_processing_token',
+  'p_user_id %6$s default null, p_limit integer default 10, p_lock_timeout interval default ''15 minutes''',
+  '%6$s, integer, interval', 'setof %1$s', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  cutoff timestamptz := clock_timestamp() - p_lock_timeout;
+begin
+  if p_lock_timeout is null or p_lock_timeout <= '0' then
+    raise exception using
+      errcode = 'invalid_parameter_value',
+      message = 'timeout is ' || coalesce(p_lock_timeout::text, 'null') || ', and must be above 0',
+      hint    = 'Give the longest time that the work can take.';
+  end if;
+  return query
+  with free as (
+    select t.%2$s as id
+    from %1$s t
+    where t.processed_at is null
+      and (t.processing_started_at is null or t.processing_started_at <= cutoff)
+      and %8$s
+      and %5$s
+    order by t.processing_attempts, t.%2$s
+    limit greatest(coalesce(p_limit, 10), 0)
+    for no key update skip locked),
+  taken as (
+    update %1$s t
+    set processing_started_at = clock_timestamp(),
+        processing_attempts   = coalesce(t.processing_attempts, 0) + 1,
+        processing_token      = greatest(
+          coalesce(t.processing_token, 0) + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
+    from free f
+    where t.%2$s = f.id
+    returning t.*)
+  select n.*
+  from taken n
+  order by n.processing_attempts, n.%2$s;
+end
+$body$,
+  'Locks and answers rows that are free, those tried least often first; processing_token of each is what releases it.'
+),
+(
+  'get_next_{table}_for_processing',
+  'p_user_id %6$s default null, p_limit integer default 10, p_lock_timeout_minutes integer default 15',
+  '%6$s, integer, integer', 'setof %1$s', 'sql',
+  $body$
+-- Not plpgsql, which would remember the columns that the table has now.
+select *
+from %10$s(p_user_id, p_limit, make_interval(mins => p_lock_timeout_minutes))
+$body$,
+  'Locks and answers rows that are free, those tried least often first; processing_token of each is what releases it.'
+)
+$file$;
+
+-- Function file adopt_give
+
+-- Purpose: the functions by which a row of an adopted table is given back, as templates: see adopt_words.
+-- Index:   the id's own.
+--
+-- With a token, only the holder of the newest lock changes anything; whoever was overtaken is told false. Sent again
+-- because the answer was lost, a release finds its own token and its own effect, and is told true again. The seed's
+-- functions know no token: they end whoever's lock it is, and can only refuse if there is none.
+
+create or replace function turno.adopt_give() returns setof turno.adopt_function
+language sql
+immutable
+as $file$
+values
+(
+  'release_processing_lock', '%3$s %4$s, p_token bigint', '%4$s, bigint', 'boolean', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+begin
+  update %1$s t
+  set processed_at          = clock_timestamp(),
+      processing_started_at = null,
+      error_message         = null
+  where t.%2$s = %3$s
+    and t.processing_token = p_token
+    and t.processing_started_at is not null
+    and t.processed_at is null;
+  return found or exists (
+    select
+    from %1$s t
+    where t.%2$s = %3$s
+      and t.processing_token = p_token
+      and t.processed_at is not null);
+end
+$body$,
+  'Marks a row as processed and unlocks it. False, and nothing changed, if the token is no longer that of the lock.'
+),
+(
+  'release_processing_lock', '%3$s %4$s', '%4$s', 'boolean', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+begin
+  update %1$s t
+  set processed_at          = clock_timestamp(),
+      processing_started_at = null,
+      error_message         = null
+  where t.%2$s = %3$s
+    and t.processing_started_at is not null
+    and t.processed_at is null;
+  return found;
+end
+$body$,
+  'Marks a row as processed and unlocks it, whoever locked it: after a timeout that may be somebody else. Prefer the one with p_token.'
+),
+(
+  'release_processing_lock_with_error', '%3$s %4$s, p_error_message text, p_token bigint', '%4$s, text, bigint', 'boolean', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  error text := left(coalesce(nullif(p_error_message, ''), 'no error message was given'), %7$s);
+begin
+  update %1$s t
+  set error_message         = error,
+      processing_started_at = null
+  where t.%2$s = %3$s
+    and t.processing_token = p_token
+    and t.processing_started_at is not null
+    and t.processed_at is null;
+  return found or exists (
+    select
+    from %1$s t
+    where t.%2$s = %3$s
+      and t.processing_token = p_token
+      and t.processing_started_at is null
+      and t.processed_at is null
+      and t.error_message = error);
+end
+$body$,
+  'Records why processing failed and unlocks the row. False, and nothing changed, if the token is no longer that of the lock.'
+),
+(
+  'release_processing_lock_with_error', '%3$s %4$s, p_error_message text', '%4$s, text', 'boolean', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+begin
+  update %1$s t
+  set error_message         = left(coalesce(nullif(p_error_message, ''), 'no error message was given'), %7$s),
+      processing_started_at = null
+  where t.%2$s = %3$s
+    and t.processing_started_at is not null
+    and t.processed_at is null;
+  return found;
+end
+$body$,
+  'Records why processing failed and unlocks the row, whoever locked it. Prefer the one with p_token.'
+)
+$file$;
+
+-- Function file adopt_tidy
+
+-- Purpose: the functions by which people look after an adopted table, as templates: see adopt_words.
+-- Index:   <table>_turno_processing for what is locked. Counting looks at every row.
+
+create or replace function turno.adopt_tidy() returns setof turno.adopt_function
+language sql
+immutable
+as $file$
+values
+(
+  'cleanup_abandoned_processing_locks_after', 'p_timeout interval', 'interval', 'integer', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  cutoff  timestamptz := clock_timestamp() - greatest(p_timeout, '0');
+  cleaned integer;
+begin
+  with gone as (
+    select t.%2$s as id
+    from %1$s t
+    where t.processing_started_at <= cutoff
+      and t.processed_at is null
+    for no key update skip locked)
+  update %1$s t
+  set processing_started_at = null,
+      error_message         = left('abandoned: not released within ' || p_timeout, %7$s)
+  from gone g
+  where t.%2$s = g.id;
+  get diagnostics cleaned = row_count;
+  return cleaned;
+end
+$body$,
+  'Unlocks what has been locked for longer than p_timeout, and records that as the error. Answers how many. Tidiness only: an old lock is taken over in any case.'
+),
+(
+  'cleanup_abandoned_processing_locks', 'p_timeout_minutes integer default 15', 'integer', 'integer', 'plpgsql',
+  $body$
+begin
+  return %11$s(make_interval(mins => p_timeout_minutes));
+end
+$body$,
+  'Unlocks what has been locked for longer than p_timeout_minutes, and records that as the error. Answers how many.'
+),
+(
+  'reset_stuck_processing_after', 'p_timeout interval default ''15 minutes'', p_all boolean default false', 'interval, boolean', 'integer', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  cutoff   timestamptz := clock_timestamp() - greatest(p_timeout, '0');
+  how_many integer;
+begin
+  update %1$s t
+  set processing_started_at = null,
+      processing_attempts   = case when p_all then 0 else t.processing_attempts end,
+      error_message         = case when p_all then null else t.error_message end
+  where t.processed_at is null
+    and (t.processing_started_at <= cutoff
+      or p_all and (t.processing_started_at is not null or t.error_message is not null or t.processing_attempts > 0));
+  get diagnostics how_many = row_count;
+  return how_many;
+end
+$body$,
+  'Unlocks what has been locked for longer than p_timeout; with p_all, makes every row that is not processed as new. Answers how many.'
+),
+(
+  'reset_stuck_processing', 'p_all boolean default false, p_timeout_minutes integer default 15', 'boolean, integer', 'integer', 'plpgsql',
+  $body$
+begin
+  return %12$s(make_interval(mins => p_timeout_minutes), p_all);
+end
+$body$,
+  'Unlocks what has been locked for longer than p_timeout_minutes; with p_all, makes every row that is not processed as new. Answers how many.'
+),
+(
+  'get_processing_stats', 'p_user_id %6$s default null', '%6$s',
+  'table (total bigint, pending bigint, processing bigint, completed bigint, failed bigint)', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+begin
+  return query
+  select
+    count(*),
+    count(*) filter (where t.processed_at is null and t.processing_started_at is null and t.error_message is null),
+    count(*) filter (where t.processed_at is null and t.processing_started_at is not null),
+    count(*) filter (where t.processed_at is not null),
+    count(*) filter (where t.processed_at is null and t.processing_started_at is null and t.error_message is not null)
+  from %1$s t
+  where %5$s;
+end
+$body$,
+  'How many rows are waiting, locked, processed, and failed. Looks at every row.'
+)
+$file$;
+
+-- Function file adopt_mark
+
+-- Purpose: the functions of an adopted table whose rows have one flag, as templates: see adopt_words.
+-- Index:   the id's own.
+--
+-- Whoever turns the flag has the row. An update that is under way elsewhere is not waited for: until that transaction
+-- ends, the row is its own. There is no timeout and no token here. A flag that was committed by a process that died
+-- stays until somebody takes it back, so keep the mark and the work in one transaction, or adopt with shape processing.
+
+create or replace function turno.adopt_mark() returns setof turno.adopt_function
+language sql
+immutable
+as $file$
+values
+(
+  'try_mark_as_processing', '%3$s %4$s', '%4$s', 'integer', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  marked integer;
+begin
+  with free as (
+    select t.%2$s as id
+    from %1$s t
+    where t.%2$s = %3$s
+      and t.processed is not true
+    for no key update skip locked)
+  update %1$s t
+  set processed    = true,
+      processed_at = clock_timestamp()
+  from free f
+  where t.%2$s = f.id;
+  get diagnostics marked = row_count;
+  return marked;
+end
+$body$,
+  'Marks a row: 1, or 0 if somebody else has marked it or is about to.'
+),
+(
+  'mark_as_unprocessed', '%3$s %4$s', '%4$s', 'integer', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+declare
+  unmarked integer;
+begin
+  update %1$s t
+  set processed    = false,
+      processed_at = null
+  where t.%2$s = %3$s
+    and t.processed;
+  get diagnostics unmarked = row_count;
+  return unmarked;
+end
+$body$,
+  'Takes a mark back, so that the row is processed again: 1, or 0 if it was not marked.'
+),
+(
+  'get_processing_stats', 'p_user_id %6$s default null', '%6$s',
+  'table (total bigint, pending bigint, processing bigint, completed bigint, failed bigint)', 'plpgsql',
+  $body$
+#variable_conflict use_variable
+begin
+  return query
+  select
+    count(*),
+    count(*) filter (where t.processed is not true),
+    0::bigint,
+    count(*) filter (where t.processed),
+    0::bigint
+  from %1$s t
+  where %5$s;
+end
+$body$,
+  'How many rows are not marked, and marked. Looks at every row.'
+)
+$file$;
+
+-- Function file adopt_plan
+
+-- Purpose: what has to be done to adopt a table, as statements: adopt runs them, and adopt_print shows them.
+-- Index:   adopted_pkey.
+
+create or replace function turno.adopt_columns(shape text)
+returns table (name text, definition text, types text[])
+language sql
+immutable
+as $$
+  -- No default needs a rewrite of the table: they are constants, or null.
+  select c.name, c.definition, c.types
+  from (values
+    ('processing', 'processing_started_at', 'timestamptz', array['timestamptz']),
+    ('processing', 'processed_at', 'timestamptz', array['timestamptz', 'timestamp']),
+    ('processing', 'processing_attempts', 'integer not null default 0', array['int4', 'int8']),
+    ('processing', 'error_message', 'text', array['text', 'varchar']),
+    ('processing', 'processing_token', 'bigint', array['int8']),
+    ('processed', 'processed', 'boolean not null default false', array['bool']),
+    ('processed', 'processed_at', 'timestamptz', array['timestamptz', 'timestamp'])
+  ) c (shape, name, definition, types)
+  where c.shape = adopt_columns.shape
+$$;
+
+-- A column that carries this comment was added by adopt; one that has lost it is somebody else's.
+create or replace function turno.adopt_sign() returns text
+language sql
+immutable
+as $$
+  select 'Added by turno adopt'
+$$;
+
+create or replace function turno.adopt_is_signed(t regclass, name text) returns boolean
+language sql
+stable
+as $$
+  select exists (
+    select
+    from pg_attribute c
+    where c.attrelid = adopt_is_signed.t
+      and c.attname = adopt_is_signed.name
+      and not c.attisdropped
+      and col_description(c.attrelid, c.attnum) = turno.adopt_sign())
+$$;
+
+-- The columns that are missing. One that is there is used as it is, if its type will do.
+create or replace function turno.adopt_missing(t regclass, shape text) returns text[]
+language plpgsql
+stable
+as $$
+declare
+  missing text[] := '{}';
+  c       record;
+  found_type text;
+begin
+  for c in
+    select *
+    from turno.adopt_columns(adopt_missing.shape)
+  loop
+    select y.typname::text into found_type
+    from pg_attribute a
+    join pg_type y on y.oid = a.atttypid
+    where a.attrelid = adopt_missing.t
+      and a.attname = c.name
+      and not a.attisdropped;
+    if found_type is null then
+      missing := missing || c.name;
+    elsif found_type <> all (c.types) then
+      raise exception 'table % has a column % of type %, and it must be %', adopt_missing.t, c.name, found_type, array_to_string(c.types, ' or ')
+        using errcode = 'invalid_parameter_value', hint = 'Change its type, or rename it: adopt adds its own then.';
+    end if;
+  end loop;
+  return missing;
+end
+$$;
+
+create or replace function turno.adopt_indexes(a turno.adopted)
+returns table (name text, definition text)
+language sql
+stable
+as $$
+  select turno.adopt_index_name(a, i.what), format('%s where %s', format(i.columns, a.id_column), i.condition)
+  from (values
+    ('processing', 'waiting', '(processing_attempts, %I)', 'processed_at is null'),
+    ('processing', 'processing', '(processing_started_at)', 'processing_started_at is not null'),
+    ('processed', 'unmarked', '(%I)', 'not processed')
+  ) i (shape, what, columns, condition)
+  where i.shape = a.shape
+$$;
+
+-- The functions, with everything filled in.
+create or replace function turno.adopt_functions(a turno.adopted) returns setof turno.adopt_function
+language sql
+stable
+as $$
+  select
+    turno.adopt_function_name(a, f.name), format(f.arguments, variadic w.words), format(f.types, variadic w.words),
+    format(f.returns, variadic w.words), f.language, format(f.body, variadic w.words), f.said
+  from turno.adopt_words(a) w (words)
+  cross join lateral (
+    select * from turno.adopt_take() where a.shape = 'processing'
+    union all
+    select * from turno.adopt_give() where a.shape = 'processing'
+    union all
+    select * from turno.adopt_tidy() where a.shape = 'processing'
+    union all
+    select * from turno.adopt_mark() where a.shape = 'processed') f
+$$;
+
+-- A function of that name that is not this table's own would be replaced, or would answer instead of ours.
+create or replace function turno.adopt_refuse_taken(a turno.adopted, ours text[]) returns void
+language plpgsql
+stable
+as $$
+declare
+  taken regprocedure;
+  owner text;
+begin
+  select p.oid::regprocedure into taken
+  from turno.adopt_functions(a) f
+  join pg_proc p on p.proname = f.name
+  where p.pronamespace = format('%I', a.schema_name)::regnamespace
+    and p.oid not in (select o.oid from unnest(ours) u (name) cross join lateral to_regprocedure(u.name) o (oid) where o.oid is not null)
+  limit 1;
+  if taken is null then
+    return;
+  end if;
+  select format('%I.%I', o.schema_name, o.table_name) into owner
+  from turno.adopted o
+  where taken::oid in (select to_regprocedure(f)::oid from unnest(o.functions) f);
+  raise exception 'suffix is needed: function % %', taken, coalesce('is that of the adopted table ' || owner, 'is there already')
+    using errcode = 'invalid_parameter_value', hint = 'Give a suffix for the functions'' names, such as the table''s name, or drop that function.';
+end
+$$;
+
+-- As a dollar-quoted text, which is good to read, unless a name in it would end the quotes.
+create or replace function turno.adopt_quoted(body text) returns text
+language sql
+immutable
+as $$
+  select case when position('$turno$' in body) = 0 then '$turno$' || body || '$turno$' else quote_literal(body) end
+$$;
+
+create or replace function turno.adopt_make_function(a turno.adopted, f turno.adopt_function) returns text[]
+language sql
+stable
+as $$
+  -- Triggers of the table run inside, and may rely on names in its schema.
+  select array[
+    format(
+      E'create or replace function %I.%I(%s)\nreturns %s\nlanguage %s\nsecurity invoker\nset search_path = pg_catalog, %I%s, pg_temp\nas %s',
+      a.schema_name, f.name, f.arguments, f.returns, f.language, a.schema_name,
+      case when a.schema_name = 'public' then '' else ', public' end, turno.adopt_quoted(f.body)),
+    format('comment on function %I.%I(%s) is %L', a.schema_name, f.name, f.types, f.said)]
+$$;
+
+create or replace function turno.adopt_make_columns(a turno.adopted, missing text[]) returns text[]
+language sql
+stable
+as $$
+  select array[format(
+      E'alter table %I.%I\n%s', a.schema_name, a.table_name,
+      string_agg(format('  add column %I %s', c.name, c.definition), E',\n' order by c.place))]
+    || array_agg(format('comment on column %I.%I.%I is %L', a.schema_name, a.table_name, c.name, turno.adopt_sign()) order by c.place)
+  from turno.adopt_columns(a.shape) with ordinality c (name, definition, types, place)
+  where c.name = any (missing)
+  having count(*) > 0
+$$;
+
+create or replace function turno.adopt_record(a turno.adopted) returns text
+language sql
+stable
+as $$
+  select format(
+    E'insert into turno.adopted (schema_name, table_name, id_column, user_column, shape, suffix, max_attempts, columns, indexes, functions)\n'
+    'values (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L)\n'
+    'on conflict (schema_name, table_name) do update\n'
+    'set id_column    = excluded.id_column,\n'
+    '    user_column  = excluded.user_column,\n'
+    '    shape        = excluded.shape,\n'
+    '    suffix       = excluded.suffix,\n'
+    '    max_attempts = excluded.max_attempts,\n'
+    '    columns      = excluded.columns,\n'
+    '    indexes      = excluded.indexes,\n'
+    '    functions    = excluded.functions',
+    a.schema_name, a.table_name, a.id_column, a.user_column, a.shape, a.suffix, a.max_attempts, a.columns, a.indexes, a.functions)
+$$;
+
+create or replace function turno.adopt_plan(a turno.adopted) returns text[]
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  t       regclass := format('%I.%I', a.schema_name, a.table_name);
+  missing text[] := turno.adopt_missing(t, a.shape);
+  steps   text[] := coalesce(turno.adopt_make_columns(a, missing), '{}');
+  old     turno.adopted;
+begin
+  select * into old
+  from turno.adopted o
+  where o.schema_name = a.schema_name
+    and o.table_name = a.table_name;
+  perform turno.adopt_refuse_taken(a, coalesce(old.functions, '{}'));
+  select missing || coalesce(array_agg(c order by c), '{}') into a.columns
+  from unnest(old.columns) c
+  where turno.adopt_is_signed(t, c);
+  select array_agg(i.name), steps || coalesce(
+    array_agg(format('create index %I on %s %s', i.name, t, i.definition)) filter (where to_regclass(format('%I.%I', a.schema_name, i.name)) is null), '{}')
+  into a.indexes, steps
+  from turno.adopt_indexes(a) i;
+  select array_agg(format('%I.%I(%s)', a.schema_name, f.name, f.types)) into a.functions
+  from turno.adopt_functions(a) f;
+  -- What an earlier adoption with other options has made.
+  select steps || coalesce(array_agg(d.step), '{}') into steps
+  from (
+    select format('drop function if exists %s', f) as step
+    from unnest(old.functions) f
+    where f <> all (a.functions)
+    union all
+    select format('drop index if exists %I.%I', a.schema_name, i)
+    from unnest(old.indexes) i
+    where i <> all (a.indexes)) d;
+  select steps || array_agg(m.step order by f.place, m.place) || turno.adopt_record(a) into steps
+  from turno.adopt_functions(a) with ordinality f (name, arguments, types, returns, language, body, said, place)
+  cross join lateral unnest(turno.adopt_make_function(
+    a, row(f.name, f.arguments, f.types, f.returns, f.language, f.body, f.said)::turno.adopt_function)) with ordinality m (step, place);
+  return steps;
+end
+$$;
+
+-- Function file adopt
+
+-- Purpose: adopts a table: the claim protocol on a table that is there already. For the owner of both, schema turno
+--          and the table: these run with the caller's own rights, because they change the caller's own table.
+-- Index:   adopted_pkey.
+
+create or replace function turno.adopt_apply(a turno.adopted) returns turno.adopted
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  step text;
+begin
+  foreach step in array turno.adopt_plan(a) loop
+    execute step;
+  end loop;
+  select * into a
+  from turno.adopted o
+  where o.schema_name = a.schema_name
+    and o.table_name = a.table_name;
+  return a;
+end
+$$;
+
+create or replace function turno.adopt(
+  "table"      text,
+  id           text,
+  "user"       text    default null,
+  shape        text    default 'processing',
+  suffix       text    default '',
+  max_attempts integer default 5
+) returns turno.adopted
+language plpgsql
+-- A table that is in use must not keep its other users waiting behind this.
+set lock_timeout = '5s'
+as $$
+begin
+  -- Two who adopt at once take turns.
+  perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('turno.adopt', 0));
+  return turno.adopt_apply(turno.adopt_ask(
+    turno.adopt_table(adopt."table"), adopt.id, adopt."user", adopt.shape, adopt.suffix, adopt.max_attempts));
+end
+$$;
+
+comment on function turno.adopt is
+  'Adds the columns, indexes and functions of the claim protocol to a table, as far as they are missing. Repeating it changes nothing.';
+
+create or replace function turno.adopt_print(
+  "table"      text,
+  id           text,
+  "user"       text    default null,
+  shape        text    default 'processing',
+  suffix       text    default '',
+  max_attempts integer default 5
+) returns text
+language plpgsql
+stable
+as $$
+begin
+  return E'begin;\n\n'
+    || pg_catalog.array_to_string(turno.adopt_plan(turno.adopt_ask(
+      turno.adopt_table(adopt_print."table"), adopt_print.id, adopt_print."user", adopt_print.shape, adopt_print.suffix,
+      adopt_print.max_attempts)), E';\n\n')
+    || E';\n\ncommit;\n';
+end
+$$;
+
+comment on function turno.adopt_print is 'What adopt would do, as an SQL script; nothing is done.';
+
+-- The adopted table that a name means: in full, or seen from a search_path.
+create or replace function turno.adopted_find("table" text, path name[]) returns setof turno.adopted
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select a.*
+  from turno.adopted a
+  where (adopted_find."table" in (a.table_name, quote_ident(a.table_name)) and a.schema_name = any (adopted_find.path))
+    or adopted_find."table" in (
+      a.schema_name || '.' || a.table_name,
+      quote_ident(a.schema_name) || '.' || quote_ident(a.table_name))
+    or (lower(adopted_find."table") = a.table_name and a.schema_name = any (adopted_find.path))
+  order by a.table_name = adopted_find."table" desc, array_position(adopted_find.path, a.schema_name::name)
+  limit 1
+$$;
+
+-- Everything that depends on what adopt has added, in words.
+create or replace function turno.adopt_dependents(a turno.adopted, t regclass) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select string_agg(distinct pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
+  from pg_depend d
+  left join pg_constraint n on d.classid = 'pg_constraint'::regclass and n.oid = d.objid
+  where (
+      (d.refclassid = 'pg_class'::regclass and d.refobjid = t and d.refobjsubid in (
+        select c.attnum
+        from pg_attribute c
+        where c.attrelid = t
+          and c.attname = any (a.columns)))
+      or (d.refclassid = 'pg_proc'::regclass and d.refobjid in (select to_regprocedure(f)::oid from unnest(a.functions) f)))
+    and d.classid <> 'pg_attrdef'::regclass
+    and n.contype is distinct from 'n'
+    and not (d.classid = 'pg_class'::regclass and d.objid in (
+      select to_regclass(format('%I.%I', a.schema_name, i))::oid
+      from unnest(a.indexes) i))
+$$;
+
+create or replace function turno.adopt_undo(a turno.adopted) returns turno.adopted
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  t    regclass := to_regclass(format('%I.%I', a.schema_name, a.table_name));
+  dependents text;
+  step text;
+begin
+  select coalesce(array_agg(c order by c), '{}') into a.columns
+  from unnest(a.columns) c
+  where turno.adopt_is_signed(t, c);
+  dependents := turno.adopt_dependents(a, t);
+  if dependents is not null then
+    raise exception 'table %.% cannot be let go, because of what depends on it: %', a.schema_name, a.table_name, dependents
+      using errcode = 'dependent_objects_still_exist', hint = 'Drop that first, and then undo again.';
+  end if;
+  for step in
+    select format('drop function if exists %s', f) from unnest(a.functions) f
+    union all
+    select format('drop index if exists %I.%I', a.schema_name, i) from unnest(a.indexes) i
+    union all
+    select format('alter table %s drop column %I', t, c) from unnest(a.columns) c
+  loop
+    execute step;
+  end loop;
+  delete from turno.adopted o
+  where o.schema_name = a.schema_name
+    and o.table_name = a.table_name;
+  return a;
+end
+$$;
+
+create or replace function turno.unadopt("table" text) returns turno.adopted
+language plpgsql
+set lock_timeout = '5s'
+as $$
+declare
+  a turno.adopted;
+begin
+  perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('turno.adopt', 0));
+  select * into a
+  from turno.adopted_find(unadopt."table", pg_catalog.current_schemas(false));
+  if not found then
+    raise exception 'table % is not adopted', unadopt."table"
+      using errcode = 'invalid_parameter_value', hint = 'There is nothing to undo.';
+  end if;
+  return turno.adopt_undo(a);
+end
+$$;
+
+comment on function turno.unadopt is
+  'Drops the functions, indexes and columns that adopt has added to a table, and nothing else. Answers what was dropped.';
+
+-- How a client calls the functions of an adopted table: names are put into quotes here, and nowhere else.
+create or replace function turno.adopted_calls("table" text, path name[] default array['public'])
+returns table (verb text, call text)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select c.verb, format(c.call, a.schema_name, turno.adopt_function_name(a, c.name), w.words[4], w.words[6], a.id_column)
+  from turno.adopted_find(adopted_calls."table", adopted_calls.path) a
+  cross join lateral turno.adopt_words(a) w (words)
+  join (values
+    ('processing', 'acquire', 'acquire_processing_lock_token', 'select %1$I.%2$I($1::%3$s, $2) as token'),
+    ('processing', 'release', 'release_processing_lock', 'select %1$I.%2$I($1::%3$s, $2) as done'),
+    ('processing', 'fail', 'release_processing_lock_with_error', 'select %1$I.%2$I($1::%3$s, $2, $3) as done'),
+    ('processing', 'cleanup', 'cleanup_abandoned_processing_locks_after', 'select %1$I.%2$I($1)::bigint as many'),
+    ('processing', 'reset', 'reset_stuck_processing_after', 'select %1$I.%2$I($1, $2)::bigint as many'),
+    ('processing', 'next', 'get_next_{table}_for_processing_token',
+      'select t.%5$I::text as id, t.processing_token as token, t.processing_attempts::integer as attempt from %1$I.%2$I($1::%4$s, $2, $3) t'),
+    ('processed', 'mark', 'try_mark_as_processing', 'select %1$I.%2$I($1::%3$s) > 0 as done'),
+    ('processed', 'unmark', 'mark_as_unprocessed', 'select %1$I.%2$I($1::%3$s) > 0 as done'),
+    ('processing', 'stats', 'get_processing_stats', 'select s.total, s.pending, s.processing, s.completed, s.failed from %1$I.%2$I($1::%4$s) s'),
+    ('processed', 'stats', 'get_processing_stats', 'select s.total, s.pending, s.processing, s.completed, s.failed from %1$I.%2$I($1::%4$s) s')
+  ) c (shape, verb, name, call) on c.shape = a.shape
+  where to_regclass(format('%I.%I', a.schema_name, a.table_name)) is not null
+$$;
+
+comment on function turno.adopted_calls is
+  'How the functions of an adopted table are called, verb by verb; nothing if it is not adopted. For client libraries.';
+
 -- Function file sweep
 
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_request_at; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+
+-- The inbox's part: completions, keys and answered requests that are too old, and counters.
+create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  got  bigint;
+  many bigint;
+begin
+  perform turno.inbox_fold();
+  delete from turno.inbox_done d
+  where d.ctid = any (array(
+    select o.at
+    from turno.inbox_queue q
+    cross join lateral (
+      select t.ctid as at
+      from turno.inbox_done t
+      where t.queue_id = q.id
+        and t.at < clock_timestamp() - keep_completed
+      order by t.at
+      limit batch) o
+    limit batch));
+  get diagnostics many = row_count;
+  delete from turno.inbox_key k
+  where k.ctid = any (array(
+    select t.ctid
+    from turno.inbox_key t
+    where t.done_at < clock_timestamp() - keep_completed
+    limit batch));
+  get diagnostics got = row_count;
+  many := many + got;
+  delete from turno.inbox_request r
+  where r.ctid = any (array(
+    select t.ctid
+    from turno.inbox_request t
+    where t.at < clock_timestamp() - interval '10 minutes'
+    limit batch));
+  get diagnostics got = row_count;
+  return many + got;
+end
+$$;
 
 create or replace function turno.sweep(
   purge_after  interval default '1 day',
   keep_history interval default '90 days',
-  batch        integer  default 1000
+  batch        integer  default 1000,
+  keep_completed interval default '7 days'
 ) returns turno.swept
 language plpgsql
 security definer
@@ -1909,11 +5123,13 @@ declare
   done turno.swept;
   high bigint;
 begin
-  if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0' or not coalesce(batch between 1 and 100000, false) then
-    raise exception 'purge_after (%), keep_history (%) and batch (%) must not be negative, and batch is 1 to 100000', purge_after, keep_history, batch
+  if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0'
+    or keep_completed is null or keep_completed < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%), keep_completed (%) and batch (%) must not be negative, and batch is 1 to 100000',
+      purge_after, keep_history, keep_completed, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  done := row(0, 0, 0, 0)::turno.swept;
+  done := row(0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -1976,12 +5192,13 @@ begin
   select count(*) into done.history
   from gone;
 
+  done.completed := turno.inbox_sweep(keep_completed, batch);
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters and old history; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history and records of completed items; at most batch of each.';
 
 -- Function file schema_version
 

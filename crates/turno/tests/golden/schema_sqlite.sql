@@ -96,4 +96,159 @@ insert into turno_lock_floor (only_row, token) values (1, 0);
 insert into turno_migration (version, name, applied_at)
 values (1, '0001_lock', unixepoch() * 1000000);
 
+-- Migration 0002_inbox
+
+-- The inbox: queues of items. Times are microseconds since 1970 on the machine's clock.
+--
+-- There is one writer at a time, so an item's place in line is decided when something changes and written
+-- into its row, and a claim only reads what is in front. Nothing walks through a backlog.
+
+-- A queue, once something was pushed to it, with how many items are where. Every change keeps the counts.
+create table turno_inbox_queue (
+  id           integer primary key,
+  name         text    not null unique,
+  waiting      integer not null default 0, -- lines 0, 1 and 2: pending or scheduled, as the clock decides
+  held         integer not null default 0, -- line 3
+  failed       integer not null default 0, -- line 4
+  completed    integer not null default 0  -- since the queue began
+) strict;
+
+-- The last id given to an item; deleted items' ids do not come back.
+create table turno_inbox_serial (
+  only_row     integer primary key check (only_row = 1),
+  last         integer not null
+) strict;
+
+insert into turno_inbox_serial (only_row, last) values (1, 0);
+
+create table turno_inbox_item (
+  id           integer primary key,
+  queue        integer not null,
+  line         integer not null,           -- 0 ready, 1 ready at its time, 2 behind another of its group, 3 held, 4 failed
+  priority     integer not null,           -- 0 first
+  due          integer,                    -- its time, if it has one; when it failed, if it did
+  claim        integer,                    -- who holds it
+  attempts     integer not null default 0, -- those that ended
+  abandoned    integer not null default 0, -- how many of them because the worker vanished
+  max_attempts integer not null,
+  errors       integer not null default 0, -- how many were recorded, also those no longer kept
+  pushed_at    integer not null,
+  worker       text,                       -- who held it last, once it was let go
+  key          text,
+  group_key    text,
+  payload      text    not null            -- last, because it may be long
+) strict;
+
+-- What a claim takes from the front of: those with a time by time, the others (due is null) by id.
+create index turno_inbox_item_line on turno_inbox_item (queue, line, priority, due)
+where line < 3;
+
+-- Who of a group is where; at most one of lines 0, 1 and 3.
+create index turno_inbox_item_group on turno_inbox_item (queue, group_key, line)
+where group_key is not null;
+
+-- Failures, oldest first.
+create index turno_inbox_item_failed on turno_inbox_item (queue, due)
+where line = 4;
+
+-- Keys in use: of items, and of completed ones until the record of that is swept.
+create table turno_inbox_key (
+  queue        integer not null,
+  key          text    not null,
+  item         integer not null,
+  primary key (queue, key)
+) without rowid, strict;
+
+-- How many items of lines 1 and 2 have their times in a span: slot = due >> span, for the spans 16 (66 ms),
+-- 28 (4.5 minutes) and 40 (13 days). So it is known how many are still scheduled, though time itself moves them.
+create table turno_inbox_due (
+  queue        integer not null,
+  span         integer not null,
+  slot         integer not null,
+  items        integer not null,
+  primary key (queue, span, slot)
+) without rowid, strict;
+
+-- What was claimed together lives together. One that holds nothing any more stays for a while, so that the
+-- same request claims nothing new.
+create table turno_inbox_claim (
+  id           integer primary key,
+  token        blob    not null unique,    -- 16 bytes: the request's id
+  queue        integer not null,
+  worker       text    not null,
+  claimed_at   integer not null,
+  until        integer not null,
+  held         integer not null,           -- how many of its items it still holds
+  items        text    not null            -- the ids, in the order of the claim: 5-9 12
+) strict;
+
+create index turno_inbox_claim_until on turno_inbox_claim (queue, until)
+where held > 0;
+
+create index turno_inbox_claim_over on turno_inbox_claim (claimed_at)
+where held = 0;
+
+-- The last errors of an item.
+create table turno_inbox_error (
+  item         integer not null,
+  number       integer not null,           -- from one, as turno_inbox_item.errors counts
+  attempt      integer not null,
+  at           integer not null,
+  kind         text    not null,           -- failed or abandoned
+  error        text    not null,
+  worker       text,
+  primary key (item, number)
+) without rowid, strict;
+
+-- Completed items.
+create table turno_inbox_done (
+  queue        integer not null,
+  id           integer not null,
+  at           integer not null,
+  worker       text    not null,
+  key          text,
+  primary key (queue, id)
+) without rowid, strict;
+
+create index turno_inbox_done_at on turno_inbox_done (at);
+
+-- What was answered to whom, should it be asked again.
+create table turno_inbox_request (
+  request      blob    not null,           -- 16 bytes
+  verb         text    not null,
+  at           integer not null,
+  answer       text    not null,
+  primary key (request, verb)
+) without rowid, strict;
+
+create index turno_inbox_request_at on turno_inbox_request (at);
+
+-- How far each schedule has got.
+create table turno_schedule (
+  name         text    primary key,
+  last         integer not null
+) without rowid, strict;
+
+insert into turno_migration (version, name, applied_at)
+values (2, '0002_inbox', unixepoch() * 1000000);
+
+-- Migration 0003_adopt
+
+-- Adopted tables: tables of users' own that carry the claim protocol. What was added to each is remembered by name,
+-- so that undoing takes away that and nothing else. Times are microseconds since 1970 on the machine's clock.
+create table turno_adopted (
+  table_name   text    primary key collate nocase,
+  id_column    text    not null,
+  user_column  text,                       -- what rows of one user are chosen by, if anything
+  shape        text    not null check (shape in ('processing', 'processed')),
+  max_attempts integer not null,           -- no row is handed out more often
+  text_times   integer not null,           -- processed_at was there before, and is no number
+  columns      text    not null,           -- those that were added, as JSON
+  indexes      text    not null,           -- as JSON
+  adopted_at   integer not null
+) strict, without rowid;
+
+insert into turno_migration (version, name, applied_at)
+values (3, '0003_adopt', unixepoch() * 1000000);
+
 commit;

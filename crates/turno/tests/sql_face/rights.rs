@@ -3,7 +3,25 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 15] = [
+const PUBLIC: [&str; 35] = [
+    "adopted_calls",
+    "inbox_claim",
+    "inbox_complete",
+    "inbox_complete",
+    "inbox_complete_batch",
+    "inbox_extend",
+    "inbox_extend_batch",
+    "inbox_fail",
+    "inbox_fail_batch",
+    "inbox_give_back",
+    "inbox_give_back_batch",
+    "inbox_list",
+    "inbox_push",
+    "inbox_push_batch",
+    "inbox_requeue",
+    "inbox_reset",
+    "inbox_stats",
+    "inbox_wait",
     "lock_acquire",
     "lock_acquire_all",
     "lock_acquire_batch",
@@ -17,6 +35,8 @@ const PUBLIC: [&str; 15] = [
     "lock_renew",
     "lock_status",
     "lock_wait",
+    "schedule_state",
+    "schedule_tick",
     "schema_version",
     "sweep",
 ];

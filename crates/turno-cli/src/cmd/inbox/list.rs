@@ -129,15 +129,7 @@ fn show(context: &Context, state: ItemState, items: &[ItemView]) -> Result<()> {
         _ => "DUE",
     };
     let header = [
-        "ID",
-        at,
-        "PRIORITY",
-        "KEY",
-        "GROUP",
-        "ATTEMPTS",
-        "WORKER",
-        "PAYLOAD",
-        "LAST ERROR",
+        "ID", at, "PRIORITY", "KEY", "GROUP", "ATTEMPTS", "WORKER", "PAYLOAD", "ERROR",
     ];
     context
         .output

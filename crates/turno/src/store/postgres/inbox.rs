@@ -108,7 +108,12 @@ impl InboxStore for PostgresStore {
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
         let claims: Vec<ClaimId> = ask.failures.iter().map(|failure| failure.claim).collect();
         let (items, tokens) = parts(&claims);
-        let errors: Vec<&str> = ask.failures.iter().map(|f| f.error.as_str()).collect();
+        // PostgreSQL's text has no room for a zero.
+        let errors: Vec<String> = ask
+            .failures
+            .iter()
+            .map(|failure| failure.error.replace('\0', "\u{fffd}"))
+            .collect();
         let retry_ins: Vec<Option<Interval>> = ask
             .failures
             .iter()
@@ -239,6 +244,9 @@ impl PostgresStore {
     }
 }
 
+/// A column of texts that only some items have.
+type Texts = Option<Vec<Option<String>>>;
+
 /// The items of a push, column by column. A column in which all have the default is not sent.
 pub(crate) struct PushColumns<'a> {
     pub(crate) payloads: Vec<&'a str>,
@@ -273,8 +281,8 @@ impl<'a> PushColumns<'a> {
         }
     }
 
-    /// The times as text, for drivers that know no intervals.
-    pub(crate) fn texts(&self) -> (Option<Vec<Option<String>>>, Option<Vec<Option<String>>>) {
+    /// Delays and times as text, for drivers that know no intervals.
+    pub(crate) fn texts(&self) -> (Texts, Texts) {
         let delays = self.delays.as_ref().map(|delays| {
             let text = |delay: &Duration| format!("{} microseconds", crate::clock::as_us(*delay));
             delays

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (2, include_str!("migrations/sum").trim().to_owned())
+            (3, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -88,14 +88,15 @@ create table turno.inbox_key (
 
 create index inbox_key_done on turno.inbox_key (done_at) where done_at is not null;
 
--- What was completed: one row a call and queue.
+-- What was completed: one row a call, claim and queue. It is also what answers the same call, should it be repeated.
 create table turno.inbox_done (
   request      uuid           not null,
+  token        uuid           not null,
   queue_id     integer        not null,
   at           timestamptz    not null,
   worker       text           not null,
   ids          int8multirange not null,
-  primary key (request, queue_id)
+  primary key (request, token, queue_id)
 );
 
 create index inbox_done_at on turno.inbox_done (queue_id, at);
@@ -117,6 +118,7 @@ create table turno.inbox_failed (
 );
 
 create index inbox_failed_queue on turno.inbox_failed ((lane / 4), id);
+create index inbox_failed_oldest on turno.inbox_failed ((lane / 4), failed_at);
 
 -- The answers of calls that may be repeated because they were lost.
 create table turno.inbox_request (

@@ -120,8 +120,10 @@ begin
   with kept as (
     insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
     select
-      q.id * 4 + coalesce(a.priority, 1), a.id, coalesce(clock_timestamp() + a.delay, a.run_at), clock_timestamp(),
-      coalesce(a.max_attempts, 5), a."group", a.key, a.payload::json
+      q.id * 4 + coalesce(a.priority, 1), a.id,
+      -- A time that has come is no time: the item stands in line with the others.
+      case when a.delay > '0' then clock_timestamp() + a.delay when a.run_at > clock_timestamp() then a.run_at end,
+      clock_timestamp(), coalesce(a.max_attempts, 5), a."group", a.key, a.payload::json
     from unnest(
       numbers, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
       inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts)

@@ -1,5 +1,5 @@
 -- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
--- Index:   inbox_failed_queue, inbox_failed_pkey, inbox_batch_queue.
+-- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_batch_queue.
 
 create or replace function turno.inbox_requeue(queue text, ids bigint[] default null, "limit" integer default 10000) returns bigint
 language plpgsql
@@ -18,7 +18,7 @@ begin
       from turno.inbox_failed t
       where t.lane / 4 = q
         and (inbox_requeue.ids is null or t.id = any (inbox_requeue.ids))
-      order by t.id
+      order by t.failed_at
       limit inbox_requeue."limit"
       for update skip locked))
     returning *),

@@ -5,7 +5,7 @@
 -- Takes items out of their claims, and answers those that were in them. A claim that is over by time, but was taken
 -- over by nobody, is still right.
 create or replace function turno.inbox_let_go(ids bigint[], tokens uuid[])
-returns table (place bigint, id bigint, lane integer, worker text)
+returns table (place bigint, id bigint, token uuid, lane integer, worker text)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -26,7 +26,7 @@ begin
     from turno.inbox_batch b
     where b.token = any (inbox_let_go.tokens)),
   hit as materialized (
-    select a.place, a.id, b.at, b.lane, b.worker
+    select a.place, a.id, a.token, b.at, b.lane, b.worker
     from asked a
     join batch b on b.token = a.token and b.ids @> a.id),
   gone as materialized (
@@ -44,7 +44,7 @@ begin
     using gone g
     where b.ctid = g.at
       and b.ids <@ g.ids)
-  select h.place, h.id, h.lane, h.worker
+  select h.place, h.id, h.token, h.lane, h.worker
   from hit h;
 end
 $$;
@@ -99,9 +99,10 @@ declare
   before bigint[];
   places bigint[];
   groups text[];
+  queues integer[];
 begin
   with hit as materialized (
-    select h.place, h.worker, coalesce(inbox_complete_batch.requests[h.place], own) as request, i.at
+    select h.place, h.token, h.worker, coalesce(inbox_complete_batch.requests[h.place], own) as request, i.at
     from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens) h
     cross join lateral (
       select t.ctid as at
@@ -113,13 +114,13 @@ begin
     delete from turno.inbox_item i
     using hit h
     where i.ctid = h.at
-    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.worker, h.request),
+    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.token, h.worker, h.request),
   kept as (
-    insert into turno.inbox_done as d (request, queue_id, at, worker, ids)
-    select g.request, g.queue_id, clock_timestamp(), min(g.worker), range_agg(int8range(g.id, g.id, '[]'))
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    select g.request, g.token, g.queue_id, clock_timestamp(), min(g.worker), range_agg(int8range(g.id, g.id, '[]'))
     from gone g
-    group by g.request, g.queue_id
-    on conflict (request, queue_id) do update
+    group by g.request, g.token, g.queue_id
+    on conflict (request, token, queue_id) do update
     set ids = d.ids + excluded.ids),
   counted as (
     insert into turno.inbox_tally (queue_id, items, completed)
@@ -144,10 +145,16 @@ begin
       offset 0) f
     where g.key is not null
       and k.ctid = f.at)
-  select (select array_agg(h.place) from hit h), (select array_agg(distinct f."group") from freed f)
-  into places, groups;
+  select
+    (select array_agg(h.place) from hit h),
+    (select array_agg(distinct f."group") from freed f),
+    (select array_agg(distinct f.queue_id) from freed f)
+  into places, groups, queues;
   if groups is not null then
     perform turno.inbox_free_groups(inbox_complete_batch.tokens, groups);
+    -- Whoever has nothing to do may have the next one.
+    perform turno.inbox_call(q)
+    from unnest(queues) q;
   end if;
   if cardinality(places) = cardinality(inbox_complete_batch.ids) then
     return row(cardinality(places), '{}'::text[])::turno.inbox_settled;
@@ -157,13 +164,15 @@ begin
   if inbox_complete_batch.requests is not null then
     select array_agg(a.place) into before
     from (
-      select distinct on (u.id, u.request) u.id, u.request, u.place
-      from unnest(inbox_complete_batch.ids, inbox_complete_batch.requests) with ordinality u(id, request, place)
-      order by u.id, u.request, u.place = any (places) desc nulls last, u.place) a
+      select distinct on (u.id, u.token, u.request) u.id, u.token, u.request, u.place
+      from unnest(inbox_complete_batch.ids, inbox_complete_batch.tokens, inbox_complete_batch.requests)
+        with ordinality u(id, token, request, place)
+      order by u.id, u.token, u.request, u.place) a
     where a.place <> all (coalesce(places, '{}'))
       and exists (
         select from turno.inbox_done d
         where d.request = a.request
+          and d.token = a.token
           and d.ids @> a.id);
     places := before || places;
   end if;

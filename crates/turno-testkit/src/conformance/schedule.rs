@@ -1,0 +1,156 @@
+//! Schedules: each tick is pushed once, whatever number of instances run.
+
+use jiff::Timestamp;
+use turno::inbox::{Item, ItemState};
+use turno::schedule::Missed;
+use turno::store::{ScheduleTick, TickOutcome};
+
+use super::Bed;
+use super::kit::secs;
+use crate::eventually_async;
+
+const LONG: std::time::Duration = secs(60);
+
+/// Moves a schedule's last tick into the past.
+async fn sleep_for(bed: &Bed, hours: u64) {
+    let us = hours * 3600 * 1_000_000;
+    bed.run(&format!(
+        "update turno.schedule set last = last - {{us:{us}}}"
+    ))
+    .await;
+}
+
+/// Three instances run the same schedule, every second: as many items as seconds.
+pub async fn a_tick_is_pushed_once(bed: &Bed) {
+    let turno = bed.turno().await;
+    let name = "every-second";
+    let begun = turno.store().schedule_state(name).await.unwrap().last;
+    let stop = tokio_util::sync::CancellationToken::new();
+    let mut instances = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let (turno, stop) = (bed.turno().await, stop.clone());
+        instances.spawn(async move {
+            let schedule = turno.schedule(name, "* * * * * *").payload("tick");
+            schedule.run(stop.cancelled_owned()).await
+        });
+    }
+    let inbox = turno.inbox(name);
+    eventually_async(LONG, "two ticks", async || {
+        (inbox.stats().await.unwrap().total >= 2).then_some(())
+    })
+    .await;
+    stop.cancel();
+    while let Some(ended) = instances.join_next().await {
+        ended.unwrap().unwrap();
+    }
+    let last = turno.store().schedule_state(name).await.unwrap().last;
+    let seconds = last.as_second() - begun.as_second();
+    assert_eq!(
+        i64::try_from(inbox.stats().await.unwrap().total),
+        Ok(seconds)
+    );
+    let items = inbox.list(ItemState::Pending, None, 10).await.unwrap();
+    assert_eq!(items[0].payload.as_deref(), Some("\"tick\""));
+}
+
+/// The same tick asked for twice is the first one's; an earlier one is over.
+pub async fn a_tick_belongs_to_whoever_came_first(bed: &Bed) {
+    let turno = bed.turno().await;
+    let name = "jobs";
+    let state = turno.store().schedule_state(name).await.unwrap();
+    let tick = |seconds: i64| ScheduleTick {
+        name: name.to_owned(),
+        tick: Timestamp::from_second(state.last.as_second() + seconds).unwrap(),
+        queue: name.to_owned(),
+        item: None,
+    };
+    let ask = async |seconds| turno.store().schedule_tick(&tick(seconds)).await.unwrap();
+    assert_eq!(ask(20).await, TickOutcome::Ticked(None));
+    assert_eq!(ask(20).await, TickOutcome::Already);
+    assert_eq!(ask(10).await, TickOutcome::Already);
+    assert_eq!(ask(30).await, TickOutcome::Ticked(None));
+    assert_eq!(turno.inbox(name).stats().await.unwrap().total, 0);
+}
+
+/// A schedule that is new has no past.
+pub async fn a_new_schedule_begins_now(bed: &Bed) {
+    let turno = bed.turno().await;
+    let schedule = turno
+        .schedule("yearly", "0 0 1 1 *")
+        .missed(Missed::CatchUp);
+    let pause = schedule.tick().await.unwrap();
+    assert!(pause <= secs(366 * 24 * 3600), "{pause:?}");
+    assert_eq!(turno.inbox("yearly").stats().await.unwrap().total, 0);
+}
+
+/// Ticks that nobody was there for are passed over, unless the last one is only just over.
+pub async fn missed_ticks_are_skipped(bed: &Bed) {
+    let turno = bed.turno().await;
+    let schedule = turno.schedule("hourly", "0 0 * * * *").queue("work");
+    schedule.tick().await.unwrap();
+    sleep_for(bed, 5).await;
+    let pause = schedule.tick().await.unwrap();
+    assert!(pause <= secs(3600), "{pause:?}");
+    let late = secs(3600) - pause;
+    let pushed = turno.inbox("work").stats().await.unwrap().total;
+    assert_eq!(
+        pushed,
+        u64::from(late <= secs(60)),
+        "{late:?} after the hour"
+    );
+}
+
+/// Or each of them is pushed, once.
+pub async fn missed_ticks_are_caught_up_with(bed: &Bed) {
+    let turno = bed.turno().await;
+    let schedule = turno
+        .schedule("hourly", "0 0 * * * *")
+        .item(Item::new("late").unwrap().priority(0))
+        .missed(Missed::CatchUp);
+    schedule.tick().await.unwrap();
+    sleep_for(bed, 5).await;
+    let (first, second) = tokio::join!(schedule.tick(), schedule.tick());
+    assert!(first.is_ok() && second.is_ok());
+    // Five hours back, and perhaps one more if the hour has just struck.
+    let inbox = turno.inbox("hourly");
+    let pushed = inbox.stats().await.unwrap().total;
+    assert!((5..=6).contains(&pushed), "{pushed}");
+    let items = inbox.list(ItemState::Pending, None, 10).await.unwrap();
+    assert!(items.iter().all(|item| item.priority == Some(0)));
+}
+
+/// What is out of rule is named, and nothing is stored.
+pub async fn a_schedule_out_of_rule_is_refused(bed: &Bed) {
+    let turno = bed.turno().await;
+    let field = async |schedule: turno::schedule::Schedule| {
+        schedule.tick().await.unwrap_err().field().unwrap_or("none")
+    };
+    let good = |name: &str| turno.schedule(name, "0 3 * * *");
+    assert_eq!(field(good("")).await, "schedule");
+    assert_eq!(field(turno.schedule("a", "at noon")).await, "cron");
+    assert_eq!(field(turno.schedule("a", "0 3 31 2 *")).await, "cron");
+    assert_eq!(
+        field(good("a").time_zone("Mars/Olympus")).await,
+        "time_zone"
+    );
+    assert_eq!(field(good("a").queue("x\ny")).await, "queue");
+    assert_eq!(
+        field(good("a").payload(&"x".repeat(2_000_000))).await,
+        "payload"
+    );
+}
+
+/// Hours are those of the schedule's place.
+pub async fn a_schedule_knows_its_time_zone(bed: &Bed) {
+    let turno = bed.turno().await;
+    let pause = async |zone: &str| {
+        let schedule = turno
+            .schedule(format!("noon/{zone}"), "0 12 * * *")
+            .time_zone(zone);
+        schedule.tick().await.unwrap().as_secs()
+    };
+    let (utc, kolkata) = (pause("UTC").await, pause("Asia/Kolkata").await);
+    // Five and a half hours apart, whichever comes first today; a second or two pass between the two looks.
+    let apart = (86_400 + utc - kolkata) % 86_400;
+    assert!((apart as i64 - 19_800).abs() < 60, "{apart}");
+}
