@@ -83,7 +83,11 @@ pub async fn a_lost_claim_stops_its_handler(bed: &Bed) {
         (counts(&inbox).await[3] == 1).then_some(())
     })
     .await;
-    assert!(dropped.load(Ordering::SeqCst), "the handler was stopped");
+    // Told already; its own task has yet to hear it.
+    crate::eventually_async(PATIENCE, "the handler to be stopped", async || {
+        dropped.load(Ordering::SeqCst).then_some(())
+    })
+    .await;
     let report = running.stop().await;
     assert_eq!((report.completed, report.lost), (1, 1));
 }
