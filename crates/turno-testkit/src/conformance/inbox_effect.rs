@@ -83,12 +83,17 @@ pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
     bed.run("create table payment (amount integer)").await;
     push(&inbox, &["a", "b"]).await;
     let database = Database::of(bed);
+    // What the database said, for the message of an expectation that is not met.
+    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |job: Job<String>| {
-        let database = database.clone();
+        let (database, said) = (database.clone(), said.clone());
         async move {
             let fails = job.payload == "a" && job.attempt() == 1;
             job.retry_in(Duration::ZERO);
-            database.pay(&job, !fails).await?;
+            let paid = database.pay(&job, !fails).await;
+            said.send(format!("{} {}: {paid:?}", job.claim(), job.attempt()))
+                .unwrap();
+            paid?;
             if fails {
                 return Err("rolled back".to_owned());
             }
@@ -101,7 +106,12 @@ pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
     })
     .await;
     let report = running.stop().await;
-    assert_eq!((report.completed, report.failed), (0, 1));
+    let mut told = Vec::new();
+    while let Ok(line) = heard.try_recv() {
+        told.push(line);
+    }
+    let counted = (report.completed, report.failed, report.lost);
+    assert_eq!(counted, (0, 1, 0), "{told:#?}");
     assert_eq!(payments(bed).await, 2);
 }
 
