@@ -14,6 +14,7 @@ mod handover;
 mod ledger;
 mod network;
 mod place;
+mod pooler;
 mod race;
 mod takeover;
 mod zombie;

@@ -11,6 +11,7 @@ mod diagnose;
 mod error;
 mod gather;
 mod gathered;
+mod greeting;
 mod inbox;
 mod interval;
 mod listen;
@@ -86,12 +87,13 @@ impl PostgresStore {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        store.tasks.spawn(listen::run(
-            store.calls.route.clone(),
-            store.calls.pool.clone(),
-            store.wakers.clone(),
-            store.stop.clone(),
-        ));
+        if store.calls.route.is_direct() {
+            store.tasks.spawn(listen::run(
+                store.calls.route.clone(),
+                store.wakers.clone(),
+                store.stop.clone(),
+            ));
+        }
         Ok(store)
     }
 }

@@ -1,8 +1,9 @@
 //! Opening connections, and finding out whether they lead straight to the server.
 //!
 //! A transaction pooler hands each statement to whichever server connection is free, so statements
-//! prepared by name would meet strangers' statements of the same name there. They are used only when
-//! the server itself confirms that it talks to our own socket.
+//! prepared by name would meet strangers' statements of the same name there, and a `listen` would stay
+//! behind on a connection that others are given next. Both are done only where the server that
+//! answers is the one that greeted us (`greeting.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,12 +12,14 @@ use std::time::Duration;
 use deadpool_postgres::{
     Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 
 use super::classify;
+use super::greeting::Greeted;
 use crate::error::{Error, Kind, Result};
 
 /// How long to wait for a connection, new or from the pool.
@@ -101,8 +104,8 @@ pub(super) fn pool_error(error: PoolError) -> Error {
     }
 }
 
-/// How the pool opens a connection: as tokio-postgres would, but through a socket whose own address
-/// is known, so that the first one can be compared with what the server sees.
+/// How the pool opens a connection: as tokio-postgres would, but the first one is listened to while
+/// it opens.
 struct Dial(Arc<Route>);
 
 impl Connect for Dial {
@@ -144,38 +147,35 @@ async fn dial_known(config: &Config) -> Option<(Client, JoinHandle<()>, bool)> {
                     .ok()?
                     .ok()?;
             socket.set_nodelay(true).ok()?;
-            let own = i32::from(socket.local_addr().ok()?.port());
-            let (client, connection) = config.connect_raw(socket, NoTls).await.ok()?;
-            let task = spawn(connection);
-            let seen = ask(&client, "select coalesce(inet_client_port(), 0)").await?;
-            Some((client, task, seen == own))
+            greet(config, socket).await
         }
         Host::Unix(folder) => {
             let socket = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))
                 .await
                 .ok()?;
-            let (client, connection) = config.connect_raw(socket, NoTls).await.ok()?;
-            let task = spawn(connection);
-            // A socket has no port to compare; a pooler beside the server listens on another one.
-            let seen = ask(&client, "select current_setting('port')::integer").await?;
-            Some((client, task, seen == i32::from(port)))
+            greet(config, socket).await
         }
     }
 }
 
-async fn ask(client: &Client, sql: &str) -> Option<i32> {
-    client
-        .query_typed(sql, &[])
+async fn greet<S>(config: &Config, socket: S) -> Option<(Client, JoinHandle<()>, bool)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (socket, said) = Greeted::new(socket);
+    let (client, connection) = config.connect_raw(socket, NoTls).await.ok()?;
+    let task = spawn(connection);
+    let row = client
+        .query_typed("select pg_backend_pid()", &[])
         .await
-        .ok()?
-        .first()?
-        .try_get(0)
-        .ok()
+        .ok()?;
+    let is: i32 = row.first()?.try_get(0).ok()?;
+    Some((client, task, said.load(Ordering::Acquire) == is))
 }
 
 fn spawn<S>(connection: Connection<S, tokio_postgres::tls::NoTlsStream>) -> JoinHandle<()>
 where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
         if let Err(error) = connection.await {

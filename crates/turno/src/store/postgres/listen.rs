@@ -1,16 +1,15 @@
 //! Hears `turno_lock` and `turno_inbox`, on a connection of its own, for as long as anybody waits.
 //!
-//! Behind a transaction pooler nothing ever arrives, so a probe goes out first: only when its echo
-//! comes back do waiters rely on being woken; otherwise they look more often.
+//! Never behind a pooler: the `listen` would stay behind on one of its server connections, and
+//! whoever is given that one next would be sent our notifications in the middle of its own answers,
+//! which some drivers take for an error. There, waiters look more often.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use tokio_postgres::AsyncMessage;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::connect::Route;
 use crate::error::{Error, Kind, Result};
@@ -23,7 +22,6 @@ const LINGER: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(
     route: Arc<Route>,
-    pool: Pool,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
 ) {
@@ -34,7 +32,7 @@ pub(super) async fn run(
         }
         let heard = tokio::select! {
             () = stop.cancelled() => return,
-            heard = hear(&route, &pool, &wakers) => heard,
+            heard = hear(&route, &wakers) => heard,
         };
         wakers.set_live(false);
         wakers.wake_all();
@@ -49,26 +47,9 @@ pub(super) async fn run(
 }
 
 /// Listens until the connection breaks, or nobody has waited for a while.
-async fn hear(route: &Route, pool: &Pool, wakers: &Wakers) -> Result<()> {
+async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
     let (client, mut connection) = route.connect().await?;
-    let probe = Uuid::new_v4().to_string();
-    let ask = async {
-        client
-            .batch_execute("listen turno_lock; listen turno_inbox; listen turno_probe")
-            .await?;
-        // Sent from another connection, as every real wake-up is.
-        let other = pool.get().await.ok();
-        match other {
-            Some(other) => other
-                .query_typed(
-                    "select pg_notify('turno_probe', $1)",
-                    &[(&probe, tokio_postgres::types::Type::TEXT)],
-                )
-                .await
-                .map(drop),
-            None => Ok(()),
-        }
-    };
+    let ask = client.batch_execute("listen turno_lock; listen turno_inbox");
     let mut ask = std::pin::pin!(ask);
     let mut asked = false;
     loop {
@@ -78,11 +59,6 @@ async fn hear(route: &Route, pool: &Pool, wakers: &Wakers) -> Result<()> {
                 Some(Ok(AsyncMessage::Notification(note))) => match note.channel() {
                     "turno_lock" => wakers.wake(note.payload()),
                     "turno_inbox" => wakers.wake(&crate::inbox::wake_name(note.payload())),
-                    _ if note.payload() == probe => {
-                        wakers.set_live(true);
-                        // Whoever began to wait before this connection listened looks once more.
-                        wakers.wake_all();
-                    }
                     _ => {}
                 },
                 Some(Ok(_)) => {}
@@ -92,6 +68,9 @@ async fn hear(route: &Route, pool: &Pool, wakers: &Wakers) -> Result<()> {
             sent = &mut ask, if !asked => {
                 sent.map_err(super::classify)?;
                 asked = true;
+                wakers.set_live(true);
+                // Whoever began to wait before this connection listened looks once more.
+                wakers.wake_all();
             }
             () = tokio::time::sleep(LINGER), if !wakers.any() => return Ok(()),
         }
