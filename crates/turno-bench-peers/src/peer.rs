@@ -26,7 +26,7 @@ pub struct Plan {
     /// Items in one call, of those that push and those that claim.
     #[arg(long, default_value_t = 500)]
     pub batch: usize,
-    /// How many consume at once when they take batches.
+    /// How many consume at once.
     #[arg(long, default_value_t = 4)]
     pub consumers: usize,
     #[arg(long, value_enum, default_value_t = Mode::Drain)]
@@ -46,11 +46,10 @@ pub enum Mode {
 }
 
 impl Plan {
-    /// How many consume at once: one at a time needs more of them to keep the disk busy.
+    /// How many consume at once.
     pub fn workers(&self) -> usize {
         match self.mode {
-            Mode::Push | Mode::Drain => self.consumers,
-            Mode::Single => 8,
+            Mode::Push | Mode::Drain | Mode::Single => self.consumers,
             Mode::Latency => 1,
         }
     }

@@ -19,6 +19,15 @@ struct Args {
     /// Items of each measurement of the inbox.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
+    /// How often each rate of the inbox is measured; the median counts.
+    #[arg(long, default_value_t = 3, global = true)]
+    rounds: usize,
+    /// Only Turno, without the peers of the inbox.
+    #[arg(long, global = true)]
+    alone: bool,
+    /// Only one part of the inbox on PostgreSQL.
+    #[arg(long, global = true)]
+    part: Option<inbox::postgres::Part>,
 }
 
 #[derive(Subcommand)]
@@ -39,15 +48,21 @@ enum Bench {
 async fn main() -> Result<()> {
     let args = Args::parse();
     let run = rate::Run::new(args.seconds);
+    let inbox = inbox::postgres::Bench {
+        items: args.items,
+        rounds: args.rounds,
+        alone: args.alone,
+        part: args.part,
+    };
     match args.bench.unwrap_or(Bench::All) {
         Bench::Postgres => locks::postgres::run(&run).await,
         Bench::Sqlite => locks::sqlite::run(&run).await,
-        Bench::Inbox => inbox::postgres::run(args.items).await,
+        Bench::Inbox => inbox.run().await,
         Bench::InboxSqlite => inbox::sqlite::run(args.items).await,
         Bench::All => {
             locks::postgres::run(&run).await?;
             locks::sqlite::run(&run).await?;
-            inbox::postgres::run(args.items).await?;
+            inbox.run().await?;
             inbox::sqlite::run(args.items).await
         }
     }

@@ -52,13 +52,6 @@ impl Table {
         );
     }
 
-    /// A peer's time, if it could be measured.
-    pub fn maybe_ms(&mut self, name: &str, time: Option<f64>) {
-        if let Some(time) = time {
-            self.note(name, time, String::new());
-        }
-    }
-
     /// A time that has an upper bound.
     pub fn ms(&mut self, name: &str, time: f64, most: f64) {
         let held = if time <= most { "yes" } else { "NO" };

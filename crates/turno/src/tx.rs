@@ -117,7 +117,7 @@ mod of_tokio_postgres {
             )
             .await
             .map_err(classify)?;
-        pushed(ask.items.len(), &rows)
+        rows.first().map_or_else(|| Ok(Vec::new()), pushed)
     }
 
     async fn complete(tx: &Transaction<'_>, claims: &[ClaimId]) -> Result<Settled> {
@@ -185,7 +185,7 @@ mod of_sqlx_postgres {
         async fn inbox_push(&mut self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
             let columns = PushColumns::of(&ask.items);
             let (delays, run_ats) = columns.texts();
-            let rows = sqlx::query(INBOX_PUSH_IN)
+            let row = sqlx::query(INBOX_PUSH_IN)
                 .persistent(false)
                 .bind(&ask.queue)
                 .bind(&columns.payloads)
@@ -195,15 +195,12 @@ mod of_sqlx_postgres {
                 .bind(&run_ats)
                 .bind(&columns.groups)
                 .bind(&columns.max_attempts)
-                .fetch_all(self)
+                .fetch_one(self)
                 .await
                 .map_err(classify)?;
-            let answers = rows
-                .iter()
-                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
-                .collect::<Result<Vec<_>, sqlx::Error>>()
-                .map_err(classify)?;
-            in_order(ask.items.len(), answers)
+            let ids = row.try_get(0).map_err(classify)?;
+            let duplicates: Option<Vec<i32>> = row.try_get(1).map_err(classify)?;
+            Ok(in_order(ids, &duplicates.unwrap_or_default()))
         }
 
         async fn inbox_complete(&mut self, claims: &[ClaimId]) -> Result<Settled> {

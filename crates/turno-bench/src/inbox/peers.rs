@@ -23,8 +23,9 @@ pub fn measure(
     mode: &str,
     store: &str,
     items: usize,
+    consumers: usize,
 ) -> Option<Measured> {
-    match run(program, peer, mode, store, items) {
+    match run(program, peer, mode, store, items, consumers) {
         Ok(measured) => Some(measured),
         Err(error) => {
             println!("  {peer} could not be measured ({mode}): {error:#}");
@@ -33,7 +34,14 @@ pub fn measure(
     }
 }
 
-fn run(program: &str, peer: &str, mode: &str, store: &str, items: usize) -> Result<Measured> {
+fn run(
+    program: &str,
+    peer: &str,
+    mode: &str,
+    store: &str,
+    items: usize,
+    consumers: usize,
+) -> Result<Measured> {
     // Asked of the cargo that runs this: checkouts may share a target folder.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask bench`")?;
     let manifest = Path::new(&here).join("..").join(program).join("Cargo.toml");
@@ -44,6 +52,7 @@ fn run(program: &str, peer: &str, mode: &str, store: &str, items: usize) -> Resu
         .args(["--items", &items.to_string()])
         .args(["--payload", &PAYLOAD_BYTES.to_string()])
         .args(["--batch", &BATCH.to_string()])
+        .args(["--consumers", &consumers.to_string()])
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("cargo could not be started")?;

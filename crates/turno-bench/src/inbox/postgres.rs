@@ -14,95 +14,208 @@ const WORKERS: usize = 2;
 const PREFETCH: usize = 1000;
 const MANY: usize = 2_000_000;
 
-pub async fn run(items: usize) -> Result<()> {
-    let server = PostgresServer::start_with(&[
-        ("fsync", "on"),
-        ("full_page_writes", "on"),
-        ("synchronous_commit", "on"),
-        ("shared_buffers", "1GB"),
-        ("max_wal_size", "16GB"),
-        ("checkpoint_timeout", "30min"),
-    ])?;
-    let peer = |peer: &str, mode: &str| {
-        measure(PEERS, peer, mode, &server.create_database(), items).map(|m| m.per_second)
-    };
-    let fresh = async || Turno::connect(&server.create_database()).await;
+const ALL: [&str; 5] = [
+    "pgmq",
+    "graphile_worker",
+    "apalis-postgres",
+    "skip_locked",
+    "skip_locked_tx",
+];
 
-    let mut table = Table::new("Inbox on PostgreSQL: pushing, many at a time", "items/s");
-    for name in ["pgmq", "graphile_worker", "apalis-postgres", "skip_locked"] {
-        table.maybe(name, peer(name, "push"));
-    }
-    let turno = fresh().await?;
-    let inbox = turno.inbox("work");
-    table.against("turno", work::push(&inbox, items).await?, "pgmq", Some(1.0));
-
-    let mut table = Table::new(
-        "Inbox on PostgreSQL: draining, until durably complete",
-        "items/s",
-    );
-    for name in [
-        "pgmq",
-        "graphile_worker",
-        "apalis-postgres",
-        "skip_locked",
-        "skip_locked_tx",
-    ] {
-        table.maybe(name, peer(name, "drain"));
-    }
-    let rate = work::drain(&inbox, items, WORKERS, PREFETCH).await?;
-    table.against("turno", rate, "graphile_worker", Some(4.0));
-    table.against("turno", rate, "pgmq", Some(2.0));
-    held(&server, items, rate, &mut table).await?;
-    workers(&turno, items, &mut table).await?;
-
-    let mut table = Table::new(
-        "Inbox on PostgreSQL: 8 consumers, one item at a time",
-        "items/s",
-    );
-    let few = items / 5;
-    let mut best = ("nobody", 0.0);
-    for name in [
-        "pgmq",
-        "graphile_worker",
-        "apalis-postgres",
-        "skip_locked",
-        "skip_locked_tx",
-    ] {
-        let rate =
-            measure(PEERS, name, "single", &server.create_database(), few).map(|m| m.per_second);
-        table.maybe(name, rate);
-        if rate.is_some_and(|rate| rate > best.1) {
-            best = (name, rate.unwrap_or_default());
-        }
-    }
-    let inbox = turno.inbox("single");
-    work::push(&inbox, few).await?;
-    table.against(
-        "turno",
-        work::single(&inbox, few, 8).await?,
-        best.0,
-        Some(1.5),
-    );
-
-    grown(&turno).await?;
-
-    let mut table = Table::new(
-        "Inbox on PostgreSQL: an idle worker, from push to handler, median",
-        "ms",
-    );
-    for name in ["graphile_worker", "apalis-postgres", "pgmq", "skip_locked"] {
-        let database = server.create_database();
-        table.maybe_ms(
-            name,
-            measure(PEERS, name, "latency", &database, items).and_then(|m| m.median_ms),
-        );
-    }
-    table.ms("turno", work::latency(&turno, "idle").await?, 10.0);
-    Ok(())
+/// What to measure, and how.
+pub struct Bench {
+    pub items: usize,
+    /// Each rate is the median of so many.
+    pub rounds: usize,
+    /// Without the peers.
+    pub alone: bool,
+    pub part: Option<Part>,
 }
 
-/// The same drain with a snapshot held open elsewhere for the whole run.
-async fn held(server: &PostgresServer, items: usize, rate: f64, table: &mut Table) -> Result<()> {
+/// One part of it.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Pushing and draining, many at a time.
+    Bulk,
+    /// Groups beside none.
+    Groups,
+    /// One at a time.
+    Single,
+    /// A backlog of millions.
+    Backlog,
+    /// From push to handler.
+    Latency,
+}
+
+impl Bench {
+    pub async fn run(&self) -> Result<()> {
+        let server = PostgresServer::start_with(&[
+            ("fsync", "on"),
+            ("full_page_writes", "on"),
+            ("synchronous_commit", "on"),
+            ("shared_buffers", "1GB"),
+            ("max_wal_size", "16GB"),
+            ("checkpoint_timeout", "30min"),
+        ])?;
+        let wanted = |part| self.part.is_none_or(|only| only == part);
+        if wanted(Part::Bulk) {
+            self.bulk(&server).await?;
+        }
+        if wanted(Part::Groups) {
+            self.groups(&server).await?;
+        }
+        if wanted(Part::Single) {
+            self.single(&server).await?;
+        }
+        if wanted(Part::Backlog) {
+            backlog(&fresh(&server).await?).await?;
+        }
+        if wanted(Part::Latency) {
+            self.latency(&server).await?;
+        }
+        Ok(())
+    }
+
+    /// A peer's rate: the median of the rounds, each on a database of its own.
+    fn peer(&self, server: &PostgresServer, peer: &str, mode: &str) -> Option<f64> {
+        self.consumers(server, peer, mode, self.items, 4)
+    }
+
+    fn consumers(
+        &self,
+        server: &PostgresServer,
+        peer: &str,
+        mode: &str,
+        items: usize,
+        many: usize,
+    ) -> Option<f64> {
+        if self.alone {
+            return None;
+        }
+        let rates = (0..self.rounds)
+            .map(|_| measure(PEERS, peer, mode, &server.create_database(), items, many))
+            .map(|measured| measured.map(|m| m.median_ms.unwrap_or(m.per_second)))
+            .collect::<Option<Vec<_>>>()?;
+        Some(work::median(rates))
+    }
+
+    async fn bulk(&self, server: &PostgresServer) -> Result<()> {
+        let (mut pushed, mut drained, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            let inbox = fresh(server).await?.inbox("work");
+            pushed.push(work::push(&inbox, self.items).await?);
+            drained.push(work::drain(&inbox, self.items, WORKERS, PREFETCH).await?);
+            held.push(under_snapshot(server, self.items).await?);
+        }
+        let mut table = Table::new("Inbox on PostgreSQL: pushing, many at a time", "items/s");
+        for name in ["pgmq", "graphile_worker", "apalis-postgres", "skip_locked"] {
+            table.maybe(name, self.peer(server, name, "push"));
+        }
+        table.against("turno", work::median(pushed), "pgmq", Some(1.0));
+
+        let mut table = Table::new(
+            "Inbox on PostgreSQL: draining, until durably complete",
+            "items/s",
+        );
+        for name in ALL {
+            table.maybe(name, self.peer(server, name, "drain"));
+        }
+        let rate = work::median(drained);
+        table.against("turno", rate, "graphile_worker", Some(4.0));
+        table.against("turno", rate, "pgmq", Some(2.0));
+        let held = work::median(held);
+        table.ratio(
+            "turno, a snapshot held open for four drains",
+            held,
+            held / rate,
+            0.9,
+        );
+        let mut rates = Vec::new();
+        for workers in [8, 64] {
+            let inbox = fresh(server).await?.inbox("work");
+            let mut rounds = Vec::new();
+            for _ in 0..self.rounds {
+                work::push(&inbox, self.items).await?;
+                rounds.push(work::drain(&inbox, self.items, workers, 100).await?);
+            }
+            rates.push(work::median(rounds));
+            table.add(
+                &format!("turno, {workers} workers, 100 ahead each"),
+                rates[rates.len() - 1],
+            );
+        }
+        let ratio = rates[1] / rates[0];
+        table.ratio("turno, 64 workers beside 8", rates[1], ratio, 1.0);
+        Ok(())
+    }
+
+    async fn groups(&self, server: &PostgresServer) -> Result<()> {
+        let mut table = Table::new(
+            "Inbox on PostgreSQL: draining, with groups (one at a time, in order)",
+            "items/s",
+        );
+        for (name, groups) in [
+            ("none", 0),
+            ("10,000 groups", 10_000),
+            ("1,000 groups", 1000),
+        ] {
+            let mut rates = Vec::new();
+            for _ in 0..self.rounds {
+                let inbox = fresh(server).await?.inbox("work");
+                work::push_grouped(&inbox, self.items, groups).await?;
+                rates.push(work::drain(&inbox, self.items, WORKERS, PREFETCH).await?);
+            }
+            table.against(name, work::median(rates), "none", None);
+        }
+        Ok(())
+    }
+
+    async fn single(&self, server: &PostgresServer) -> Result<()> {
+        for consumers in [1, 8, 64] {
+            let mut table = Table::new(
+                &format!("Inbox on PostgreSQL: one item at a time, {consumers} consumers"),
+                "items/s",
+            );
+            let few = self.items / if consumers == 1 { 25 } else { 5 };
+            let mut best = ("nobody", 0.0);
+            for name in ALL {
+                let rate = self.consumers(server, name, "single", few, consumers);
+                table.maybe(name, rate);
+                if rate.is_some_and(|rate| rate > best.1) {
+                    best = (name, rate.unwrap_or_default());
+                }
+            }
+            let mut rates = Vec::new();
+            for _ in 0..self.rounds {
+                let inbox = fresh(server).await?.inbox("single");
+                work::push(&inbox, few).await?;
+                rates.push(work::single(&inbox, few, consumers).await?);
+            }
+            table.against("turno", work::median(rates), best.0, Some(1.5));
+        }
+        Ok(())
+    }
+
+    async fn latency(&self, server: &PostgresServer) -> Result<()> {
+        let mut table = Table::new(
+            "Inbox on PostgreSQL: an idle worker, from push to handler, median",
+            "ms",
+        );
+        for name in ["graphile_worker", "apalis-postgres", "pgmq", "skip_locked"] {
+            table.maybe(name, self.peer(server, name, "latency"));
+        }
+        let turno = fresh(server).await?;
+        table.ms("turno", work::latency(&turno, "idle").await?, 10.0);
+        Ok(())
+    }
+}
+
+async fn fresh(server: &PostgresServer) -> Result<Turno> {
+    Ok(Turno::connect(&server.create_database()).await?)
+}
+
+/// The drain with a snapshot held open elsewhere for the whole run.
+async fn under_snapshot(server: &PostgresServer, items: usize) -> Result<f64> {
     let url = server.create_database();
     let turno = Turno::connect(&url).await?;
     let (mut holder, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
@@ -120,39 +233,15 @@ async fn held(server: &PostgresServer, items: usize, rate: f64, table: &mut Tabl
     work::push(&inbox, items * 3).await?;
     work::drain(&inbox, items * 3, WORKERS, PREFETCH).await?;
     work::push(&inbox, items).await?;
-    let under = work::drain(&inbox, items, WORKERS, PREFETCH).await?;
-    table.ratio(
-        "turno, a snapshot held open for four drains",
-        under,
-        under / rate,
-        0.9,
-    );
+    let rate = work::drain(&inbox, items, WORKERS, PREFETCH).await?;
     drop(transaction);
     drop(holder);
     connection.await??;
-    Ok(())
-}
-
-async fn workers(turno: &Turno, items: usize, table: &mut Table) -> Result<()> {
-    let mut rates = Vec::new();
-    for workers in [8, 64] {
-        let inbox = turno.inbox(format!("workers{workers}"));
-        work::push(&inbox, items).await?;
-        let rate = work::drain(&inbox, items, workers, 100).await?;
-        table.add(&format!("turno, {workers} workers, 100 ahead each"), rate);
-        rates.push(rate);
-    }
-    table.ratio(
-        "turno, 64 workers beside 8",
-        rates[1],
-        rates[1] / rates[0],
-        1.0,
-    );
-    Ok(())
+    Ok(rate)
 }
 
 /// Costs as rows grow.
-async fn grown(turno: &Turno) -> Result<()> {
+async fn backlog(turno: &Turno) -> Result<()> {
     let mut table = Table::new(
         "Inbox on PostgreSQL: one claim of one item, median, as the backlog grows",
         "ms",

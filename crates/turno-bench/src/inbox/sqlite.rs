@@ -15,7 +15,7 @@ pub async fn run(items: usize) -> Result<()> {
     let turno = Turno::connect(&file("turno.db")).await?;
 
     let mut table = Table::new("Inbox on SQLite: pushing, many at a time", "items/s");
-    let peer = measure(PEERS, "effectum", "push", &file("push.db"), items);
+    let peer = measure(PEERS, "effectum", "push", &file("push.db"), items, 4);
     table.maybe(
         "effectum (synchronous = normal)",
         peer.map(|m| m.per_second),
@@ -32,7 +32,7 @@ pub async fn run(items: usize) -> Result<()> {
         "Inbox on SQLite: draining, until durably complete",
         "items/s",
     );
-    let peer = measure(PEERS, "effectum", "drain", &file("drain.db"), items);
+    let peer = measure(PEERS, "effectum", "drain", &file("drain.db"), items, 4);
     table.maybe(
         "effectum (synchronous = normal)",
         peer.map(|m| m.per_second),

@@ -16,16 +16,24 @@ const PUSH: usize = 1000;
 
 /// Pushes so many; answers how many a second.
 pub async fn push(inbox: &Inbox, items: usize) -> Result<f64> {
+    push_grouped(inbox, items, 0).await
+}
+
+/// The same, each in one of so many groups, by turns; none if there are none.
+pub async fn push_grouped(inbox: &Inbox, items: usize, groups: usize) -> Result<f64> {
     let payload = "x".repeat(PAYLOAD_BYTES - 2);
     let began = Instant::now();
-    let mut left = items;
-    while left > 0 {
-        let some = left.min(PUSH);
-        let batch = (0..some)
-            .map(|_| Item::new(&payload))
+    for first in (0..items).step_by(PUSH) {
+        let batch = (first..items.min(first + PUSH))
+            .map(|n| {
+                let item = Item::new(&payload)?;
+                Ok(match n.checked_rem(groups) {
+                    Some(group) => item.group(group.to_string()),
+                    None => item,
+                })
+            })
             .collect::<turno::Result<Vec<_>>>()?;
         inbox.push_many(batch).await?;
-        left -= some;
     }
     Ok(items as f64 / began.elapsed().as_secs_f64())
 }
@@ -145,9 +153,11 @@ pub async fn stats_ms(inbox: &Inbox) -> Result<f64> {
     Ok(median_ms(times))
 }
 
-fn median_ms(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times
-        .get(times.len() / 2)
-        .map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
+fn median_ms(times: Vec<Duration>) -> f64 {
+    median(times.iter().map(Duration::as_secs_f64).collect()) * 1000.0
+}
+
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

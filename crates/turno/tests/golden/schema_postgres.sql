@@ -191,6 +191,16 @@ create table turno.inbox_queue (
   idle_until   timestamptz                     -- an idle worker listens until then: a push must call
 ) with (fillfactor = 50);
 
+-- What a queue's items have had, so that claims need not look for what never was. Added to by whoever pushes something
+-- new, and never changed: nobody who pushes waits for another.
+create table turno.inbox_kind (
+  queue_id     integer     not null,
+  lanes        integer     not null,           -- priorities, a bit for each
+  grouped      boolean     not null
+);
+
+create index inbox_kind_queue on turno.inbox_kind (queue_id);
+
 -- An item is in line by its number (run_at is null), or waits for a time. While it is claimed from there,
 -- its time is infinity; while it is claimed from the line, only the cursor has passed it.
 create table turno.inbox_item (
@@ -209,7 +219,8 @@ create table turno.inbox_item (
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 
 create index inbox_item_due on turno.inbox_item (lane, run_at, id) where run_at is not null;
-create index inbox_item_group on turno.inbox_item ((lane / 4), "group", id) where "group" is not null;
+-- The queue and the group in one number, which is compared faster than text: whoever asks compares the group as well.
+create index inbox_item_group on turno.inbox_item (hashtextextended("group", lane / 4), id) where "group" is not null;
 
 -- Numbers are given out one at a time, by whoever has a transaction id already: see inbox_late.
 create sequence turno.inbox_item_id as bigint;
@@ -249,11 +260,11 @@ create table turno.inbox_cursor (
   primary key (queue_id, n)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- A group's first item is gone: the next may be claimed. Written beside the item's end, read by claims.
+-- Items of these groups have left a worker's hands: the first of each may be claimed. Read, and thrown away, by claims.
 create table turno.inbox_freed (
   id           bigint      generated always as identity,
   queue_id     integer     not null,
-  "group"      text        collate "C" not null,
+  groups       text[]      not null,           -- a hundred at the most
   primary key (queue_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -334,6 +345,18 @@ create table turno.schedule (
 ) with (fillfactor = 50);
 
 create type turno.inbox_pushed as (id bigint, duplicate boolean);
+
+create type turno.inbox_taken as (
+  id           bigint,
+  attempt      integer,
+  max_attempts integer,
+  payload      json,
+  key          text,
+  "group"      text,
+  priority     integer,
+  pushed_at    timestamptz,
+  expires_at   timestamptz
+);
 
 create type turno.inbox_claimed as (
   id           bigint,
@@ -2215,6 +2238,10 @@ begin
       order by t.run_at
       limit 1) d))
   into next;
+  -- More of them than one claim reads.
+  if exists (select from turno.inbox_freed f where f.queue_id = q) then
+    return '0';
+  end if;
   return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
 end
 $$;
@@ -2259,6 +2286,66 @@ begin
     raise exception 'the request % is being answered already', inbox_answer.request
       using errcode = 'serialization_failure', hint = 'Ask again: the answer is the same.';
   end if;
+end
+$$;
+
+-- Function file inbox_range
+
+-- Purpose: numbers of items as ranges, which is how claims keep them: items are claimed in line, so a thousand of them
+--          are one range most of the time.
+-- Index:   none.
+
+create or replace function turno.inbox_ranges(ids bigint[]) returns int8multirange
+language plpgsql
+immutable
+as $$
+declare
+  first bigint;
+  last  bigint;
+begin
+  if cardinality(ids) = 1 then
+    return int8multirange(int8range(ids[1], ids[1], '[]'));
+  end if;
+  select min(i), max(i) into first, last
+  from unnest(ids) i;
+  -- Told apart first: to put ranges together one by one costs more than all the rest of a claim.
+  if last - first + 1 = cardinality(ids) then
+    return int8multirange(int8range(first, last, '[]'));
+  end if;
+  return (
+    select range_agg(int8range(i, i, '[]'))
+    from unnest(ids) i);
+end
+$$;
+
+-- Where the items of some ranges are. Looked up range by range (lateral, offset 0), whatever the planner thinks of a table
+-- that it knows nothing about.
+create or replace function turno.inbox_places(lane integer, ids int8multirange) returns table (at tid)
+language sql
+stable
+as $$
+  select i.at
+  from unnest(inbox_places.ids) r
+  cross join lateral (
+    select t.ctid as at
+    from turno.inbox_item t
+    where t.lane = inbox_places.lane
+      and t.id >= lower(r)
+      and t.id < upper(r)
+    offset 0) i
+$$;
+
+create or replace function turno.inbox_count(ids int8multirange) returns bigint
+language plpgsql
+immutable
+as $$
+begin
+  if ids = int8multirange(int8range(lower(ids), upper(ids))) then
+    return upper(ids) - lower(ids);
+  end if;
+  return (
+    select coalesce(sum(upper(r) - lower(r)), 0)
+    from unnest(ids) r);
 end
 $$;
 
@@ -2319,7 +2406,8 @@ begin
 end
 $$;
 
--- Many at once. An array may be null where all items have the default; place says whose answer it is.
+-- Many at once. An array may be null where all items have the default. Answers their ids in the same order, and the
+-- places, counted from one, of those whose keys were known: there the id is that of the item that has the key.
 create or replace function turno.inbox_push_batch(
   queue        text,
   payloads     text[],
@@ -2330,8 +2418,10 @@ create or replace function turno.inbox_push_batch(
   groups       text[]        default null,
   max_attempts integer[]     default null,
   request      uuid          default null,
-  max_payload  integer       default 1048576
-) returns table (place bigint, id bigint, duplicate boolean)
+  max_payload  integer       default 1048576,
+  out ids        bigint[],
+  out duplicates integer[]
+)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -2339,20 +2429,20 @@ as $$
 #variable_conflict use_column
 declare
   q      turno.inbox_queue;
-  numbers bigint[];
+  answer jsonb;
   fresh  bigint[];
   stored bigint;
   timed  bigint;
-  answer jsonb;
+  new_lanes integer;
+  known  boolean;
 begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
   if inbox_push_batch.request is not null then
     answer := turno.inbox_answered(inbox_push_batch.request);
     if answer is not null then
-      return query
-      select a.place, (a.told->>0)::bigint, (a.told->>1)::boolean
-      from jsonb_array_elements(answer) with ordinality a(told, place);
+      ids := answer->>'ids';
+      duplicates := answer->>'duplicates';
       return;
     end if;
   end if;
@@ -2366,15 +2456,23 @@ begin
   if not found then
     q := turno.inbox_queue_made(inbox_push_batch.queue);
   end if;
+  new_lanes := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
+  select bit_or(k.lanes) & new_lanes = new_lanes and (inbox_push_batch.groups is null or bool_or(k.grouped)) into known
+  from turno.inbox_kind k
+  where k.queue_id = q.id;
+  if known is not true then
+    insert into turno.inbox_kind (queue_id, lanes, grouped)
+    values (q.id, new_lanes, inbox_push_batch.groups is not null);
+  end if;
 
-  numbers := array(
+  ids := array(
     select nextval('turno.inbox_item_id')
     from generate_series(1, cardinality(inbox_push_batch.payloads)));
   if inbox_push_batch.keys is not null then
     with first as (
       insert into turno.inbox_key (queue_id, key, id)
       select distinct on (k.key) q.id, k.key, k.id
-      from unnest(inbox_push_batch.keys, numbers) with ordinality k(key, id, place)
+      from unnest(inbox_push_batch.keys, ids) with ordinality k(key, id, place)
       where k.key is not null
       order by k.key, k.place
       on conflict do nothing
@@ -2391,7 +2489,7 @@ begin
       case when a.delay > '0' then clock_timestamp() + a.delay when a.run_at > clock_timestamp() then a.run_at end,
       clock_timestamp(), coalesce(a.max_attempts, 5), a."group", a.key, a.payload::json
     from unnest(
-      numbers, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
+      ids, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
       inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts)
       a(id, payload, key, priority, delay, run_at, "group", max_attempts)
     where a.key is null
@@ -2406,38 +2504,26 @@ begin
     perform pg_notify('turno_inbox', q.name);
   end if;
 
-  if stored < cardinality(numbers) then
+  if stored < cardinality(ids) then
     -- A statement of its own: it sees the rows that the keys met.
-    return query
-    select a.place, coalesce(k.id, a.id), coalesce(k.id <> a.id, false)
-    from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
+    select array_agg(coalesce(k.id, a.id) order by a.place), array_agg(a.place order by a.place) filter (where k.id <> a.id)
+    into ids, duplicates
+    from unnest(ids, inbox_push_batch.keys) with ordinality a(id, key, place)
     left join lateral (
       select t.id
       from turno.inbox_key t
       where t.queue_id = q.id
         and t.key = a.key
       offset 0) k on true;
-  else
-    return query
-    select a.place, a.id, false
-    from unnest(numbers) with ordinality a(id, place);
   end if;
   if inbox_push_batch.request is not null then
-    perform turno.inbox_answer(inbox_push_batch.request, (
-      select coalesce(jsonb_agg(jsonb_build_array(coalesce(k.id, a.id), coalesce(k.id <> a.id, false)) order by a.place), '[]')
-      from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
-      left join lateral (
-        select t.id
-        from turno.inbox_key t
-        where t.queue_id = q.id
-          and t.key = a.key
-        offset 0) k on true));
+    perform turno.inbox_answer(inbox_push_batch.request, jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text));
   end if;
 end
 $$;
 
 comment on function turno.inbox_push_batch is
-  'Stores many items, all or none. An array may be null where all items have the default.';
+  'Stores many items, all or none. An array may be null where all items have the default. Answers their ids, and the places of duplicates.';
 
 create or replace function turno.inbox_push(
   queue        text,
@@ -2455,7 +2541,7 @@ language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select row(b.id, b.duplicate)::turno.inbox_pushed
+  select row(b.ids[1], b.duplicates is not null)::turno.inbox_pushed
   from turno.inbox_push_batch(
     inbox_push.queue, array[inbox_push.payload::text], case when inbox_push.key is not null then array[inbox_push.key] end,
     array[inbox_push.priority], array[inbox_push.delay], array[inbox_push.run_at], array[inbox_push."group"],
@@ -2504,7 +2590,7 @@ as $$
     limit 10) e
 $$;
 
--- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside.
+-- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group.
 create or replace function turno.inbox_end_attempt(
   lane     integer,
   id       bigint,
@@ -2512,7 +2598,7 @@ create or replace function turno.inbox_end_attempt(
   error    text,
   worker   text,
   again_at timestamptz
-) returns void
+) returns text
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -2525,7 +2611,7 @@ begin
     and t.id = inbox_end_attempt.id
   for update;
   if not found then
-    return;
+    return null;
   end if;
   i.attempts := i.attempts + 1;
   i.abandoned := i.abandoned + (inbox_end_attempt.kind = 'abandoned')::integer;
@@ -2541,7 +2627,7 @@ begin
       and t.id = i.id;
     insert into turno.inbox_tally (queue_id, timed)
     values (i.lane / 4, 1);
-    return;
+    return i."group";
   end if;
   delete from turno.inbox_item t
   where t.lane = i.lane
@@ -2553,55 +2639,20 @@ begin
     i.payload, inbox_end_attempt.worker);
   insert into turno.inbox_tally (queue_id, items, failed)
   values (i.lane / 4, -1, 1);
-  if i."group" is not null then
-    insert into turno.inbox_freed (queue_id, "group")
-    values (i.lane / 4, i."group");
-  end if;
+  return i."group";
 end
 $$;
 
--- Function file inbox_claim
-
--- Purpose: claims items that are due: by priority; then those that have waited for a time, and then the others in order.
--- Index:   inbox_item_pkey from the cursor on, inbox_item_due, inbox_item_group; other plans are ruled out,
---          because an unanalysed table would invite them.
---
--- Claims of one queue take turns (an advisory lock), and each leaves its cursor to the next. What can be behind
--- the cursor and claimable has told so: with a time (given back, failed, abandoned), in inbox_freed (the next of
--- a group); or it could not, because its transaction committed late (inbox_late).
-
--- Whether an item is the first of its group, of those in the queue. Where a line of them is walked along, the same is
--- written out: a call costs ten times as much as the look.
-create or replace function turno.inbox_is_head(queue_id integer, "group" text, id bigint) returns boolean
-language sql
-stable
-as $$
-  select not exists (
-    select from turno.inbox_item e
-    where e.lane / 4 = inbox_is_head.queue_id
-      and e."group" = inbox_is_head."group"
-      and e.id < inbox_is_head.id)
-$$;
-
--- Whether an item of a group is in a worker's hands. To be asked of those that may have come first only
--- afterwards: a revived item, or one that was committed late.
-create or replace function turno.inbox_is_busy(queue_id integer, "group" text) returns boolean
-language sql
-stable
-as $$
-  select exists (
-    select from turno.inbox_batch b
-    where b.queue_id = inbox_is_busy.queue_id
-      and inbox_is_busy."group" = any (b.groups))
-$$;
-
--- Takes over the claims whose time is up. Answers when the next one will be.
+-- Takes over claims whose time is up: some of them, if they are very many, for whoever claims is kept waiting. Answers
+-- when there will be the next one.
 create or replace function turno.inbox_abandon(queue_id integer) returns timestamptz
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   b    turno.inbox_batch;
+  many bigint := 0;
+  groups text[];
   next timestamptz;
 begin
   for b in
@@ -2611,9 +2662,19 @@ begin
       and t.until <= clock_timestamp()
     for update skip locked
   loop
-    perform turno.inbox_end_attempt(
-      b.lane, i.id, 'abandoned', 'the worker vanished: its claim was not extended in time', b.worker, clock_timestamp())
-    from unnest(b.ids) r, generate_series(lower(r), upper(r) - 1) i(id);
+    if many >= 1000 then
+      return clock_timestamp();
+    end if;
+    groups := array(
+      select turno.inbox_end_attempt(
+        b.lane, i.id, 'abandoned', 'the worker vanished: its claim was not extended in time', b.worker, clock_timestamp())
+      from unnest(b.ids) r
+      cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+      perform turno.inbox_free(null, array_fill(inbox_abandon.queue_id, array[cardinality(groups)]), groups);
+    end if;
+    many := many + turno.inbox_count(b.ids);
     delete from turno.inbox_batch t
     where t.token = b.token
       and t.lane = b.lane;
@@ -2625,6 +2686,156 @@ begin
   return coalesce(greatest(next, clock_timestamp() + '100 milliseconds'), 'infinity');
 end
 $$;
+
+-- Function file inbox_group
+
+-- Purpose: the rules of groups: one item at a time, the first one first.
+-- Index:   inbox_item_group, inbox_batch_queue.
+--
+-- Whenever an item of a group leaves a worker's hands, for whatever reason, a note says so (inbox_freed): the next of the
+-- group, which claims have passed over, may be claimed. So a note may be thrown away while its group is busy: there will
+-- be another.
+
+-- The first item of each group, of those in the queue: the only one that may be claimed.
+create or replace function turno.inbox_heads(queue_id integer, groups text[])
+returns table (lane integer, id bigint, "group" text, run_at timestamptz)
+language sql
+stable
+as $$
+  select h.*
+  from (
+    select distinct g
+    from unnest(inbox_heads.groups) g
+    where g is not null) d
+  cross join lateral (
+    select i.lane, i.id, i."group", i.run_at
+    from turno.inbox_item i
+    where hashtextextended(i."group", i.lane / 4) = hashtextextended(d.g, inbox_heads.queue_id)
+      and i."group" = d.g
+      and i.lane / 4 = inbox_heads.queue_id
+    order by i.id
+    limit 1) h
+$$;
+
+-- The groups of which an item is in a worker's hands. To be asked of those that may have come first only afterwards: a
+-- revived item, or one that was committed late.
+create or replace function turno.inbox_busy(queue_id integer) returns setof text
+language sql
+stable
+as $$
+  select g
+  from turno.inbox_batch b
+  cross join lateral unnest(b.groups) g
+  where b.queue_id = inbox_busy.queue_id
+$$;
+
+-- Says that items of groups have left a worker's hands, for each the queue and the group: writes it down, does not keep
+-- the groups busy by these claims any more, and calls whoever has nothing to do.
+create or replace function turno.inbox_free(tokens uuid[], queues integer[], groups text[]) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  insert into turno.inbox_freed (queue_id, groups)
+  select u.queue_id, array_agg(u."group")
+  from unnest(inbox_free.queues, inbox_free.groups) with ordinality u(queue_id, "group", place)
+  group by u.queue_id, u.place / 100;
+  update turno.inbox_batch b
+  set groups = array(
+    select g
+    from unnest(b.groups) g
+    where g not in (select unnest(inbox_free.groups)))
+  where b.token = any (inbox_free.tokens)
+    and b.groups is not null;
+  perform turno.inbox_call(q)
+  from (select distinct unnest(inbox_free.queues)) u(q);
+end
+$$;
+
+-- The next items of one lane, after a number; only the first of each group. Answers how far it looked, too. The first
+-- items of some groups may be known already.
+--
+-- In growing pieces: where most items are behind others of their groups, each group is looked up once a piece, and not
+-- once an item.
+create or replace function turno.inbox_line(
+  in_lane      integer,
+  after        bigint,
+  "limit"      integer,
+  known_groups text[],
+  known_heads  bigint[],
+  out ids      bigint[],
+  out groups   text[],
+  out ending   bigint
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  piece       integer := inbox_line."limit";
+  room        integer := inbox_line."limit";
+  seen_ids    bigint[];
+  seen_groups text[];
+  furthest    bigint;
+  unknown     text[];
+  heads       bigint[];
+  some_ids    bigint[];
+  some_groups text[];
+begin
+  ending := inbox_line.after;
+  loop
+    -- The furthest in the same breath, or something could come between and be passed unseen.
+    select
+      array_agg(s.id), array_agg(s."group"),
+      (select max(t.id) from turno.inbox_item t where t.lane = inbox_line.in_lane and t.id > ending)
+    into seen_ids, seen_groups, furthest
+    from (
+      select t.id, t."group"
+      from turno.inbox_item t
+      where t.lane = inbox_line.in_lane
+        and t.id > ending
+        and t.run_at is null
+      order by t.id
+      limit piece) s;
+    if array_remove(seen_groups, null) = '{}' then
+      some_ids := seen_ids[1:room];
+      some_groups := seen_groups[1:room];
+    else
+      unknown := array(
+        select g
+        from unnest(seen_groups) g
+        where g not in (select unnest(inbox_line.known_groups)));
+      select array_agg(h.id) into heads
+      from turno.inbox_heads(inbox_line.in_lane / 4, unknown) h;
+      select array_agg(r.id), array_agg(r."group") into some_ids, some_groups
+      from (
+        select s.id, s."group"
+        from unnest(seen_ids, seen_groups) s(id, "group")
+        where s."group" is null
+           or s.id in (select unnest(heads || inbox_line.known_heads))
+        limit room) r;
+    end if;
+    ids := ids || some_ids;
+    groups := groups || some_groups;
+    room := room - coalesce(cardinality(some_ids), 0);
+    if room = 0 then
+      ending := some_ids[cardinality(some_ids)];
+      return;
+    end if;
+    if coalesce(cardinality(seen_ids), 0) < piece then
+      -- The end of the line: those that wait for a time are passed as well.
+      ending := coalesce(furthest, ending);
+      return;
+    end if;
+    ending := seen_ids[piece];
+    piece := least(piece * 4, 10000);
+  end loop;
+end
+$$;
+
+-- Function file inbox_late
+
+-- Purpose: finds what was committed late.
+-- Index:   inbox_item_pkey between the floor and the cursor, inbox_batch_queue.
 
 -- Claims what was committed behind the cursor: numbers are given out in order, and committed in any.
 --
@@ -2647,7 +2858,7 @@ declare
   oldest     xid8;
   how_many   bigint;
 begin
-  with late as materialized (
+  with behind as materialized (
     select i.lane, i.id, i."group"
     from generate_series(0, 3) p
     -- What was claimed since the floor was where it is; what was claimed before lies below it.
@@ -2665,16 +2876,17 @@ begin
         and t.id > c.floor_id[p + 1]
         and t.id <= c.at_id[p + 1]
         and t.run_at is null
-        and not held.ids @> t.id
-        and (t."group" is null or (
-          not exists (
-            select from turno.inbox_item e
-            where e.lane / 4 = c.queue_id
-              and e."group" = t."group"
-              and e.id < t.id)
-          and not turno.inbox_is_busy(c.queue_id, t."group")))
-      order by t.id
-      limit inbox_late."limit") i
+        and not held.ids @> t.id) i),
+  late as materialized (
+    select l.lane, l.id, l."group"
+    from behind l
+    where l."group" is null
+       or (
+         l.id in (
+           select h.id
+           from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
+         and l."group" not in (select turno.inbox_busy(c.queue_id)))
+    order by l.lane, l.id
     limit inbox_late."limit"),
   claimed as (
     insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
@@ -2711,24 +2923,47 @@ begin
 end
 $$;
 
+-- Function file inbox_claim
+
+-- Purpose: claims items that are due: by priority; then those that have waited for a time, and then the others in order.
+-- Index:   inbox_item_pkey from the cursor on, inbox_item_due, inbox_item_group; other plans are ruled out,
+--          because an unanalysed table would invite them.
+--
+-- Claims of one queue take turns (an advisory lock), and each leaves its cursor to the next. What can be behind
+-- the cursor and claimable has told so: with a time (given back, failed, abandoned), in inbox_freed (the next of
+-- a group); or it could not, because its transaction committed late (inbox_late).
+
 -- What a claim holds, in the order in which it should be begun.
-create or replace function turno.inbox_held(token uuid) returns setof turno.inbox_claimed
+create or replace function turno.inbox_held(token uuid) returns setof turno.inbox_taken
 language sql
 stable
 as $$
-  select
-    i.id, i.id || '@' || b.token, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until
+  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until
   from turno.inbox_batch b
   cross join lateral unnest(b.ids) r
-  cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
   cross join lateral (
     select *
     from turno.inbox_item t
     where t.lane = b.lane
-      and t.id = g.id
+      and t.id >= lower(r)
+      and t.id < upper(r)
     offset 0) i
   where b.token = inbox_held.token
   order by b.lane, i.run_at is null, i.id
+$$;
+
+-- How many a claim holds.
+create or replace function turno.inbox_size(token uuid) returns integer
+language plpgsql
+stable
+as $$
+begin
+  return (
+    select coalesce(sum(upper(r) - lower(r)), 0)
+    from turno.inbox_batch b
+    cross join lateral unnest(b.ids) r
+    where b.token = inbox_size.token);
+end
 $$;
 
 -- Adds items to a claim; one row of it for each lane.
@@ -2741,23 +2976,30 @@ create or replace function turno.inbox_hold(
   worker text,
   until  timestamptz
 ) returns void
-language sql
+language plpgsql
 as $$
+#variable_conflict use_column
+begin
+  if inbox_hold.ids is null then
+    return;
+  end if;
   insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
-  select
-    inbox_hold.token, inbox_hold.lane, c.queue_id, c.n + 1, range_agg(int8range(i, i, '[]')),
-    nullif(array_remove(inbox_hold.groups, null), '{}'), inbox_hold.worker, clock_timestamp(), inbox_hold.until
-  from unnest(inbox_hold.ids) i
-  having count(*) > 0
+  values (
+    inbox_hold.token, inbox_hold.lane, c.queue_id, c.n + 1, turno.inbox_ranges(inbox_hold.ids),
+    nullif(array_remove(inbox_hold.groups, null), '{}'), inbox_hold.worker, clock_timestamp(), inbox_hold.until)
   on conflict (token, lane) do update
   set ids    = b.ids + excluded.ids,
-      groups = b.groups || excluded.groups
+      groups = b.groups || excluded.groups;
+end
 $$;
 
--- The whole rule, when some items have become due by time, or by their group: priority after priority, first those,
--- then the line.
-create or replace function turno.inbox_take_all(
+-- The whole rule: priority after priority, first what has become due by time (if anything is waiting) or by its group (if
+-- there are any), then the line. In small statements, which begin faster than a large one.
+create or replace function turno.inbox_take(
   c       turno.inbox_cursor,
+  lanes   integer,
+  grouped boolean,
+  waiting boolean,
   "limit" integer,
   token   uuid,
   worker  text,
@@ -2777,70 +3019,75 @@ declare
   head_lanes integer[];
   head_ids   bigint[];
   head_groups text[];
+  begun      text[];
+  at_first   bigint[] := c.at_id;
   ids        bigint[];
   groups     text[];
   put_off    bigint;
   timed      bigint := 0;
   ending     bigint;
 begin
-  select array_agg(distinct f."group"), array_agg(f.id) into freed, notes
-  from (
-    select t.id, t."group"
-    from turno.inbox_freed t
-    where t.queue_id = c.queue_id
-    order by t.id
-    limit 10000) f;
-  -- Those whose next one has been passed over, and is not in line any more.
-  select array_agg(h.lane order by h.lane, h.id), array_agg(h.id order by h.lane, h.id), array_agg(h."group" order by h.lane, h.id)
-  into head_lanes, head_ids, head_groups
-  from unnest(freed) f("group")
-  cross join lateral (
-    select i.lane, i.id, i."group", i.run_at
-    from turno.inbox_item i
-    where i.lane / 4 = c.queue_id
-      and i."group" = f."group"
-    order by i.id
-    limit 1) h
-  where h.run_at is null
-    and h.id <= c.at_id[h.lane % 4 + 1];
+  if inbox_take.grouped then
+    -- Not many more than there is room for: each of them is looked up.
+    select array_agg(distinct n.id), array_agg(g) into notes, freed
+    from (
+      select f.id, f.groups, sum(cardinality(f.groups)) over (order by f.id) - cardinality(f.groups) as before
+      from (
+        select *
+        from turno.inbox_freed t
+        where t.queue_id = c.queue_id
+        order by t.id
+        limit 1000) f) n
+    cross join lateral unnest(n.groups) g
+    where n.before < inbox_take."limit" + 100;
+    select array_agg(h.lane), array_agg(h.id), array_agg(h."group") into head_lanes, head_ids, head_groups
+    from (
+      select *
+      from turno.inbox_heads(c.queue_id, freed) t
+      where t.run_at is null
+        and t."group" not in (select turno.inbox_busy(c.queue_id))
+      order by t.lane, t.id) h;
+  end if;
 
   for p in 0..3 loop
     exit when left_over <= 0;
+    continue when inbox_take.lanes & (1 << p) = 0;
     in_lane := c.queue_id * 4 + p;
 
-    with due as materialized (
-      select
-        t.ctid as place, t."group",
-        t."group" is null or turno.inbox_is_head(c.queue_id, t."group", t.id) as is_head,
-        t."group" is not null and turno.inbox_is_busy(c.queue_id, t."group") as is_busy
-      from turno.inbox_item t
-      where t.lane = in_lane
-        and t.run_at >= due_from
-        and t.run_at <= now_at
-      order by t.run_at, t.id
-      limit left_over),
-    -- Behind others of its group: back into line, or to wait for inbox_freed.
-    parked as (
-      update turno.inbox_item t
-      set run_at = null
-      from due d
-      where t.ctid = d.place
-        and not d.is_head
-      returning 1),
-    taken as (
-      update turno.inbox_item t
-      set run_at = 'infinity'
-      from due d
-      where t.ctid = d.place
-        and d.is_head
-        and not d.is_busy
-      returning t.id, t."group")
-    select array_agg(t.id), array_agg(t."group"), (select count(*) from parked), (select count(*) from due) >= left_over or due_left
-    into ids, groups, put_off, due_left
-    from taken t;
-    perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
-    left_over := left_over - coalesce(cardinality(ids), 0);
-    timed := timed + coalesce(cardinality(ids), 0) + put_off;
+    if inbox_take.waiting then
+      with due as materialized (
+        select t.ctid as place, t."group", t."group" is null or t.id = h.id as is_head
+        from turno.inbox_item t
+        left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on t."group" is not null
+        where t.lane = in_lane
+          and t.run_at >= due_from
+          and t.run_at <= now_at
+          -- The first of a group that is busy with others waits, and does not stand in the way.
+          and not (t.id = h.id and t."group" in (select turno.inbox_busy(c.queue_id))) is true
+        order by t.run_at, t.id
+        limit left_over),
+      -- Behind others of its group: back into line, or to wait for inbox_freed.
+      parked as (
+        update turno.inbox_item t
+        set run_at = null
+        from due d
+        where t.ctid = d.place
+          and not d.is_head
+        returning 1),
+      taken as (
+        update turno.inbox_item t
+        set run_at = 'infinity'
+        from due d
+        where t.ctid = d.place
+          and d.is_head
+        returning t.id, t."group")
+      select array_agg(t.id), array_agg(t."group"), (select count(*) from parked), (select count(*) from due) >= left_over or due_left
+      into ids, groups, put_off, due_left
+      from taken t;
+      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
+      left_over := left_over - coalesce(cardinality(ids), 0);
+      timed := timed + coalesce(cardinality(ids), 0) + put_off;
+    end if;
 
     if left_over > 0 and head_ids is not null then
       select array_agg(h.id), array_agg(h."group") into ids, groups
@@ -2848,65 +3095,40 @@ begin
         select u.id, u."group"
         from unnest(head_lanes, head_ids, head_groups) u(lane, id, "group")
         where u.lane = in_lane
-          and not turno.inbox_is_busy(c.queue_id, u."group")
-          -- Whoever was at work on it then may have ended it meanwhile, or put it off.
-          and exists (
-            select from turno.inbox_item t
-            where t.lane = u.lane
-              and t.id = u.id
-              and t.run_at is null)
+          -- Those in front of the cursor are in line.
+          and u.id <= c.at_id[p + 1]
         limit left_over) h;
-      if ids is not null then
-        perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
-        left_over := left_over - cardinality(ids);
-      end if;
+      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
+      left_over := left_over - coalesce(cardinality(ids), 0);
+      begun := begun || groups;
     end if;
 
     if left_over > 0 then
-      with ready as materialized (
-        select t.id, t."group"
-        from turno.inbox_item t
-        where t.lane = in_lane
-          and t.id > c.at_id[p + 1]
-          and t.run_at is null
-          and (t."group" is null or not exists (
-            select from turno.inbox_item e
-            where e.lane / 4 = c.queue_id
-              and e."group" = t."group"
-              and e.id < t.id))
-        order by t.id
-        limit left_over)
-      select
-        array_agg(r.id), array_agg(r."group"),
-        case
-          when count(*) = left_over then max(r.id)
-          else (select max(t.id) from turno.inbox_item t where t.lane = in_lane and t.id > c.at_id[p + 1])
-        end
-      into ids, groups, ending
-      from ready r;
-      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take_all.token, inbox_take_all.worker, inbox_take_all.until);
+      select l.ids, l.groups, l.ending into ids, groups, ending
+      from turno.inbox_line(in_lane, c.at_id[p + 1], left_over, freed, head_ids) l;
+      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
-      c.at_id[p + 1] := coalesce(ending, c.at_id[p + 1]);
+      c.at_id[p + 1] := ending;
     end if;
   end loop;
 
-  -- A note is used up when its group has somebody at work, or a next one that will be found without it. One that is
-  -- busy with others is kept: what they are could be something that came later. One that was written since is the next
-  -- claim's.
-  delete from turno.inbox_freed f
-  where f.queue_id = c.queue_id
-    and f.id = any (notes)
-    and not (
-      f."group" = any (coalesce(head_groups, '{}'))
-      and not exists (
-        select from turno.inbox_batch b
-        where b.token = inbox_take_all.token
-          and f."group" = any (b.groups)));
+  if notes is not null then
+    -- What there was no room for is noted again. A note that was written since is the next claim's.
+    delete from turno.inbox_freed f
+    where f.queue_id = c.queue_id
+      and f.id = any (notes);
+    insert into turno.inbox_freed (queue_id, groups)
+    select c.queue_id, array_agg(u."group")
+    from unnest(head_lanes, head_ids, head_groups) with ordinality u(lane, id, "group", place)
+    where u.id <= at_first[u.lane % 4 + 1]
+      and u."group" not in (select unnest(begun))
+    group by u.place / 100;
+  end if;
   if timed > 0 then
     insert into turno.inbox_tally (queue_id, timed)
     values (c.queue_id, -timed);
   end if;
-  if not due_left then
+  if inbox_take.waiting and not due_left then
     -- Times may be committed a little late; those that are later still are found from the beginning, once a second.
     c.due_from := now_at - interval '1 second';
     c.due_at := case when due_from = '-infinity' then now_at else c.due_at end;
@@ -2915,63 +3137,100 @@ begin
 end
 $$;
 
-create or replace function turno.inbox_take(
-  queue_id integer,
-  worker   text,
-  "limit"  integer,
-  lease    interval,
-  token    uuid
-) returns setof turno.inbox_claimed
+-- Claims for one worker, under a token that the caller chose: the same call repeated is answered the same.
+create or replace function turno.inbox_claim_batch(
+  queue   text,
+  worker  text,
+  "limit" integer,
+  lease   interval,
+  token   uuid,
+  durable boolean
+) returns setof turno.inbox_taken
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+  q       record;
+  at      record;
   c       turno.inbox_cursor;
   old     turno.inbox_cursor;
   own     xid8;
   until   timestamptz;
-  base    integer := inbox_take.queue_id * 4;
+  base    integer;
   look    boolean;
+  overdue boolean;
   waiting boolean;
+  p       integer;
   got     bigint;
+  room    integer;
 begin
-  perform pg_advisory_xact_lock(1953853038, inbox_take.queue_id); -- "turn" in ASCII
-  -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
-  if exists (select from turno.inbox_batch b where b.token = inbox_take.token) then
-    return query select * from turno.inbox_held(inbox_take.token);
+  perform turno.check_name('queue', inbox_claim_batch.queue, 255);
+  perform turno.check_name('worker', inbox_claim_batch.worker, 255);
+  perform turno.check_lease(inbox_claim_batch.lease);
+  if inbox_claim_batch."limit" is null or inbox_claim_batch."limit" not between 0 and 10000 then
+    raise exception 'limit is %, and must be between 0 and 10000', coalesce(inbox_claim_batch."limit"::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
+  end if;
+  -- A queue that nobody has pushed to is empty, and claiming does not make it.
+  select t.id, k.lanes, k.grouped into q
+  from turno.inbox_queue t
+  cross join lateral (
+    select coalesce(bit_or(d.lanes), 0) as lanes, coalesce(bool_or(d.grouped), false) as grouped
+    from turno.inbox_kind d
+    where d.queue_id = t.id) k
+  where t.name = inbox_claim_batch.queue;
+  if not found or inbox_claim_batch."limit" = 0 then
     return;
   end if;
-  select * into strict c
-  from turno.inbox_cursor t
-  where t.queue_id = inbox_take.queue_id
-  order by t.n desc
-  limit 1;
+  base := q.id * 4;
+  -- A claim that a crash forgets is one that has ended: its item is claimable again, and its holder is told stale. So
+  -- it need not wait for the disk, if the transaction is all its own.
+  if not inbox_claim_batch.durable then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  perform pg_advisory_xact_lock(1953853038, q.id); -- "turn" in ASCII
+  -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
+  select
+    exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) as again,
+    exists (
+      select from generate_series(0, 3) p
+      cross join lateral (
+        select from turno.inbox_item t
+        where q.lanes & (1 << p) <> 0
+          and t.lane = base + p
+          and t.run_at >= case when clock_timestamp() < (l.cursor).due_at + '1 second' then (l.cursor).due_from else '-infinity' end
+          and t.run_at <= clock_timestamp()
+        limit 1) d) as waiting,
+    l.cursor
+  into strict at
+  from (
+    select t as cursor
+    from turno.inbox_cursor t
+    where t.queue_id = q.id
+    order by t.n desc
+    limit 1) l;
+  if at.again then
+    return query select * from turno.inbox_held(inbox_claim_batch.token);
+    return;
+  end if;
+  c := at.cursor;
+  waiting := at.waiting;
   old := c;
-  until := clock_timestamp() + inbox_take.lease;
+  until := clock_timestamp() + inbox_claim_batch.lease;
   look := c.floor_id <> c.at_id and clock_timestamp() >= c.late_at + 10 * c.late_cost;
   -- A number taken by somebody who came after our own number would be missed if we had it from before.
   if look and pg_current_xact_id_if_assigned() is null then
     own := pg_current_xact_id();
   end if;
   if c.expiry <= clock_timestamp() then
-    c.expiry := turno.inbox_abandon(inbox_take.queue_id);
+    c.expiry := turno.inbox_abandon(q.id);
+    waiting := true;
   end if;
-  select
-    exists (
-      select from generate_series(0, 3) p
-      cross join lateral (
-        select from turno.inbox_item t
-        where t.lane = base + p
-          and t.run_at >= case when clock_timestamp() < c.due_at + '1 second' then c.due_from else '-infinity' end
-          and t.run_at <= clock_timestamp()
-        limit 1) d)
-    or exists (
-      select from turno.inbox_freed f
-      where f.queue_id = inbox_take.queue_id)
-  into waiting;
-
-  if not waiting and not (look and clock_timestamp() >= c.late_at + '1 second') then
-    -- The usual one: the line alone, in one statement.
+  overdue := look and clock_timestamp() >= c.late_at + '1 second';
+  if inbox_claim_batch."limit" > 16 and not (waiting or q.grouped or overdue) then
+    -- Many, and nothing but the line: all of it in one statement, which reads each item once.
     return query
     with ready as materialized (
       select i.*
@@ -2982,22 +3241,19 @@ begin
         where t.lane = base + p
           and t.id > c.at_id[p + 1]
           and t.run_at is null
-          and (t."group" is null or not exists (
-            select from turno.inbox_item e
-            where e.lane / 4 = inbox_take.queue_id
-              and e."group" = t."group"
-              and e.id < t.id))
+          -- In the rare case that the queue has its first groups since we looked.
+          and (t."group" is null or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h))
         order by t.id
-        limit inbox_take."limit") i
-      limit inbox_take."limit"),
+        limit inbox_claim_batch."limit") i
+      limit inbox_claim_batch."limit"),
     last_lane as (
       select max(r.lane) as lane, count(*) as got
       from ready r),
     reached as materialized (
       select array(
         select case
-          when base + p > l.lane and l.got = inbox_take."limit" then c.at_id[p + 1]
-          when base + p = l.lane and l.got = inbox_take."limit" then (select max(r.id) from ready r where r.lane = l.lane)
+          when base + p > l.lane and l.got = inbox_claim_batch."limit" then c.at_id[p + 1]
+          when base + p = l.lane and l.got = inbox_claim_batch."limit" then (select max(r.id) from ready r where r.lane = l.lane)
           else coalesce(
             (select max(t.id) from turno.inbox_item t where t.lane = base + p and t.id > c.at_id[p + 1]), c.at_id[p + 1])
         end
@@ -3006,8 +3262,8 @@ begin
     held as (
       insert into turno.inbox_batch (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
       select
-        inbox_take.token, r.lane, c.queue_id, c.n + 1, range_agg(int8range(r.id, r.id, '[]')),
-        array_agg(r."group") filter (where r."group" is not null), inbox_take.worker, clock_timestamp(), until
+        inbox_claim_batch.token, r.lane, c.queue_id, c.n + 1, turno.inbox_ranges(array_agg(r.id)),
+        array_agg(r."group") filter (where r."group" is not null), inbox_claim_batch.worker, clock_timestamp(), until
       from ready r
       group by r.lane),
     moved as (
@@ -3026,17 +3282,16 @@ begin
       where t.queue_id = m.queue_id
         and t.n = c.n)
     select
-      r.id, r.id || '@' || inbox_take.token, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base,
-      r.pushed_at, until
+      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base, r.pushed_at, until
     from ready r;
     get diagnostics got = row_count;
-    if got = inbox_take."limit" or not look then
+    if got = inbox_claim_batch."limit" or not look then
       return;
     end if;
     -- There is room for what came late.
     select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
     into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
-    from turno.inbox_late(c, own, (inbox_take."limit" - got)::integer, inbox_take.token, inbox_take.worker, until) l;
+    from turno.inbox_late(c, own, (inbox_claim_batch."limit" - got)::integer, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
     update turno.inbox_cursor t
     set floor_id  = c.floor_id,
         floor_n   = c.floor_n,
@@ -3049,72 +3304,113 @@ begin
     where t.queue_id = c.queue_id
       and t.n between c.n and c.n + 1;
     if got = 0 then
-      return query select * from turno.inbox_held(inbox_take.token);
+      return query select * from turno.inbox_held(inbox_claim_batch.token);
     else
       return query
       select h.*
-      from turno.inbox_held(inbox_take.token) h
+      from turno.inbox_held(inbox_claim_batch.token) h
       where h.id <= c.at_id[h.priority + 1];
     end if;
     return;
   end if;
 
-  got := 0;
-  if look then
-    c := turno.inbox_late(c, own, inbox_take."limit", inbox_take.token, inbox_take.worker, until);
-    select count(*) into got
-    from turno.inbox_held(inbox_take.token);
+  if not (waiting or q.grouped or overdue) and q.lanes in (1, 2, 4, 8) then
+    -- A few, and nothing but one line: in small statements, which begin faster than a large one.
+    p := case q.lanes when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
+    select
+      array_agg(s.id) as ids, bool_or(s."group" is not null) as grouped,
+      (select max(t.id) from turno.inbox_item t where t.lane = base + p and t.id > c.at_id[p + 1]) as furthest
+    into at
+    from (
+      select t.id, t."group"
+      from turno.inbox_item t
+      where t.lane = base + p
+        and t.id > c.at_id[p + 1]
+        and t.run_at is null
+      order by t.id
+      limit inbox_claim_batch."limit") s;
+    got := coalesce(cardinality(at.ids), 0);
+    if not coalesce(at.grouped, false) and (got = inbox_claim_batch."limit" or not look) then
+      if at.furthest is null and c.expiry = old.expiry then
+        return;
+      end if;
+      c.at_id[p + 1] := case when got = inbox_claim_batch."limit" then at.ids[got] else coalesce(at.furthest, c.at_id[p + 1]) end;
+      insert into turno.inbox_cursor (
+        queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
+      values (
+        c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
+        c.due_from, c.due_at, case when got > 0 then least(c.expiry, until) else c.expiry end);
+      delete from turno.inbox_cursor t
+      where t.queue_id = q.id
+        and t.n = old.n;
+      if got > 0 then
+        insert into turno.inbox_batch (token, lane, queue_id, n, ids, worker, claimed_at, until)
+        values (
+          inbox_claim_batch.token, base + p, q.id, old.n + 1, turno.inbox_ranges(at.ids), inbox_claim_batch.worker,
+          clock_timestamp(), until);
+        return query
+        select
+          t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until
+        from turno.inbox_item t
+        where t.lane = base + p
+          and t.id = any (at.ids)
+        order by t.id;
+      end if;
+      return;
+    end if;
   end if;
-  if got < inbox_take."limit" then
-    c := turno.inbox_take_all(c, (inbox_take."limit" - got)::integer, inbox_take.token, inbox_take.worker, until);
+
+  room := inbox_claim_batch."limit";
+  if overdue then
+    c := turno.inbox_late(c, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
+    room := room - turno.inbox_size(inbox_claim_batch.token);
   end if;
-  c.n := old.n + 1;
-  c.expiry := least(c.expiry, until);
-  insert into turno.inbox_cursor
-  values (c.*);
-  delete from turno.inbox_cursor t
-  where t.queue_id = old.queue_id
-    and t.n = old.n;
-  return query select * from turno.inbox_held(inbox_take.token);
+  if room > 0 then
+    c := turno.inbox_take(
+      c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
+  end if;
+  room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
+  if room > 0 and look and not overdue then
+    -- There is room for what came late, up to where the cursor was.
+    select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
+    into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
+    from turno.inbox_late(old, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
+    room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
+  end if;
+  if c is distinct from old or room < inbox_claim_batch."limit" then
+    insert into turno.inbox_cursor (
+      queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
+    values (
+      c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
+      c.due_from, c.due_at, least(c.expiry, until));
+    delete from turno.inbox_cursor t
+    where t.queue_id = old.queue_id
+      and t.n = old.n;
+  end if;
+  if room < inbox_claim_batch."limit" then
+    return query select * from turno.inbox_held(inbox_claim_batch.token);
+  end if;
 end
 $$;
+
+comment on function turno.inbox_claim_batch is
+  'As inbox_claim, with a token of the caller''s choosing, by which all the claims are known.';
 
 create or replace function turno.inbox_claim(
   queue   text,
   worker  text     default 'sql',
   "limit" integer  default 1,
   lease   interval default '30 seconds',
-  request uuid     default null,
-  durable boolean  default true
+  request uuid     default null
 ) returns setof turno.inbox_claimed
-language plpgsql
+language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-  perform turno.check_name('queue', inbox_claim.queue, 255);
-  perform turno.check_name('worker', inbox_claim.worker, 255);
-  perform turno.check_lease(inbox_claim.lease);
-  if inbox_claim."limit" is null or inbox_claim."limit" not between 0 and 10000 then
-    raise exception 'limit is %, and must be between 0 and 10000', coalesce(inbox_claim."limit"::text, 'null')
-      using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
-  end if;
-  if inbox_claim."limit" = 0 then
-    return;
-  end if;
-  -- A claim that a crash forgets is one that has ended: its item is claimable again, and its holder is told stale. So
-  -- it need not wait for the disk, if the transaction is all its own.
-  if not inbox_claim.durable then
-    perform set_config('synchronous_commit', 'off', true);
-  end if;
-  -- A queue that nobody has pushed to is empty, and claiming does not make it.
-  return query
-  select t.*
-  from turno.inbox_queue_id(inbox_claim.queue) q(id)
-  cross join lateral turno.inbox_take(
-    q.id, inbox_claim.worker, inbox_claim."limit", inbox_claim.lease, coalesce(inbox_claim.request, gen_random_uuid())) t
-  where q.id is not null;
-end
+  select t.id, t.id || '@' || r.token, t.attempt, t.max_attempts, t.payload, t.key, t."group", t.priority, t.pushed_at, t.expires_at
+  from (select coalesce(inbox_claim.request, gen_random_uuid()) as token offset 0) r
+  cross join lateral turno.inbox_claim_batch(
+    inbox_claim.queue, inbox_claim.worker, inbox_claim."limit", inbox_claim.lease, r.token, true) t
 $$;
 
 comment on function turno.inbox_claim is
@@ -3154,7 +3450,7 @@ begin
     from asked a
     join batch b on b.token = a.token and b.ids @> a.id),
   gone as materialized (
-    select h.at, range_agg(int8range(h.id, h.id, '[]')) as ids
+    select h.at, turno.inbox_ranges(array_agg(h.id)) as ids
     from hit h
     group by h.at),
   shrunk as (
@@ -3171,16 +3467,6 @@ begin
   select h.place, h.id, h.token, h.lane, h.worker
   from hit h;
 end
-$$;
-
--- Their groups are no longer kept busy by these claims.
-create or replace function turno.inbox_free_groups(tokens uuid[], groups text[]) returns void
-language sql
-as $$
-  update turno.inbox_batch b
-  set groups = array(select g from unnest(b.groups) g where g <> all (inbox_free_groups.groups))
-  where b.token = any (inbox_free_groups.tokens)
-    and b.groups && inbox_free_groups.groups
 $$;
 
 -- Those of the claims whose places are not among the ones that were right.
@@ -3210,8 +3496,10 @@ begin
 end
 $$;
 
--- Many at once, perhaps for several callers: requests has one for each item, or is null.
-create or replace function turno.inbox_complete_batch(ids bigint[], tokens uuid[], requests uuid[] default null)
+-- Many at once, perhaps for several callers: for each token and request, the items that are done. None is named twice.
+--
+-- Claim by claim, in small statements: one large statement takes longer to begin than all of these to run.
+create or replace function turno.inbox_complete_batch(tokens uuid[], ids int8multirange[], requests uuid[])
 returns turno.inbox_settled
 language plpgsql
 security definer
@@ -3219,90 +3507,119 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  own    uuid := gen_random_uuid();
-  before bigint[];
-  places bigint[];
-  groups text[];
-  queues integer[];
+  b      turno.inbox_batch;
+  hit    int8multirange;
+  hits   int8multirange;
+  many   bigint;
+  done   bigint := 0;
+  left_over int8multirange[] := inbox_complete_batch.ids;
+  -- For each token and request.
+  done_ids     int8multirange[] := array_fill('{}'::int8multirange, array[cardinality(inbox_complete_batch.tokens)]);
+  done_queues  integer[] := array_fill(null::integer, array[cardinality(inbox_complete_batch.tokens)]);
+  done_workers text[] := array_fill(null::text, array[cardinality(inbox_complete_batch.tokens)]);
+  some_keys   text[];
+  some_groups text[];
+  groups      text[];
+  queues      integer[];
+  stale       text[];
 begin
-  with hit as materialized (
-    select h.place, h.token, h.worker, coalesce(inbox_complete_batch.requests[h.place], own) as request, i.at
-    from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens) h
-    cross join lateral (
-      select t.ctid as at
-      from turno.inbox_item t
-      where t.lane = h.lane
-        and t.id = h.id
-      offset 0) i),
-  gone as (
-    delete from turno.inbox_item i
-    using hit h
-    where i.ctid = h.at
-    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.token, h.worker, h.request),
-  kept as (
-    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
-    select g.request, g.token, g.queue_id, clock_timestamp(), min(g.worker), range_agg(int8range(g.id, g.id, '[]'))
-    from gone g
-    group by g.request, g.token, g.queue_id
-    on conflict (request, token, queue_id) do update
-    set ids = d.ids + excluded.ids),
-  counted as (
+  -- What is locked is read as it is now.
+  for b in
+    select *
+    from turno.inbox_batch t
+    where t.token = any (inbox_complete_batch.tokens)
+    order by t.token, t.lane
+    for update
+  loop
+    hits := '{}';
+    for n in 1..cardinality(inbox_complete_batch.tokens) loop
+      if inbox_complete_batch.tokens[n] = b.token then
+        hit := b.ids * left_over[n];
+        if not isempty(hit) then
+          left_over[n] := left_over[n] - hit;
+          hits := hits + hit;
+          done_ids[n] := done_ids[n] + hit;
+          done_queues[n] := b.queue_id;
+          done_workers[n] := b.worker;
+        end if;
+      end if;
+    end loop;
+    continue when isempty(hits);
+    many := turno.inbox_count(hits);
+    done := done + many;
     insert into turno.inbox_tally (queue_id, items, completed)
-    select g.queue_id, -count(*), count(*)
-    from gone g
-    group by g.queue_id),
-  freed as (
-    insert into turno.inbox_freed (queue_id, "group")
-    select g.queue_id, g."group"
-    from gone g
-    where g."group" is not null
-    returning queue_id, "group"),
-  keys as (
-    update turno.inbox_key k
-    set done_at = clock_timestamp()
-    from gone g
-    cross join lateral (
-      select t.ctid as at
-      from turno.inbox_key t
-      where t.queue_id = g.queue_id
-        and t.key = g.key
-      offset 0) f
-    where g.key is not null
-      and k.ctid = f.at)
-  select
-    (select array_agg(h.place) from hit h),
-    (select array_agg(distinct f."group") from freed f),
-    (select array_agg(distinct f.queue_id) from freed f)
-  into places, groups, queues;
-  if groups is not null then
-    perform turno.inbox_free_groups(inbox_complete_batch.tokens, groups);
-    -- Whoever has nothing to do may have the next one.
-    perform turno.inbox_call(q)
-    from unnest(queues) q;
+    values (b.queue_id, -many, many);
+    if hits = int8multirange(int8range(lower(hits), upper(hits))) then
+      with gone as (
+        delete from turno.inbox_item i
+        where i.lane = b.lane
+          and i.id >= lower(hits)
+          and i.id < upper(hits)
+        returning i.key, i."group")
+      select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
+      into some_keys, some_groups
+      from gone g;
+    else
+      with gone as (
+        delete from turno.inbox_item i
+        where i.ctid = any (array(select t.at from turno.inbox_places(b.lane, hits) t))
+        returning i.key, i."group")
+      select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
+      into some_keys, some_groups
+      from gone g;
+    end if;
+    if b.ids <@ hits then
+      delete from turno.inbox_batch t
+      where t.token = b.token
+        and t.lane = b.lane;
+    else
+      update turno.inbox_batch t
+      set ids = b.ids - hits
+      where t.token = b.token
+        and t.lane = b.lane;
+    end if;
+    if some_keys is not null then
+      update turno.inbox_key k
+      set done_at = clock_timestamp()
+      where k.queue_id = b.queue_id
+        and k.key = any (some_keys);
+    end if;
+    if some_groups is not null then
+      groups := groups || some_groups;
+      queues := queues || array_fill(b.queue_id, array[cardinality(some_groups)]);
+    end if;
+  end loop;
+
+  if done > 0 then
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    select u.request, u.token, u.queue_id, clock_timestamp(), u.worker, u.ids
+    from unnest(inbox_complete_batch.requests, inbox_complete_batch.tokens, done_queues, done_workers, done_ids)
+      u(request, token, queue_id, worker, ids)
+    where u.queue_id is not null
+    on conflict (request, token, queue_id) do update
+    set ids = d.ids + excluded.ids;
   end if;
-  if cardinality(places) = cardinality(inbox_complete_batch.ids) then
-    return row(cardinality(places), '{}'::text[])::turno.inbox_settled;
+  if groups is not null then
+    perform turno.inbox_free(inbox_complete_batch.tokens, queues, groups);
   end if;
   -- The record of the completion is the record of the request: what the same request did before was right too. Looked at
-  -- only now, because it may have done that while this one waited for the claim. What is there twice was right once.
-  if inbox_complete_batch.requests is not null then
-    select array_agg(a.place) into before
-    from (
-      select distinct on (u.id, u.token, u.request) u.id, u.token, u.request, u.place
-      from unnest(inbox_complete_batch.ids, inbox_complete_batch.tokens, inbox_complete_batch.requests)
-        with ordinality u(id, token, request, place)
-      order by u.id, u.token, u.request, u.place) a
-    where a.place <> all (coalesce(places, '{}'))
-      and exists (
-        select from turno.inbox_done d
-        where d.request = a.request
-          and d.token = a.token
-          and d.ids @> a.id);
-    places := before || places;
-  end if;
-  return row(
-    coalesce(cardinality(places), 0),
-    turno.inbox_stale(inbox_complete_batch.ids, inbox_complete_batch.tokens, places))::turno.inbox_settled;
+  -- only now, because it may have done that while this one waited for the claim.
+  for n in 1..cardinality(left_over) loop
+    if not isempty(left_over[n]) then
+      hits := coalesce((
+        select range_agg(r)
+        from turno.inbox_done d
+        cross join lateral unnest(d.ids) r
+        where d.request = inbox_complete_batch.requests[n]
+          and d.token = inbox_complete_batch.tokens[n]), '{}');
+      done := done + turno.inbox_count(left_over[n] * hits);
+      stale := stale || array(
+        select i.id || '@' || inbox_complete_batch.tokens[n]
+        from unnest(left_over[n] - hits) r
+        cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    end if;
+  end loop;
+  return row(done, coalesce(stale, '{}'))::turno.inbox_settled;
 end
 $$;
 
@@ -3333,15 +3650,39 @@ end
 $$;
 
 create or replace function turno.inbox_complete(claims text[], request uuid default null) returns turno.inbox_settled
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select s.*
-  from turno.inbox_parse(inbox_complete.claims) p
-  cross join lateral turno.inbox_complete_batch(
-    p.ids, p.tokens,
-    case when inbox_complete.request is not null then array_fill(inbox_complete.request, array[cardinality(p.ids)]) end) s
+declare
+  own    uuid := coalesce(inbox_complete.request, gen_random_uuid());
+  ids    bigint[];
+  tokens uuid[];
+  s      turno.inbox_settled;
+  stale  text[];
+begin
+  select p.ids, p.tokens into ids, tokens
+  from turno.inbox_parse(inbox_complete.claims) p;
+  select d.* into s
+  from (
+    select array_agg(g.token) as tokens, array_agg(g.ids) as ids, array_agg(own) as requests
+    from (
+      select u.token, turno.inbox_ranges(array_agg(distinct u.id)) as ids
+      from unnest(ids, tokens) u(id, token)
+      group by u.token) g) a
+  cross join lateral turno.inbox_complete_batch(a.tokens, a.ids, a.requests) d;
+  if s.done = cardinality(ids) then
+    return s;
+  end if;
+  -- In the order of the claims; what is there twice was right once.
+  select array_agg(u.claim order by u.place) into stale
+  from (
+    select c.id || '@' || c.token as claim, c.place, row_number() over (partition by c.id, c.token order by c.place) as again
+    from unnest(ids, tokens) with ordinality c(id, token, place)) u
+  where u.again > 1
+     or u.claim = any (s.stale);
+  return row(coalesce(s.done, 0), coalesce(stale, '{}'))::turno.inbox_settled;
+end
 $$;
 
 comment on function turno.inbox_complete(text[], uuid) is
@@ -3394,8 +3735,9 @@ as $$
 declare
   answer jsonb;
   places bigint[];
-  groups text[];
   queues integer[];
+  groups text[];
+  group_queues integer[];
 begin
   if inbox_fail_batch.request is not null then
     answer := turno.inbox_answered(inbox_fail_batch.request);
@@ -3408,26 +3750,28 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for an exponential back-off.';
   end if;
   with hit as materialized (
-    select h.*, i.attempts, i."group"
+    select h.*, i.attempts
     from turno.inbox_let_go(inbox_fail_batch.ids, inbox_fail_batch.tokens) h
     cross join lateral (
-      select t.attempts, t."group"
+      select t.attempts
       from turno.inbox_item t
       where t.lane = h.lane
         and t.id = h.id
       offset 0) i),
-  ended as (
-    select h.place, turno.inbox_end_attempt(
+  ended as materialized (
+    select h.place, h.lane / 4 as queue_id, turno.inbox_end_attempt(
       h.lane, h.id, 'failed', turno.inbox_cut(coalesce(inbox_fail_batch.errors[h.place], '')), h.worker,
       case when not coalesce(inbox_fail_batch.finals[h.place], false)
         then clock_timestamp() + coalesce(inbox_fail_batch.retry_ins[h.place], turno.inbox_backoff(h.attempts + 1))
-      end)
+      end) as "group"
     from hit h)
-  select array_agg(e.place), (select array_agg(h."group") from hit h where h."group" is not null), (select array_agg(distinct h.lane / 4) from hit h)
-  into places, groups, queues
+  select
+    array_agg(e.place), array_agg(distinct e.queue_id),
+    array_agg(e.queue_id) filter (where e."group" is not null), array_agg(e."group") filter (where e."group" is not null)
+  into places, queues, group_queues, groups
   from ended e;
   if groups is not null then
-    perform turno.inbox_free_groups(inbox_fail_batch.tokens, groups);
+    perform turno.inbox_free(inbox_fail_batch.tokens, group_queues, groups);
   end if;
   perform turno.inbox_call(q)
   from unnest(queues) q;
@@ -3474,8 +3818,9 @@ as $$
 declare
   answer jsonb;
   places bigint[];
-  groups text[];
   queues integer[];
+  groups text[];
+  group_queues integer[];
 begin
   if inbox_give_back_batch.request is not null then
     answer := turno.inbox_answered(inbox_give_back_batch.request);
@@ -3503,11 +3848,13 @@ begin
     select b.queue_id, count(*)
     from back b
     group by b.queue_id)
-  select array_agg(b.place), array_agg(b."group") filter (where b."group" is not null), array_agg(distinct b.queue_id)
-  into places, groups, queues
+  select
+    array_agg(b.place), array_agg(distinct b.queue_id),
+    array_agg(b.queue_id) filter (where b."group" is not null), array_agg(b."group") filter (where b."group" is not null)
+  into places, queues, group_queues, groups
   from back b;
   if groups is not null then
-    perform turno.inbox_free_groups(inbox_give_back_batch.tokens, groups);
+    perform turno.inbox_free(inbox_give_back_batch.tokens, group_queues, groups);
   end if;
   perform turno.inbox_call(q)
   from unnest(queues) q;
@@ -3636,6 +3983,7 @@ as $$
 declare
   q    integer := turno.inbox_queue_id(inbox_reset.queue);
   b    turno.inbox_batch;
+  groups text[];
   got  bigint;
   many bigint := 0;
 begin
@@ -3648,18 +3996,16 @@ begin
     for update skip locked
   loop
     exit when many >= inbox_reset."limit";
-    update turno.inbox_item i
-    set run_at = clock_timestamp()
-    from unnest(b.ids) r
-    cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
-    cross join lateral (
-      select t.ctid as at
-      from turno.inbox_item t
-      where t.lane = b.lane
-        and t.id = g.id
-      offset 0) f
-    where i.ctid = f.at;
-    get diagnostics got = row_count;
+    with back as (
+      update turno.inbox_item i
+      set run_at = clock_timestamp()
+      where i.ctid = any (array(select t.at from turno.inbox_places(b.lane, b.ids) t))
+      returning i."group")
+    select count(*), array_agg(a."group") filter (where a."group" is not null) into got, groups
+    from back a;
+    if groups is not null then
+      perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
+    end if;
     many := many + got;
     delete from turno.inbox_batch t
     where t.token = b.token

@@ -3,9 +3,10 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 35] = [
+const PUBLIC: [&str; 36] = [
     "adopted_calls",
     "inbox_claim",
+    "inbox_claim_batch",
     "inbox_complete",
     "inbox_complete",
     "inbox_complete_batch",

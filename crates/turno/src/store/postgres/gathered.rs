@@ -10,6 +10,7 @@ use super::calls::Calls;
 use super::gather::{Answer, Together};
 use super::inbox;
 use super::interval::Interval;
+use super::marks::{Marks, share};
 use super::rows::count_in;
 use crate::error::Result;
 use crate::store::*;
@@ -44,9 +45,13 @@ impl Together for Claims {
             .take(asks.len())
             .collect();
         for places in kinds.into_values() {
-            // The token is the first one's request; what all of them get is claimed together.
             let mut ask = asks[places[0]].clone();
-            ask.limit = places.iter().map(|place| asks[*place].limit).sum();
+            if places.len() > 1 {
+                // What all of them get is claimed together, under a token that is nobody's own: one that repeats its
+                // request must not be given what the others had.
+                ask.request = Uuid::now_v7();
+                ask.limit = places.iter().map(|place| asks[*place].limit).sum();
+            }
             let mut claimed = self.one(&ask).await.map(Vec::into_iter);
             for place in places {
                 answers[place] = Answer::Given(match &mut claimed {
@@ -96,18 +101,7 @@ impl Together for Completions {
         }
         let settled = self.all(&asks).await;
         let answer = |ask: &InboxComplete| match &settled {
-            Ok(settled) => {
-                let stale: Vec<ClaimId> = ask
-                    .claims
-                    .iter()
-                    .filter(|claim| settled.stale.contains(claim))
-                    .copied()
-                    .collect();
-                Answer::Given(Ok(Settled {
-                    done: (ask.claims.len() - stale.len()) as u64,
-                    stale,
-                }))
-            }
+            Ok(settled) => Answer::Given(Ok(share(ask, settled))),
             // A database that cannot be reached is everybody's; anything else may be one caller's.
             Err(error) if error.is_unavailable() => Answer::Given(Err(error.clone())),
             Err(_) => Answer::Alone,
@@ -118,27 +112,15 @@ impl Together for Completions {
 
 impl Completions {
     pub(super) async fn one(&self, ask: &InboxComplete) -> Result<Settled> {
-        self.all(std::slice::from_ref(ask)).await
+        let all = self.all(std::slice::from_ref(ask)).await?;
+        Ok(share(ask, &all))
     }
 
     async fn all(&self, asks: &[InboxComplete]) -> Result<Settled> {
-        let claims = asks.iter().flat_map(|ask| &ask.claims);
-        let (items, tokens): (Vec<i64>, Vec<Uuid>) =
-            claims.map(|claim| (claim.item.0, claim.token)).unzip();
-        let requests: Vec<Uuid> = asks
-            .iter()
-            .flat_map(|ask| std::iter::repeat_n(ask.request, ask.claims.len()))
-            .collect();
+        let marks = Marks::of(asks);
         let row = self
             .0
-            .row(
-                include_str!("call/inbox_complete.sql"),
-                &[
-                    (&items, Type::INT8_ARRAY),
-                    (&tokens, Type::UUID_ARRAY),
-                    (&requests, Type::UUID_ARRAY),
-                ],
-            )
+            .row(include_str!("call/inbox_complete.sql"), &marks.arguments())
             .await?;
         inbox::settled(&row)
     }

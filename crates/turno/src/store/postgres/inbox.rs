@@ -11,6 +11,8 @@ use uuid::Uuid;
 use super::gather::Answer;
 use super::gathered::{self, Claims, Completions};
 use super::interval::Interval;
+use super::json::Json;
+use super::marks::{Marks, share};
 use super::rows::{big_count, count, count_in, get};
 use super::{Argument, PostgresStore};
 use crate::error::{Error, Kind, Result};
@@ -27,9 +29,9 @@ impl InboxStore for PostgresStore {
             .delays
             .as_ref()
             .map(|delays| delays.iter().map(|delay| delay.map(Interval)).collect());
-        let rows = self
+        let row = self
             .calls
-            .rows(
+            .row(
                 include_str!("call/inbox_push.sql"),
                 &[
                     (&ask.queue, Type::TEXT),
@@ -44,7 +46,7 @@ impl InboxStore for PostgresStore {
                 ],
             )
             .await?;
-        pushed(ask.items.len(), &rows)
+        pushed(&row)
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
@@ -68,20 +70,12 @@ impl InboxStore for PostgresStore {
     async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
         // Two transactions: claims take turns, and whoever claims must not keep the others waiting for the disk.
         let (complete, claim) = (&ask.complete, &ask.claim);
-        let (items, tokens) = parts(&complete.claims);
-        let requests = vec![complete.request; complete.claims.len()];
+        let marks = Marks::of(std::slice::from_ref(complete));
         let limit = count_in(claim.limit);
         let (settled_rows, claimed_rows) = self
             .calls
             .pair(
-                (
-                    include_str!("call/inbox_complete.sql"),
-                    &[
-                        (&items, Type::INT8_ARRAY),
-                        (&tokens, Type::UUID_ARRAY),
-                        (&requests, Type::UUID_ARRAY),
-                    ],
-                ),
+                (include_str!("call/inbox_complete.sql"), &marks.arguments()),
                 (
                     include_str!("call/inbox_claim.sql"),
                     &[
@@ -95,7 +89,7 @@ impl InboxStore for PostgresStore {
             )
             .await?;
         let settled = match settled_rows.first() {
-            Some(row) => settled(row)?,
+            Some(row) => share(complete, &settled(row)?),
             None => return Err(Error::new(Kind::Broken, "a completion was not answered")),
         };
         let claimed = claimed_rows
@@ -320,30 +314,27 @@ fn other<T: PartialEq>(
         .then_some(column)
 }
 
-pub(crate) fn pushed(count: usize, rows: &[Row]) -> Result<Vec<PushedItem>> {
-    let answers = rows
-        .iter()
-        .map(|row| Ok((get(row, "place")?, get(row, "id")?, get(row, "duplicate")?)))
-        .collect::<Result<Vec<_>>>()?;
-    in_order(count, answers)
+pub(crate) fn pushed(row: &Row) -> Result<Vec<PushedItem>> {
+    let duplicates: Option<Vec<i32>> = get(row, "duplicates")?;
+    Ok(in_order(get(row, "ids")?, &duplicates.unwrap_or_default()))
 }
 
-/// One answer for each item, in their order: from its place, counted from one, its id, and whether it is a duplicate.
-pub(crate) fn in_order(count: usize, answers: Vec<(i64, i64, bool)>) -> Result<Vec<PushedItem>> {
-    let mut items = vec![None; count];
-    for (place, id, duplicate) in answers {
+/// One answer for each item, in their order: from their ids, and the places, counted from one, of the duplicates.
+pub(crate) fn in_order(ids: Vec<i64>, duplicates: &[i32]) -> Vec<PushedItem> {
+    let mut items: Vec<PushedItem> = ids
+        .into_iter()
+        .map(|id| PushedItem {
+            id: ItemId(id),
+            duplicate: false,
+        })
+        .collect();
+    for place in duplicates {
         let place = usize::try_from(place - 1).ok();
         if let Some(item) = place.and_then(|place| items.get_mut(place)) {
-            *item = Some(PushedItem {
-                id: ItemId(id),
-                duplicate,
-            });
+            item.duplicate = true;
         }
     }
     items
-        .into_iter()
-        .collect::<Option<_>>()
-        .ok_or_else(|| Error::new(Kind::Broken, "a pushed item was not answered"))
 }
 
 fn parts(claims: &[ClaimId]) -> (Vec<i64>, Vec<Uuid>) {
@@ -376,7 +367,7 @@ pub(super) fn claimed(row: &Row, token: Uuid) -> Result<ClaimedItem> {
             },
             attempt: number(1)?,
             max_attempts: number(2)?,
-            payload: row.try_get(3)?,
+            payload: row.try_get::<_, Json>(3)?.0,
             key: row.try_get(4)?,
             group: row.try_get(5)?,
             priority: u8::try_from(row.try_get::<_, i32>(6)?).unwrap_or(u8::MAX),

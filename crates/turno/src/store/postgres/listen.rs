@@ -20,11 +20,7 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// A connection with nobody to wake is kept this long.
 const LINGER: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(
-    route: Arc<Route>,
-    wakers: Arc<Wakers>,
-    stop: CancellationToken,
-) {
+pub(super) async fn run(route: Arc<Route>, wakers: Arc<Wakers>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,

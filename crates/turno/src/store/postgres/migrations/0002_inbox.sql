@@ -11,6 +11,16 @@ create table turno.inbox_queue (
   idle_until   timestamptz                     -- an idle worker listens until then: a push must call
 ) with (fillfactor = 50);
 
+-- What a queue's items have had, so that claims need not look for what never was. Added to by whoever pushes something
+-- new, and never changed: nobody who pushes waits for another.
+create table turno.inbox_kind (
+  queue_id     integer     not null,
+  lanes        integer     not null,           -- priorities, a bit for each
+  grouped      boolean     not null
+);
+
+create index inbox_kind_queue on turno.inbox_kind (queue_id);
+
 -- An item is in line by its number (run_at is null), or waits for a time. While it is claimed from there,
 -- its time is infinity; while it is claimed from the line, only the cursor has passed it.
 create table turno.inbox_item (
@@ -29,7 +39,8 @@ create table turno.inbox_item (
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 
 create index inbox_item_due on turno.inbox_item (lane, run_at, id) where run_at is not null;
-create index inbox_item_group on turno.inbox_item ((lane / 4), "group", id) where "group" is not null;
+-- The queue and the group in one number, which is compared faster than text: whoever asks compares the group as well.
+create index inbox_item_group on turno.inbox_item (hashtextextended("group", lane / 4), id) where "group" is not null;
 
 -- Numbers are given out one at a time, by whoever has a transaction id already: see inbox_late.
 create sequence turno.inbox_item_id as bigint;
@@ -69,11 +80,11 @@ create table turno.inbox_cursor (
   primary key (queue_id, n)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- A group's first item is gone: the next may be claimed. Written beside the item's end, read by claims.
+-- Items of these groups have left a worker's hands: the first of each may be claimed. Read, and thrown away, by claims.
 create table turno.inbox_freed (
   id           bigint      generated always as identity,
   queue_id     integer     not null,
-  "group"      text        collate "C" not null,
+  groups       text[]      not null,           -- a hundred at the most
   primary key (queue_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -154,6 +165,18 @@ create table turno.schedule (
 ) with (fillfactor = 50);
 
 create type turno.inbox_pushed as (id bigint, duplicate boolean);
+
+create type turno.inbox_taken as (
+  id           bigint,
+  attempt      integer,
+  max_attempts integer,
+  payload      json,
+  key          text,
+  "group"      text,
+  priority     integer,
+  pushed_at    timestamptz,
+  expires_at   timestamptz
+);
 
 create type turno.inbox_claimed as (
   id           bigint,

@@ -35,7 +35,7 @@ as $$
     limit 10) e
 $$;
 
--- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside.
+-- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group.
 create or replace function turno.inbox_end_attempt(
   lane     integer,
   id       bigint,
@@ -43,7 +43,7 @@ create or replace function turno.inbox_end_attempt(
   error    text,
   worker   text,
   again_at timestamptz
-) returns void
+) returns text
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -56,7 +56,7 @@ begin
     and t.id = inbox_end_attempt.id
   for update;
   if not found then
-    return;
+    return null;
   end if;
   i.attempts := i.attempts + 1;
   i.abandoned := i.abandoned + (inbox_end_attempt.kind = 'abandoned')::integer;
@@ -72,7 +72,7 @@ begin
       and t.id = i.id;
     insert into turno.inbox_tally (queue_id, timed)
     values (i.lane / 4, 1);
-    return;
+    return i."group";
   end if;
   delete from turno.inbox_item t
   where t.lane = i.lane
@@ -84,9 +84,50 @@ begin
     i.payload, inbox_end_attempt.worker);
   insert into turno.inbox_tally (queue_id, items, failed)
   values (i.lane / 4, -1, 1);
-  if i."group" is not null then
-    insert into turno.inbox_freed (queue_id, "group")
-    values (i.lane / 4, i."group");
-  end if;
+  return i."group";
+end
+$$;
+
+-- Takes over claims whose time is up: some of them, if they are very many, for whoever claims is kept waiting. Answers
+-- when there will be the next one.
+create or replace function turno.inbox_abandon(queue_id integer) returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  b    turno.inbox_batch;
+  many bigint := 0;
+  groups text[];
+  next timestamptz;
+begin
+  for b in
+    select *
+    from turno.inbox_batch t
+    where t.queue_id = inbox_abandon.queue_id
+      and t.until <= clock_timestamp()
+    for update skip locked
+  loop
+    if many >= 1000 then
+      return clock_timestamp();
+    end if;
+    groups := array(
+      select turno.inbox_end_attempt(
+        b.lane, i.id, 'abandoned', 'the worker vanished: its claim was not extended in time', b.worker, clock_timestamp())
+      from unnest(b.ids) r
+      cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+      perform turno.inbox_free(null, array_fill(inbox_abandon.queue_id, array[cardinality(groups)]), groups);
+    end if;
+    many := many + turno.inbox_count(b.ids);
+    delete from turno.inbox_batch t
+    where t.token = b.token
+      and t.lane = b.lane;
+  end loop;
+  select min(t.until) into next
+  from turno.inbox_batch t
+  where t.queue_id = inbox_abandon.queue_id;
+  -- One that is just being settled is looked at again soon.
+  return coalesce(greatest(next, clock_timestamp() + '100 milliseconds'), 'infinity');
 end
 $$;

@@ -25,8 +25,9 @@ as $$
 declare
   answer jsonb;
   places bigint[];
-  groups text[];
   queues integer[];
+  groups text[];
+  group_queues integer[];
 begin
   if inbox_fail_batch.request is not null then
     answer := turno.inbox_answered(inbox_fail_batch.request);
@@ -39,26 +40,28 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for an exponential back-off.';
   end if;
   with hit as materialized (
-    select h.*, i.attempts, i."group"
+    select h.*, i.attempts
     from turno.inbox_let_go(inbox_fail_batch.ids, inbox_fail_batch.tokens) h
     cross join lateral (
-      select t.attempts, t."group"
+      select t.attempts
       from turno.inbox_item t
       where t.lane = h.lane
         and t.id = h.id
       offset 0) i),
-  ended as (
-    select h.place, turno.inbox_end_attempt(
+  ended as materialized (
+    select h.place, h.lane / 4 as queue_id, turno.inbox_end_attempt(
       h.lane, h.id, 'failed', turno.inbox_cut(coalesce(inbox_fail_batch.errors[h.place], '')), h.worker,
       case when not coalesce(inbox_fail_batch.finals[h.place], false)
         then clock_timestamp() + coalesce(inbox_fail_batch.retry_ins[h.place], turno.inbox_backoff(h.attempts + 1))
-      end)
+      end) as "group"
     from hit h)
-  select array_agg(e.place), (select array_agg(h."group") from hit h where h."group" is not null), (select array_agg(distinct h.lane / 4) from hit h)
-  into places, groups, queues
+  select
+    array_agg(e.place), array_agg(distinct e.queue_id),
+    array_agg(e.queue_id) filter (where e."group" is not null), array_agg(e."group") filter (where e."group" is not null)
+  into places, queues, group_queues, groups
   from ended e;
   if groups is not null then
-    perform turno.inbox_free_groups(inbox_fail_batch.tokens, groups);
+    perform turno.inbox_free(inbox_fail_batch.tokens, group_queues, groups);
   end if;
   perform turno.inbox_call(q)
   from unnest(queues) q;
@@ -105,8 +108,9 @@ as $$
 declare
   answer jsonb;
   places bigint[];
-  groups text[];
   queues integer[];
+  groups text[];
+  group_queues integer[];
 begin
   if inbox_give_back_batch.request is not null then
     answer := turno.inbox_answered(inbox_give_back_batch.request);
@@ -134,11 +138,13 @@ begin
     select b.queue_id, count(*)
     from back b
     group by b.queue_id)
-  select array_agg(b.place), array_agg(b."group") filter (where b."group" is not null), array_agg(distinct b.queue_id)
-  into places, groups, queues
+  select
+    array_agg(b.place), array_agg(distinct b.queue_id),
+    array_agg(b.queue_id) filter (where b."group" is not null), array_agg(b."group") filter (where b."group" is not null)
+  into places, queues, group_queues, groups
   from back b;
   if groups is not null then
-    perform turno.inbox_free_groups(inbox_give_back_batch.tokens, groups);
+    perform turno.inbox_free(inbox_give_back_batch.tokens, group_queues, groups);
   end if;
   perform turno.inbox_call(q)
   from unnest(queues) q;

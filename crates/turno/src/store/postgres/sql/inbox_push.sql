@@ -53,7 +53,8 @@ begin
 end
 $$;
 
--- Many at once. An array may be null where all items have the default; place says whose answer it is.
+-- Many at once. An array may be null where all items have the default. Answers their ids in the same order, and the
+-- places, counted from one, of those whose keys were known: there the id is that of the item that has the key.
 create or replace function turno.inbox_push_batch(
   queue        text,
   payloads     text[],
@@ -64,8 +65,10 @@ create or replace function turno.inbox_push_batch(
   groups       text[]        default null,
   max_attempts integer[]     default null,
   request      uuid          default null,
-  max_payload  integer       default 1048576
-) returns table (place bigint, id bigint, duplicate boolean)
+  max_payload  integer       default 1048576,
+  out ids        bigint[],
+  out duplicates integer[]
+)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -73,20 +76,20 @@ as $$
 #variable_conflict use_column
 declare
   q      turno.inbox_queue;
-  numbers bigint[];
+  answer jsonb;
   fresh  bigint[];
   stored bigint;
   timed  bigint;
-  answer jsonb;
+  new_lanes integer;
+  known  boolean;
 begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
   if inbox_push_batch.request is not null then
     answer := turno.inbox_answered(inbox_push_batch.request);
     if answer is not null then
-      return query
-      select a.place, (a.told->>0)::bigint, (a.told->>1)::boolean
-      from jsonb_array_elements(answer) with ordinality a(told, place);
+      ids := answer->>'ids';
+      duplicates := answer->>'duplicates';
       return;
     end if;
   end if;
@@ -100,15 +103,23 @@ begin
   if not found then
     q := turno.inbox_queue_made(inbox_push_batch.queue);
   end if;
+  new_lanes := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
+  select bit_or(k.lanes) & new_lanes = new_lanes and (inbox_push_batch.groups is null or bool_or(k.grouped)) into known
+  from turno.inbox_kind k
+  where k.queue_id = q.id;
+  if known is not true then
+    insert into turno.inbox_kind (queue_id, lanes, grouped)
+    values (q.id, new_lanes, inbox_push_batch.groups is not null);
+  end if;
 
-  numbers := array(
+  ids := array(
     select nextval('turno.inbox_item_id')
     from generate_series(1, cardinality(inbox_push_batch.payloads)));
   if inbox_push_batch.keys is not null then
     with first as (
       insert into turno.inbox_key (queue_id, key, id)
       select distinct on (k.key) q.id, k.key, k.id
-      from unnest(inbox_push_batch.keys, numbers) with ordinality k(key, id, place)
+      from unnest(inbox_push_batch.keys, ids) with ordinality k(key, id, place)
       where k.key is not null
       order by k.key, k.place
       on conflict do nothing
@@ -125,7 +136,7 @@ begin
       case when a.delay > '0' then clock_timestamp() + a.delay when a.run_at > clock_timestamp() then a.run_at end,
       clock_timestamp(), coalesce(a.max_attempts, 5), a."group", a.key, a.payload::json
     from unnest(
-      numbers, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
+      ids, inbox_push_batch.payloads, inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays,
       inbox_push_batch.run_ats, inbox_push_batch.groups, inbox_push_batch.max_attempts)
       a(id, payload, key, priority, delay, run_at, "group", max_attempts)
     where a.key is null
@@ -140,38 +151,26 @@ begin
     perform pg_notify('turno_inbox', q.name);
   end if;
 
-  if stored < cardinality(numbers) then
+  if stored < cardinality(ids) then
     -- A statement of its own: it sees the rows that the keys met.
-    return query
-    select a.place, coalesce(k.id, a.id), coalesce(k.id <> a.id, false)
-    from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
+    select array_agg(coalesce(k.id, a.id) order by a.place), array_agg(a.place order by a.place) filter (where k.id <> a.id)
+    into ids, duplicates
+    from unnest(ids, inbox_push_batch.keys) with ordinality a(id, key, place)
     left join lateral (
       select t.id
       from turno.inbox_key t
       where t.queue_id = q.id
         and t.key = a.key
       offset 0) k on true;
-  else
-    return query
-    select a.place, a.id, false
-    from unnest(numbers) with ordinality a(id, place);
   end if;
   if inbox_push_batch.request is not null then
-    perform turno.inbox_answer(inbox_push_batch.request, (
-      select coalesce(jsonb_agg(jsonb_build_array(coalesce(k.id, a.id), coalesce(k.id <> a.id, false)) order by a.place), '[]')
-      from unnest(numbers, inbox_push_batch.keys) with ordinality a(id, key, place)
-      left join lateral (
-        select t.id
-        from turno.inbox_key t
-        where t.queue_id = q.id
-          and t.key = a.key
-        offset 0) k on true));
+    perform turno.inbox_answer(inbox_push_batch.request, jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text));
   end if;
 end
 $$;
 
 comment on function turno.inbox_push_batch is
-  'Stores many items, all or none. An array may be null where all items have the default.';
+  'Stores many items, all or none. An array may be null where all items have the default. Answers their ids, and the places of duplicates.';
 
 create or replace function turno.inbox_push(
   queue        text,
@@ -189,7 +188,7 @@ language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select row(b.id, b.duplicate)::turno.inbox_pushed
+  select row(b.ids[1], b.duplicates is not null)::turno.inbox_pushed
   from turno.inbox_push_batch(
     inbox_push.queue, array[inbox_push.payload::text], case when inbox_push.key is not null then array[inbox_push.key] end,
     array[inbox_push.priority], array[inbox_push.delay], array[inbox_push.run_at], array[inbox_push."group"],

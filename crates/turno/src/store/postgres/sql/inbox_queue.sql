@@ -84,6 +84,10 @@ begin
       order by t.run_at
       limit 1) d))
   into next;
+  -- More of them than one claim reads.
+  if exists (select from turno.inbox_freed f where f.queue_id = q) then
+    return '0';
+  end if;
   return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
 end
 $$;

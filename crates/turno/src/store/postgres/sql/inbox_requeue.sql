@@ -50,6 +50,7 @@ as $$
 declare
   q    integer := turno.inbox_queue_id(inbox_reset.queue);
   b    turno.inbox_batch;
+  groups text[];
   got  bigint;
   many bigint := 0;
 begin
@@ -62,18 +63,16 @@ begin
     for update skip locked
   loop
     exit when many >= inbox_reset."limit";
-    update turno.inbox_item i
-    set run_at = clock_timestamp()
-    from unnest(b.ids) r
-    cross join lateral generate_series(lower(r), upper(r) - 1) g(id)
-    cross join lateral (
-      select t.ctid as at
-      from turno.inbox_item t
-      where t.lane = b.lane
-        and t.id = g.id
-      offset 0) f
-    where i.ctid = f.at;
-    get diagnostics got = row_count;
+    with back as (
+      update turno.inbox_item i
+      set run_at = clock_timestamp()
+      where i.ctid = any (array(select t.at from turno.inbox_places(b.lane, b.ids) t))
+      returning i."group")
+    select count(*), array_agg(a."group") filter (where a."group" is not null) into got, groups
+    from back a;
+    if groups is not null then
+      perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
+    end if;
     many := many + got;
     delete from turno.inbox_batch t
     where t.token = b.token

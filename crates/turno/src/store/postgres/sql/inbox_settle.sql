@@ -30,7 +30,7 @@ begin
     from asked a
     join batch b on b.token = a.token and b.ids @> a.id),
   gone as materialized (
-    select h.at, range_agg(int8range(h.id, h.id, '[]')) as ids
+    select h.at, turno.inbox_ranges(array_agg(h.id)) as ids
     from hit h
     group by h.at),
   shrunk as (
@@ -47,16 +47,6 @@ begin
   select h.place, h.id, h.token, h.lane, h.worker
   from hit h;
 end
-$$;
-
--- Their groups are no longer kept busy by these claims.
-create or replace function turno.inbox_free_groups(tokens uuid[], groups text[]) returns void
-language sql
-as $$
-  update turno.inbox_batch b
-  set groups = array(select g from unnest(b.groups) g where g <> all (inbox_free_groups.groups))
-  where b.token = any (inbox_free_groups.tokens)
-    and b.groups && inbox_free_groups.groups
 $$;
 
 -- Those of the claims whose places are not among the ones that were right.
@@ -86,8 +76,10 @@ begin
 end
 $$;
 
--- Many at once, perhaps for several callers: requests has one for each item, or is null.
-create or replace function turno.inbox_complete_batch(ids bigint[], tokens uuid[], requests uuid[] default null)
+-- Many at once, perhaps for several callers: for each token and request, the items that are done. None is named twice.
+--
+-- Claim by claim, in small statements: one large statement takes longer to begin than all of these to run.
+create or replace function turno.inbox_complete_batch(tokens uuid[], ids int8multirange[], requests uuid[])
 returns turno.inbox_settled
 language plpgsql
 security definer
@@ -95,90 +87,119 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  own    uuid := gen_random_uuid();
-  before bigint[];
-  places bigint[];
-  groups text[];
-  queues integer[];
+  b      turno.inbox_batch;
+  hit    int8multirange;
+  hits   int8multirange;
+  many   bigint;
+  done   bigint := 0;
+  left_over int8multirange[] := inbox_complete_batch.ids;
+  -- For each token and request.
+  done_ids     int8multirange[] := array_fill('{}'::int8multirange, array[cardinality(inbox_complete_batch.tokens)]);
+  done_queues  integer[] := array_fill(null::integer, array[cardinality(inbox_complete_batch.tokens)]);
+  done_workers text[] := array_fill(null::text, array[cardinality(inbox_complete_batch.tokens)]);
+  some_keys   text[];
+  some_groups text[];
+  groups      text[];
+  queues      integer[];
+  stale       text[];
 begin
-  with hit as materialized (
-    select h.place, h.token, h.worker, coalesce(inbox_complete_batch.requests[h.place], own) as request, i.at
-    from turno.inbox_let_go(inbox_complete_batch.ids, inbox_complete_batch.tokens) h
-    cross join lateral (
-      select t.ctid as at
-      from turno.inbox_item t
-      where t.lane = h.lane
-        and t.id = h.id
-      offset 0) i),
-  gone as (
-    delete from turno.inbox_item i
-    using hit h
-    where i.ctid = h.at
-    returning i.lane / 4 as queue_id, i.id, i.key, i."group", h.token, h.worker, h.request),
-  kept as (
-    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
-    select g.request, g.token, g.queue_id, clock_timestamp(), min(g.worker), range_agg(int8range(g.id, g.id, '[]'))
-    from gone g
-    group by g.request, g.token, g.queue_id
-    on conflict (request, token, queue_id) do update
-    set ids = d.ids + excluded.ids),
-  counted as (
+  -- What is locked is read as it is now.
+  for b in
+    select *
+    from turno.inbox_batch t
+    where t.token = any (inbox_complete_batch.tokens)
+    order by t.token, t.lane
+    for update
+  loop
+    hits := '{}';
+    for n in 1..cardinality(inbox_complete_batch.tokens) loop
+      if inbox_complete_batch.tokens[n] = b.token then
+        hit := b.ids * left_over[n];
+        if not isempty(hit) then
+          left_over[n] := left_over[n] - hit;
+          hits := hits + hit;
+          done_ids[n] := done_ids[n] + hit;
+          done_queues[n] := b.queue_id;
+          done_workers[n] := b.worker;
+        end if;
+      end if;
+    end loop;
+    continue when isempty(hits);
+    many := turno.inbox_count(hits);
+    done := done + many;
     insert into turno.inbox_tally (queue_id, items, completed)
-    select g.queue_id, -count(*), count(*)
-    from gone g
-    group by g.queue_id),
-  freed as (
-    insert into turno.inbox_freed (queue_id, "group")
-    select g.queue_id, g."group"
-    from gone g
-    where g."group" is not null
-    returning queue_id, "group"),
-  keys as (
-    update turno.inbox_key k
-    set done_at = clock_timestamp()
-    from gone g
-    cross join lateral (
-      select t.ctid as at
-      from turno.inbox_key t
-      where t.queue_id = g.queue_id
-        and t.key = g.key
-      offset 0) f
-    where g.key is not null
-      and k.ctid = f.at)
-  select
-    (select array_agg(h.place) from hit h),
-    (select array_agg(distinct f."group") from freed f),
-    (select array_agg(distinct f.queue_id) from freed f)
-  into places, groups, queues;
-  if groups is not null then
-    perform turno.inbox_free_groups(inbox_complete_batch.tokens, groups);
-    -- Whoever has nothing to do may have the next one.
-    perform turno.inbox_call(q)
-    from unnest(queues) q;
+    values (b.queue_id, -many, many);
+    if hits = int8multirange(int8range(lower(hits), upper(hits))) then
+      with gone as (
+        delete from turno.inbox_item i
+        where i.lane = b.lane
+          and i.id >= lower(hits)
+          and i.id < upper(hits)
+        returning i.key, i."group")
+      select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
+      into some_keys, some_groups
+      from gone g;
+    else
+      with gone as (
+        delete from turno.inbox_item i
+        where i.ctid = any (array(select t.at from turno.inbox_places(b.lane, hits) t))
+        returning i.key, i."group")
+      select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
+      into some_keys, some_groups
+      from gone g;
+    end if;
+    if b.ids <@ hits then
+      delete from turno.inbox_batch t
+      where t.token = b.token
+        and t.lane = b.lane;
+    else
+      update turno.inbox_batch t
+      set ids = b.ids - hits
+      where t.token = b.token
+        and t.lane = b.lane;
+    end if;
+    if some_keys is not null then
+      update turno.inbox_key k
+      set done_at = clock_timestamp()
+      where k.queue_id = b.queue_id
+        and k.key = any (some_keys);
+    end if;
+    if some_groups is not null then
+      groups := groups || some_groups;
+      queues := queues || array_fill(b.queue_id, array[cardinality(some_groups)]);
+    end if;
+  end loop;
+
+  if done > 0 then
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    select u.request, u.token, u.queue_id, clock_timestamp(), u.worker, u.ids
+    from unnest(inbox_complete_batch.requests, inbox_complete_batch.tokens, done_queues, done_workers, done_ids)
+      u(request, token, queue_id, worker, ids)
+    where u.queue_id is not null
+    on conflict (request, token, queue_id) do update
+    set ids = d.ids + excluded.ids;
   end if;
-  if cardinality(places) = cardinality(inbox_complete_batch.ids) then
-    return row(cardinality(places), '{}'::text[])::turno.inbox_settled;
+  if groups is not null then
+    perform turno.inbox_free(inbox_complete_batch.tokens, queues, groups);
   end if;
   -- The record of the completion is the record of the request: what the same request did before was right too. Looked at
-  -- only now, because it may have done that while this one waited for the claim. What is there twice was right once.
-  if inbox_complete_batch.requests is not null then
-    select array_agg(a.place) into before
-    from (
-      select distinct on (u.id, u.token, u.request) u.id, u.token, u.request, u.place
-      from unnest(inbox_complete_batch.ids, inbox_complete_batch.tokens, inbox_complete_batch.requests)
-        with ordinality u(id, token, request, place)
-      order by u.id, u.token, u.request, u.place) a
-    where a.place <> all (coalesce(places, '{}'))
-      and exists (
-        select from turno.inbox_done d
-        where d.request = a.request
-          and d.token = a.token
-          and d.ids @> a.id);
-    places := before || places;
-  end if;
-  return row(
-    coalesce(cardinality(places), 0),
-    turno.inbox_stale(inbox_complete_batch.ids, inbox_complete_batch.tokens, places))::turno.inbox_settled;
+  -- only now, because it may have done that while this one waited for the claim.
+  for n in 1..cardinality(left_over) loop
+    if not isempty(left_over[n]) then
+      hits := coalesce((
+        select range_agg(r)
+        from turno.inbox_done d
+        cross join lateral unnest(d.ids) r
+        where d.request = inbox_complete_batch.requests[n]
+          and d.token = inbox_complete_batch.tokens[n]), '{}');
+      done := done + turno.inbox_count(left_over[n] * hits);
+      stale := stale || array(
+        select i.id || '@' || inbox_complete_batch.tokens[n]
+        from unnest(left_over[n] - hits) r
+        cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    end if;
+  end loop;
+  return row(done, coalesce(stale, '{}'))::turno.inbox_settled;
 end
 $$;
 
@@ -209,15 +230,39 @@ end
 $$;
 
 create or replace function turno.inbox_complete(claims text[], request uuid default null) returns turno.inbox_settled
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select s.*
-  from turno.inbox_parse(inbox_complete.claims) p
-  cross join lateral turno.inbox_complete_batch(
-    p.ids, p.tokens,
-    case when inbox_complete.request is not null then array_fill(inbox_complete.request, array[cardinality(p.ids)]) end) s
+declare
+  own    uuid := coalesce(inbox_complete.request, gen_random_uuid());
+  ids    bigint[];
+  tokens uuid[];
+  s      turno.inbox_settled;
+  stale  text[];
+begin
+  select p.ids, p.tokens into ids, tokens
+  from turno.inbox_parse(inbox_complete.claims) p;
+  select d.* into s
+  from (
+    select array_agg(g.token) as tokens, array_agg(g.ids) as ids, array_agg(own) as requests
+    from (
+      select u.token, turno.inbox_ranges(array_agg(distinct u.id)) as ids
+      from unnest(ids, tokens) u(id, token)
+      group by u.token) g) a
+  cross join lateral turno.inbox_complete_batch(a.tokens, a.ids, a.requests) d;
+  if s.done = cardinality(ids) then
+    return s;
+  end if;
+  -- In the order of the claims; what is there twice was right once.
+  select array_agg(u.claim order by u.place) into stale
+  from (
+    select c.id || '@' || c.token as claim, c.place, row_number() over (partition by c.id, c.token order by c.place) as again
+    from unnest(ids, tokens) with ordinality c(id, token, place)) u
+  where u.again > 1
+     or u.claim = any (s.stale);
+  return row(coalesce(s.done, 0), coalesce(stale, '{}'))::turno.inbox_settled;
+end
 $$;
 
 comment on function turno.inbox_complete(text[], uuid) is

@@ -1,0 +1,135 @@
+//! What is done, as the database wants to be told: for each claim and request a few ranges of items, not one by one.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Argument;
+use crate::store::{ClaimId, InboxComplete, Settled};
+
+/// No item has a higher number: a claim is read with 18 digits at the most, and a range has to have an end.
+const HIGHEST: i64 = 999_999_999_999_999_999;
+
+/// The arguments of `inbox_complete_batch`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Marks {
+    tokens: Vec<Uuid>,
+    ranges: Vec<String>,
+    requests: Vec<Uuid>,
+}
+
+impl Marks {
+    pub(super) fn of(asks: &[InboxComplete]) -> Self {
+        let mut all: Vec<(Uuid, Uuid, i64)> = asks
+            .iter()
+            .flat_map(|ask| {
+                let mark = |claim: &ClaimId| (claim.token, ask.request, claim.item.0);
+                ask.claims.iter().filter(|claim| can_be(claim)).map(mark)
+            })
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        let mut marks = Marks::default();
+        for same in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            marks.tokens.push(same[0].0);
+            marks.requests.push(same[0].1);
+            marks.ranges.push(multirange(same));
+        }
+        marks
+    }
+
+    pub(super) fn arguments(&self) -> [Argument<'_>; 3] {
+        [
+            (&self.tokens, Type::UUID_ARRAY),
+            (&self.ranges, Type::TEXT_ARRAY),
+            (&self.requests, Type::UUID_ARRAY),
+        ]
+    }
+}
+
+fn can_be(claim: &ClaimId) -> bool {
+    (0..=HIGHEST).contains(&claim.item.0)
+}
+
+/// As PostgreSQL writes it: `{[1,3],[7,7]}`.
+fn multirange(sorted: &[(Uuid, Uuid, i64)]) -> String {
+    let mut text = String::from("{");
+    for row in sorted.chunk_by(|a, b| a.2 + 1 == b.2) {
+        let comma = if text.len() > 1 { "," } else { "" };
+        // Writing to a string does not fail.
+        let _ = write!(text, "{comma}[{},{}]", row[0].2, row[row.len() - 1].2);
+    }
+    text.push('}');
+    text
+}
+
+/// Each caller's part of the answer. A claim that a caller names twice is right once.
+pub(super) fn share(ask: &InboxComplete, all: &Settled) -> Settled {
+    if all.stale.is_empty() && all.done == ask.claims.len() as u64 {
+        return all.clone();
+    }
+    let wrong: HashSet<ClaimId> = all.stale.iter().copied().collect();
+    let mut seen = HashSet::with_capacity(ask.claims.len());
+    let stale: Vec<ClaimId> = ask
+        .claims
+        .iter()
+        .filter(|claim| !seen.insert(**claim) || wrong.contains(*claim) || !can_be(claim))
+        .copied()
+        .collect();
+    Settled {
+        done: (ask.claims.len() - stale.len()) as u64,
+        stale,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ItemId;
+
+    fn ask(request: u128, claims: &[(i64, u128)]) -> InboxComplete {
+        InboxComplete {
+            claims: claims
+                .iter()
+                .map(|(item, token)| ClaimId {
+                    item: ItemId(*item),
+                    token: Uuid::from_u128(*token),
+                })
+                .collect(),
+            request: Uuid::from_u128(request),
+        }
+    }
+
+    #[test]
+    fn neighbours_are_one_range_and_repetitions_none() {
+        let marks = Marks::of(&[
+            ask(9, &[(3, 1), (1, 1), (2, 1), (7, 1), (2, 1), (4, 2)]),
+            ask(8, &[(5, 1)]),
+        ]);
+        let id = Uuid::from_u128;
+        assert_eq!(
+            marks,
+            Marks {
+                tokens: vec![id(1), id(1), id(2)],
+                ranges: vec!["{[5,5]}".into(), "{[1,3],[7,7]}".into(), "{[4,4]}".into()],
+                requests: vec![id(8), id(9), id(9)],
+            }
+        );
+    }
+
+    #[test]
+    fn each_caller_is_told_of_its_own() {
+        let (first, second) = (ask(1, &[(1, 1), (2, 1), (1, 1)]), ask(2, &[(3, 1)]));
+        let stale = second.claims.clone();
+        let all = Settled { done: 2, stale };
+        let repeated = vec![first.claims[2]];
+        let expected = Settled {
+            done: 2,
+            stale: repeated,
+        };
+        assert_eq!(share(&first, &all), expected);
+        assert_eq!(share(&second, &all).stale, second.claims);
+    }
+}
