@@ -114,3 +114,24 @@ pub async fn what_was_done_is_not_abandoned(bed: &Bed) {
     assert_eq!(again, [held[0].claim.item, held[2].claim.item]);
     assert_eq!(counts(&inbox).await, [0, 0, 2, 1, 0]);
 }
+
+/// Very many of them are taken over, in one call or in several, and each once.
+pub async fn very_many_are_taken_over(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, (0..2500).map(|_| item("x"))).await;
+    let mut lost = Vec::new();
+    for _ in 0..5 {
+        lost.extend(ids(&take(&inbox, 500).await));
+    }
+    bed.expire_claims().await;
+    let mut again = Vec::new();
+    while again.len() < lost.len() {
+        let some = take(&inbox, 10_000).await;
+        assert_ne!(some, [], "{} are missing", lost.len() - again.len());
+        assert!(some.iter().all(|item| item.attempt == 2));
+        again.extend(ids(&some));
+    }
+    again.sort();
+    lost.sort();
+    assert_eq!(again, lost);
+}

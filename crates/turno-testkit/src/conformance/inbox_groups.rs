@@ -129,6 +129,37 @@ pub async fn a_revived_one_goes_back_to_its_place(bed: &Bed) {
     assert_eq!(now(&inbox).await, ["3"]);
 }
 
+/// A revived one waits for the one at work, however that ends, and does not stand in anybody else's way.
+pub async fn a_revived_one_waits_for_the_one_at_work(bed: &Bed) {
+    let turno = bed.turno().await;
+    for end in ["give back", "fail", "vanish", "reset"] {
+        let inbox = turno.inbox(end);
+        push_all(&inbox, [of("g", "1"), of("g", "2"), item("x")]).await;
+        set_aside(&inbox, take_one(&inbox).await.claim).await;
+        let second = take_one(&inbox).await;
+        assert_eq!(text(&second), "2");
+        assert_eq!(inbox.requeue(None).await.unwrap(), 1);
+        let other = take_one(&inbox).await;
+        assert_eq!(text(&other), "x", "{end}");
+        inbox.give_back(&[other.claim]).await.unwrap();
+        let other = take_one(&inbox).await;
+        assert_eq!(text(&other), "x", "{end}: the revived one is due before it");
+        complete(&inbox, &[other]).await;
+        match end {
+            "give back" => assert_eq!(inbox.give_back(&[second.claim]).await.unwrap(), all_done(1)),
+            "fail" => fail(&inbox, second.claim, Duration::ZERO).await,
+            "vanish" => bed.expire_claims().await,
+            _ => assert_eq!(inbox.reset(Duration::ZERO).await.unwrap(), 1),
+        }
+        for expected in ["1", "2"] {
+            let next = take_soon(&inbox).await;
+            assert_eq!(text(&next), expected, "{end}");
+            assert_eq!(take(&inbox, 10).await, [], "{end}");
+            complete(&inbox, &[next]).await;
+        }
+    }
+}
+
 /// A reset keeps the order too.
 pub async fn a_reset_keeps_the_order(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");

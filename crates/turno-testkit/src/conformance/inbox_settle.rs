@@ -90,6 +90,15 @@ pub async fn a_claim_given_twice_is_settled_once(bed: &Bed) {
     }
 }
 
+/// A claim that is extended twice in one call is still held, and counted once.
+pub async fn a_claim_given_twice_is_extended_once(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push(&inbox, &["1", "2"]).await;
+    let held = claims(&take(&inbox, 2).await);
+    let settled = settle(&inbox, "extend", &[held[0], held[1], held[0]]).await;
+    assert_eq!(settled, all_done(2));
+}
+
 /// Nothing at all is settled at once.
 pub async fn settling_nothing_is_nothing(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");

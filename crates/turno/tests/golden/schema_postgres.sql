@@ -3893,6 +3893,7 @@ as $$
 #variable_conflict use_column
 declare
   places bigint[];
+  many   bigint;
 begin
   perform turno.check_lease(inbox_extend_batch.lease);
   perform 1
@@ -3905,12 +3906,11 @@ begin
     set until = greatest(b.until, clock_timestamp() + inbox_extend_batch.lease)
     where b.token = any (inbox_extend_batch.tokens)
     returning b.token, b.ids)
-  select array_agg(a.place) into places
+  -- Given twice, a claim is still held, and counted once.
+  select array_agg(a.place), count(distinct (a.id, a.token)) into places, many
   from unnest(inbox_extend_batch.ids, inbox_extend_batch.tokens) with ordinality a(id, token, place)
   join lives l on l.token = a.token and l.ids @> a.id;
-  return row(
-    coalesce(cardinality(places), 0),
-    turno.inbox_stale(inbox_extend_batch.ids, inbox_extend_batch.tokens, places))::turno.inbox_settled;
+  return row(many, turno.inbox_stale(inbox_extend_batch.ids, inbox_extend_batch.tokens, places))::turno.inbox_settled;
 end
 $$;
 

@@ -46,14 +46,15 @@ pub(super) fn extend(db: &Connection, ask: &InboxExtend, now: i64) -> Result<Set
             None => None,
         };
         match held {
-            Some(row) if seen.insert(*claim) => {
+            Some(row) => {
                 if extended.insert(row.id) {
                     let extend = include_str!("../sql/inbox_claim_extend.sql");
                     exec(db, extend, (row.id, until))?;
                 }
-                settled.done += 1;
+                // Given twice, it is still held, and counted once.
+                settled.done += u64::from(seen.insert(*claim));
             }
-            _ => settled.stale.push(*claim),
+            None => settled.stale.push(*claim),
         }
     }
     Ok(settled)
