@@ -14,6 +14,7 @@ const WORKERS: usize = 2;
 const PREFETCH: usize = 1000;
 const MANY: usize = 2_000_000;
 
+const PUSHING: [&str; 4] = ["pgmq", "graphile_worker", "apalis-postgres", "skip_locked"];
 const ALL: [&str; 5] = [
     "pgmq",
     "graphile_worker",
@@ -76,7 +77,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A peer's rate: the median of the rounds, each on a database of its own.
+    /// A peer's rate: the median of the rounds.
     fn peer(&self, server: &PostgresServer, peer: &str, mode: &str) -> Option<f64> {
         self.consumers(server, peer, mode, self.items, 4)
     }
@@ -89,37 +90,59 @@ impl Bench {
         items: usize,
         many: usize,
     ) -> Option<f64> {
-        if self.alone {
-            return None;
-        }
         let rates = (0..self.rounds)
-            .map(|_| measure(PEERS, peer, mode, &server.create_database(), items, many))
-            .map(|measured| measured.map(|m| m.median_ms.unwrap_or(m.per_second)))
+            .map(|_| self.once(server, peer, mode, items, many))
             .collect::<Option<Vec<_>>>()?;
         Some(work::median(rates))
     }
 
+    /// One measurement of a peer, on a database of its own.
+    fn once(
+        &self,
+        server: &PostgresServer,
+        peer: &str,
+        mode: &str,
+        items: usize,
+        many: usize,
+    ) -> Option<f64> {
+        if self.alone {
+            return None;
+        }
+        measure(PEERS, peer, mode, &server.create_database(), items, many)
+            .map(|m| m.median_ms.unwrap_or(m.per_second))
+    }
+
     async fn bulk(&self, server: &PostgresServer) -> Result<()> {
         let (mut pushed, mut drained, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        let mut peers: Vec<(&str, &str, Vec<f64>)> = Vec::new();
+        peers.extend(PUSHING.iter().map(|name| (*name, "push", Vec::new())));
+        peers.extend(ALL.iter().map(|name| (*name, "drain", Vec::new())));
+        // By turns: a machine has its better and its worse minutes.
         for _ in 0..self.rounds {
+            for (name, mode, rates) in &mut peers {
+                rates.extend(self.once(server, name, mode, self.items, 4));
+            }
             let inbox = fresh(server).await?.inbox("work");
             pushed.push(work::push(&inbox, self.items).await?);
             drained.push(work::drain(&inbox, self.items, WORKERS, PREFETCH).await?);
             held.push(under_snapshot(server, self.items).await?);
         }
+        let of = |wanted: &str, table: &mut Table| {
+            for (name, mode, rates) in &peers {
+                if *mode == wanted && !rates.is_empty() {
+                    table.add(name, work::median(rates.clone()));
+                }
+            }
+        };
         let mut table = Table::new("Inbox on PostgreSQL: pushing, many at a time", "items/s");
-        for name in ["pgmq", "graphile_worker", "apalis-postgres", "skip_locked"] {
-            table.maybe(name, self.peer(server, name, "push"));
-        }
+        of("push", &mut table);
         table.against("turno", work::median(pushed), "pgmq", Some(1.0));
 
         let mut table = Table::new(
             "Inbox on PostgreSQL: draining, until durably complete",
             "items/s",
         );
-        for name in ALL {
-            table.maybe(name, self.peer(server, name, "drain"));
-        }
+        of("drain", &mut table);
         let rate = work::median(drained);
         table.against("turno", rate, "graphile_worker", Some(4.0));
         table.against("turno", rate, "pgmq", Some(2.0));
@@ -135,8 +158,10 @@ impl Bench {
             let inbox = fresh(server).await?.inbox("work");
             let mut rounds = Vec::new();
             for _ in 0..self.rounds {
-                work::push(&inbox, self.items).await?;
-                rounds.push(work::drain(&inbox, self.items, workers, 100).await?);
+                // More of them: so many workers take their time to begin and to end.
+                let items = self.items * 4;
+                work::push(&inbox, items).await?;
+                rounds.push(work::drain(&inbox, items, workers, 100).await?);
             }
             rates.push(work::median(rounds));
             table.add(

@@ -35,7 +35,7 @@ pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::error::classify_code;
 use self::gather::{Answer, Gather};
-use self::gathered::{Claims, Completions};
+use self::gathered::{Claims, Completions, Turns};
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
@@ -55,6 +55,7 @@ pub struct PostgresStore {
     releases: Gather<Releases>,
     claims: Gather<Claims>,
     completions: Gather<Completions>,
+    turns: Gather<Turns>,
     adopted: AdoptedCalls,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
@@ -83,6 +84,7 @@ impl PostgresStore {
             releases: Gather::new(Releases(calls.clone())),
             claims: Gather::new(Claims(calls.clone())),
             completions: Gather::new(Completions(calls.clone())),
+            turns: Gather::new(Turns(calls.clone())),
             calls,
             adopted: AdoptedCalls::default(),
             wakers: Arc::new(Wakers::default()),

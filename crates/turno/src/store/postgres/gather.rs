@@ -10,8 +10,6 @@ use tokio::sync::oneshot;
 
 use crate::error::Result;
 
-/// How many calls of one kind are under way at once.
-const LANES: usize = 1;
 /// The most callers of one batch.
 const BATCH: usize = 64;
 
@@ -19,10 +17,18 @@ const BATCH: usize = 64;
 pub(super) trait Together: Send + Sync + 'static {
     type Ask: Send + 'static;
     type Answer: Send + 'static;
+    /// How many calls of this kind are under way at once.
+    const LANES: usize = 1;
 
     /// Makes the call for all of them; one answer for each, in their order. It must not wait for any of
     /// them in particular.
     fn call(&self, asks: Vec<Self::Ask>) -> impl Future<Output = Vec<Answer<Self::Answer>>> + Send;
+
+    /// Undoes what was done for a caller that has gone away meanwhile, if it should be.
+    fn unheard(&self, answer: Answer<Self::Answer>) -> impl Future<Output = ()> + Send {
+        drop(answer);
+        std::future::ready(())
+    }
 }
 
 /// What one of many is told.
@@ -70,7 +76,7 @@ impl<T: Together> Gather<T> {
         let open = {
             let mut line = self.shared.line();
             line.waiting.push((ask, reply));
-            let open = line.lanes < LANES;
+            let open = line.lanes < T::LANES;
             line.lanes += usize::from(open);
             open
         };
@@ -99,8 +105,9 @@ impl<T: Together> Shared<T> {
             };
             let (asks, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             for (reply, answer) in replies.into_iter().zip(self.kind.call(asks).await) {
-                // A caller that has gone away does not mind.
-                let _ = reply.send(answer);
+                if let Err(answer) = reply.send(answer) {
+                    self.kind.unheard(answer).await;
+                }
             }
         }
     }

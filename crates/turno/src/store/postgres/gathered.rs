@@ -1,18 +1,21 @@
-//! Claims and completions that are made for many callers at once: consumers that take one item at a time.
+//! Claims and completions that are made for many callers at once: consumers that take one item at a time, and workers of
+//! one process.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::calls::Calls;
+use super::calls::{Argument, Calls};
 use super::gather::{Answer, Together};
 use super::inbox;
 use super::interval::Interval;
 use super::marks::{Marks, share};
 use super::rows::count_in;
-use crate::error::Result;
+use crate::check::MAX_ITEMS;
+use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
 /// A call for more items than this goes alone: it has enough company.
@@ -36,54 +39,196 @@ impl Together for Claims {
     type Answer = Vec<ClaimedItem>;
 
     async fn call(&self, asks: Vec<InboxClaim>) -> Vec<Answer<Vec<ClaimedItem>>> {
-        let mut kinds: HashMap<(&str, &str, Duration), Vec<usize>> = HashMap::new();
-        for (place, ask) in asks.iter().enumerate() {
-            let kind = (ask.queue.as_str(), ask.worker.as_str(), ask.lease);
-            kinds.entry(kind).or_default().push(place);
-        }
-        let mut answers: Vec<Answer<Vec<ClaimedItem>>> = std::iter::repeat_with(|| Answer::Alone)
-            .take(asks.len())
-            .collect();
-        for places in kinds.into_values() {
-            let mut ask = asks[places[0]].clone();
-            if places.len() > 1 {
-                // What all of them get is claimed together, under a token that is nobody's own: one that repeats its
-                // request must not be given what the others had.
-                ask.request = Uuid::now_v7();
-                ask.limit = places.iter().map(|place| asks[*place].limit).sum();
-            }
+        let mut answers: Vec<_> = asks.iter().map(|_| Answer::Alone).collect();
+        for places in alike(asks.iter()) {
+            let ask = together(places.iter().map(|place| &asks[*place]));
             let mut claimed = self.one(&ask).await.map(Vec::into_iter);
             for place in places {
+                let own = asks[place].limit as usize;
                 answers[place] = Answer::Given(match &mut claimed {
-                    Ok(items) => Ok(items.take(asks[place].limit as usize).collect()),
+                    Ok(items) => Ok(items.take(own).collect()),
                     Err(error) => Err(error.clone()),
                 });
             }
         }
         answers
     }
+
+    async fn unheard(&self, answer: Answer<Vec<ClaimedItem>>) {
+        if let Answer::Given(Ok(items)) = answer {
+            give_back(&self.0, &items).await;
+        }
+    }
+}
+
+/// The places of claims that can be made as one.
+fn alike<'a>(asks: impl Iterator<Item = &'a InboxClaim>) -> Vec<Vec<usize>> {
+    let mut kinds: HashMap<(&str, &str, Duration), Vec<usize>> = HashMap::new();
+    for (place, ask) in asks.enumerate() {
+        let kind = (ask.queue.as_str(), ask.worker.as_str(), ask.lease);
+        kinds.entry(kind).or_default().push(place);
+    }
+    kinds.into_values().collect()
+}
+
+/// One claim for all of them. There is at least one.
+fn together<'a>(mut asks: impl Iterator<Item = &'a InboxClaim>) -> InboxClaim {
+    let mut all = asks.next().expect("at least one claim").clone();
+    for ask in asks {
+        // What all of them get is claimed under a token that is nobody's own: one that repeats its request must not be
+        // given what the others had.
+        all.request = Uuid::now_v7();
+        all.limit += ask.limit;
+    }
+    all
+}
+
+/// What was claimed for somebody who has gone away would wait for the end of its lease.
+async fn give_back(calls: &Calls, items: &[ClaimedItem]) {
+    if items.is_empty() {
+        return;
+    }
+    let claims: Vec<ClaimId> = items.iter().map(|item| item.claim).collect();
+    let (ids, tokens) = inbox::parts(&claims);
+    let arguments: [Argument<'_>; 3] = [
+        (&ids, Type::INT8_ARRAY),
+        (&tokens, Type::UUID_ARRAY),
+        (&None::<Uuid>, Type::UUID),
+    ];
+    let given = calls.row(include_str!("call/inbox_give_back.sql"), &arguments);
+    if let Err(error) = given.await {
+        tracing::debug!(%error, "not given back; the claims end by themselves");
+    }
 }
 
 impl Claims {
     pub(super) async fn one(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         let limit = count_in(ask.limit);
+        let lease = Interval(ask.lease);
         let rows = self
             .0
             .rows(
                 include_str!("call/inbox_claim.sql"),
-                &[
-                    (&ask.queue, Type::TEXT),
-                    (&ask.worker, Type::TEXT),
-                    (&limit, Type::INT4),
-                    (&Interval(ask.lease), Type::INTERVAL),
-                    (&ask.request, Type::UUID),
-                ],
+                &claim_arguments(ask, &limit, &lease),
             )
             .await?;
-        rows.iter()
-            .map(|row| inbox::claimed(row, ask.request))
-            .collect()
+        claimed(&rows, ask)
     }
+}
+
+fn claim_arguments<'a>(
+    ask: &'a InboxClaim,
+    limit: &'a i32,
+    lease: &'a Interval,
+) -> [Argument<'a>; 5] {
+    [
+        (&ask.queue, Type::TEXT),
+        (&ask.worker, Type::TEXT),
+        (limit, Type::INT4),
+        (lease, Type::INTERVAL),
+        (&ask.request, Type::UUID),
+    ]
+}
+
+fn claimed(rows: &[Row], ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
+    rows.iter()
+        .map(|row| inbox::claimed(row, ask.request))
+        .collect()
+}
+
+/// What workers do: settle what is done, and fetch what is next.
+pub(super) struct Turns(pub(super) Calls);
+
+impl Together for Turns {
+    type Ask = InboxTurn;
+    type Answer = (Settled, Vec<ClaimedItem>);
+    /// While one of them waits for the disk, the other claims.
+    const LANES: usize = 2;
+
+    async fn call(&self, asks: Vec<InboxTurn>) -> Vec<Answer<Self::Answer>> {
+        let mut answers: Vec<_> = asks.iter().map(|_| Answer::Alone).collect();
+        for mut places in alike(asks.iter().map(|ask| &ask.claim)) {
+            let mut room = MAX_ITEMS as u32;
+            places.retain(|place| {
+                let fits = asks[*place].claim.limit <= room;
+                room -= if fits { asks[*place].claim.limit } else { 0 };
+                fits
+            });
+            if places.is_empty() {
+                continue;
+            }
+            let completes: Vec<InboxComplete> = places
+                .iter()
+                .map(|place| asks[*place].complete.clone())
+                .collect();
+            if has_repeated(&completes) {
+                continue;
+            }
+            let claim = together(places.iter().map(|place| &asks[*place].claim));
+            match self.both(&completes, &claim).await {
+                Ok((settled, claimed)) => {
+                    let mut claimed = claimed.into_iter();
+                    for (place, complete) in places.into_iter().zip(&completes) {
+                        let own = asks[place].claim.limit as usize;
+                        let items = claimed.by_ref().take(own).collect();
+                        answers[place] = Answer::Given(Ok((share(complete, &settled), items)));
+                    }
+                }
+                // A database that cannot be reached is everybody's; anything else may be one caller's.
+                Err(error) if error.is_unavailable() => {
+                    for place in places {
+                        answers[place] = Answer::Given(Err(error.clone()));
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        answers
+    }
+
+    async fn unheard(&self, answer: Answer<Self::Answer>) {
+        if let Answer::Given(Ok((_, items))) = answer {
+            give_back(&self.0, &items).await;
+        }
+    }
+}
+
+impl Turns {
+    pub(super) async fn one(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
+        let completes = std::slice::from_ref(&ask.complete);
+        let (settled, claimed) = self.both(completes, &ask.claim).await?;
+        Ok((share(&ask.complete, &settled), claimed))
+    }
+
+    /// Two transactions: claims take turns, and whoever claims must not keep the others waiting for the disk.
+    async fn both(
+        &self,
+        completes: &[InboxComplete],
+        claim: &InboxClaim,
+    ) -> Result<(Settled, Vec<ClaimedItem>)> {
+        let marks = Marks::of(completes);
+        let (limit, lease) = (count_in(claim.limit), Interval(claim.lease));
+        let (settled, rows) = self
+            .0
+            .pair(
+                (include_str!("call/inbox_complete.sql"), &marks.arguments()),
+                (
+                    include_str!("call/inbox_claim.sql"),
+                    &claim_arguments(claim, &limit, &lease),
+                ),
+            )
+            .await?;
+        match settled.first() {
+            Some(row) => Ok((inbox::settled(row)?, claimed(&rows, claim)?)),
+            None => Err(Error::new(Kind::Broken, "a completion was not answered")),
+        }
+    }
+}
+
+/// Whether a claim is there twice: the first is right and the second stale, and which is which only its own call can tell.
+fn has_repeated(asks: &[InboxComplete]) -> bool {
+    let claims: HashSet<ClaimId> = asks.iter().flat_map(|ask| &ask.claims).copied().collect();
+    claims.len() < asks.iter().map(|ask| ask.claims.len()).sum()
 }
 
 /// Completions.
@@ -94,9 +239,7 @@ impl Together for Completions {
     type Answer = Settled;
 
     async fn call(&self, asks: Vec<InboxComplete>) -> Vec<Answer<Settled>> {
-        let claims: HashSet<ClaimId> = asks.iter().flat_map(|ask| &ask.claims).copied().collect();
-        if claims.len() < asks.iter().map(|ask| ask.claims.len()).sum() {
-            // The same claim twice: the first is right and the second stale, and which is which is told by its place.
+        if has_repeated(&asks) {
             return asks.iter().map(|_| Answer::Alone).collect();
         }
         let settled = self.all(&asks).await;

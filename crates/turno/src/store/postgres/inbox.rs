@@ -9,13 +9,12 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::gather::Answer;
-use super::gathered::{self, Claims, Completions};
+use super::gathered::{self, Claims, Completions, Turns};
 use super::interval::Interval;
 use super::json::Json;
-use super::marks::{Marks, share};
 use super::rows::{big_count, count, count_in, get};
 use super::{Argument, PostgresStore};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::store::*;
 
 pub(crate) const INBOX_PUSH_IN: &str = include_str!("call/inbox_push_in.sql");
@@ -68,35 +67,10 @@ impl InboxStore for PostgresStore {
     }
 
     async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
-        // Two transactions: claims take turns, and whoever claims must not keep the others waiting for the disk.
-        let (complete, claim) = (&ask.complete, &ask.claim);
-        let marks = Marks::of(std::slice::from_ref(complete));
-        let limit = count_in(claim.limit);
-        let (settled_rows, claimed_rows) = self
-            .calls
-            .pair(
-                (include_str!("call/inbox_complete.sql"), &marks.arguments()),
-                (
-                    include_str!("call/inbox_claim.sql"),
-                    &[
-                        (&claim.queue, Type::TEXT),
-                        (&claim.worker, Type::TEXT),
-                        (&limit, Type::INT4),
-                        (&Interval(claim.lease), Type::INTERVAL),
-                        (&claim.request, Type::UUID),
-                    ],
-                ),
-            )
-            .await?;
-        let settled = match settled_rows.first() {
-            Some(row) => share(complete, &settled(row)?),
-            None => return Err(Error::new(Kind::Broken, "a completion was not answered")),
-        };
-        let claimed = claimed_rows
-            .iter()
-            .map(|row| claimed(row, claim.request))
-            .collect::<Result<_>>()?;
-        Ok((settled, claimed))
+        if let Answer::Given(turned) = self.turns.ask(ask.clone()).await {
+            return turned;
+        }
+        Turns(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
@@ -337,7 +311,7 @@ pub(crate) fn in_order(ids: Vec<i64>, duplicates: &[i32]) -> Vec<PushedItem> {
     items
 }
 
-fn parts(claims: &[ClaimId]) -> (Vec<i64>, Vec<Uuid>) {
+pub(super) fn parts(claims: &[ClaimId]) -> (Vec<i64>, Vec<Uuid>) {
     claims
         .iter()
         .map(|claim| (claim.item.0, claim.token))
