@@ -153,6 +153,12 @@ impl Bench {
             held / rate,
             0.9,
         );
+        for name in ["skip_locked", "graphile_worker", "pgmq"] {
+            if let Some(rate) = self.peer_under_snapshot(server, name).await? {
+                let name = format!("{name}, a snapshot held open, four times the items");
+                table.against(&name, rate, name.split(',').next().unwrap_or(&name), None);
+            }
+        }
         let mut rates = Vec::new();
         for workers in [8, 64] {
             let inbox = fresh(server).await?.inbox("work");
@@ -174,6 +180,26 @@ impl Bench {
         Ok(())
     }
 
+    /// A peer's drain with a snapshot held open in its database.
+    async fn peer_under_snapshot(
+        &self,
+        server: &PostgresServer,
+        peer: &str,
+    ) -> Result<Option<f64>> {
+        if self.alone {
+            return Ok(None);
+        }
+        let url = server.create_database();
+        let (mut holder, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let transaction = hold(&mut holder).await?;
+        let measured = measure(PEERS, peer, "drain", &url, self.items * 4, 4);
+        drop(transaction);
+        drop(holder);
+        connection.await??;
+        Ok(measured.map(|measured| measured.per_second))
+    }
+
     async fn groups(&self, server: &PostgresServer) -> Result<()> {
         let mut table = Table::new(
             "Inbox on PostgreSQL: draining, with groups (one at a time, in order)",
@@ -190,7 +216,7 @@ impl Bench {
                 work::push_grouped(&inbox, self.items, groups).await?;
                 rates.push(work::drain(&inbox, self.items, WORKERS, PREFETCH).await?);
             }
-            table.against(name, work::median(rates), "none", None);
+            table.against(name, work::median(rates), "no groups", None);
         }
         Ok(())
     }
@@ -198,7 +224,7 @@ impl Bench {
     async fn single(&self, server: &PostgresServer) -> Result<()> {
         for consumers in [1, 8, 64] {
             let mut table = Table::new(
-                &format!("Inbox on PostgreSQL: one item at a time, {consumers} consumers"),
+                &format!("Inbox on PostgreSQL: one item at a time, consumers: {consumers}"),
                 "items/s",
             );
             let few = self.items / if consumers == 1 { 25 } else { 5 };
@@ -245,14 +271,7 @@ async fn under_snapshot(server: &PostgresServer, items: usize) -> Result<f64> {
     let turno = Turno::connect(&url).await?;
     let (mut holder, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
     let connection = tokio::spawn(connection);
-    let transaction = holder
-        .build_transaction()
-        .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
-        .start()
-        .await?;
-    transaction
-        .query_one("select count(*) from turno.inbox_queue", &[])
-        .await?;
+    let transaction = hold(&mut holder).await?;
     let inbox = turno.inbox("work");
     // Not the first items of a table, which has no dead rows yet.
     work::push(&inbox, items * 3).await?;
@@ -263,6 +282,17 @@ async fn under_snapshot(server: &PostgresServer, items: usize) -> Result<f64> {
     drop(holder);
     connection.await??;
     Ok(rate)
+}
+
+/// A transaction with a snapshot, which nothing after it can be cleared away for.
+async fn hold(holder: &mut tokio_postgres::Client) -> Result<tokio_postgres::Transaction<'_>> {
+    let transaction = holder
+        .build_transaction()
+        .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
+        .start()
+        .await?;
+    transaction.query_one("select 1", &[]).await?;
+    Ok(transaction)
 }
 
 /// Costs as rows grow.

@@ -101,8 +101,13 @@ impl<T: Together> Shared<T> {
                     return;
                 }
                 let some = line.waiting.len().min(BATCH);
-                line.waiting.drain(..some).collect()
+                let batch = line.waiting.drain(..some);
+                // Nothing is done for those who have gone away already.
+                batch.filter(|(_, reply)| !reply.is_closed()).collect()
             };
+            if batch.is_empty() {
+                continue;
+            }
             let (asks, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             for (reply, answer) in replies.into_iter().zip(self.kind.call(asks).await) {
                 if let Err(answer) = reply.send(answer) {
@@ -114,5 +119,71 @@ impl<T: Together> Shared<T> {
 
     fn line(&self) -> MutexGuard<'_, Line<T>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Adds up what nobody heard; a call begins when it is let.
+    struct Sums {
+        calls: Arc<AtomicU32>,
+        begun: Arc<Semaphore>,
+        unheard: Arc<AtomicU32>,
+    }
+
+    impl Together for Sums {
+        type Ask = u32;
+        type Answer = u32;
+
+        async fn call(&self, asks: Vec<u32>) -> Vec<Answer<u32>> {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            let go = self.begun.acquire().await;
+            drop(go);
+            asks.into_iter().map(|ask| Answer::Given(Ok(ask))).collect()
+        }
+
+        async fn unheard(&self, answer: Answer<u32>) {
+            if let Answer::Given(Ok(ask)) = answer {
+                self.unheard.fetch_add(ask, Ordering::SeqCst);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_is_not_served_and_what_was_done_is_undone() {
+        let begun = Arc::new(Semaphore::new(0));
+        let calls = Arc::new(AtomicU32::new(0));
+        let unheard = Arc::new(AtomicU32::new(0));
+        let gather = Arc::new(Gather::new(Sums {
+            calls: calls.clone(),
+            begun: begun.clone(),
+            unheard: unheard.clone(),
+        }));
+        let ask = |number| {
+            let gather = gather.clone();
+            tokio::spawn(async move { gather.ask(number).await })
+        };
+        let (gone, first) = (ask(1), ask(2));
+        while calls.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        // These come too late for the call that is under way.
+        let (early, second) = (ask(10), ask(20));
+        while gather.shared.line().waiting.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        gone.abort();
+        early.abort();
+        assert!(gone.await.is_err() && early.await.is_err());
+        begun.add_permits(1);
+        assert!(matches!(first.await, Ok(Answer::Given(Ok(2)))));
+        assert!(matches!(second.await, Ok(Answer::Given(Ok(20)))));
+        assert_eq!(unheard.load(Ordering::SeqCst), 1);
     }
 }
