@@ -2903,7 +2903,7 @@ begin
          l.id in (
            select h.id
            from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
-         and l."group" not in (select turno.inbox_busy(c.queue_id)))
+         and l."group" not in (select b from turno.inbox_busy(c.queue_id) b))
     order by l.lane, l.id
     limit inbox_late."limit"),
   claimed as (
@@ -3063,7 +3063,7 @@ begin
       select *
       from turno.inbox_heads(c.queue_id, freed) t
       where t.run_at is null
-        and t."group" not in (select turno.inbox_busy(c.queue_id))
+        and t."group" not in (select b from turno.inbox_busy(c.queue_id) b)
       order by t.lane, t.id) h;
   end if;
 
@@ -3081,7 +3081,7 @@ begin
           and t.run_at >= due_from
           and t.run_at <= now_at
           -- The first of a group that is busy with others waits, and does not stand in the way.
-          and not (t.id = h.id and t."group" in (select turno.inbox_busy(c.queue_id))) is true
+          and not (t.id = h.id and t."group" in (select b from turno.inbox_busy(c.queue_id) b)) is true
         order by t.run_at, t.id
         limit left_over),
       -- Behind others of its group: back into line, or to wait for inbox_freed.
@@ -3131,10 +3131,13 @@ begin
   end loop;
 
   if notes is not null then
-    -- What there was no room for is noted again. A note that was written since is the next claim's.
+    -- One that was written since is the next claim's.
     delete from turno.inbox_freed f
     where f.queue_id = c.queue_id
       and f.id = any (notes);
+  end if;
+  if left_over <= 0 and head_ids is not null then
+    -- What there was no room for is noted again.
     insert into turno.inbox_freed (queue_id, groups)
     select c.queue_id, array_agg(u."group")
     from unnest(head_lanes, head_ids, head_groups) with ordinality u(lane, id, "group", place)

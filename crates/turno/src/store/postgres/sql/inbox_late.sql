@@ -49,7 +49,7 @@ begin
          l.id in (
            select h.id
            from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
-         and l."group" not in (select turno.inbox_busy(c.queue_id)))
+         and l."group" not in (select b from turno.inbox_busy(c.queue_id) b))
     order by l.lane, l.id
     limit inbox_late."limit"),
   claimed as (
