@@ -212,19 +212,7 @@ fn dropping_leaves_nothing() {
     assert!(!folder.exists());
 }
 
-/// Not a test of its own: what the tests below run in another process, and kill there.
-#[test]
-#[ignore = "waits to be killed"]
-fn holds_servers_until_killed() {
-    let server = PostgresServer::start().unwrap();
-    let _pooler = PgBouncer::start(&server, PoolMode::Session).unwrap();
-    println!("\nready");
-    loop {
-        std::thread::park();
-    }
-}
-
-/// Another test process, whose servers' folders are all in a folder of its own.
+/// Another process, whose servers' folders are all in a folder of its own.
 struct Holder {
     process: Process,
     temporary: PathBuf,
@@ -237,16 +225,9 @@ impl Holder {
         // The servers may run as another account.
         let all = fs::Permissions::from_mode(0o777);
         fs::set_permissions(&temporary, all).expect("the folder is ours");
-        let mut command = Command::new(std::env::current_exe().expect("tests are a program"));
-        command
-            .args([
-                "--exact",
-                "holds_servers_until_killed",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env("TMPDIR", &temporary);
-        let process = Process::spawn(&mut command).expect("this program runs");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_turno-servers"));
+        command.env("TMPDIR", &temporary);
+        let process = Process::spawn(&mut command).expect("the program runs");
         Self { process, temporary }
     }
 

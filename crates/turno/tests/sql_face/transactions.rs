@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use turno_testkit::eventually_async;
+
 use super::{bed, one, word};
+
+/// Longer than anything takes that ends at all.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Losing is a read: the call does not even get a transaction id.
 #[tokio::test]
@@ -93,7 +98,7 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                 .await
                 .unwrap();
             let row = one(&client, &format!(
-                "select outcome, token, expires_at > clock_timestamp(), acquired_at > now() + '50 ms' \
+                "select outcome, token, expires_at > clock_timestamp(), acquired_at > now() + '50 ms', expires_at::text \
                  from turno.lock_acquire('{resource}', owner => 'a', ttl => '50 ms', mode => '{mode}')")).await;
             assert_eq!(
                 (
@@ -105,7 +110,14 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                 "{resource} {isolation}"
             );
             // Past its end, and not committed: a rival is told at once, and does not get it.
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            let past = format!(
+                "select clock_timestamp() > '{}'::timestamptz",
+                row.get::<_, &str>(4)
+            );
+            eventually_async(PATIENCE, "the end of the lease", async || {
+                one(&client, &past).await.get::<_, bool>(0).then_some(())
+            })
+            .await;
             for asks in ["exclusive", "shared"] {
                 let sql = format!(
                     "select outcome from turno.lock_acquire('{resource}', owner => 'b', mode => '{asks}')"
