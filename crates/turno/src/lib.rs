@@ -48,6 +48,7 @@ pub mod inbox;
 pub mod lock;
 pub mod schedule;
 mod settings;
+pub mod sink;
 pub mod store;
 mod turno;
 pub mod tx;

@@ -1,0 +1,137 @@
+//! Where events go: one trait, and the sinks that come with it.
+//!
+//! | sink | feature |
+//! |---|---|
+//! | `RabbitMq` | `rabbitmq` |
+//! | `Nats` (JetStream) | `nats` |
+//! | `Webhook` | `webhook` |
+//! | [`Stdout`] | always there |
+//!
+//! A sink of your own answers one [`Fate`] for every event that it was given. It keeps two things apart: an
+//! event that is *refused* (it is to blame, and spends an attempt) and a sink that is *down* (nobody is to blame
+//! but the broker or the way to it; no attempt is spent, and the relay waits until [`Sink::ready`] succeeds).
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use turno::sink::{Fate, Outage, Outgoing, Sink};
+//!
+//! #[derive(Debug, Default)]
+//! struct Collected(std::sync::Mutex<Vec<uuid::Uuid>>);
+//!
+//! #[async_trait]
+//! impl Sink for Collected {
+//!     fn name(&self) -> String {
+//!         "a list in memory".to_owned()
+//!     }
+//!
+//!     async fn ready(&self) -> Result<(), Outage> {
+//!         Ok(())
+//!     }
+//!
+//!     async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+//!         let mut all = self.0.lock().unwrap();
+//!         all.extend(events.iter().map(|event| event.id));
+//!         vec![Fate::Sent; events.len()]
+//!     }
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// Where events go.
+#[async_trait]
+pub trait Sink: fmt::Debug + Send + Sync {
+    /// What it is, as people see it: never with a password in it.
+    fn name(&self) -> String;
+
+    /// Connects if need be, and says whether events can be published. Asked before the first event, and again
+    /// after an outage until it succeeds.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do about it.
+    async fn ready(&self) -> Result<(), Outage>;
+
+    /// Publishes events in their order, and waits until the other side has answered for each. Answers as many
+    /// fates, in the same order.
+    ///
+    /// If the future is dropped, any of the events may have arrived, and the relay treats them so.
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate>;
+
+    /// Ends connections in an orderly way.
+    async fn close(&self) {}
+}
+
+/// An event on its way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Stable for ever, and the broker's message id.
+    pub id: Uuid,
+    /// What happened: `TicketCreatedEvent`.
+    pub kind: String,
+    /// Events with one key are in order.
+    pub key: Option<String>,
+    /// What it belongs to, across services.
+    pub correlation_id: Option<String>,
+    /// The W3C trace context, `00-…-…-01`.
+    pub traceparent: Option<String>,
+    /// The W3C trace state.
+    pub tracestate: Option<String>,
+    /// The application's own headers.
+    pub headers: BTreeMap<String, String>,
+    /// When it was emitted, on the store's clock.
+    pub emitted_at: Timestamp,
+    /// What it says, as JSON text.
+    pub payload: String,
+    /// Counted from one; outages and vanished relays are not counted.
+    pub attempt: u32,
+    /// It may have been published before, by a relay that did not live to say so: sinks label it
+    /// [`POSSIBLE_DUPLICATE`].
+    pub possible_duplicate: bool,
+}
+
+/// The header of an event that may have been published before.
+pub const POSSIBLE_DUPLICATE: &str = "x-possible-duplicate";
+
+/// What became of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// The other side has it, for good.
+    Sent,
+    /// The other side will not have it, and says why: an attempt is spent.
+    Refused(String),
+    /// The other side broke off while this one and others were under way, and one of them is to blame. The relay
+    /// publishes them again in smaller and smaller parts, until it is found and alone refused.
+    Suspect(String),
+    /// The other side was not there: nothing has arrived.
+    Unsent(Outage),
+    /// The other side went away before it answered: it may have arrived.
+    Doubtful(Outage),
+}
+
+/// Why nothing can be published at the moment. No event is to blame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outage(String);
+
+impl Outage {
+    /// What is wrong, and what to do about it: shown to people, so without a password in it.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Outage(reason.into())
+    }
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Outage {}
+
+mod routing;
+
+pub use routing::routing_key;
