@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::store::{Due, NewItem, PRIORITIES};
+use crate::sink::routing_key;
+use crate::store::{Due, MAX_BATCH, NewEvent, NewItem, PRIORITIES};
 
 /// The longest resource, owner, user or service, in bytes.
 pub const NAME_BYTES: usize = 255;
@@ -35,6 +36,18 @@ pub const MAX_ATTEMPTS: u16 = 1000;
 /// A name: 1 to 255 bytes of UTF-8 without control characters.
 pub(crate) fn name(field: &'static str, value: &str) -> Result<()> {
     text(field, value, NAME_BYTES)
+}
+
+/// The name of a queue. Those that begin with `$` are Turno's own.
+pub(crate) fn queue(value: &str) -> Result<()> {
+    name("queue", value)?;
+    if value.starts_with('$') {
+        return Err(Error::invalid(
+            "queue",
+            "queue begins with $, and such names are Turno's own: choose another; events are emitted into the outbox",
+        ));
+    }
+    Ok(())
 }
 
 /// A name that may be absent.
@@ -175,6 +188,132 @@ pub(crate) fn item(item: &NewItem, largest: usize) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// An event to be emitted.
+pub(crate) fn event(event: &NewEvent, largest: usize) -> Result<()> {
+    name("type", &event.kind)?;
+    let key = routing_key(&event.kind);
+    if key.len() > NAME_BYTES {
+        return Err(Error::invalid(
+            "type",
+            format!(
+                "type is too long: its routing key has {} bytes, and {NAME_BYTES} is the most. Give the event a shorter type",
+                key.len()
+            ),
+        ));
+    }
+    if event.payload.len() > largest {
+        return Err(Error::invalid(
+            "payload",
+            format!(
+                "payload has {} bytes, and {largest} is the most: store it elsewhere and emit a reference, or raise max_payload",
+                event.payload.len()
+            ),
+        ));
+    }
+    optional_name("key", event.key.as_deref())?;
+    optional_name("correlation_id", event.correlation_id.as_deref())?;
+    if let Some(trace) = &event.traceparent {
+        traceparent(trace)?;
+    }
+    if let Some(state) = &event.tracestate {
+        text("tracestate", state, TRACESTATE_BYTES)?;
+    }
+    headers(&event.headers)?;
+    event.delay.map_or(Ok(()), |value| delay("delay", value))
+}
+
+/// The most headers of an event.
+const MAX_HEADERS: usize = 64;
+/// The longest name of a header, in bytes.
+const HEADER_NAME_BYTES: usize = 100;
+/// The longest value of a header, in bytes.
+const HEADER_BYTES: usize = 4096;
+/// The longest trace state, in bytes, as the W3C has it.
+const TRACESTATE_BYTES: usize = 512;
+/// Headers that sinks write themselves, in small letters.
+const RESERVED_HEADERS: [&str; 8] = [
+    "type",
+    "correlationid",
+    "timestamp",
+    "key",
+    "traceparent",
+    "tracestate",
+    crate::sink::POSSIBLE_DUPLICATE,
+    "idempotency-key",
+];
+/// And whatever begins so.
+const RESERVED_PREFIXES: [&str; 4] = ["ce-", "webhook-", "nats-", "content-"];
+
+fn headers(headers: &std::collections::BTreeMap<String, String>) -> Result<()> {
+    if headers.len() > MAX_HEADERS {
+        return Err(Error::invalid(
+            "headers",
+            format!(
+                "headers has {} entries, and {MAX_HEADERS} is the most: put them into the payload",
+                headers.len()
+            ),
+        ));
+    }
+    for (name, value) in headers {
+        let small = name.to_ascii_lowercase();
+        let is_name = (1..=HEADER_NAME_BYTES).contains(&name.len())
+            && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || "_.-".contains(letter));
+        let is_reserved = RESERVED_HEADERS.contains(&small.as_str())
+            || RESERVED_PREFIXES
+                .iter()
+                .any(|prefix| small.starts_with(prefix));
+        let is_value = value.len() <= HEADER_BYTES && !value.chars().any(char::is_control);
+        if !is_name || is_reserved || !is_value {
+            return Err(Error::invalid(
+                "headers",
+                format!(
+                    "headers has one that cannot be sent ({:?}): a name has 1 to {HEADER_NAME_BYTES} letters, digits, _ . or -, \
+                     and is none that sinks write themselves; a value is text of at most {HEADER_BYTES} bytes without control characters",
+                    name.chars().take(HEADER_NAME_BYTES).collect::<String>()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// As the W3C has it: version, trace, parent, flags.
+fn traceparent(value: &str) -> Result<()> {
+    let mut parts = value.splitn(5, '-');
+    let mut is_hex = |length| {
+        parts.next().is_some_and(|part| {
+            part.len() == length
+                && part
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        })
+    };
+    let is_one = value.len() <= NAME_BYTES
+        && [2, 32, 16, 2].into_iter().all(&mut is_hex)
+        && !value.chars().any(char::is_control);
+    if is_one {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "traceparent",
+        "traceparent is not one of the W3C's: it looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    ))
+}
+
+/// How many events a relay takes at once.
+pub(crate) fn batch(value: u32) -> Result<()> {
+    if !(1..=MAX_BATCH).contains(&value) {
+        return Err(Error::invalid(
+            "batch",
+            format!("batch is {value}, and must be between 1 and {MAX_BATCH}"),
+        ));
+    }
+    Ok(())
 }
 
 /// How long something is put off.

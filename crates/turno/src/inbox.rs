@@ -49,6 +49,7 @@
 
 mod claim;
 mod hand;
+pub(crate) mod idle;
 mod item;
 mod job;
 mod pump;
@@ -167,7 +168,7 @@ impl Inbox {
     }
 
     fn ask_push(&self, items: impl IntoIterator<Item = Item>) -> Result<InboxPush> {
-        check::name("queue", &self.queue)?;
+        check::queue(&self.queue)?;
         let items: Vec<_> = items.into_iter().map(|item| item.new).collect();
         check::together("items", items.len())?;
         for item in &items {
@@ -276,7 +277,7 @@ impl Inbox {
     /// # Errors
     /// If the store does not answer.
     pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
-        check::name("queue", &self.queue)?;
+        check::queue(&self.queue)?;
         let mut all = 0;
         // Page by page: each is one short transaction.
         let pages: Vec<Option<Vec<ItemId>>> = match ids {
@@ -311,7 +312,7 @@ impl Inbox {
     /// # Errors
     /// If the store does not answer.
     pub async fn reset(&self, older_than: Duration) -> Result<u64> {
-        check::name("queue", &self.queue)?;
+        check::queue(&self.queue)?;
         check::delay("older_than", older_than)?;
         let ask = InboxReset {
             queue: self.queue.clone(),
@@ -334,7 +335,7 @@ impl Inbox {
     /// # Errors
     /// If the queue's name is out of rule, or the store does not answer.
     pub async fn stats(&self) -> Result<QueueStats> {
-        check::name("queue", &self.queue)?;
+        check::queue(&self.queue)?;
         let ask = InboxStats {
             queue: Some(self.queue.clone()),
             prefix: String::new(),
@@ -356,7 +357,7 @@ impl Inbox {
         after: Option<ItemId>,
         limit: u32,
     ) -> Result<Vec<ItemView>> {
-        check::name("queue", &self.queue)?;
+        check::queue(&self.queue)?;
         let ask = InboxList {
             queue: self.queue.clone(),
             state,

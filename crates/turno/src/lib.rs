@@ -1,8 +1,8 @@
 //! Turno makes things happen *once, one at a time, and never get lost*, when many instances of an
 //! application share one database.
 //!
-//! This version has the first two of its four parts, **locks with fencing tokens** and an **inbox** of work,
-//! on the database you already have: an SQLite file, or PostgreSQL.
+//! This version has three of its four parts, **locks with fencing tokens**, an **inbox** of work and a transactional
+//! **outbox**, on the database you already have: an SQLite file, or PostgreSQL.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,9 @@
 //!
 //! - [`lock`]: one at a time.
 //! - [`inbox`]: work that is never lost, and done by one worker at a time.
-//! - [`adopt`]: the same on a table that you already have.
+//! - [`outbox`]: events that are published if and only if their transaction commits.
+//! - [`sink`]: where they go.
+//! - [`adopt`]: an inbox on a table that you already have.
 //! - [`schedule`]: periodic work.
 //! - [`store`]: the seam, for those who write a store.
 //! - [`tx`]: the transactions of yours that Turno can work in.
@@ -46,6 +48,7 @@ pub mod clock;
 mod error;
 pub mod inbox;
 pub mod lock;
+pub mod outbox;
 pub mod schedule;
 mod settings;
 pub mod sink;

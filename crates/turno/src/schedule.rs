@@ -164,7 +164,7 @@ impl Schedule {
     fn plan(&self) -> Result<Plan> {
         check::name("schedule", &self.name)?;
         let queue = self.queue.clone().unwrap_or_else(|| self.name.clone());
-        check::name("queue", &queue)?;
+        check::queue(&queue)?;
         let item = self.item.clone()?;
         check::item(&item.new, self.turno.settings().max_payload)?;
         let cron = CronParser::builder()

@@ -5,8 +5,8 @@
 //! with its own clock and knows nothing of waiting, renewing or retrying, which live above it.
 //!
 //! The verbs are named `noun_verb`. Those of the inbox are a trait of their own, [`InboxStore`], and so are those
-//! of adopted tables, [`AdoptStore`]; every [`Store`] has both. The outbox and once will be others. A new store
-//! ships by passing the conformance suite.
+//! of the outbox, [`OutboxStore`], and of adopted tables, [`AdoptStore`]; every [`Store`] has them all. Once will be
+//! another. A new store ships by passing the conformance suite.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::wake::Wakers;
 
 mod adopt;
 mod inbox;
+mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod schedule;
@@ -30,12 +31,13 @@ pub mod sqlite;
 
 pub use self::adopt::*;
 pub use self::inbox::*;
+pub use self::outbox::*;
 pub use self::schedule::*;
 
 /// One store: a database, and the rules that live in it.
 #[async_trait]
 pub trait Store:
-    InboxStore + ScheduleStore + AdoptStore + fmt::Debug + Send + Sync + 'static
+    InboxStore + OutboxStore + ScheduleStore + AdoptStore + fmt::Debug + Send + Sync + 'static
 {
     /// What people call it: `sqlite`, `postgres`.
     fn name(&self) -> &'static str;
@@ -90,7 +92,7 @@ pub trait Store:
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// How long a waiter counts after it last signed in.
 pub const WAITER_ALIVE: Duration = Duration::from_secs(10);
@@ -517,6 +519,10 @@ pub struct Sweep {
     pub keep_history: Duration,
     /// The record of items completed longer ago than this is forgotten, and their keys with it.
     pub keep_completed: Duration,
+    /// Archived events that were dispatched longer ago than this are forgotten.
+    pub keep_archive: Duration,
+    /// What consumers saw longer ago than this is forgotten; longer than any broker delivers a message again.
+    pub keep_seen: Duration,
     /// At most this many of each kind at a time.
     pub batch: u32,
 }
@@ -528,6 +534,8 @@ impl Default for Sweep {
             purge_after: DAY,
             keep_history: 90 * DAY,
             keep_completed: 7 * DAY,
+            keep_archive: 365 * DAY,
+            keep_seen: 30 * DAY,
             batch: 1000,
         }
     }
@@ -544,8 +552,12 @@ pub struct Swept {
     pub waiters: u64,
     /// Rows of old history.
     pub history: u64,
-    /// Records of completed items, and of requests that nobody repeats any more.
+    /// Records of completed items and dispatched events, and of requests that nobody repeats any more.
     pub completed: u64,
+    /// Archived events.
+    pub archived: u64,
+    /// What consumers had seen.
+    pub seen: u64,
 }
 
 impl Swept {
@@ -562,6 +574,8 @@ impl std::ops::AddAssign for Swept {
         self.waiters += more.waiters;
         self.history += more.history;
         self.completed += more.completed;
+        self.archived += more.archived;
+        self.seen += more.seen;
     }
 }
 

@@ -11,9 +11,11 @@ use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
+use crate::outbox::Outbox;
 use crate::schedule::Schedule;
 use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
+use crate::tx::CallerTx;
 
 /// A connection to a store, and the defaults of what is done with it. Cheap to clone.
 ///
@@ -94,6 +96,36 @@ impl Turno {
     /// A queue of work, to push to and to work on.
     pub fn inbox(&self, queue: impl Into<String>) -> Inbox {
         Inbox::new(self.clone(), queue.into())
+    }
+
+    /// The outbox: events that are published if and only if their transaction commits.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::new(self.clone())
+    }
+
+    /// In a consumer's own transaction: true if this consumer sees the event for the first time. The event is remembered
+    /// if the transaction commits; handle it only if the answer is true.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("billing.db");
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut yours = rusqlite::Connection::open(&file)?;
+    /// let event = uuid::Uuid::now_v7(); // the message id of what was delivered
+    /// for first in [true, false] {
+    ///     let mut tx = yours.transaction()?;
+    ///     assert_eq!(turno.seen(&mut tx, "billing", event).await?, first);
+    ///     tx.commit()?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the consumer's name is out of rule, or the database refuses: roll back.
+    pub async fn seen(&self, tx: &mut impl CallerTx, consumer: &str, event: Uuid) -> Result<bool> {
+        check::name("consumer", consumer)?;
+        tx.seen(consumer, event).await
     }
 
     /// A schedule: pushes an item at every tick of a cron pattern, once for all instances.

@@ -26,8 +26,10 @@
 //! # Ok(()) }
 //! ```
 
+use uuid::Uuid;
+
 use crate::error::Result;
-use crate::store::{ClaimId, InboxPush, PushedItem, Settled, Token};
+use crate::store::{ClaimId, InboxPush, NewEvent, PushedItem, Settled, Token};
 
 /// A transaction of the caller's, in which Turno can take part.
 pub trait CallerTx {
@@ -48,6 +50,18 @@ pub trait CallerTx {
     /// # Errors
     /// If the database refuses: roll back. Stale claims are in the answer.
     fn inbox_complete(&mut self, claims: &[ClaimId]) -> impl Future<Output = Result<Settled>>;
+
+    /// Stores events, and answers their ids: they are published if and only if the transaction commits.
+    ///
+    /// # Errors
+    /// If the database refuses: roll back.
+    fn outbox_emit(&mut self, events: &[NewEvent]) -> impl Future<Output = Result<Vec<Uuid>>>;
+
+    /// True if a consumer sees an event for the first time; it is remembered if the transaction commits.
+    ///
+    /// # Errors
+    /// If the database refuses: roll back.
+    fn seen(&mut self, consumer: &str, event: Uuid) -> impl Future<Output = Result<bool>>;
 }
 
 #[cfg(feature = "postgres")]
@@ -57,7 +71,8 @@ mod of_tokio_postgres {
 
     use super::*;
     use crate::store::postgres::{
-        INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, PushColumns, classify, pushed, settled,
+        EmitColumns, INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, OUTBOX_EMIT, PushColumns, SEEN,
+        classify, emitted, pushed, settled,
     };
 
     impl CallerTx for Transaction<'_> {
@@ -72,6 +87,14 @@ mod of_tokio_postgres {
         async fn inbox_complete(&mut self, claims: &[ClaimId]) -> Result<Settled> {
             complete(self, claims).await
         }
+
+        async fn outbox_emit(&mut self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+            emit(self, events).await
+        }
+
+        async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
+            seen(self, consumer, event).await
+        }
     }
 
     impl CallerTx for deadpool_postgres::Transaction<'_> {
@@ -85,6 +108,14 @@ mod of_tokio_postgres {
 
         async fn inbox_complete(&mut self, claims: &[ClaimId]) -> Result<Settled> {
             complete(self, claims).await
+        }
+
+        async fn outbox_emit(&mut self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+            emit(self, events).await
+        }
+
+        async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
+            seen(self, consumer, event).await
         }
     }
 
@@ -128,6 +159,42 @@ mod of_tokio_postgres {
             .map_err(classify)?;
         row.first().map_or(Ok(Settled::default()), settled)
     }
+
+    async fn emit(tx: &Transaction<'_>, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+        let columns = EmitColumns::of(events)?;
+        let rows = tx
+            .query_typed(
+                OUTBOX_EMIT,
+                &[
+                    (&columns.kinds, Type::TEXT_ARRAY),
+                    (&columns.payloads, Type::TEXT_ARRAY),
+                    (&columns.keys, Type::TEXT_ARRAY),
+                    (&columns.correlation_ids, Type::TEXT_ARRAY),
+                    (&columns.traceparents, Type::TEXT_ARRAY),
+                    (&columns.tracestates, Type::TEXT_ARRAY),
+                    (&columns.headers, Type::TEXT_ARRAY),
+                    (&columns.delays, Type::TEXT_ARRAY),
+                    (&columns.ids, Type::TEXT_ARRAY),
+                ],
+            )
+            .await
+            .map_err(classify)?;
+        let ids: Vec<String> = match rows.first() {
+            Some(row) => row.try_get(0).map_err(classify)?,
+            None => Vec::new(),
+        };
+        emitted(&ids)
+    }
+
+    async fn seen(tx: &Transaction<'_>, consumer: &str, event: Uuid) -> Result<bool> {
+        let event = event.to_string();
+        let rows = tx
+            .query_typed(SEEN, &[(&consumer, Type::TEXT), (&event, Type::TEXT)])
+            .await
+            .map_err(classify)?;
+        rows.first()
+            .map_or(Ok(false), |row| row.try_get(0).map_err(classify))
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -157,6 +224,29 @@ mod of_rusqlite {
         async fn inbox_complete(&mut self, claims: &[ClaimId]) -> Result<Settled> {
             inbox::complete_in(self, claims, now_us())
         }
+
+        async fn outbox_emit(&mut self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+            let (items, ids) = inbox::event_items(events)?;
+            self.inbox_push(&in_outbox(items)).await?;
+            Ok(ids)
+        }
+
+        async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
+            self.prepare_cached(inbox::SEEN)
+                .and_then(|mut seen| seen.execute((consumer, event.as_bytes(), now_us())))
+                .map(|rows| rows > 0)
+                .map_err(classify)
+        }
+    }
+}
+
+/// Events as items, in stores that keep them so.
+#[cfg(any(feature = "sqlite", feature = "sqlx-sqlite"))]
+fn in_outbox(items: Vec<crate::store::NewItem>) -> InboxPush {
+    InboxPush {
+        queue: crate::store::OUTBOX_QUEUE.to_owned(),
+        items,
+        request: Uuid::now_v7(),
     }
 }
 
@@ -167,7 +257,8 @@ mod of_sqlx_postgres {
     use super::*;
     use crate::error::{Error, Kind};
     use crate::store::postgres::{
-        INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, PushColumns, classify_code, in_order,
+        EmitColumns, INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, OUTBOX_EMIT, PushColumns, SEEN,
+        classify_code, emitted, in_order,
     };
 
     impl CallerTx for sqlx::PgConnection {
@@ -220,6 +311,37 @@ mod of_sqlx_postgres {
                     .map(|claim| claim.parse())
                     .collect::<Result<_>>()?,
             })
+        }
+
+        async fn outbox_emit(&mut self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+            let columns = EmitColumns::of(events)?;
+            let row = sqlx::query(OUTBOX_EMIT)
+                .persistent(false)
+                .bind(&columns.kinds)
+                .bind(&columns.payloads)
+                .bind(&columns.keys)
+                .bind(&columns.correlation_ids)
+                .bind(&columns.traceparents)
+                .bind(&columns.tracestates)
+                .bind(&columns.headers)
+                .bind(&columns.delays)
+                .bind(&columns.ids)
+                .fetch_one(self)
+                .await
+                .map_err(classify)?;
+            let ids: Vec<String> = row.try_get(0).map_err(classify)?;
+            emitted(&ids)
+        }
+
+        async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
+            sqlx::query(SEEN)
+                .persistent(false)
+                .bind(consumer)
+                .bind(event.to_string())
+                .fetch_one(self)
+                .await
+                .and_then(|row| row.try_get(0))
+                .map_err(classify)
         }
     }
 
@@ -286,6 +408,23 @@ mod of_sqlx_sqlite {
             }
             Ok(settled)
         }
+
+        async fn outbox_emit(&mut self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+            let (items, ids) = inbox::event_items(events)?;
+            self.inbox_push(&in_outbox(items)).await?;
+            Ok(ids)
+        }
+
+        async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
+            sqlx::query(inbox::SEEN)
+                .bind(consumer)
+                .bind(&event.as_bytes()[..])
+                .bind(now_us())
+                .execute(self)
+                .await
+                .map(|done| done.rows_affected() > 0)
+                .map_err(classify)
+        }
     }
 
     /// The statements of `push_in`, in its order.
@@ -315,7 +454,7 @@ mod of_sqlx_sqlite {
             .bind(due)
             .bind(item.max_attempts)
             .bind(now)
-            .bind(&item.key)
+            .bind(item.key.as_ref().or(item.label.as_ref()))
             .bind(&item.group)
             .bind(&item.payload)
             .execute(&mut *tx)

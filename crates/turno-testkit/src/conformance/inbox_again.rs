@@ -11,6 +11,7 @@ fn new_item(key: Option<&str>, due: Option<Due>) -> NewItem {
     NewItem {
         payload: "1".into(),
         key: key.map(str::to_owned),
+        label: None,
         priority: 1,
         due,
         group: None,

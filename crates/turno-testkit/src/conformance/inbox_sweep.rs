@@ -102,6 +102,7 @@ pub async fn a_sweep_keeps_recent_answers(bed: &Bed) {
         items: vec![NewItem {
             payload: "1".into(),
             key: None,
+            label: None,
             priority: 1,
             due: None,
             group: None,

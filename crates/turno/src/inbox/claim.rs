@@ -65,7 +65,7 @@ impl Claim {
     /// # Errors
     /// If an argument is out of rule, or the store does not answer.
     pub async fn take(self) -> Result<Vec<ClaimedItem>> {
-        check::name("queue", self.inbox.queue())?;
+        check::queue(self.inbox.queue())?;
         check::name("worker", &self.worker)?;
         check::lease(self.lease)?;
         check::wait(self.wait)?;

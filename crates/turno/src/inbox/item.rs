@@ -65,6 +65,7 @@ impl Item {
             new: NewItem {
                 payload,
                 key: None,
+                label: None,
                 priority: DEFAULT_PRIORITY,
                 due: None,
                 group: None,

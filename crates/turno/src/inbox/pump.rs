@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::hand::Hand;
-use super::{Inbox, wake_name};
+use super::{Inbox, idle, wake_name};
 use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::store::{
@@ -19,12 +19,6 @@ use crate::store::{
 
 /// How long to wait after a call that failed; it doubles, to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// The longest pause between two looks, when pushes do not wake.
-const DEAF_POLL: Duration = Duration::from_millis(100);
-/// The shortest pause: something is due any moment.
-const LEAST_PAUSE: Duration = Duration::from_millis(5);
-/// How often an idle worker says that it is.
-const SAY_IDLE: Duration = Duration::from_secs(4);
 
 /// What a worker did.
 #[derive(Debug, Default)]
@@ -102,8 +96,8 @@ impl Pump {
                     () = stop.cancelled() => {}
                 },
                 Turned::Short => {
-                    let pause = self.pause().await;
-                    if told.is_none_or(|told| told.elapsed() > SAY_IDLE) {
+                    let pause = idle::pause(self.store(), self.inbox.queue(), self.poll).await;
+                    if told.is_none_or(|told| told.elapsed() > idle::SAY_IDLE) {
                         // Whoever pushed before the store knew of us has not called: look once more.
                         told = Some(Instant::now());
                         continue;
@@ -122,24 +116,6 @@ impl Pump {
 
     fn store(&self) -> &Arc<dyn Store> {
         self.inbox.turno().store()
-    }
-
-    /// Says that there is nothing to do, and finds out for how long.
-    async fn pause(&self) -> Duration {
-        let poll = if self.store().wakers().is_live() {
-            self.poll
-        } else {
-            self.poll.min(DEAF_POLL)
-        };
-        let due = match self.store().inbox_wait(self.inbox.queue()).await {
-            Ok(due) => due,
-            Err(error) => {
-                tracing::debug!(%error, "the store does not say when more is due");
-                None
-            }
-        };
-        let poll = poll.mul_f64(0.9 + fastrand::f64() / 5.0);
-        due.map_or(poll, |due| due.clamp(LEAST_PAUSE, poll))
     }
 
     /// Settles what there is and fetches what there is room for.

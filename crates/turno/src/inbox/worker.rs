@@ -187,7 +187,7 @@ where
     }
 
     fn check(&self) -> Result<()> {
-        check::name("queue", self.inbox.queue())?;
+        check::queue(self.inbox.queue())?;
         check::name("worker", &self.name)?;
         check::lease(self.lease)?;
         if !(1..=check::MAX_ITEMS).contains(&self.concurrency) {

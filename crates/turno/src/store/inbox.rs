@@ -146,6 +146,8 @@ pub struct NewItem {
     pub payload: String,
     /// Pushed twice, it is stored once: for as long as the item or the record of its completion is there.
     pub key: Option<String>,
+    /// What stands in the key's place when there is none, and need not be unique: an event's id.
+    pub label: Option<String>,
     /// 0, the most urgent, to 3.
     pub priority: u8,
     /// Not before this; at once, if it is past or absent.
@@ -222,6 +224,8 @@ pub struct ClaimedItem {
     pub pushed_at: Timestamp,
     /// When the claim ends unless extended, on the store's clock.
     pub expires_at: Timestamp,
+    /// How many of the attempts before ended because the worker vanished.
+    pub abandoned: u32,
 }
 
 /// Parameters of [`InboxStore::inbox_complete`].

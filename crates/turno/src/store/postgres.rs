@@ -15,9 +15,11 @@ mod greeting;
 mod inbox;
 mod interval;
 mod json;
+mod lead;
 mod listen;
 mod marks;
 mod migrate;
+mod outbox;
 mod rows;
 mod schedule;
 
@@ -41,6 +43,7 @@ pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
 use self::interval::Interval;
 pub use self::migrate::script;
+pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
 use super::*;
 
 /// The number of connections, unless configured otherwise.
@@ -283,6 +286,8 @@ impl Store for PostgresStore {
                     (&Interval(ask.keep_history), Type::INTERVAL),
                     (&batch, Type::INT4),
                     (&Interval(ask.keep_completed), Type::INTERVAL),
+                    (&Interval(ask.keep_archive), Type::INTERVAL),
+                    (&Interval(ask.keep_seen), Type::INTERVAL),
                 ],
             )
             .await?;

@@ -347,6 +347,7 @@ pub(super) fn claimed(row: &Row, token: Uuid) -> Result<ClaimedItem> {
             priority: u8::try_from(row.try_get::<_, i32>(6)?).unwrap_or(u8::MAX),
             pushed_at: row.try_get(7)?,
             expires_at: row.try_get(8)?,
+            abandoned: number(9)?,
         })
     };
     read().map_err(super::rows::not_as_expected)

@@ -35,7 +35,8 @@ impl Marks {
         for same in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             marks.tokens.push(same[0].0);
             marks.requests.push(same[0].1);
-            marks.ranges.push(multirange(same));
+            let items: Vec<i64> = same.iter().map(|mark| mark.2).collect();
+            marks.ranges.push(multirange(&items));
         }
         marks
     }
@@ -54,12 +55,12 @@ fn can_be(claim: &ClaimId) -> bool {
 }
 
 /// As PostgreSQL writes it: `{[1,3],[7,7]}`.
-fn multirange(sorted: &[(Uuid, Uuid, i64)]) -> String {
+pub(super) fn multirange(sorted: &[i64]) -> String {
     let mut text = String::from("{");
-    for row in sorted.chunk_by(|a, b| a.2 + 1 == b.2) {
+    for row in sorted.chunk_by(|a, b| a + 1 == *b) {
         let comma = if text.len() > 1 { "," } else { "" };
         // Writing to a string does not fail.
-        let _ = write!(text, "{comma}[{},{}]", row[0].2, row[row.len() - 1].2);
+        let _ = write!(text, "{comma}[{},{}]", row[0], row[row.len() - 1]);
     }
     text.push('}');
     text

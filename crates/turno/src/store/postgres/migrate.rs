@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_lock", include_str!("migrations/0001_lock.sql")),
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
     ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
+    ("0004_outbox", include_str!("migrations/0004_outbox.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -52,6 +53,10 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_requeue", include_str!("sql/inbox_requeue.sql")),
     ("inbox_stats", include_str!("sql/inbox_stats.sql")),
     ("inbox_list", include_str!("sql/inbox_list.sql")),
+    ("outbox_emit", include_str!("sql/outbox_emit.sql")),
+    ("outbox_relay", include_str!("sql/outbox_relay.sql")),
+    ("outbox_people", include_str!("sql/outbox_people.sql")),
+    ("seen", include_str!("sql/seen.sql")),
     ("schedule", include_str!("sql/schedule.sql")),
     ("inbox_plans", include_str!("sql/inbox_plans.sql")),
     ("adopt_check", include_str!("sql/adopt_check.sql")),
@@ -164,7 +169,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (3, include_str!("migrations/sum").trim().to_owned())
+            (4, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -196,5 +196,7 @@ pub(super) fn swept(row: &Row) -> Result<Swept> {
         waiters: big_count(row, "waiters")?,
         history: big_count(row, "history")?,
         completed: big_count(row, "completed")?,
+        archived: big_count(row, "archived")?,
+        seen: big_count(row, "seen")?,
     })
 }

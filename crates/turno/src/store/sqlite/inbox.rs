@@ -9,6 +9,7 @@ mod complete;
 mod held;
 mod ids;
 mod list;
+mod outbox;
 mod push;
 mod request;
 mod revive;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
 
+pub(crate) use self::outbox::items as event_items;
 pub(crate) use self::tx::*;
 use super::rows::exec;
 use super::{SqliteStore, classify};
@@ -52,8 +54,8 @@ impl InboxStore for SqliteStore {
         let (look, ask) = (ask.clone(), ask.clone());
         self.writer
             .look_then_write(
-                move |db| claim::look(db, &look, clock::now_us()),
-                move |db| claim::claim(db, &ask, clock::now_us()),
+                move |db| claim::look(db, &look, Order::ByKey, clock::now_us()),
+                move |db| claim::claim(db, &ask, Order::ByKey, clock::now_us()),
             )
             .await
     }
@@ -75,7 +77,7 @@ impl InboxStore for SqliteStore {
             .write(move |db| {
                 let now = clock::now_us();
                 let settled = complete::complete(db, &ask.complete, now)?;
-                Ok((settled, claim::claim(db, &ask.claim, now)?))
+                Ok((settled, claim::claim(db, &ask.claim, Order::ByKey, now)?))
             })
             .await
     }

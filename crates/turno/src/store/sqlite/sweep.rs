@@ -49,6 +49,16 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         waiters,
         history,
         completed: inbox(db, ask, now)?,
+        archived: exec(
+            db,
+            include_str!("sql/sweep_outbox_archive.sql"),
+            (now.saturating_sub(as_us(ask.keep_archive)), batch),
+        )?,
+        seen: exec(
+            db,
+            include_str!("sql/sweep_seen.sql"),
+            (now.saturating_sub(as_us(ask.keep_seen)), batch),
+        )?,
     })
 }
 
@@ -60,5 +70,6 @@ fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let asked = (now - as_us(REQUESTS_KEPT), ask.batch);
     let requests = exec(db, include_str!("sql/sweep_inbox_request.sql"), asked)?;
     let claims = exec(db, include_str!("sql/sweep_inbox_claim.sql"), asked)?;
-    Ok(completed + requests + claims)
+    let discarded = exec(db, include_str!("sql/sweep_outbox_discarded.sql"), done)?;
+    Ok(completed + requests + claims + discarded)
 }

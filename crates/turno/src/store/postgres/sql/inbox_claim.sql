@@ -11,7 +11,7 @@ create or replace function turno.inbox_held(token uuid) returns setof turno.inbo
 language sql
 stable
 as $$
-  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until
+  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until, i.abandoned::integer
   from turno.inbox_batch b
   cross join lateral unnest(b.ids) r
   cross join lateral (
@@ -76,7 +76,8 @@ create or replace function turno.inbox_take(
   "limit" integer,
   token   uuid,
   worker  text,
-  until   timestamptz
+  until   timestamptz,
+  in_order boolean
 ) returns turno.inbox_cursor
 language plpgsql
 as $$
@@ -178,7 +179,7 @@ begin
 
     if left_over > 0 then
       select l.ids, l.groups, l.ending into ids, groups, ending
-      from turno.inbox_line(in_lane, c.at_id[p + 1], left_over, freed, head_ids) l;
+      from turno.inbox_line(in_lane, c.at_id[p + 1], left_over, freed, head_ids, inbox_take.in_order) l;
       perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
       c.at_id[p + 1] := ending;
@@ -214,13 +215,17 @@ end
 $$;
 
 -- Claims for one worker, under a token that the caller chose: the same call repeated is answered the same.
+--
+-- Not in order, several of one group are claimed together, and by others at once. Such a claim has to be settled as a
+-- whole: what keeps a group busy is the claim, not the item.
 create or replace function turno.inbox_claim_batch(
   queue   text,
   worker  text,
   "limit" integer,
   lease   interval,
   token   uuid,
-  durable boolean
+  durable boolean,
+  in_order boolean default true
 ) returns setof turno.inbox_taken
 language plpgsql
 security definer
@@ -312,13 +317,16 @@ begin
       select i.*
       from generate_series(0, 3) p
       cross join lateral (
-        select t.lane, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at
+        select t.lane, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at, t.abandoned
         from turno.inbox_item t
         where t.lane = base + p
           and t.id > c.at_id[p + 1]
           and t.run_at is null
           -- In the rare case that the queue has its first groups since we looked.
-          and (t."group" is null or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h))
+          and (
+            t."group" is null
+            or not inbox_claim_batch.in_order
+            or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h))
         order by t.id
         limit inbox_claim_batch."limit") i
       limit inbox_claim_batch."limit"),
@@ -358,7 +366,8 @@ begin
       where t.queue_id = m.queue_id
         and t.n = c.n)
     select
-      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base, r.pushed_at, until
+      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base, r.pushed_at, until,
+      r.abandoned::integer
     from ready r;
     get diagnostics got = row_count;
     if got = inbox_claim_batch."limit" or not look then
@@ -426,7 +435,8 @@ begin
           clock_timestamp(), until);
         return query
         select
-          t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until
+          t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until,
+          t.abandoned::integer
         from turno.inbox_item t
         where t.lane = base + p
           and t.id = any (at.ids)
@@ -443,7 +453,8 @@ begin
   end if;
   if room > 0 then
     c := turno.inbox_take(
-      c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
+      c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
+      inbox_claim_batch.in_order);
   end if;
   room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   if room > 0 and look and not overdue then

@@ -61,8 +61,8 @@ begin
 end
 $$;
 
--- The next items of one lane, after a number; only the first of each group. Answers how far it looked, too. The first
--- items of some groups may be known already.
+-- The next items of one lane, after a number; if they are to be in order, only the first of each group. Answers how far it
+-- looked, too. The first items of some groups may be known already.
 --
 -- In growing pieces: where most items are behind others of their groups, each group is looked up once a piece, and not
 -- once an item.
@@ -72,6 +72,7 @@ create or replace function turno.inbox_line(
   "limit"      integer,
   known_groups text[],
   known_heads  bigint[],
+  in_order     boolean,
   out ids      bigint[],
   out groups   text[],
   out ending   bigint
@@ -105,7 +106,7 @@ begin
         and t.run_at is null
       order by t.id
       limit piece) s;
-    if array_remove(seen_groups, null) = '{}' then
+    if not inbox_line.in_order or array_remove(seen_groups, null) = '{}' then
       some_ids := seen_ids[1:room];
       some_groups := seen_groups[1:room];
     else

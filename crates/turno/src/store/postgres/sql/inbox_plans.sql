@@ -10,7 +10,7 @@ begin
     select p.oid::regprocedure
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
-      and p.proname like 'inbox\_%'
+      and p.proname ~ '^(in|out)box_'
       and p.prosecdef
       -- Those in SQL only pass their arguments on.
       and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')

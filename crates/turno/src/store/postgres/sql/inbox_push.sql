@@ -20,6 +20,10 @@ declare
   wrong text;
 begin
   perform turno.check_name('queue', queue, 255);
+  if starts_with(queue, '$') then
+    raise exception 'queue is %, and names that begin with $ are Turno''s own', quote_literal(queue)
+      using errcode = 'invalid_parameter_value', hint = 'Choose another name; events are emitted with outbox_emit.';
+  end if;
   if many > 10000 then
     raise exception 'items has % entries, and 10000 is the most', many
       using errcode = 'invalid_parameter_value', hint = 'Divide them.';

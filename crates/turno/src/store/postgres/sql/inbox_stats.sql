@@ -141,7 +141,7 @@ begin
     join turno.inbox_total t on t.queue_id = q.id
     left join late l on l.queue_id = q.id
     left join held h on h.queue_id = q.id
-    where (inbox_stats.queue is null or q.name = inbox_stats.queue)
+    where (q.name = inbox_stats.queue or inbox_stats.queue is null and not starts_with(q.name, '$'))
       and starts_with(q.name, inbox_stats.prefix)),
   -- Counters and claims are read at one moment, the clock at another.
   known as (

@@ -44,11 +44,50 @@ begin
 end
 $$;
 
+-- The outbox's part: what has left it, what is archived, and what consumers have seen.
+create or replace function turno.outbox_sweep(
+  keep_completed interval,
+  keep_archive   interval,
+  keep_seen      interval,
+  batch          integer,
+  out sent       bigint,
+  out archived   bigint,
+  out seen       bigint
+)
+language plpgsql
+as $$
+begin
+  delete from turno.outbox_sent s
+  where s.ctid = any (array(
+    select t.ctid
+    from turno.outbox_sent t
+    where t.at < clock_timestamp() - keep_completed
+    limit batch));
+  get diagnostics sent = row_count;
+  delete from turno.outbox_archive a
+  where a.ctid = any (array(
+    select t.ctid
+    from turno.outbox_archive t
+    where t.dispatched_at < clock_timestamp() - keep_archive
+    limit batch));
+  get diagnostics archived = row_count;
+  delete from turno.seen s
+  where s.ctid = any (array(
+    select t.ctid
+    from turno.seen t
+    where t.at < clock_timestamp() - keep_seen
+    limit batch));
+  get diagnostics seen = row_count;
+end
+$$;
+
 create or replace function turno.sweep(
-  purge_after  interval default '1 day',
-  keep_history interval default '90 days',
-  batch        integer  default 1000,
-  keep_completed interval default '7 days'
+  purge_after    interval default '1 day',
+  keep_history   interval default '90 days',
+  batch          integer  default 1000,
+  keep_completed interval default '7 days',
+  keep_archive   interval default '365 days',
+  keep_seen      interval default '30 days'
 ) returns turno.swept
 language plpgsql
 security definer
@@ -58,14 +97,16 @@ declare
   l    turno.lock;
   done turno.swept;
   high bigint;
+  gone_events record;
 begin
   if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0'
-    or keep_completed is null or keep_completed < '0' or not coalesce(batch between 1 and 100000, false) then
-    raise exception 'purge_after (%), keep_history (%), keep_completed (%) and batch (%) must not be negative, and batch is 1 to 100000',
-      purge_after, keep_history, keep_completed, batch
+    or keep_completed is null or keep_completed < '0' or keep_archive is null or keep_archive < '0'
+    or keep_seen is null or keep_seen < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%), keep_completed (%), keep_archive (%), keep_seen (%) and batch (%) must not be negative, and batch is 1 to 100000',
+      purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  done := row(0, 0, 0, 0, 0)::turno.swept;
+  done := row(0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -128,10 +169,14 @@ begin
   select count(*) into done.history
   from gone;
 
-  done.completed := turno.inbox_sweep(keep_completed, batch);
+  select * into gone_events
+  from turno.outbox_sweep(keep_completed, keep_archive, keep_seen, batch);
+  done.completed := turno.inbox_sweep(keep_completed, batch) + gone_events.sent;
+  done.archived := gone_events.archived;
+  done.seen := gone_events.seen;
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history and records of completed items; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events and what consumers have seen; at most batch of each.';

@@ -54,6 +54,7 @@ pub(super) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
 pub(super) fn look(
     db: &Connection,
     ask: &InboxClaim,
+    order: Order,
     now: i64,
 ) -> Result<Option<Vec<ClaimedItem>>> {
     if let Some(claim) = find(db, ask.request)? {
@@ -62,13 +63,22 @@ pub(super) fn look(
     let Some(queue) = find_queue(db, &ask.queue)? else {
         return Ok(Some(Vec::new()));
     };
-    if ask.limit > 0 && one(db, include_str!("../sql/inbox_claim_any.sql"), (queue, now))? {
+    let any = match order {
+        Order::ByKey => include_str!("../sql/inbox_claim_any.sql"),
+        Order::AsEmitted => include_str!("../sql/outbox_claim_any.sql"),
+    };
+    if ask.limit > 0 && one(db, any, (queue, now))? {
         return Ok(None);
     }
     Ok(Some(Vec::new()))
 }
 
-pub(super) fn claim(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Vec<ClaimedItem>> {
+pub(super) fn claim(
+    db: &Connection,
+    ask: &InboxClaim,
+    order: Order,
+    now: i64,
+) -> Result<Vec<ClaimedItem>> {
     if let Some(claim) = find(db, ask.request)? {
         return again(db, &claim, ask.request);
     }
@@ -79,7 +89,7 @@ pub(super) fn claim(db: &Connection, ask: &InboxClaim, now: i64) -> Result<Vec<C
         return Ok(Vec::new());
     }
     take_over(db, queue, now)?;
-    take(db, queue, ask, now)
+    take(db, queue, ask, order, now)
 }
 
 /// How long until there may be more to claim, if nobody pushes.
@@ -118,20 +128,52 @@ fn claimed(row: &Row<'_>, token: Uuid, until: i64) -> rusqlite::Result<ClaimedIt
         priority: row.get(6)?,
         pushed_at: from_us(row.get(7)?),
         expires_at: from_us(until),
+        abandoned: row.get(9)?,
     })
 }
 
-/// Takes what is in front: by priority, and then first what has a time that has come.
-fn take(db: &Connection, queue: i64, ask: &InboxClaim, now: i64) -> Result<Vec<ClaimedItem>> {
+/// Takes what is in front, into a claim of its own.
+fn take(
+    db: &Connection,
+    queue: i64,
+    ask: &InboxClaim,
+    order: Order,
+    now: i64,
+) -> Result<Vec<ClaimedItem>> {
     let until = now.saturating_add(as_us(ask.lease));
-    let limit = i64::from(ask.limit);
-    let mut items = Vec::new();
     let mut tally = Tally::default();
+    let pick = |row: &Row<'_>| {
+        tally.stops_waiting(queue, row.get(8)?);
+        claimed(row, ask.request, until)
+    };
+    let items = match order {
+        Order::ByKey => in_line(db, queue, ask.limit, now, pick)?,
+        Order::AsEmitted => many(
+            db,
+            include_str!("../sql/outbox_claim_emitted.sql"),
+            (queue, now, ask.limit),
+            pick,
+        )?,
+    };
+    if !items.is_empty() {
+        hold(db, queue, ask, &items, (now, until))?;
+        tally.of(queue).held += count(items.len());
+        tally.write(db)?;
+    }
+    Ok(items)
+}
+
+/// What is in front: by priority, and then first what has a time that has come.
+fn in_line(
+    db: &Connection,
+    queue: i64,
+    limit: u32,
+    now: i64,
+    mut pick: impl FnMut(&Row<'_>) -> rusqlite::Result<ClaimedItem>,
+) -> Result<Vec<ClaimedItem>> {
+    let limit = i64::from(limit);
+    let mut items = Vec::new();
     for priority in 0..PRIORITIES {
-        let mut pick = |row: &Row<'_>| {
-            tally.stops_waiting(queue, row.get(8)?);
-            claimed(row, ask.request, until)
-        };
         let timed = (queue, priority, now, limit - count(items.len()));
         items.extend(many(
             db,
@@ -149,11 +191,6 @@ fn take(db: &Connection, queue: i64, ask: &InboxClaim, now: i64) -> Result<Vec<C
         if count(items.len()) == limit {
             break;
         }
-    }
-    if !items.is_empty() {
-        hold(db, queue, ask, &items, (now, until))?;
-        tally.of(queue).held += count(items.len());
-        tally.write(db)?;
     }
     Ok(items)
 }

@@ -45,7 +45,7 @@ fn complete_all(db: &Connection, claims: &[ClaimId], now: i64) -> Result<Settled
 }
 
 /// Completes those of the items that the claim holds; answers which.
-fn of_claim(
+pub(super) fn of_claim(
     db: &Connection,
     claim: &ClaimRow,
     items: &[i64],

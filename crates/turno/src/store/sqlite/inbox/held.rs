@@ -122,6 +122,13 @@ impl Held<'_> {
         self.let_go(db, tally, Fate::Due(now), now)
     }
 
+    /// Nobody knows how its attempt ended; it is not the item's fault, but remembered.
+    pub(super) fn doubtful(mut self) -> Self {
+        self.attempts += 1;
+        self.abandoned += 1;
+        self
+    }
+
     /// Exponential, and jittered, so that what failed together does not come back together.
     fn pause(&self) -> Duration {
         let doubled = 2_u32.saturating_pow(self.attempts.saturating_sub(1));

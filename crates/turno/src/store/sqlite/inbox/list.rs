@@ -113,7 +113,7 @@ fn completed(db: &Connection, queue: i64, ask: &InboxList) -> Result<Vec<ItemVie
     })
 }
 
-fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<ItemView>> {
+pub(super) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<ItemView>> {
     let item = db
         .prepare_cached(include_str!("../sql/inbox_view.sql"))
         .and_then(|mut view| {

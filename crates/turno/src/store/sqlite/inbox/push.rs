@@ -18,7 +18,7 @@ pub(super) fn push(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<Pus
     Ok(pushed)
 }
 
-fn store(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
+pub(super) fn store(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
     if ask.items.is_empty() {
         return Ok(Vec::new());
     }
@@ -76,7 +76,7 @@ pub(super) fn insert(
         due,
         item.max_attempts,
         now,
-        &item.key,
+        item.key.as_ref().or(item.label.as_ref()),
         &item.group,
         &item.payload,
     ))

@@ -9,7 +9,7 @@ use super::ids;
 use crate::error::Result;
 use crate::store::*;
 
-fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<String>> {
+pub(super) fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<String>> {
     db.prepare_cached(include_str!("../sql/inbox_request_find.sql"))
         .and_then(|mut find| {
             find.query_row((request.as_bytes(), verb), |row| row.get(0))
@@ -18,7 +18,13 @@ fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<String>> {
         .map_err(classify)
 }
 
-fn remember(db: &Connection, request: Uuid, verb: &str, now: i64, answer: &str) -> Result<()> {
+pub(super) fn remember(
+    db: &Connection,
+    request: Uuid,
+    verb: &str,
+    now: i64,
+    answer: &str,
+) -> Result<()> {
     let row = (request.as_bytes(), verb, now, answer);
     exec(db, include_str!("../sql/inbox_request_insert.sql"), row).map(drop)
 }

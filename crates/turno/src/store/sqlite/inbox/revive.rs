@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::store::*;
 
 /// A failed item, and its group.
-type Failed = (i64, Option<String>);
+pub(super) type Failed = (i64, Option<String>);
 
 pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u64> {
     let Some(queue) = find_queue(db, &ask.queue)? else {
@@ -46,12 +46,12 @@ pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u
     Ok(requeued)
 }
 
-fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
+pub(super) fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
 /// It goes back to its old place in its group, and so before whoever would go next there.
-fn revive(
+pub(super) fn revive(
     db: &Connection,
     queue: i64,
     (id, group): Failed,

@@ -32,6 +32,7 @@ fn item(payload: &str) -> NewItem {
     NewItem {
         payload: payload.to_owned(),
         key: None,
+        label: None,
         priority: 1,
         due: None,
         group: None,
@@ -110,8 +111,8 @@ impl Desk {
 
     /// Claims; a look may only answer what the claim itself would.
     fn claim_with(&self, ask: &InboxClaim) -> Vec<ClaimedItem> {
-        let look = claim::look(&self.db, ask, self.now).unwrap();
-        let claimed = claim::claim(&self.db, ask, self.now).unwrap();
+        let look = claim::look(&self.db, ask, Order::ByKey, self.now).unwrap();
+        let claimed = claim::claim(&self.db, ask, Order::ByKey, self.now).unwrap();
         if let Some(look) = look {
             assert_eq!(look, claimed);
         }

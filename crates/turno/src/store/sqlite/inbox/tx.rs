@@ -30,6 +30,7 @@ statements! {
     INBOX_DONE = "inbox_done";
     INBOX_GROUP_NEXT = "inbox_group_next";
     INBOX_ERROR_FORGET = "inbox_error_forget";
+    SEEN = "seen";
 }
 
 /// When an item may be claimed, if not at once: the time that is stored.

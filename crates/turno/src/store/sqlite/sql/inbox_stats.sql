@@ -39,6 +39,6 @@ select
        and i.due <= ?3) as due
 from turno_inbox_queue q
 where q.name >= coalesce(?1, ?2)
-  and (?1 is null or q.name = ?1)
+  and (q.name = ?1 or ?1 is null and substr(q.name, 1, 1) <> '$')
   and substr(q.name, 1, length(?2)) = ?2
 order by q.name

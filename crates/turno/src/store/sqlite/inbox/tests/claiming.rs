@@ -39,6 +39,7 @@ fn an_item_comes_with_all_that_was_pushed() {
     let pushed = NewItem {
         payload: r#"{"n": 1.10}"#.to_owned(),
         key: Some("k".to_owned()),
+        label: None,
         priority: 2,
         due: None,
         group: Some("g".to_owned()),
@@ -60,6 +61,7 @@ fn an_item_comes_with_all_that_was_pushed() {
         priority: 2,
         pushed_at: crate::clock::from_us(desk.now),
         expires_at: crate::clock::from_us(desk.now + as_us(LEASE)),
+        abandoned: 0,
     };
     assert_eq!(got, expected);
 }

@@ -88,6 +88,7 @@ fn random_item(rng: &mut fastrand::Rng) -> NewItem {
     NewItem {
         payload: "x".to_owned(),
         key: (rng.u8(0..4) == 0).then(|| rng.u8(0..50).to_string()),
+        label: None,
         priority: rng.u8(0..4),
         due: (rng.u8(0..4) == 0).then(|| Due::After(Duration::from_millis(rng.u64(0..90_000)))),
         group: rng.bool().then(|| rng.u8(0..6).to_string()),

@@ -1,0 +1,284 @@
+//! From the outbox to the sink: while one batch is being published, the one before it is settled and the next one taken.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::batch::{self, Batch};
+use super::breaker;
+use super::relay::{Relay, RelayReport};
+use crate::inbox::{idle, wake_name};
+use crate::store::{
+    AfterRefusal, ClaimId, InboxExtend, ItemId, OUTBOX_QUEUE, OutboxClaim, OutboxSettle,
+};
+
+/// How long to wait after a call that failed; it doubles, to the second.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// How long the last results may take to reach the store, once told to stop.
+const LAST_SETTLE: Duration = Duration::from_secs(10);
+
+/// What a relay did.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    sent: AtomicU64,
+    refused: AtomicU64,
+    dead: AtomicU64,
+    returned: AtomicU64,
+    stale: AtomicU64,
+    outages: AtomicU64,
+}
+
+impl Counts {
+    fn add(count: &AtomicU64, more: u64) {
+        count.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(super) fn report(&self) -> RelayReport {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        RelayReport {
+            sent: read(&self.sent),
+            refused: read(&self.refused),
+            dead: read(&self.dead),
+            returned: read(&self.returned),
+            stale: read(&self.stale),
+            outages: read(&self.outages),
+        }
+    }
+}
+
+/// A claim that is held: an item that stands for it, and until when it can be relied on, by this process's clock.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    first: ItemId,
+    good_until: Instant,
+}
+
+/// One relay at work.
+#[derive(Debug)]
+pub(super) struct Flow<'a> {
+    relay: &'a Relay,
+    counts: &'a Counts,
+    held: Mutex<BTreeMap<Uuid, Held>>,
+}
+
+impl<'a> Flow<'a> {
+    pub(super) fn new(relay: &'a Relay, counts: &'a Counts) -> Self {
+        Flow {
+            relay,
+            counts,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Publishes until told to stop; what is under way then is finished first.
+    pub(super) async fn run(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = self.pump(stop) => {}
+            never = self.beat() => match never {},
+        }
+    }
+
+    async fn pump(&self, stop: &CancellationToken) {
+        let store = self.relay.outbox.turno().store();
+        let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
+        let mut told: Option<Instant> = None;
+        let mut current: Option<Batch> = None;
+        let mut settle: Option<OutboxSettle> = None;
+        let mut is_open = true;
+        loop {
+            if is_open || stop.is_cancelled() {
+                self.finish(settle.take(), current.take(), stop).await;
+                if stop.is_cancelled() || !breaker::closed(&*self.relay.sink, stop).await {
+                    return;
+                }
+                is_open = false;
+            }
+            let woken = watch.next();
+            let before = settle.take();
+            let settle_and_claim = async {
+                if let Some(before) = before {
+                    self.settle(&before, stop).await;
+                }
+                self.claim(stop).await
+            };
+            current = match current.take() {
+                None => settle_and_claim.await,
+                Some(batch) => {
+                    let good_until = || self.held().get(&batch.token).map(|held| held.good_until);
+                    let (published, next) =
+                        tokio::join!(batch.publish(self.relay, good_until), settle_and_claim);
+                    settle = Some(published.settle);
+                    if let Some(outage) = published.outage {
+                        is_open = true;
+                        Counts::add(&self.counts.outages, 1);
+                        tracing::warn!(sink = self.relay.sink.name(), %outage, "the sink is out; what it has not confirmed is published again");
+                    }
+                    next
+                }
+            };
+            // What is settled may let the next of a key go.
+            if current.is_some() || settle.is_some() || is_open {
+                continue;
+            }
+            let pause = idle::pause(store, OUTBOX_QUEUE, self.relay.poll).await;
+            if told.is_none_or(|told| told.elapsed() > idle::SAY_IDLE) {
+                // Whoever emitted before the store knew of us has not called: look once more.
+                told = Some(Instant::now());
+                continue;
+            }
+            tokio::select! {
+                () = woken => {}
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Settles what was published, and gives back what was not.
+    async fn finish(
+        &self,
+        settle: Option<OutboxSettle>,
+        unpublished: Option<Batch>,
+        stop: &CancellationToken,
+    ) {
+        let back = unpublished.map(|batch| batch.unpublished(self.relay));
+        for settle in settle.into_iter().chain(back) {
+            self.settle(&settle, stop).await;
+        }
+    }
+
+    /// The next events, if there are any.
+    async fn claim(&self, stop: &CancellationToken) -> Option<Batch> {
+        let ask = OutboxClaim {
+            relay: self.relay.name.clone(),
+            limit: self.relay.batch,
+            lease: self.relay.lease,
+            order: self.relay.mode.order(),
+            token: Uuid::now_v7(),
+        };
+        let began = Instant::now();
+        let mut pause = RETRY.0;
+        while !stop.is_cancelled() {
+            match self.relay.outbox.turno().store().outbox_claim(&ask).await {
+                Ok(events) => {
+                    let batch = Batch {
+                        token: ask.token,
+                        events,
+                    };
+                    let first = batch::first(&batch)?;
+                    // A margin: nothing is published that another relay may have by then.
+                    let good_until = began + self.relay.lease - self.relay.lease / 10;
+                    let held = Held { first, good_until };
+                    self.held().insert(ask.token, held);
+                    return Some(batch);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the outbox does not answer; trying again");
+                    pause = patience(pause, stop).await;
+                }
+            }
+        }
+        None
+    }
+
+    /// Says what became of a batch, until the store has heard it.
+    async fn settle(&self, ask: &OutboxSettle, stop: &CancellationToken) {
+        let mut pause = RETRY.0;
+        let mut deadline = None;
+        loop {
+            match self.relay.outbox.turno().store().outbox_settle(ask).await {
+                Ok(settled) => {
+                    self.held().remove(&ask.token);
+                    Counts::add(&self.counts.sent, settled.sent);
+                    Counts::add(&self.counts.refused, settled.refused);
+                    Counts::add(&self.counts.returned, settled.returned);
+                    Counts::add(&self.counts.stale, settled.stale);
+                    let dead = ask
+                        .refused
+                        .iter()
+                        .filter(|refusal| matches!(refusal.next, AfterRefusal::Dead(_)));
+                    Counts::add(&self.counts.dead, dead.count() as u64);
+                    if settled.stale > 0 {
+                        tracing::warn!(
+                            many = settled.stale,
+                            "published too late: another relay has these events, and they may arrive twice"
+                        );
+                    }
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "what was published is not recorded yet; trying again");
+                    if stop.is_cancelled() {
+                        let deadline = *deadline.get_or_insert(Instant::now() + LAST_SETTLE);
+                        if Instant::now() > deadline {
+                            tracing::error!(
+                                "what was published last is not recorded: it will be published again, labelled"
+                            );
+                            return;
+                        }
+                    }
+                    tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+                    pause = (pause * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+
+    /// Keeps what is held alive. Never ends by itself.
+    async fn beat(&self) -> Infallible {
+        let lease = self.relay.lease;
+        loop {
+            tokio::time::sleep(lease / 3).await;
+            let began = Instant::now();
+            let claims: Vec<ClaimId> = self
+                .held()
+                .iter()
+                .map(|(token, held)| ClaimId {
+                    item: held.first,
+                    token: *token,
+                })
+                .collect();
+            if claims.is_empty() {
+                continue;
+            }
+            let ask = InboxExtend { claims, lease };
+            let store = self.relay.outbox.turno().store();
+            let extended = tokio::time::timeout(lease / 3, store.inbox_extend(&ask)).await;
+            match extended {
+                Ok(Ok(settled)) => {
+                    let mut held = self.held();
+                    for claim in &ask.claims {
+                        if settled.stale.contains(claim) {
+                            held.remove(&claim.token);
+                        } else if let Some(held) = held.get_mut(&claim.token) {
+                            held.good_until = began + lease - lease / 10;
+                        }
+                    }
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "claims could not be extended; trying again")
+                }
+                Err(_) => tracing::warn!("claims could not be extended in time; trying again"),
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<Uuid, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits a little, and answers how long to wait the next time.
+async fn patience(pause: Duration, stop: &CancellationToken) -> Duration {
+    tokio::select! {
+        () = tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())) => {}
+        () = stop.cancelled() => {}
+    }
+    (pause * 2).min(RETRY.1)
+}

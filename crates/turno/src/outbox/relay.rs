@@ -1,0 +1,281 @@
+//! The relay: publishes what was committed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::flow::{Counts, Flow};
+use super::{Outbox, lead};
+use crate::check;
+use crate::error::{Error, Result};
+use crate::sink::Sink;
+use crate::store::{Archive, OnDead, Order};
+
+/// How many events are taken at once, unless said otherwise.
+const BATCH: u32 = 50;
+/// How often an event may be refused, unless said otherwise.
+const MAX_ATTEMPTS: u32 = 5;
+/// How long a relay may be silent before others take over what it had taken, unless said otherwise.
+const LEASE: Duration = Duration::from_secs(15);
+/// How long an idle relay waits before it looks by itself, unless said otherwise.
+const POLL: Duration = Duration::from_secs(1);
+/// The pause after the first refusal and the longest one, unless said otherwise.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
+/// The advisory lock of those that relay alone, unless said otherwise.
+const LOCK_ID: i64 = 42;
+
+/// Who publishes, and in what order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// One relay at a time, in the order of emission; the others wait to take over.
+    Single,
+    /// Any number of relays at once, each in the order of emission; nothing is promised between them.
+    Parallel,
+    /// Any number of relays at once; the events of one key are published one after the other, in order.
+    #[default]
+    Ordered,
+}
+
+impl Mode {
+    pub(super) fn order(self) -> Order {
+        match self {
+            Mode::Single | Mode::Parallel => Order::AsEmitted,
+            Mode::Ordered => Order::ByKey,
+        }
+    }
+
+    /// The word that faces use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Single => "single",
+            Mode::Parallel => "parallel",
+            Mode::Ordered => "ordered",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self> {
+        [Mode::Single, Mode::Parallel, Mode::Ordered]
+            .into_iter()
+            .find(|mode| mode.as_str() == word)
+            .ok_or_else(|| Error::invalid("mode", "mode must be single, parallel or ordered"))
+    }
+}
+
+/// Publishes events to a sink. Nothing happens before [`Relay::run`].
+///
+/// Events are published at least once: a relay that vanishes after it has published and before it has said so leaves
+/// its batch to others, who publish it again, labelled as possible duplicates. If the sink is out, nothing is lost and
+/// no attempt is spent; the relay goes on when it is there again.
+#[derive(Debug)]
+#[must_use = "nothing happens before run"]
+pub struct Relay {
+    pub(super) outbox: Outbox,
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) name: String,
+    pub(super) mode: Mode,
+    pub(super) batch: u32,
+    pub(super) max_attempts: u32,
+    pub(super) lease: Duration,
+    pub(super) poll: Duration,
+    pub(super) archive: Archive,
+    pub(super) lock_id: i64,
+    backoff: (Duration, Duration),
+    on_dead: OnDead,
+    on_dead_of: BTreeMap<String, OnDead>,
+}
+
+/// What a relay did until it ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RelayReport {
+    /// Events published and recorded as such.
+    pub sent: u64,
+    /// Attempts that the sink refused.
+    pub refused: u64,
+    /// Of these, events that are dead now.
+    pub dead: u64,
+    /// Events given back because the sink was out, or the relay was told to stop.
+    pub returned: u64,
+    /// Events that another relay had taken over by then.
+    pub stale: u64,
+    /// How often the sink was out.
+    pub outages: u64,
+}
+
+impl Relay {
+    pub(super) fn new(outbox: Outbox, sink: Arc<dyn Sink>) -> Self {
+        Relay {
+            name: outbox.turno().worker_name(),
+            outbox,
+            sink,
+            mode: Mode::default(),
+            batch: BATCH,
+            max_attempts: MAX_ATTEMPTS,
+            lease: LEASE,
+            poll: POLL,
+            archive: Archive::default(),
+            lock_id: LOCK_ID,
+            backoff: BACKOFF,
+            on_dead: OnDead::default(),
+            on_dead_of: BTreeMap::new(),
+        }
+    }
+
+    /// Who publishes, and in what order; [`Mode::Ordered`] otherwise.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How many events are taken at once, up to 1000; 50 otherwise. More is faster when there are many.
+    pub fn batch(mut self, batch: u32) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// How often an event may be refused before it is dead; 5 otherwise.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// The pause after the first refusal, which doubles with each further one, and the longest; a second and an hour
+    /// otherwise. Both are jittered.
+    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
+        self.backoff = (first, longest);
+        self
+    }
+
+    /// How long a relay may be silent before others take over what it had taken; 15 seconds otherwise.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long an idle relay waits before it looks by itself, should no emission wake it; a second otherwise.
+    pub fn poll(mut self, poll: Duration) -> Self {
+        self.poll = poll;
+        self
+    }
+
+    /// What a dead event does to its key; [`OnDead::Skip`] otherwise.
+    pub fn on_dead(mut self, choice: OnDead) -> Self {
+        self.on_dead = choice;
+        self
+    }
+
+    /// The same for the events of one type.
+    pub fn on_dead_of_type(mut self, kind: impl Into<String>, choice: OnDead) -> Self {
+        self.on_dead_of.insert(kind.into(), choice);
+        self
+    }
+
+    /// Whether dispatched events are kept whole; only their ids are, otherwise.
+    pub fn archive(mut self, archive: Archive) -> Self {
+        self.archive = archive;
+        self
+    }
+
+    /// The number of the advisory lock of those that relay alone ([`Mode::Single`]); 42 otherwise.
+    pub fn lock_id(mut self, id: i64) -> Self {
+        self.lock_id = id;
+        self
+    }
+
+    /// Who relays, as people see it; this host and process otherwise.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Publishes until told to stop: what is under way then is finished and recorded, and the rest given back.
+    ///
+    /// Dropping the future stops at once. What was under way then is published again, when its claim has ended.
+    ///
+    /// # Errors
+    /// If a setting is out of rule. A store or a sink that does not answer is waited for.
+    pub async fn run(self, stop: CancellationToken) -> Result<RelayReport> {
+        check::name("relay", &self.name)?;
+        check::batch(self.batch)?;
+        check::lease(self.lease)?;
+        check::delay("backoff", self.backoff.1)?;
+        if self.max_attempts == 0 || self.max_attempts > check::MAX_ATTEMPTS.into() {
+            return Err(Error::invalid(
+                "max_attempts",
+                format!("max_attempts must be between 1 and {}", check::MAX_ATTEMPTS),
+            ));
+        }
+        let counts = Counts::default();
+        match self.mode {
+            Mode::Parallel | Mode::Ordered => Flow::new(&self, &counts).run(&stop).await,
+            Mode::Single => self.alone(&counts, &stop).await,
+        }
+        self.sink.close().await;
+        Ok(counts.report())
+    }
+
+    /// Publishes whenever it is the only relay.
+    async fn alone(&self, counts: &Counts, stop: &CancellationToken) {
+        while let Some(alone) = lead::alone(self, stop).await {
+            tracing::info!(relay = self.name, "the only relay now");
+            let flow = Flow::new(self, counts);
+            let work = async {
+                self.recover(stop).await;
+                flow.run(stop).await;
+            };
+            tokio::select! {
+                () = work => {}
+                () = alone.ended() => {
+                    tracing::warn!(relay = self.name, "not the only relay any more; stopping until it is");
+                }
+            }
+            alone.give_up().await;
+        }
+    }
+
+    /// Takes over what the relay before had in flight, without waiting for the end of its claims.
+    async fn recover(&self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.outbox.turno().store().outbox_recover().await {
+                Ok(0) => return,
+                Ok(many) => {
+                    tracing::info!(many, "events were in flight; they are published again");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the outbox does not answer; trying again");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_dead_of(&self, kind: &str) -> OnDead {
+        self.on_dead_of.get(kind).copied().unwrap_or(self.on_dead)
+    }
+
+    /// Exponential, and jittered, so that what was refused together does not come back together.
+    pub(super) fn pause_after(&self, attempts: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
+        let (first, longest) = self.backoff;
+        first
+            .saturating_mul(doubled)
+            .min(longest)
+            .mul_f64(0.5 + fastrand::f64())
+    }
+}

@@ -1,0 +1,2 @@
+-- Calls turno.outbox_recover.
+select turno.outbox_recover() as many

@@ -1,0 +1,93 @@
+//! Being the only relay: an advisory lock on a connection of its own, so that it is free at once when its holder dies.
+//!
+//! Never behind a pooler: the lock would stay behind on one of its server connections.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+use tokio_util::sync::CancellationToken;
+
+use super::calls::Calls;
+use super::classify;
+use super::rows::get;
+use crate::error::{Error, Kind, Result};
+use crate::store::{Lead, Leading, OutboxLead};
+
+/// How often the session is asked whether it is still there.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// A session that does not answer for so long is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+struct Session {
+    client: Client,
+    closed: CancellationToken,
+}
+
+#[async_trait]
+impl Leading for Session {
+    async fn ended(&self) {
+        let dead = async {
+            loop {
+                tokio::time::sleep(ASK_EVERY).await;
+                match tokio::time::timeout(PATIENCE, self.client.simple_query("")).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        tokio::select! {
+            () = self.closed.cancelled() => {}
+            () = dead => {}
+        }
+    }
+}
+
+pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Lead> {
+    if !calls.route.is_direct() {
+        return Ok(Lead::NotHere);
+    }
+    let (client, connection) = calls.route.connect().await?;
+    let closed = CancellationToken::new();
+    let over = closed.clone().drop_guard();
+    // Ends with the client, which the session owns.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "the connection that holds the relay's lock ended");
+        }
+        drop(over);
+    });
+    let name = format!("turno relay {}", ask.relay);
+    client
+        .query_typed(
+            "select set_config('application_name', $1, false)",
+            &[(&name, Type::TEXT)],
+        )
+        .await
+        .map_err(classify)?;
+    let rows = client
+        .query_typed(
+            include_str!("call/outbox_lead.sql"),
+            &[(&ask.lock_id, Type::INT8)],
+        )
+        .await
+        .map_err(classify)?;
+    let row = rows
+        .first()
+        .ok_or_else(|| Error::new(Kind::Broken, "the database answered a lock with no row"))?;
+    if get(row, "alone")? {
+        return Ok(Lead::Alone(Box::new(Session { client, closed })));
+    }
+    let row = calls
+        .row(
+            include_str!("call/outbox_leader.sql"),
+            &[(&ask.lock_id, Type::INT8)],
+        )
+        .await?;
+    let leader: Option<String> = get(&row, "leader")?;
+    Ok(Lead::Busy(leader.unwrap_or_else(|| {
+        "somebody who has just left".to_owned()
+    })))
+}

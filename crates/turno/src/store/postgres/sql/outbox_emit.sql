@@ -1,0 +1,243 @@
+-- Purpose: stores events in the caller's transaction: they are published if and only if it commits.
+-- Index:   inbox_item_pkey, inbox_key_pkey.
+
+-- The word by which brokers route an event: TicketStatusChangedEvent is ticket.status.changed. In Rust: sink/routing.rs.
+create or replace function turno.outbox_routing_key(type text) returns text
+language sql
+immutable
+as $$
+  select case
+    when c.class !~ '^[A-Z]' then type
+    else lower(regexp_replace(
+      regexp_replace(
+        case when c.class = 'Event' then c.class else regexp_replace(c.class, 'Event$', '') end,
+        '([A-Z])([A-Z][a-z])', '\1.\2', 'g'),
+      '([^A-Z._-])([A-Z])', '\1.\2', 'g'))
+  end
+  from regexp_replace(type, '^.*[.:+/]', '') c(class)
+$$;
+
+-- An id that grows with the time, as RFC 9562 has it (version 7).
+create or replace function turno.uuid7() returns uuid
+language sql
+volatile
+as $$
+  select encode(
+    set_bit(
+      set_bit(
+        overlay(
+          uuid_send(gen_random_uuid())
+          placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+          from 1 for 6),
+        52, 1),
+      53, 1), 'hex')::uuid
+$$;
+
+-- Header names that sinks write themselves.
+create or replace function turno.outbox_reserved(header text) returns boolean
+language sql
+immutable
+as $$
+  select lower(header) in (
+      'type', 'correlationid', 'timestamp', 'key', 'traceparent', 'tracestate', 'x-possible-duplicate', 'idempotency-key')
+    or lower(header) ~ '^(ce-|webhook-|nats-|content-)'
+$$;
+
+create or replace function turno.outbox_check(
+  types           text[],
+  payloads        text[],
+  keys            text[],
+  correlation_ids text[],
+  traceparents    text[],
+  tracestates     text[],
+  headers         text[],
+  delays          interval[],
+  max_payload     integer
+) returns void
+language plpgsql
+immutable
+as $$
+declare
+  many  integer := coalesce(cardinality(types), 0);
+  wrong text;
+begin
+  if many > 10000 then
+    raise exception 'events has % entries, and 10000 is the most', many
+      using errcode = 'invalid_parameter_value', hint = 'Divide them.';
+  end if;
+  perform turno.check_name('type', t, 255)
+  from unnest(types) t;
+  select t into wrong
+  from unnest(types) t
+  where octet_length(turno.outbox_routing_key(t)) > 255
+  limit 1;
+  if found then
+    raise exception 'type is too long: its routing key has more than 255 bytes (%…)', left(wrong, 60)
+      using errcode = 'invalid_parameter_value', hint = 'Give the event a shorter type.';
+  end if;
+  if coalesce(cardinality(payloads), 0) <> many or exists (
+    select from unnest(payloads) p
+    where p is null or octet_length(p) > max_payload) then
+    raise exception 'payload is missing, or has more than % bytes', max_payload
+      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and emit a reference, or raise max_payload.';
+  end if;
+  perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
+  perform turno.check_name('correlation_id', c, 255) from unnest(correlation_ids) c where c is not null;
+  if exists (select from unnest(traceparents) t where t !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.{0,200})?$') then
+    raise exception 'traceparent is not one of the W3C''s'
+      using errcode = 'invalid_parameter_value', hint = 'It looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.';
+  end if;
+  perform turno.check_name('tracestate', t, 512) from unnest(tracestates) t where t is not null;
+  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+    raise exception 'delay must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
+  end if;
+  if exists (select from unnest(headers) h where h is not null and json_typeof(h::json) <> 'object') then
+    raise exception 'headers must be a JSON object of texts'
+      using errcode = 'invalid_parameter_value', hint = 'Such as {"tenant": "7"}.';
+  end if;
+  if exists (
+    select from unnest(headers) h
+    where h is not null
+      and (select count(*) from json_each(h::json)) > 64) then
+    raise exception 'headers has more than 64 entries'
+      using errcode = 'invalid_parameter_value', hint = 'Put them into the payload.';
+  end if;
+  select e.key into wrong
+  from unnest(headers) h
+  cross join lateral json_each(h::json) e
+  where h is not null
+    and (e.key !~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$' or turno.outbox_reserved(e.key) or json_typeof(e.value) <> 'string'
+      or octet_length(e.value #>> '{}') > 4096 or (e.value #>> '{}') ~ '[\u0001-\u001f\u007f-\u009f]')
+  limit 1;
+  if found then
+    raise exception 'headers has one that cannot be sent: %', quote_literal(left(wrong, 100))
+      using errcode = 'invalid_parameter_value',
+        hint = 'A name has 1 to 100 letters, digits, _ . or -, and is none that sinks write themselves; a value is text of at most 4096 bytes without control characters.';
+  end if;
+end
+$$;
+
+-- Many at once. An array may be null where no event has what it is about. An id that is given is emitted once; answers
+-- the ids in the same order.
+create or replace function turno.outbox_emit_batch(
+  types           text[],
+  payloads        text[],
+  keys            text[]     default null,
+  correlation_ids text[]     default null,
+  traceparents    text[]     default null,
+  tracestates     text[]     default null,
+  headers         text[]     default null,
+  delays          interval[] default null,
+  ids             uuid[]     default null,
+  max_payload     integer    default 1048576
+) returns uuid[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q      turno.inbox_queue;
+  seqs   bigint[];
+  events uuid[];
+  fresh  bigint[];
+  known  boolean;
+  stored bigint;
+  timed  bigint;
+begin
+  -- Before any number is taken: see inbox_late.
+  perform pg_current_xact_id();
+  perform turno.outbox_check(
+    outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys, outbox_emit_batch.correlation_ids,
+    outbox_emit_batch.traceparents, outbox_emit_batch.tracestates, outbox_emit_batch.headers, outbox_emit_batch.delays,
+    outbox_emit_batch.max_payload);
+  select * into strict q
+  from turno.inbox_queue t
+  where t.name = '$outbox';
+  select bool_or(k.lanes = 2) and (outbox_emit_batch.keys is null or bool_or(k.grouped)) into known
+  from turno.inbox_kind k
+  where k.queue_id = q.id;
+  if known is not true then
+    insert into turno.inbox_kind (queue_id, lanes, grouped)
+    values (q.id, 2, outbox_emit_batch.keys is not null);
+  end if;
+  seqs := array(
+    select nextval('turno.inbox_item_id')
+    from generate_series(1, cardinality(outbox_emit_batch.types)));
+  events := array(
+    select coalesce(outbox_emit_batch.ids[n], turno.uuid7())
+    from generate_series(1, cardinality(outbox_emit_batch.types)) n);
+  if outbox_emit_batch.ids is not null then
+    with first as (
+      insert into turno.inbox_key (queue_id, key, id)
+      select distinct on (k.id) q.id, k.id::text, k.seq
+      from unnest(outbox_emit_batch.ids, seqs) with ordinality k(id, seq, place)
+      where k.id is not null
+      order by k.id, k.place
+      on conflict do nothing
+      returning id)
+    select array_agg(f.id) into fresh
+    from first f;
+  end if;
+  with kept as (
+    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
+    select
+      q.id * 4 + 1, a.seq, case when a.delay > '0' then clock_timestamp() + a.delay end, clock_timestamp(),
+      -- Whoever relays decides how often an event may be refused; relays that vanish are not its fault.
+      1000, a.key, a.id::text,
+      -- The payload alone has to be JSON, and not only what it is put into.
+      ('{"type":' || to_json(a.type)
+        || coalesce(',"correlation_id":' || to_json(a.correlation_id), '')
+        || coalesce(',"traceparent":' || to_json(a.traceparent), '')
+        || coalesce(',"tracestate":' || to_json(a.tracestate), '')
+        || coalesce(',"headers":' || a.header, '')
+        || ',"payload":' || (a.payload::json)::text || '}')::json
+    from unnest(
+      seqs, events, outbox_emit_batch.ids, outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys,
+      outbox_emit_batch.correlation_ids, outbox_emit_batch.traceparents, outbox_emit_batch.tracestates,
+      outbox_emit_batch.headers, outbox_emit_batch.delays)
+      a(seq, id, given, type, payload, key, correlation_id, traceparent, tracestate, header, delay)
+    where a.given is null
+       or a.seq = any (fresh)
+    returning run_at)
+  select count(*), count(k.run_at) into stored, timed
+  from kept k;
+  if stored > 0 then
+    insert into turno.inbox_tally (queue_id, items, timed)
+    values (q.id, stored, timed);
+    if q.idle_until > clock_timestamp() then
+      perform pg_notify('turno_inbox', q.name);
+    end if;
+  end if;
+  return events;
+end
+$$;
+
+comment on function turno.outbox_emit_batch is
+  'Emits many events in this transaction. An array may be null where no event has what it is about. Answers their ids; one that is given and known is not emitted again.';
+
+create or replace function turno.outbox_emit(
+  type           text,
+  payload        json,
+  key            text     default null,
+  correlation_id text     default null,
+  headers        json     default null,
+  delay          interval default null,
+  id             uuid     default null,
+  traceparent    text     default null,
+  tracestate     text     default null
+) returns uuid
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select (turno.outbox_emit_batch(
+    array[outbox_emit.type], array[outbox_emit.payload::text],
+    case when outbox_emit.key is not null then array[outbox_emit.key] end, array[outbox_emit.correlation_id],
+    array[outbox_emit.traceparent], array[outbox_emit.tracestate], array[outbox_emit.headers::text],
+    array[outbox_emit.delay], case when outbox_emit.id is not null then array[outbox_emit.id] end))[1]
+$$;
+
+comment on function turno.outbox_emit is
+  'Emits an event in this transaction: it is published if and only if the transaction commits. Events with one key are published in order. Answers its id, which is the broker''s message id; a given id is emitted once.';

@@ -1,0 +1,154 @@
+//! The outbox's verbs: events are items of a queue of their own, and what is true of items is true of them.
+
+mod people;
+mod settle;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::super::SqliteStore;
+use super::super::rows::{many, one};
+use super::{at_once, claim, find_queue, push};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::store::*;
+
+/// A blocked event keeps its place until a person decides: its time, the year 9999, does not come.
+const NEVER_US: i64 = 253_370_764_800_000_000;
+
+#[async_trait]
+impl OutboxStore for SqliteStore {
+    async fn outbox_emit(&self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
+        let (items, ids) = items(events)?;
+        let ask = InboxPush {
+            queue: OUTBOX_QUEUE.to_owned(),
+            items,
+            request: Uuid::now_v7(),
+        };
+        self.writer
+            .write(move |db| push::store(db, &ask, clock::now_us()))
+            .await?;
+        Ok(ids)
+    }
+
+    async fn outbox_claim(&self, ask: &OutboxClaim) -> Result<Vec<ClaimedEvent>> {
+        let order = ask.order;
+        let ask = InboxClaim {
+            queue: OUTBOX_QUEUE.to_owned(),
+            worker: ask.relay.clone(),
+            limit: ask.limit.min(MAX_BATCH),
+            lease: ask.lease,
+            request: ask.token,
+        };
+        let look = ask.clone();
+        self.writer
+            .look_then_write(
+                move |db| {
+                    claim::look(db, &look, order, clock::now_us())?
+                        .map(|items| events(db, items))
+                        .transpose()
+                },
+                move |db| events(db, claim::claim(db, &ask, order, clock::now_us())?),
+            )
+            .await
+    }
+
+    async fn outbox_settle(&self, ask: &OutboxSettle) -> Result<OutboxSettled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| settle::settle(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_recover(&self) -> Result<u64> {
+        self.writer
+            .write(|db| {
+                let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
+                    return Ok(0);
+                };
+                let recover = include_str!("../sql/outbox_recover.sql");
+                let ended = many(db, recover, (queue, clock::now_us()), |row| {
+                    row.get::<_, u32>(0)
+                })?;
+                Ok(ended.into_iter().map(u64::from).sum())
+            })
+            .await
+    }
+
+    async fn outbox_lead(&self, _: &OutboxLead) -> Result<Lead> {
+        // A file's lock is the writer's; whoever wants to be the only one takes a lease.
+        Ok(Lead::NotHere)
+    }
+
+    async fn outbox_stats(&self) -> Result<OutboxStats> {
+        self.read(|db| at_once(db, |db| people::stats(db, clock::now_us())))
+            .await
+    }
+
+    async fn outbox_list(&self, ask: &OutboxList) -> Result<Vec<EventView>> {
+        let ask = ask.clone();
+        self.read(move |db| at_once(db, |db| people::list(db, &ask, clock::now_us())))
+            .await
+    }
+
+    async fn outbox_find(&self, id: Uuid) -> Result<Option<EventView>> {
+        self.read(move |db| at_once(db, |db| people::find(db, id, clock::now_us())))
+            .await
+    }
+
+    async fn outbox_requeue(&self, ask: &OutboxRequeue) -> Result<u64> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| people::requeue(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_discard(&self, ask: &OutboxDiscard) -> Result<u64> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| people::discard(db, &ask, clock::now_us()))
+            .await
+    }
+}
+
+/// The items that stand for events, and the events' ids.
+pub(crate) fn items(events: &[NewEvent]) -> Result<(Vec<NewItem>, Vec<Uuid>)> {
+    let ids: Vec<Uuid> = events
+        .iter()
+        .map(|event| event.id.unwrap_or_else(Uuid::now_v7))
+        .collect();
+    let items = events
+        .iter()
+        .zip(&ids)
+        .map(|(event, id)| event.to_item(*id))
+        .collect::<Result<_>>()?;
+    Ok((items, ids))
+}
+
+fn events(db: &Connection, items: Vec<ClaimedItem>) -> Result<Vec<ClaimedEvent>> {
+    items
+        .into_iter()
+        .map(|item| {
+            let parked = match &item.group {
+                Some(key) => one(db, include_str!("../sql/outbox_is_parked.sql"), [key])?,
+                None => false,
+            };
+            Ok(ClaimedEvent {
+                seq: item.claim.item,
+                id: event_id(item.key.as_deref())?,
+                key: item.group,
+                event: item.payload,
+                emitted_at: item.pushed_at,
+                refused: (item.attempt - 1).saturating_sub(item.abandoned),
+                doubtful: item.abandoned,
+                parked,
+            })
+        })
+        .collect()
+}
+
+fn event_id(key: Option<&str>) -> Result<Uuid> {
+    Uuid::try_parse(key.unwrap_or_default())
+        .map_err(|error| Error::caused(Kind::Broken, "an event is stored without its id", error))
+}

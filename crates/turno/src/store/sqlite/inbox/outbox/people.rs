@@ -1,0 +1,324 @@
+//! What people see of the outbox, and what they do with dead events.
+
+use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
+
+use super::super::super::classify;
+use super::super::super::rows::{exec, many, one};
+use super::super::revive::{self, Failed};
+use super::super::tally::Tally;
+use super::super::{find_queue, list as items, next_of_group, stats as counts};
+use super::{NEVER_US, event_id};
+use crate::clock::from_us;
+use crate::error::Result;
+use crate::store::*;
+
+/// How far a clock may have been behind when it made an event's id.
+const CLOCKS_DIFFER_US: i64 = 24 * 60 * 60 * 1_000_000;
+
+pub(super) fn stats(db: &Connection, now: i64) -> Result<OutboxStats> {
+    let ask = InboxStats {
+        queue: Some(OUTBOX_QUEUE.to_owned()),
+        prefix: String::new(),
+    };
+    let all = counts::stats(db, &ask, now)?.remove(0);
+    let blocked = match find_queue(db, OUTBOX_QUEUE)? {
+        Some(queue) => u64::from(one::<u32>(
+            db,
+            include_str!("../../sql/outbox_blocked_count.sql"),
+            (queue, NEVER_US),
+        )?),
+        None => 0,
+    };
+    let parked: u32 = one(db, include_str!("../../sql/outbox_parked_count.sql"), [])?;
+    Ok(OutboxStats {
+        total: all.total,
+        pending: all.pending,
+        scheduled: all.scheduled.saturating_sub(blocked),
+        processing: all.processing,
+        dispatched: all.completed,
+        dead: all.failed,
+        blocked,
+        parked_keys: parked.into(),
+        oldest_pending: all.oldest_pending,
+    })
+}
+
+pub(super) fn list(db: &Connection, ask: &OutboxList, now: i64) -> Result<Vec<EventView>> {
+    let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
+        return Ok(Vec::new());
+    };
+    let state = match ask.state {
+        EventState::Pending => ItemState::Pending,
+        EventState::Scheduled => ItemState::Scheduled,
+        EventState::Processing => ItemState::Processing,
+        EventState::Dead => ItemState::Failed,
+        EventState::Blocked => return blocked(db, queue, ask),
+        EventState::Dispatched => return dispatched(db, queue, ask),
+        EventState::Discarded => return Ok(Vec::new()),
+    };
+    let ask_items = InboxList {
+        queue: OUTBOX_QUEUE.to_owned(),
+        state,
+        after: ask.after,
+        limit: ask.limit,
+    };
+    items::list(db, &ask_items, now)?
+        .into_iter()
+        .filter(|item| item.at != Some(from_us(NEVER_US)))
+        .map(|item| view(item, ask.state))
+        .collect()
+}
+
+fn blocked(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventView>> {
+    let after = ask.after.map_or(0, |seq| seq.0);
+    let blocked = include_str!("../../sql/outbox_blocked.sql");
+    let ids: Vec<i64> = many(db, blocked, (queue, NEVER_US, after, ask.limit), |row| {
+        row.get(0)
+    })?;
+    let mut events = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(item) = items::view(db, id, ItemState::Scheduled)? {
+            events.push(view(item, EventState::Blocked)?);
+        }
+    }
+    Ok(events)
+}
+
+fn dispatched(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventView>> {
+    let before = ask.after.map_or(i64::MAX, |seq| seq.0);
+    let page = include_str!("../../sql/outbox_dispatched.sql");
+    let rows = many(db, page, (queue, before, ask.limit), |row| {
+        let key: Option<String> = row.get(1)?;
+        let (seq, at, by): (i64, i64, String) = (row.get(0)?, row.get(2)?, row.get(3)?);
+        Ok((seq, key, at, by))
+    })?;
+    rows.into_iter()
+        .map(|(seq, key, at, by)| {
+            let id = event_id(key.as_deref())?;
+            Ok(gone(seq, id, EventState::Dispatched, at, by))
+        })
+        .collect()
+}
+
+/// An event that has left the outbox.
+fn gone(seq: i64, id: Uuid, state: EventState, at: i64, by: String) -> EventView {
+    EventView {
+        seq: ItemId(seq),
+        id,
+        state,
+        kind: None,
+        key: None,
+        correlation_id: None,
+        traceparent: None,
+        headers: Default::default(),
+        payload: None,
+        refused: 0,
+        doubtful: 0,
+        by: Some(by),
+        emitted_at: None,
+        at: Some(from_us(at)),
+        errors: Vec::new(),
+    }
+}
+
+fn view(item: ItemView, state: EventState) -> Result<EventView> {
+    EventView {
+        seq: item.id,
+        id: event_id(item.key.as_deref())?,
+        state,
+        kind: None,
+        key: item.group,
+        correlation_id: None,
+        traceparent: None,
+        headers: Default::default(),
+        payload: None,
+        refused: item.attempts.saturating_sub(item.abandoned),
+        doubtful: item.abandoned,
+        by: item.worker,
+        emitted_at: item.pushed_at,
+        at: item.at.filter(|_| state != EventState::Blocked),
+        errors: item.errors,
+    }
+    .with_event(item.payload.as_deref())
+}
+
+pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventView>> {
+    let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
+        return Ok(None);
+    };
+    let name = id.to_string();
+    if let Some((seq, _)) = dead(db, queue, &name)? {
+        let item = items::view(db, seq, ItemState::Failed)?;
+        return item.map(|item| view(item, EventState::Dead)).transpose();
+    }
+    let discarded = db
+        .prepare_cached(include_str!("../../sql/outbox_discarded.sql"))
+        .and_then(|mut find| {
+            find.query_row([&name], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })
+        .map_err(classify)?;
+    if let Some((at, by)) = discarded {
+        return Ok(Some(gone(0, id, EventState::Discarded, at, by)));
+    }
+    if let Some(event) = sent(db, queue, id)? {
+        return Ok(Some(event));
+    }
+    let waiting: Option<(i64, String)> = db
+        .prepare_cached(include_str!("../../sql/outbox_waiting.sql"))
+        .and_then(|mut find| {
+            find.query_row((queue, &name, now, NEVER_US), |row| row.try_into())
+                .optional()
+        })
+        .map_err(classify)?;
+    let Some((seq, state)) = waiting else {
+        return Ok(None);
+    };
+    let state: EventState = state.parse()?;
+    let as_item = match state {
+        EventState::Processing => ItemState::Processing,
+        EventState::Scheduled | EventState::Blocked => ItemState::Scheduled,
+        _ => ItemState::Pending,
+    };
+    let item = items::view(db, seq, as_item)?;
+    item.map(|item| view(item, state)).transpose()
+}
+
+fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
+    type Found = (EventView, Option<String>);
+    // Nothing is dispatched before it is emitted, and most ids say when that was.
+    let since = id.get_timestamp().map_or(0, |time| {
+        let (seconds, nanos) = time.to_unix();
+        let us = i64::try_from(seconds).unwrap_or(0) * 1_000_000 + i64::from(nanos) / 1000;
+        us - CLOCKS_DIFFER_US
+    });
+    let found: Option<Found> = db
+        .prepare_cached(include_str!("../../sql/outbox_sent.sql"))
+        .and_then(|mut find| {
+            find.query_row((queue, id.to_string(), since), |row| {
+                let state = EventState::Dispatched;
+                let mut event = gone(row.get(0)?, id, state, row.get(1)?, row.get(2)?);
+                event.key = row.get(3)?;
+                event.emitted_at = row.get::<_, Option<i64>>(5)?.map(from_us);
+                Ok((event, row.get(4)?))
+            })
+            .optional()
+        })
+        .map_err(classify)?;
+    found
+        .map(|(event, text)| event.with_event(text.as_deref()))
+        .transpose()
+}
+
+fn dead(db: &Connection, queue: i64, id: &str) -> Result<Option<Failed>> {
+    db.prepare_cached(include_str!("../../sql/outbox_dead_by_id.sql"))
+        .and_then(|mut find| find.query_row((queue, id), revive::failed_row).optional())
+        .map_err(classify)
+}
+
+/// A blocked event: its number, its id and its ordering key.
+type Blocked = (i64, String, Option<String>);
+
+/// Those of the blocked events that are named, or all.
+fn blocked_among(db: &Connection, queue: i64, ids: Option<&[Uuid]>) -> Result<Vec<Blocked>> {
+    let blocked = include_str!("../../sql/outbox_blocked.sql");
+    let all: Vec<Blocked> = many(db, blocked, (queue, NEVER_US, 0, -1), |row| row.try_into())?;
+    let Some(ids) = ids else {
+        return Ok(all);
+    };
+    let names: std::collections::HashSet<String> = ids.iter().map(Uuid::to_string).collect();
+    Ok(all
+        .into_iter()
+        .filter(|(_, id, _)| names.contains(id))
+        .collect())
+}
+
+/// Events of one parked key belong together: they are revived together, in their order.
+pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<u64> {
+    let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
+        return Ok(0);
+    };
+    let chosen: Vec<Failed> = match &ask.ids {
+        None => many(
+            db,
+            include_str!("../../sql/inbox_failed_oldest.sql"),
+            (queue, ask.limit),
+            revive::failed_row,
+        )?,
+        Some(ids) => {
+            let mut chosen = Vec::new();
+            for id in ids {
+                chosen.extend(dead(db, queue, &id.to_string())?);
+            }
+            chosen
+        }
+    };
+    let mut all: std::collections::BTreeMap<i64, Option<String>> = chosen.into_iter().collect();
+    let keys: std::collections::BTreeSet<String> = all.values().flatten().cloned().collect();
+    for key in keys {
+        if exec(db, include_str!("../../sql/outbox_unpark.sql"), [&key])? > 0 {
+            let behind = include_str!("../../sql/outbox_dead_of_key.sql");
+            for seq in many(db, behind, (queue, &key), |row| row.get(0))? {
+                all.insert(seq, Some(key.clone()));
+            }
+        }
+    }
+    let mut tally = Tally::default();
+    let mut many = all.len() as u64;
+    for failed in all {
+        revive::revive(db, queue, failed, &mut tally, now)?;
+    }
+    for (seq, _, key) in blocked_among(db, queue, ask.ids.as_deref())? {
+        exec(db, include_str!("../../sql/outbox_unblock.sql"), (seq, now))?;
+        tally.stops_waiting(queue, Some(NEVER_US));
+        tally.waits(queue, Some(now));
+        if let Some(key) = key {
+            next_of_group(db, queue, &key)?;
+        }
+        many += 1;
+    }
+    tally.write(db)?;
+    Ok(many)
+}
+
+pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<u64> {
+    let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
+        return Ok(0);
+    };
+    let mut tally = Tally::default();
+    let mut many_gone = 0;
+    let give_up = |seq: i64, id: &str| -> Result<()> {
+        exec(db, include_str!("../../sql/outbox_delete.sql"), [seq])?;
+        exec(db, super::super::INBOX_ERROR_FORGET, (seq, i64::MAX))?;
+        let record = include_str!("../../sql/outbox_discard.sql");
+        exec(db, record, (id, now, &ask.by)).map(drop)
+    };
+    for id in &ask.ids {
+        let name = id.to_string();
+        let Some((seq, key)) = dead(db, queue, &name)? else {
+            continue;
+        };
+        give_up(seq, &name)?;
+        tally.of(queue).failed -= 1;
+        many_gone += 1;
+        // A key of which nothing is dead any more goes on.
+        if let Some(key) = key {
+            let behind = include_str!("../../sql/outbox_dead_of_key.sql");
+            let left: Vec<i64> = many(db, behind, (queue, &key), |row| row.get(0))?;
+            if left.is_empty() {
+                exec(db, include_str!("../../sql/outbox_unpark.sql"), [&key])?;
+            }
+        }
+    }
+    for (seq, name, key) in blocked_among(db, queue, Some(&ask.ids))? {
+        give_up(seq, &name)?;
+        tally.stops_waiting(queue, Some(NEVER_US));
+        many_gone += 1;
+        if let Some(key) = key {
+            next_of_group(db, queue, &key)?;
+        }
+    }
+    tally.write(db)?;
+    Ok(many_gone)
+}

@@ -1,0 +1,3 @@
+-- Purpose: how many keys are parked.
+select count(*)
+from turno_outbox_parked
