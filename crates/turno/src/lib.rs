@@ -43,6 +43,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod adopt;
+#[cfg(feature = "rabbitmq")]
+mod amqp;
 mod check;
 pub mod clock;
 mod error;

@@ -132,6 +132,14 @@ impl fmt::Display for Outage {
 
 impl std::error::Error for Outage {}
 
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
 mod routing;
+mod stdout;
+mod url;
 
+#[cfg(feature = "rabbitmq")]
+pub use rabbitmq::RabbitMq;
 pub use routing::routing_key;
+pub use stdout::Stdout;
+pub use url::{SinkOptions, from_url};

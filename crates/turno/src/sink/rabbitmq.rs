@@ -1,0 +1,259 @@
+//! Events to RabbitMQ: a durable topic exchange, persistent messages, and a confirm for every one of them.
+
+mod batch;
+mod message;
+mod patience;
+mod pool;
+mod verdict;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lapin::ExchangeKind;
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::{FieldTable, ShortString};
+use tokio::sync::Mutex;
+
+use self::batch::{Batch, End};
+use self::patience::Patience;
+use self::pool::{Lent, Pool};
+use super::{Fate, Outage, Outgoing, Sink};
+use crate::amqp::link::Dial;
+use crate::amqp::{Address, fault};
+use crate::error::Result;
+
+/// The exchange, unless said otherwise.
+const EXCHANGE: &str = "turno.events";
+/// How long the broker may be silent, unless said otherwise.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Publishes events to a topic exchange of RabbitMQ.
+///
+/// A message is persistent, has the event's id as its message id, and the [routing key](super::routing_key) of its
+/// type. Its headers are the event's own and `Type`, `CorrelationId`, `Timestamp` (seconds since 1970), `Key` (the
+/// ordering key), `traceparent` and `tracestate`; those of the same names among the event's own are not sent. What may
+/// be a repetition has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE).
+///
+/// An event counts as sent when the broker has confirmed it. One that no queue is bound for is refused, not lost.
+///
+/// ```no_run
+/// # fn main() -> turno::Result<()> {
+/// use turno::sink::RabbitMq;
+///
+/// let sink = RabbitMq::new("amqp://user:password@broker:5672/shop")?.exchange("ticketflow.events");
+/// # Ok(()) }
+/// ```
+#[must_use = "events go to it through a relay"]
+pub struct RabbitMq {
+    address: Address,
+    exchange: String,
+    declaring: Declare,
+    authorities: Option<String>,
+    silence: Duration,
+    pool: Mutex<Option<Arc<Pool>>>,
+}
+
+/// What [`Sink::ready`] does about the exchange.
+#[derive(Debug, Clone, Copy)]
+enum Declare {
+    Create,
+    Check,
+}
+
+impl RabbitMq {
+    /// A sink at `amqp://user:password@host:port/vhost`, or `amqps://…`. Nothing is connected before the first use.
+    ///
+    /// # Errors
+    /// If the URL cannot be read; the message does not repeat it.
+    pub fn new(url: &str) -> Result<Self> {
+        Ok(RabbitMq {
+            address: Address::parse(url)?,
+            exchange: EXCHANGE.to_owned(),
+            declaring: Declare::Create,
+            authorities: None,
+            silence: SILENCE,
+            pool: Mutex::new(None),
+        })
+    }
+
+    /// The exchange; `turno.events` otherwise. It is declared durable and of type topic.
+    pub fn exchange(mut self, name: impl Into<String>) -> Self {
+        self.exchange = name.into();
+        self
+    }
+
+    /// The exchange is there already, whatever its type: it is looked for and not declared, which needs fewer rights.
+    pub fn existing_exchange(mut self) -> Self {
+        self.declaring = Declare::Check;
+        self
+    }
+
+    /// How long the broker may leave us without a word, while we connect or wait for confirms; 10 seconds otherwise.
+    pub fn confirm_timeout(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// Certificates of authorities in PEM that `amqps://` trusts beside the public ones.
+    pub fn authorities(mut self, pem: impl Into<String>) -> Self {
+        self.authorities = Some(pem.into());
+        self
+    }
+
+    /// The connection, made now if there is none.
+    async fn pool(&self) -> Result<Arc<Pool>, Outage> {
+        let mut slot = self.pool.lock().await;
+        if let Some(pool) = slot.as_ref()
+            && pool.link.is_alive()
+        {
+            return Ok(pool.clone());
+        }
+        *slot = None;
+        let exchange = ShortString::try_new(self.exchange.as_str()).map_err(|_| {
+            Outage::new("the name of the exchange has more than 255 bytes: RabbitMQ has no such")
+        })?;
+        let dial = Dial {
+            address: &self.address,
+            authorities: self.authorities.as_deref(),
+            name: "turno relay",
+            patience: self.silence,
+        };
+        let link = dial.connect().await.map_err(|reason| {
+            Outage::new(format!(
+                "cannot connect to RabbitMQ at {}: {reason}",
+                self.address
+            ))
+        })?;
+        tracing::debug!(broker = %self.address, "connected to RabbitMQ");
+        let pool = Arc::new(Pool::new(link, exchange));
+        *slot = Some(pool.clone());
+        Ok(pool)
+    }
+
+    async fn lend(&self, pool: &Arc<Pool>) -> Result<Lent, Outage> {
+        if let Some(reason) = pool.link.blocked() {
+            return Err(verdict::blocked(&reason));
+        }
+        match tokio::time::timeout(self.silence, pool.lend()).await {
+            Ok(Ok(lent)) => Ok(lent),
+            Ok(Err(error)) => Err(self.outage("opens no channel", &error)),
+            Err(_) => {
+                pool.link.cut();
+                Err(Outage::new(format!(
+                    "RabbitMQ at {} opens no channel: no answer within {:?}",
+                    self.address, self.silence
+                )))
+            }
+        }
+    }
+
+    async fn declare(&self, pool: &Pool, lent: &Lent) -> Result<(), Outage> {
+        let options = ExchangeDeclareOptions {
+            passive: matches!(self.declaring, Declare::Check),
+            durable: true,
+            ..ExchangeDeclareOptions::default()
+        };
+        let declared = lent.channel().exchange_declare(
+            pool.exchange.clone(),
+            ExchangeKind::Topic,
+            options,
+            FieldTable::default(),
+        );
+        match tokio::time::timeout(self.silence, declared).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                Err(self.outage(&format!("will not have exchange {}", self.exchange), &error))
+            }
+            Err(_) => Err(Outage::new(format!(
+                "RabbitMQ at {} does not answer: it had {:?}",
+                self.address, self.silence
+            ))),
+        }
+    }
+
+    fn outage(&self, does: &str, error: &lapin::Error) -> Outage {
+        Outage::new(format!(
+            "RabbitMQ at {} {does}: {}",
+            self.address,
+            fault::explain(error)
+        ))
+    }
+}
+
+#[async_trait]
+impl Sink for RabbitMq {
+    fn name(&self) -> String {
+        format!("RabbitMQ at {}, exchange {}", self.address, self.exchange)
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        let pool = self.pool().await?;
+        let lent = self.lend(&pool).await?;
+        match self.declare(&pool, &lent).await {
+            Ok(()) => lent.give_back(),
+            Err(outage) => {
+                // The broker has closed the channel; a connection that does not answer goes with it.
+                match lent.channel().status().connected() {
+                    true => drop(lent),
+                    false => lent.discard(),
+                }
+                return Err(outage);
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        let none = |outage: Outage| vec![Fate::Unsent(outage); events.len()];
+        let pool = match self.pool().await {
+            Ok(pool) => pool,
+            Err(outage) => return none(outage),
+        };
+        let lent = match self.lend(&pool).await {
+            Ok(lent) => lent,
+            Err(outage) => return none(outage),
+        };
+        let patience = Patience {
+            silence: self.silence,
+            blocked: pool.link.watch_blocked(),
+        };
+        let mut batch = Batch::new(
+            lent.channel(),
+            &pool.exchange,
+            pool.link.frame_bytes(),
+            patience,
+        );
+        let scouts = if pool.is_proven() { 0 } else { 1 };
+        let (first, others) = events.split_at(scouts.min(events.len()));
+        let mut ended = batch.publish(first).await;
+        if ended.is_ok() {
+            pool.prove();
+            ended = batch.publish(others).await;
+        }
+        let outcome = batch.into_outcome();
+        match &ended {
+            Ok(()) => lent.give_back(),
+            Err(End::Failed(_) | End::Blocked(_)) if outcome.tidy => lent.discard(),
+            Err(_) => drop(lent),
+        }
+        verdict::fates(events, &self.exchange, outcome, ended.err().as_ref())
+    }
+
+    async fn close(&self) {
+        if let Some(pool) = self.pool.lock().await.take() {
+            pool.link.close().await;
+        }
+    }
+}
+
+impl fmt::Debug for RabbitMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RabbitMq")
+            .field("address", &self.address)
+            .field("exchange", &self.exchange)
+            .field("confirm_timeout", &self.silence)
+            .finish_non_exhaustive()
+    }
+}

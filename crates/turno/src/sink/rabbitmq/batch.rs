@@ -1,0 +1,226 @@
+//! Publishing many events on one channel: all are handed over first, then their confirms are awaited.
+
+use std::collections::{HashSet, VecDeque};
+use std::pin::Pin;
+use std::task::Poll;
+
+use futures_util::poll;
+use lapin::options::BasicPublishOptions;
+use lapin::types::ShortString;
+use lapin::{Channel, Confirmation, PublisherConfirm};
+use uuid::Uuid;
+
+use super::message::Message;
+use super::patience::Patience;
+use crate::amqp::fault;
+use crate::sink::Outgoing;
+
+/// How much may wait to be written: more than the socket takes at once, and less than memory.
+const AHEAD_BYTES: usize = 8 << 20;
+
+/// A message that no queue takes comes back, instead of being thrown away.
+const MANDATORY: BasicPublishOptions = BasicPublishOptions {
+    mandatory: true,
+    immediate: false,
+};
+
+/// What is known of one event at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It cannot be said in AMQP.
+    Unfit(String),
+    /// The broker confirmed it.
+    Acked,
+    /// The broker would not have it.
+    Nacked,
+    /// It was not given to the client, or the client did not write all of it.
+    Unwritten,
+    /// It was written, or may have been, and no answer came.
+    Unanswered,
+}
+
+/// Why a batch ended before all answers were there.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The channel or the connection failed.
+    Failed(lapin::Error),
+    /// No answer for too long.
+    Silent,
+    /// The broker blocks publishers, and says why.
+    Blocked(String),
+}
+
+/// What came of a batch.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Of the events that were looked at: the others are [`Answer::Unwritten`].
+    pub(super) answers: Vec<Answer>,
+    /// What the broker sent back because no queue would have it.
+    ///
+    /// The client hangs a returned message on whichever confirm it handles next, so who it was is told by its id
+    /// alone. It does come with one of the confirms of its own batch, because the broker returns a message before it
+    /// confirms it, and batches do not overlap on a channel.
+    pub(super) returned: HashSet<Uuid>,
+    /// All that was written was written while the channel was open: nothing can follow the channel's end, which the
+    /// broker would answer by closing the connection.
+    pub(super) tidy: bool,
+}
+
+type Writing<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
+
+/// A batch under way on a channel that is its own.
+pub(super) struct Batch<'a> {
+    channel: &'a Channel,
+    exchange: &'a ShortString,
+    frame_bytes: usize,
+    patience: Patience,
+    outcome: Outcome,
+    failure: Option<lapin::Error>,
+    writing: VecDeque<(usize, usize, Writing<'a>)>,
+    written: VecDeque<(usize, PublisherConfirm)>,
+    ahead_bytes: usize,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(
+        channel: &'a Channel,
+        exchange: &'a ShortString,
+        frame_bytes: usize,
+        patience: Patience,
+    ) -> Self {
+        Batch {
+            channel,
+            exchange,
+            frame_bytes,
+            patience,
+            outcome: Outcome {
+                answers: Vec::new(),
+                returned: HashSet::new(),
+                tidy: true,
+            },
+            failure: None,
+            writing: VecDeque::new(),
+            written: VecDeque::new(),
+            ahead_bytes: 0,
+        }
+    }
+
+    pub(super) fn into_outcome(self) -> Outcome {
+        self.outcome
+    }
+
+    /// Publishes events and waits for what the broker says to each.
+    ///
+    /// Not cancel-safe: dropped, it leaves confirms behind, and the channel must not be used again.
+    pub(super) async fn publish(&mut self, events: &'a [Outgoing]) -> Result<(), End> {
+        self.outcome.tidy = false;
+        self.outcome.answers.reserve(events.len());
+        for event in events {
+            self.hand_over(event).await?;
+            if self.failure.is_some() {
+                break;
+            }
+        }
+        while !self.writing.is_empty() {
+            self.write().await?;
+        }
+        self.outcome.tidy = self.channel.status().connected();
+        while let Some((place, confirm)) = self.written.pop_front() {
+            let heard = self.patience.hear(confirm).await?;
+            self.confirmed(place, heard);
+        }
+        match self.failure.take() {
+            Some(error) => Err(End::Failed(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives one event to the client. Its first look at a message puts the message in its queue, so that looking once
+    /// at each in turn sends them in their order, and waits for none.
+    async fn hand_over(&mut self, event: &'a Outgoing) -> Result<(), End> {
+        let place = self.outcome.answers.len();
+        let message = match Message::new(event, self.frame_bytes) {
+            Ok(message) => message,
+            Err(reason) => {
+                self.outcome.answers.push(Answer::Unfit(reason));
+                return Ok(());
+            }
+        };
+        self.outcome.answers.push(Answer::Unanswered);
+        let payload = event.payload.as_bytes();
+        let mut writing: Writing<'a> = Box::pin(self.channel.basic_publish(
+            self.exchange.clone(),
+            message.routing_key,
+            MANDATORY,
+            payload,
+            message.properties,
+        ));
+        match poll!(writing.as_mut()) {
+            Poll::Ready(done) => self.wrote(place, done),
+            Poll::Pending => {
+                self.ahead_bytes += payload.len();
+                self.writing.push_back((place, payload.len(), writing));
+            }
+        }
+        while self.ahead_bytes > AHEAD_BYTES {
+            self.write().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the oldest is written.
+    async fn write(&mut self) -> Result<(), End> {
+        if let Some((place, bytes, writing)) = self.writing.pop_front() {
+            self.ahead_bytes -= bytes;
+            let done = self.patience.hear(writing).await?;
+            self.wrote(place, done);
+        }
+        Ok(())
+    }
+
+    fn wrote(&mut self, place: usize, done: lapin::Result<PublisherConfirm>) {
+        match done {
+            Ok(confirm) => self.written.push_back((place, confirm)),
+            Err(error) => {
+                self.outcome.answers[place] = Answer::Unwritten;
+                self.failed(error);
+            }
+        }
+    }
+
+    fn confirmed(&mut self, place: usize, heard: lapin::Result<Confirmation>) {
+        let returned = match heard {
+            Ok(Confirmation::Ack(returned)) => {
+                self.outcome.answers[place] = Answer::Acked;
+                returned
+            }
+            Ok(Confirmation::Nack(returned)) => {
+                self.outcome.answers[place] = Answer::Nacked;
+                returned
+            }
+            // Only of a channel without confirms; nothing is known of it.
+            Ok(Confirmation::NotRequested) => None,
+            Err(error) => {
+                self.failed(error);
+                None
+            }
+        };
+        if let Some(returned) = returned
+            && let Some(id) = returned.delivery.properties.message_id()
+            && let Ok(id) = Uuid::try_parse(id.as_str())
+        {
+            self.outcome.returned.insert(id);
+        }
+    }
+
+    /// Of many errors, the one that the broker gave a reason for is the cause of the others.
+    fn failed(&mut self, error: lapin::Error) {
+        let better = match &self.failure {
+            None => true,
+            Some(known) => fault::is_reason(&error) && !fault::is_reason(known),
+        };
+        if better {
+            self.failure = Some(error);
+        }
+    }
+}

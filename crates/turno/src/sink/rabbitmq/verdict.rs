@@ -1,0 +1,78 @@
+//! From what is known of a batch to the fate of each event.
+
+use super::batch::{Answer, End, Outcome};
+use crate::amqp::fault;
+use crate::sink::{Fate, Outage, Outgoing, routing_key};
+
+/// The fates of `events`.
+pub(super) fn fates(
+    events: &[Outgoing],
+    exchange: &str,
+    outcome: Outcome,
+    end: Option<&End>,
+) -> Vec<Fate> {
+    let broken = end.map(Broken::new);
+    let mut answers = outcome.answers.into_iter();
+    let fate = |event: &Outgoing| {
+        let answer = answers.next().unwrap_or(Answer::Unwritten);
+        if outcome.returned.contains(&event.id) {
+            return Fate::Refused(unroutable(exchange, &event.kind));
+        }
+        match (answer, &broken) {
+            (Answer::Acked, _) => Fate::Sent,
+            (Answer::Nacked, _) => Fate::Refused(
+                "the broker would not take it (nack): a queue that it belongs to may be full, or out of order"
+                    .to_owned(),
+            ),
+            (Answer::Unfit(reason), _) => Fate::Refused(reason),
+            (_, Some(Broken::ByMessage(reason))) => Fate::Suspect(reason.clone()),
+            (Answer::Unwritten, broken) => Fate::Unsent(outage(broken)),
+            (Answer::Unanswered, broken) => Fate::Doubtful(outage(broken)),
+        }
+    };
+    events.iter().map(fate).collect()
+}
+
+/// Who is to blame for a batch that broke off.
+enum Broken {
+    ByMessage(String),
+    ByBroker(Outage),
+}
+
+impl Broken {
+    fn new(end: &End) -> Self {
+        match end {
+            End::Failed(error) if fault::blames_message(error) => {
+                Broken::ByMessage(fault::explain(error))
+            }
+            End::Failed(error) => Broken::ByBroker(Outage::new(format!(
+                "the connection to RabbitMQ was lost: {}",
+                fault::explain(error)
+            ))),
+            End::Silent => Broken::ByBroker(Outage::new(
+                "RabbitMQ does not confirm what was published: it is overloaded, or the network is broken",
+            )),
+            End::Blocked(reason) => Broken::ByBroker(blocked(reason)),
+        }
+    }
+}
+
+fn outage(broken: &Option<Broken>) -> Outage {
+    match broken {
+        Some(Broken::ByBroker(outage)) => outage.clone(),
+        _ => Outage::new("the connection to RabbitMQ was lost"),
+    }
+}
+
+pub(super) fn blocked(reason: &str) -> Outage {
+    Outage::new(format!(
+        "the broker blocks publishers ({reason}): it is short of memory or disk, and takes nothing until it has enough"
+    ))
+}
+
+fn unroutable(exchange: &str, kind: &str) -> String {
+    format!(
+        "unroutable: no queue is bound to exchange {exchange} for routing key {}",
+        routing_key(kind)
+    )
+}

@@ -1,0 +1,183 @@
+//! Events as lines of JSON on standard output: to look at them, or to pipe them into something else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{Fate, Outage, Outgoing, Sink};
+
+/// Writes one line of JSON for each event, and flushes after each batch.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), turno::sink::Outage> {
+/// use turno::sink::{Sink, Stdout};
+///
+/// let sink = Stdout::new();
+/// sink.ready().await?;
+/// # Ok(()) }
+/// ```
+///
+/// The payload is in the line as it was emitted, digit for digit. A reader that has gone away is an outage: nothing is
+/// lost, and the events go out when the program is started again with a reader.
+pub struct Stdout {
+    name: &'static str,
+    out: Arc<Mutex<Out>>,
+}
+
+struct Out {
+    writer: Box<dyn Write + Send>,
+    closed: bool,
+}
+
+impl Stdout {
+    /// To standard output.
+    pub fn new() -> Self {
+        Self::lines("standard output", io::stdout())
+    }
+
+    /// The same lines to another writer, such as a file or a pipe.
+    pub fn writing_to(writer: impl Write + Send + 'static) -> Self {
+        Self::lines("a writer of lines", writer)
+    }
+
+    fn lines(name: &'static str, writer: impl Write + Send + 'static) -> Self {
+        Stdout {
+            name,
+            out: Arc::new(Mutex::new(Out {
+                writer: Box::new(writer),
+                closed: false,
+            })),
+        }
+    }
+
+    fn closed(&self) -> Outage {
+        Outage::new(format!(
+            "{} is closed: whoever read it has gone. Start the program again with a reader",
+            self.name
+        ))
+    }
+}
+
+impl Default for Stdout {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Stdout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stdout").field(&self.name).finish()
+    }
+}
+
+#[async_trait]
+impl Sink for Stdout {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        match self
+            .out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .closed
+        {
+            true => Err(self.closed()),
+            false => Ok(()),
+        }
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        if let Err(outage) = self.ready().await {
+            return vec![Fate::Unsent(outage); events.len()];
+        }
+        let mut text = Vec::new();
+        let mut fates: Vec<Fate> = events.iter().map(|event| line(event, &mut text)).collect();
+        let out = self.out.clone();
+        // A slow reader blocks the writer, and must not block the runtime.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = out.writer.write_all(&text);
+            let written = written.and_then(|()| out.writer.flush());
+            out.closed |=
+                matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+            written
+        });
+        let outage = match written.await {
+            Ok(Ok(())) => return fates,
+            Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => self.closed(),
+            Ok(Err(error)) => Outage::new(format!("{} cannot be written: {error}", self.name)),
+            Err(_) => Outage::new(format!("{} was not written: the program ends", self.name)),
+        };
+        for fate in &mut fates {
+            if *fate == Fate::Sent {
+                *fate = Fate::Doubtful(outage.clone());
+            }
+        }
+        fates
+    }
+}
+
+/// An event as people and programs read it.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: Uuid,
+    r#type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: &'a Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: &'a Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: &'a Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: &'a Option<String>,
+    headers: &'a BTreeMap<String, String>,
+    emitted_at: Timestamp,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    possible_duplicate: bool,
+    payload: &'a RawValue,
+}
+
+/// Adds the event's line to `text`, unless its payload is no JSON.
+fn line(event: &Outgoing, text: &mut Vec<u8>) -> Fate {
+    // A line break in JSON text is white space between two words of it, and would end the line.
+    let broken = event.payload.contains(['\n', '\r']);
+    let joined = broken.then(|| event.payload.replace(['\n', '\r'], " "));
+    let payload = joined.as_deref().unwrap_or(&event.payload);
+    let before = text.len();
+    let added = serde_json::from_str(payload).and_then(|payload| {
+        serde_json::to_writer(
+            &mut *text,
+            &Line {
+                id: event.id,
+                r#type: &event.kind,
+                key: &event.key,
+                correlation_id: &event.correlation_id,
+                traceparent: &event.traceparent,
+                tracestate: &event.tracestate,
+                headers: &event.headers,
+                emitted_at: event.emitted_at,
+                possible_duplicate: event.possible_duplicate,
+                payload,
+            },
+        )
+    });
+    match added {
+        Ok(()) => {
+            text.push(b'\n');
+            Fate::Sent
+        }
+        Err(error) => {
+            text.truncate(before);
+            Fate::Refused(format!("its payload is no JSON: {error}"))
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! From a URL to a sink.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Sink, Stdout};
+use crate::error::{Error, Kind, Result};
+
+/// What a URL does not say about a sink. What a sink has no use for, it ignores.
+#[derive(Clone, Default)]
+pub struct SinkOptions {
+    /// RabbitMQ: the exchange; `turno.events` otherwise.
+    pub exchange: Option<String>,
+    /// NATS: goes before the routing key, with a dot, to make the subject.
+    pub subject_prefix: Option<String>,
+    /// Webhook: the secret that requests are signed with, `whsec_` and base64.
+    pub secret: Option<String>,
+    /// Webhook: private and local addresses may be called.
+    pub allow_private: bool,
+    /// How long the other side may take to answer.
+    pub timeout: Option<Duration>,
+    /// Webhook: the `source` of CloudEvents; `turno` otherwise.
+    pub source: Option<String>,
+}
+
+impl fmt::Debug for SinkOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkOptions")
+            .field("exchange", &self.exchange)
+            .field("subject_prefix", &self.subject_prefix)
+            .field("secret", &self.secret.as_ref().map(|_| "…"))
+            .field("allow_private", &self.allow_private)
+            .field("timeout", &self.timeout)
+            .field("source", &self.source)
+            .finish()
+    }
+}
+
+/// The sink at a URL: `amqp://` or `amqps://`, `nats://` or `tls://`, `http://` or `https://`, `stdout:`.
+///
+/// ```
+/// use turno::sink::{SinkOptions, from_url};
+///
+/// let sink = from_url("stdout:", &SinkOptions::default())?;
+/// assert_eq!(sink.name(), "standard output");
+/// # Ok::<(), turno::Error>(())
+/// ```
+///
+/// # Errors
+/// If there is no such sink, if this program was built without it, or if the URL or an option cannot be used. No
+/// message has a password in it.
+pub fn from_url(url: &str, options: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    match scheme.to_ascii_lowercase().as_str() {
+        "stdout" => Ok(Arc::new(Stdout::new())),
+        "amqp" | "amqps" => rabbitmq(url, options),
+        "nats" | "tls" => nats(url, options),
+        "http" | "https" => webhook(url, options),
+        _ => Err(Error::invalid(
+            "sink",
+            "there is no such sink: give amqp://…, amqps://…, nats://…, tls://…, https://…, http://… or stdout:",
+        )),
+    }
+}
+
+#[cfg(feature = "rabbitmq")]
+fn rabbitmq(url: &str, options: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    let mut sink = super::RabbitMq::new(url)?;
+    if let Some(exchange) = &options.exchange {
+        sink = sink.exchange(exchange);
+    }
+    if let Some(timeout) = options.timeout {
+        sink = sink.confirm_timeout(timeout);
+    }
+    Ok(Arc::new(sink))
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+fn rabbitmq(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    Err(left_out("RabbitMQ", "rabbitmq"))
+}
+
+fn nats(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    Err(left_out("NATS", "nats"))
+}
+
+fn webhook(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    Err(left_out("webhooks", "webhook"))
+}
+
+fn left_out(what: &str, feature: &str) -> Error {
+    Error::new(
+        Kind::Invalid("sink"),
+        format!("this program was built without {what}: build it with cargo's feature `{feature}`"),
+    )
+}
