@@ -18,7 +18,7 @@ cargo xtask COMMAND
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   help            this text
 
-The tests need PostgreSQL, PgBouncer, faketime and a C compiler; the benchmarks need Redis too. Missing ones are installed
+The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, faketime and a C compiler; the benchmarks need Redis too. Missing ones are installed
 with apt-get as root or with passwordless sudo; otherwise the command to run is printed.
 ";
 

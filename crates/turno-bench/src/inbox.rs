@@ -3,7 +3,7 @@
 pub mod peers;
 pub mod postgres;
 pub mod sqlite;
-mod work;
+pub mod work;
 
 /// The size of a payload, in bytes.
 pub const PAYLOAD_BYTES: usize = 100;

@@ -2,6 +2,7 @@
 
 mod inbox;
 mod locks;
+mod outbox;
 mod rate;
 mod table;
 
@@ -16,10 +17,10 @@ struct Args {
     /// Seconds of each measurement of locks.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
-    /// Items of each measurement of the inbox.
+    /// Items of each measurement of the inbox, and events of the outbox.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// How often each rate of the inbox is measured; the median counts.
+    /// How often each rate of inbox and outbox is measured; the median counts.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
     /// Only Turno, without the peers of the inbox.
@@ -28,6 +29,9 @@ struct Args {
     /// Only one part of the inbox on PostgreSQL.
     #[arg(long, global = true)]
     part: Option<inbox::postgres::Part>,
+    /// Only one part of the outbox.
+    #[arg(long, global = true)]
+    outbox_part: Option<outbox::Part>,
 }
 
 #[derive(Subcommand)]
@@ -40,6 +44,8 @@ enum Bench {
     Inbox,
     /// The inbox on SQLite, beside its peer.
     InboxSqlite,
+    /// The outbox, from PostgreSQL to RabbitMQ.
+    Outbox,
     /// All of them.
     All,
 }
@@ -54,16 +60,23 @@ async fn main() -> Result<()> {
         alone: args.alone,
         part: args.part,
     };
+    let outbox = outbox::Bench {
+        events: args.items,
+        rounds: args.rounds,
+        part: args.outbox_part,
+    };
     match args.bench.unwrap_or(Bench::All) {
         Bench::Postgres => locks::postgres::run(&run).await,
         Bench::Sqlite => locks::sqlite::run(&run).await,
         Bench::Inbox => inbox.run().await,
         Bench::InboxSqlite => inbox::sqlite::run(args.items).await,
+        Bench::Outbox => outbox.run().await,
         Bench::All => {
             locks::postgres::run(&run).await?;
             locks::sqlite::run(&run).await?;
             inbox.run().await?;
-            inbox::sqlite::run(args.items).await
+            inbox::sqlite::run(args.items).await?;
+            outbox.run().await
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`conformance`]: the rules that every store must keep, as one suite;
 //! - [`model`]: the lock rules once more, in memory, and random histories that both must agree on;
-//! - [`server`]: private PostgreSQL, PgBouncer and Redis servers, which end with the process that started them;
+//! - [`server`]: private PostgreSQL, PgBouncer, RabbitMQ, NATS and Redis servers, which end with the process that started them;
 //! - [`proxy`]: a network that can be cut, black-holed, or made to lose one answer;
 //! - [`process`]: child processes that are stopped, continued and killed;
 //! - [`load`]: tasks that take locks and write down what they were told;
@@ -30,4 +30,4 @@ pub use eventually::{eventually, eventually_async};
 pub use faketime::set_clock;
 pub use process::Process;
 pub use proxy::TcpProxy;
-pub use server::{PgBouncer, PoolMode, PostgresServer, RedisServer};
+pub use server::{Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq, RedisServer};

@@ -41,7 +41,7 @@ pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b", "c"], 20).await;
     let mut got = Vec::new();
-    let mut held = Vec::new();
+    let mut held = std::collections::VecDeque::new();
     for round in 0.. {
         let order = if round % 2 == 0 {
             Order::ByKey
@@ -49,14 +49,17 @@ pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
             Order::AsEmitted
         };
         let taken = take(&turno, 7, order).await;
-        let is_empty = taken.events.is_empty();
         got.extend(taken.numbers());
-        held.push(taken);
-        if is_empty || held.len() > 2 {
-            send(&turno, &held.remove(0)).await;
+        let is_empty = taken.events.is_empty();
+        if !is_empty {
+            held.push_back(taken);
         }
-        if is_empty && held.iter().all(|taken| taken.events.is_empty()) {
-            break;
+        // What is held keeps others waiting: it is sent when nothing else is to be had.
+        if is_empty || held.len() > 2 {
+            match held.pop_front() {
+                Some(oldest) => send(&turno, &oldest).await,
+                None => break,
+            }
         }
     }
     got.sort_unstable();

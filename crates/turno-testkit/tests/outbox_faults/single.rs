@@ -53,18 +53,14 @@ fn the_second_relay_takes_over(place: &Place) {
     });
     first.process().kill_9();
     let killed = Instant::now();
-    let so_far = consumer.count();
-    // Those of the dead one that are still on their way do not count.
-    let mut took = None;
-    eventually(LONG, "everything to be sent", || {
-        if took.is_none() && consumer.count() > so_far + 100 {
-            took = Some(killed.elapsed());
-        }
-        (place.stats().dispatched == 5010).then_some(())
-    });
-    let took = took.expect("the second relay went on");
+    second
+        .process()
+        .lines()
+        .expect_line("the only relay now", LONG);
+    let took = killed.elapsed();
     println!("{}: taken over within {took:?}", place.name);
     assert!(took < TAKEOVER, "taken over after {took:?}");
+    place.await_stats("everything to be sent", |stats| stats.dispatched == 5010);
     eventually(LONG, "everything to be handled", || {
         (place.handled().len() == 5010).then_some(())
     });

@@ -10,9 +10,9 @@ use crate::lock::{Acquire, Keeper, Lease};
 use crate::store::{Lead, Leading, OutboxLead};
 
 /// How often one that is not leading tries again.
-const TRY_EVERY: Duration = Duration::from_millis(500);
+const TRY_EVERY: Duration = Duration::from_millis(250);
 /// A leader that vanished is taken over after so long, where there is a lease.
-const LEASE: Duration = Duration::from_millis(1500);
+const LEASE: Duration = Duration::from_secs(1);
 
 /// Being the only relay. Dropped, it ends.
 #[derive(Debug)]

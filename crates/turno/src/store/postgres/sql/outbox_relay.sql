@@ -80,15 +80,14 @@ begin
   for update;
   if not found then
     -- The same call may have been answered before, and its answer lost.
-    select row(coalesce(sum(turno.inbox_count(d.ids)), 0), coalesce(cardinality(outbox_settle.refused), 0), 0, 0) into s
-    from turno.inbox_done d
-    where d.request = own
-      and d.token = outbox_settle.token
-    having count(*) > 0;
-    if not found then
-      s := row(0, 0, 0, asked)::turno.outbox_settled;
+    if exists (
+      select from turno.inbox_done d
+      where d.request = own
+        and d.token = outbox_settle.token) then
+      return row(
+        turno.inbox_count(outbox_settle.sent), coalesce(cardinality(outbox_settle.refused), 0), 0, 0)::turno.outbox_settled;
     end if;
-    return s;
+    return row(0, 0, 0, asked)::turno.outbox_settled;
   end if;
 
   hit := b.ids * outbox_settle.sent;

@@ -1,0 +1,140 @@
+//! The outbox: from PostgreSQL to RabbitMQ, beside a bare publisher and beside the way it is usually done.
+
+mod broker;
+mod by_row;
+mod relay;
+
+use anyhow::Result;
+use turno_testkit::{PostgresServer, RabbitMq};
+
+use crate::inbox::work::median;
+use crate::table::Table;
+
+/// Bytes of a payload.
+const PAYLOAD_BYTES: usize = 512;
+/// What is under way at once, for all who pipeline.
+const WINDOW: u32 = 500;
+/// Ordering keys, where there are any.
+const KEYS: usize = 500;
+/// So few, because one by one takes so long.
+const BY_ROW: usize = 1000;
+/// Dispatched before, where there is a history.
+const HISTORY: usize = 1_000_000;
+const PENDING: usize = 1000;
+
+pub struct Bench {
+    pub events: usize,
+    pub rounds: usize,
+    pub part: Option<Part>,
+}
+
+/// One part of it.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Draining to the broker.
+    Drain,
+    /// From commit to consumer.
+    Latency,
+    /// A million dispatched events.
+    History,
+    /// A snapshot that somebody holds open.
+    Snapshot,
+}
+
+impl Bench {
+    pub async fn run(&self) -> Result<()> {
+        let server = PostgresServer::start_with(&[
+            ("fsync", "on"),
+            ("full_page_writes", "on"),
+            ("synchronous_commit", "on"),
+            ("shared_buffers", "1GB"),
+            ("max_wal_size", "16GB"),
+            ("checkpoint_timeout", "30min"),
+        ])?;
+        let wanted = |part| self.part.is_none_or(|only| only == part);
+        if wanted(Part::Drain) || wanted(Part::Latency) {
+            let broker = RabbitMq::start()?;
+            if wanted(Part::Drain) {
+                self.drain(&server, &broker).await?;
+            }
+            if wanted(Part::Latency) {
+                latency(&server, &broker).await?;
+            }
+        }
+        if wanted(Part::History) {
+            history(&server).await?;
+        }
+        if wanted(Part::Snapshot) {
+            self.snapshot(&server).await?;
+        }
+        Ok(())
+    }
+
+    async fn drain(&self, server: &PostgresServer, broker: &RabbitMq) -> Result<()> {
+        use relay::How;
+        let url = broker.url();
+        let ways = [
+            ("turno, parallel", How::parallel(WINDOW)),
+            ("turno, single", How::single(WINDOW)),
+            ("turno, ordered, 500 keys", How::ordered(WINDOW, KEYS)),
+            ("turno, parallel, batches of 50", How::parallel(50)),
+        ];
+        let (mut bare, mut in_batches, mut by_row) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rates = vec![Vec::new(); ways.len()];
+        // By turns: a machine has its better and its worse minutes.
+        for _ in 0..self.rounds {
+            bare.push(broker::bare(&url, self.events, WINDOW as usize).await?);
+            in_batches.push(broker::in_batches(&url, self.events, WINDOW as usize).await?);
+            for ((_, how), rates) in ways.iter().zip(&mut rates) {
+                rates.push(relay::drain(server, &url, self.events, *how).await?);
+            }
+            by_row.push(by_row::drain(server, &url, BY_ROW).await?);
+        }
+        let title = format!(
+            "Outbox to RabbitMQ: {} events of {PAYLOAD_BYTES} bytes, quorum queue, persistent, confirmed, mandatory",
+            self.events
+        );
+        let mut table = Table::new(&title, "events/s");
+        table.add("bare publisher, a window of 500 that slides", median(bare));
+        table.add("bare publisher, batches of 500", median(in_batches));
+        table.add("row by row, as it is usually done", median(by_row));
+        for (place, ((name, _), rates)) in ways.iter().zip(rates).enumerate() {
+            let floor = (place < 3).then_some(0.8);
+            let bare = "bare publisher, a window of 500 that slides";
+            table.against(name, median(rates), bare, floor);
+        }
+        Ok(())
+    }
+
+    async fn snapshot(&self, server: &PostgresServer) -> Result<()> {
+        let (mut free, mut held) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            free.push(relay::drain_nowhere(server, self.events, None).await?);
+            let url = server.create_database();
+            let holder = relay::Snapshot::hold(&url).await?;
+            held.push(relay::drain_nowhere(server, self.events, Some((&url, &holder))).await?);
+        }
+        let mut table = Table::new("Outbox on PostgreSQL alone, to a sink that takes everything", "events/s");
+        table.add("nothing held", median(free));
+        table.against("a snapshot held open", median(held), "nothing held", Some(0.7));
+        Ok(())
+    }
+}
+
+async fn latency(server: &PostgresServer, broker: &RabbitMq) -> Result<()> {
+    let times = relay::commit_to_consumer(server, &broker.url(), 200).await?;
+    let mut table = Table::new("Outbox, idle: from commit to consumer", "ms");
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    table.ms("median", at(0.5), 10.0);
+    table.add("99 of 100 within", at(0.99));
+    Ok(())
+}
+
+async fn history(server: &PostgresServer) -> Result<()> {
+    let empty = relay::claim_ms(server, 0, PENDING).await?;
+    let full = relay::claim_ms(server, HISTORY, PENDING).await?;
+    let mut table = Table::new("Outbox on PostgreSQL: a relay's claim of 50, 1,000 pending", "ms");
+    table.add("nothing dispatched before", empty);
+    table.ms("1,000,000 dispatched before", full, empty * 1.2);
+    Ok(())
+}

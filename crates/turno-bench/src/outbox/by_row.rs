@@ -1,0 +1,60 @@
+//! The way it is usually done: rows are selected and locked, published one after the other, marked and recorded one by one.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use tokio_postgres::NoTls;
+use turno_testkit::PostgresServer;
+
+use super::PAYLOAD_BYTES;
+use super::broker::{EXCHANGE, ROUTING_KEY, fresh};
+
+const CREATE: &str = include_str!("by_row/create.sql");
+const FILL: &str = include_str!("by_row/fill.sql");
+const SELECT: &str = include_str!("by_row/select.sql");
+const MARK: &str = include_str!("by_row/mark.sql");
+const RECORD: &str = include_str!("by_row/record.sql");
+
+pub async fn drain(server: &PostgresServer, url: &str, events: usize) -> Result<f64> {
+    let (_connection, channel) = fresh(url).await?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    let (client, connection) = tokio_postgres::connect(&server.create_database(), NoTls).await?;
+    tokio::spawn(connection);
+    client.batch_execute(CREATE).await?;
+    let payload = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES - 2));
+    let many = i32::try_from(events)?;
+    client.execute(FILL, &[&payload, &many]).await?;
+    let (select, mark, record) = (
+        client.prepare(SELECT).await?,
+        client.prepare(MARK).await?,
+        client.prepare(RECORD).await?,
+    );
+    let began = Instant::now();
+    let mut done = 0;
+    while done < events {
+        for row in client.query(&select, &[]).await? {
+            let (id, payload): (i64, String) = (row.get(0), row.get(1));
+            let properties = BasicProperties::default().with_delivery_mode(2);
+            let mandatory = BasicPublishOptions {
+                mandatory: true,
+                ..BasicPublishOptions::default()
+            };
+            channel
+                .basic_publish(
+                    EXCHANGE.into(),
+                    ROUTING_KEY.into(),
+                    mandatory,
+                    payload.as_bytes(),
+                    properties,
+                )
+                .await?
+                .await?;
+            client.execute(&mark, &[&id]).await?;
+            client.execute(&record, &[&id]).await?;
+            done += 1;
+        }
+    }
+    Ok(events as f64 / began.elapsed().as_secs_f64())
+}

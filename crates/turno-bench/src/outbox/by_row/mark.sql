@@ -1,0 +1,4 @@
+-- Purpose: a message is dispatched. $1 id.
+update outbox_message
+set dispatched_at = now()
+where id = $1

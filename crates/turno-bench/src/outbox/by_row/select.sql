@@ -1,0 +1,8 @@
+-- Purpose: the next 50.
+select id, payload
+from outbox_message
+where dispatched_at is null
+  and attempts < 5
+order by occurred_at
+limit 50
+for update skip locked
