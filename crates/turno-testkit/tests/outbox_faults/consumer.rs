@@ -35,6 +35,15 @@ pub enum Seen {
     NotAsked,
 }
 
+/// What it consumes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// As it should be. A broker that is killed may leave it without a leader for ever, on a single node.
+    Quorum,
+    /// Durable, and back after a kill.
+    Classic,
+}
+
 /// One message as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
@@ -57,6 +66,7 @@ struct Work {
     store: String,
     broker: String,
     exchange: String,
+    queue: Queue,
     seen: Seen,
     turno: Turno,
     arrivals: Arc<Mutex<Vec<Arrival>>>,
@@ -64,14 +74,20 @@ struct Work {
 }
 
 impl Consumer {
-    /// Declares the queue (a quorum queue for `ticket.#`) and begins; goes on when it listens.
+    /// Declares a quorum queue for `ticket.#` and begins; goes on when it listens.
     pub fn start(place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
+        Self::from(Queue::Quorum, place, broker, exchange, seen)
+    }
+
+    /// The same with a queue of another kind.
+    pub fn from(queue: Queue, place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
         let arrivals = Arc::default();
         let stop = Arc::default();
         let work = Work {
             store: place.url.clone(),
             broker: broker.to_owned(),
             exchange: exchange.to_owned(),
+            queue,
             seen,
             turno: place.turno.clone(),
             arrivals: Arc::clone(&arrivals),
@@ -139,17 +155,18 @@ impl Work {
                 FieldTable::default(),
             )
             .await?;
-        let mut quorum = FieldTable::default();
-        quorum.insert(
-            "x-queue-type".into(),
-            AMQPValue::LongString("quorum".into()),
-        );
+        let mut kind = FieldTable::default();
+        let name = match self.queue {
+            Queue::Quorum => "quorum",
+            Queue::Classic => "classic",
+        };
+        kind.insert("x-queue-type".into(), AMQPValue::LongString(name.into()));
         let durable = QueueDeclareOptions {
             durable: true,
             ..QueueDeclareOptions::default()
         };
         channel
-            .queue_declare(exchange.into(), durable, quorum)
+            .queue_declare(exchange.into(), durable, kind)
             .await?;
         channel
             .queue_bind(

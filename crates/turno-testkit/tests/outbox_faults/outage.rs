@@ -4,7 +4,7 @@ use turno::outbox::{Event, EventState};
 use turno_testkit::eventually;
 use turno_testkit::server::RabbitMq;
 
-use crate::consumer::{Consumer, Seen};
+use crate::consumer::{Consumer, Queue, Seen};
 use crate::place::{End, Place};
 use crate::relay::{EXCHANGE, How, ORDERED, Relay};
 use crate::{LONG, on_each_store};
@@ -33,7 +33,8 @@ const ONE_ATTEMPT: How = How {
 
 fn an_outage_costs_nothing(place: &Place) {
     let broker = RabbitMq::start().expect("RabbitMQ starts");
-    let consumer = Consumer::start(place, &broker.url(), EXCHANGE, Seen::Asked);
+    let url = broker.url();
+    let consumer = Consumer::from(Queue::Classic, place, &url, EXCHANGE, Seen::Asked);
     let relay = Relay::start(&place.url, &broker.url(), EXCHANGE, ONE_ATTEMPT);
     place.emit(&events(0, 1000), End::Commit);
     eventually(LONG, "some to arrive", || {
