@@ -68,7 +68,7 @@ pub struct RabbitConsumer {
 /// What a consumer did until it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConsumerReport {
-    /// Events that were handled and acknowledged.
+    /// Deliveries whose handlers answered `Ok`.
     pub handled: u64,
     /// Attempts that failed.
     pub failed: u64,

@@ -76,20 +76,17 @@ where
     }
 
     async fn acknowledge(&self, delivery: &Delivery) {
-        match delivery.ack(BasicAckOptions::default()).await {
-            Ok(true) => {
-                self.tally.handled.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(false) => tracing::debug!(
-                queue = self.queue,
-                "an event was handled, and comes again: the connection was lost"
-            ),
-            Err(error) => tracing::debug!(
-                queue = self.queue,
-                reason = fault::explain(&error),
-                "an event was handled, and comes again"
-            ),
-        }
+        self.tally.handled.fetch_add(1, Ordering::Relaxed);
+        let reason = match delivery.ack(BasicAckOptions::default()).await {
+            Ok(true) => return,
+            Ok(false) => "the connection is closed".to_owned(),
+            Err(error) => fault::explain(&error),
+        };
+        tracing::debug!(
+            queue = self.queue,
+            reason,
+            "an event was handled, and comes again because that could not be said"
+        );
     }
 
     async fn reject(&self, delivery: &Delivery) {
