@@ -277,3 +277,97 @@ async fn sql_and_rust_see_each_other() {
         ReleaseOutcome::Lost
     );
 }
+
+#[tokio::test]
+async fn events_are_emitted_relayed_and_seen_in_sql() {
+    let (_bed, client) = bed().await;
+    let number = async |sql: &str| -> i64 { one(&client, sql).await.get(0) };
+    let emit = "select turno.outbox_emit('TicketCreatedEvent', '{\"n\": 1}', key => 'k', correlation_id => 'c', \
+                headers => '{\"tenant\": \"7\"}')::text";
+    let id = word(&client, emit).await;
+    client
+        .batch_execute("begin; select turno.outbox_emit('Other', '1'); rollback")
+        .await
+        .unwrap();
+    let claim = "select seq, id::text, key, event::text from turno.outbox_claim('sql', token => \
+                 '00000000-0000-0000-0000-000000000001')";
+    let row = one(&client, claim).await;
+    let seq: i64 = row.get(0);
+    assert_eq!(
+        (row.get::<_, &str>(1), row.get::<_, &str>(2)),
+        (id.as_str(), "k")
+    );
+    assert_eq!(
+        row.get::<_, &str>(3),
+        r#"{"type":"TicketCreatedEvent","correlation_id":"c","headers":{"tenant": "7"},"payload":{"n": 1}}"#
+    );
+    let settle = format!(
+        "select sent from turno.outbox_settle('00000000-0000-0000-0000-000000000001', int8multirange(int8range({seq}, {seq}, '[]')))"
+    );
+    assert_eq!(number(&settle).await, 1);
+    assert_eq!(
+        number("select dispatched from turno.outbox_stats()").await,
+        1
+    );
+    let seen = format!("select turno.seen('billing', '{id}')::text");
+    assert_eq!(word(&client, &seen).await, "true");
+    assert_eq!(word(&client, &seen).await, "false");
+}
+
+#[tokio::test]
+async fn a_bad_event_is_refused_with_a_hint() {
+    let (_bed, client) = bed().await;
+    for sql in [
+        "select turno.outbox_emit('', '1')",
+        "select turno.outbox_emit(repeat('AbC', 66), '1')",
+        "select turno.outbox_emit('T', null)",
+        "select turno.outbox_emit('T', '1', key => '')",
+        "select turno.outbox_emit('T', '1', headers => '{\"Type\": \"x\"}')",
+        "select turno.outbox_emit('T', '1', headers => '{\"a\": 1}')",
+        "select turno.outbox_emit('T', '1', headers => '[]')",
+        "select turno.outbox_emit('T', '1', delay => '-1 s')",
+        "select turno.outbox_emit('T', '1', traceparent => 'x')",
+        "select turno.outbox_emit_batch(array['T'], array[repeat('x', 1048577)])",
+        "select turno.inbox_push('$outbox', '1')",
+        "select turno.outbox_claim('r', 1001)",
+        "select turno.outbox_list('lost')",
+        "select turno.seen('', gen_random_uuid())",
+        "select turno.seen('c', null)",
+    ] {
+        assert_eq!(code(&client, sql).await, "22023", "{sql}");
+    }
+    let stats = one(&client, "select total from turno.outbox_stats()").await;
+    assert_eq!(stats.get::<_, i64>(0), 0);
+}
+
+/// The rule stands in Rust and in SQL; both say the same.
+#[tokio::test]
+async fn routing_keys_are_the_same_in_rust_and_in_sql() {
+    let (_bed, client) = bed().await;
+    for kind in [
+        "TicketStatusChangedEvent",
+        "TicketFlow.Domain.Events.TicketCreatedEvent",
+        "HTTPRequestSent",
+        "ticket.created",
+        "Event",
+        "A",
+        "AB",
+        "ABc",
+        "My_Thing",
+        "OrderV2Created",
+        "a.B",
+        "Ns::TypeName",
+        "Outer+InnerEvent",
+        "café",
+        "ÑandúSeen",
+        "CaféÉtéSeen",
+        "EventEvent",
+    ] {
+        let sql = format!("select turno.outbox_routing_key('{kind}')");
+        assert_eq!(
+            word(&client, &sql).await,
+            turno::sink::routing_key(kind),
+            "{kind}"
+        );
+    }
+}

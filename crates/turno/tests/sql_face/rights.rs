@@ -3,7 +3,7 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 36] = [
+const PUBLIC: [&str; 48] = [
     "adopted_calls",
     "inbox_claim",
     "inbox_claim_batch",
@@ -36,9 +36,21 @@ const PUBLIC: [&str; 36] = [
     "lock_renew",
     "lock_status",
     "lock_wait",
+    "outbox_claim",
+    "outbox_discard",
+    "outbox_emit",
+    "outbox_emit_batch",
+    "outbox_find",
+    "outbox_leader",
+    "outbox_list",
+    "outbox_recover",
+    "outbox_requeue",
+    "outbox_settle",
+    "outbox_stats",
     "schedule_state",
     "schedule_tick",
     "schema_version",
+    "seen",
     "sweep",
 ];
 

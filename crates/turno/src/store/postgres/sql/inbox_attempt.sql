@@ -105,6 +105,8 @@ begin
     from turno.inbox_batch t
     where t.queue_id = inbox_abandon.queue_id
       and t.until <= clock_timestamp()
+    -- What was claimed first comes first again.
+    order by t.n
     for update skip locked
   loop
     if many >= 1000 then

@@ -130,9 +130,9 @@ begin
 
     if inbox_take.waiting then
       with due as materialized (
-        select t.ctid as place, t."group", t."group" is null or t.id = h.id as is_head
+        select t.ctid as place, t."group", not inbox_take.in_order or t."group" is null or t.id = h.id as is_head
         from turno.inbox_item t
-        left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on t."group" is not null
+        left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on inbox_take.in_order and t."group" is not null
         where t.lane = in_lane
           and t.run_at >= due_from
           and t.run_at <= now_at

@@ -8,11 +8,12 @@ immutable
 as $$
   select case
     when c.class !~ '^[A-Z]' then type
+    -- Of these letters only: what others are in small ones depends on the database.
     else lower(regexp_replace(
       regexp_replace(
         case when c.class = 'Event' then c.class else regexp_replace(c.class, 'Event$', '') end,
         '([A-Z])([A-Z][a-z])', '\1.\2', 'g'),
-      '([^A-Z._-])([A-Z])', '\1.\2', 'g'))
+      '([^A-Z._-])([A-Z])', '\1.\2', 'g') collate "C")
   end
   from regexp_replace(type, '^.*[.:+/]', '') c(class)
 $$;

@@ -16,14 +16,16 @@ as $$
   select timestamptz '9999-01-01 00:00:00+00'
 $$;
 
--- The token is the caller's choice: the same call repeated is answered the same. With order, of each key the first one
+-- The token is the caller's choice: the same call repeated is answered the same. A claim that is all of its transaction
+-- need not be durable (see inbox_claim_batch). With order, of each key the first one
 -- only; without it, all in the order in which they were emitted.
 create or replace function turno.outbox_claim(
   relay    text,
   "limit"  integer  default 50,
   lease    interval default '15 seconds',
   in_order boolean  default true,
-  token    uuid     default gen_random_uuid()
+  token    uuid     default gen_random_uuid(),
+  durable  boolean  default true
 ) returns setof turno.outbox_claimed
 language plpgsql
 security definer
@@ -40,7 +42,7 @@ begin
     t.id, t.key::uuid, t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
     exists (select from turno.outbox_parked p where p.key = t."group"), t.expires_at
   from turno.inbox_claim_batch(
-    '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, false,
+    '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, outbox_claim.durable,
     outbox_claim.in_order) t;
 end
 $$;
