@@ -2800,6 +2800,8 @@ begin
     from turno.inbox_batch t
     where t.queue_id = inbox_abandon.queue_id
       and t.until <= clock_timestamp()
+    -- What was claimed first comes first again.
+    order by t.n
     for update skip locked
   loop
     if many >= 1000 then
@@ -3198,9 +3200,9 @@ begin
 
     if inbox_take.waiting then
       with due as materialized (
-        select t.ctid as place, t."group", t."group" is null or t.id = h.id as is_head
+        select t.ctid as place, t."group", not inbox_take.in_order or t."group" is null or t.id = h.id as is_head
         from turno.inbox_item t
-        left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on t."group" is not null
+        left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on inbox_take.in_order and t."group" is not null
         where t.lane = in_lane
           and t.run_at >= due_from
           and t.run_at <= now_at
@@ -4428,11 +4430,12 @@ immutable
 as $$
   select case
     when c.class !~ '^[A-Z]' then type
+    -- Of these letters only: what others are in small ones depends on the database.
     else lower(regexp_replace(
       regexp_replace(
         case when c.class = 'Event' then c.class else regexp_replace(c.class, 'Event$', '') end,
         '([A-Z])([A-Z][a-z])', '\1.\2', 'g'),
-      '([^A-Z._-])([A-Z])', '\1.\2', 'g'))
+      '([^A-Z._-])([A-Z])', '\1.\2', 'g') collate "C")
   end
   from regexp_replace(type, '^.*[.:+/]', '') c(class)
 $$;
@@ -4682,14 +4685,16 @@ as $$
   select timestamptz '9999-01-01 00:00:00+00'
 $$;
 
--- The token is the caller's choice: the same call repeated is answered the same. With order, of each key the first one
+-- The token is the caller's choice: the same call repeated is answered the same. A claim that is all of its transaction
+-- need not be durable (see inbox_claim_batch). With order, of each key the first one
 -- only; without it, all in the order in which they were emitted.
 create or replace function turno.outbox_claim(
   relay    text,
   "limit"  integer  default 50,
   lease    interval default '15 seconds',
   in_order boolean  default true,
-  token    uuid     default gen_random_uuid()
+  token    uuid     default gen_random_uuid(),
+  durable  boolean  default true
 ) returns setof turno.outbox_claimed
 language plpgsql
 security definer
@@ -4706,7 +4711,7 @@ begin
     t.id, t.key::uuid, t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
     exists (select from turno.outbox_parked p where p.key = t."group"), t.expires_at
   from turno.inbox_claim_batch(
-    '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, false,
+    '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, outbox_claim.durable,
     outbox_claim.in_order) t;
 end
 $$;
@@ -4746,15 +4751,14 @@ begin
   for update;
   if not found then
     -- The same call may have been answered before, and its answer lost.
-    select row(coalesce(sum(turno.inbox_count(d.ids)), 0), coalesce(cardinality(outbox_settle.refused), 0), 0, 0) into s
-    from turno.inbox_done d
-    where d.request = own
-      and d.token = outbox_settle.token
-    having count(*) > 0;
-    if not found then
-      s := row(0, 0, 0, asked)::turno.outbox_settled;
+    if exists (
+      select from turno.inbox_done d
+      where d.request = own
+        and d.token = outbox_settle.token) then
+      return row(
+        turno.inbox_count(outbox_settle.sent), coalesce(cardinality(outbox_settle.refused), 0), 0, 0)::turno.outbox_settled;
     end if;
-    return s;
+    return row(0, 0, 0, asked)::turno.outbox_settled;
   end if;
 
   hit := b.ids * outbox_settle.sent;
