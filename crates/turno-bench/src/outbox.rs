@@ -114,9 +114,17 @@ impl Bench {
             let holder = relay::Snapshot::hold(&url).await?;
             held.push(relay::drain_nowhere(server, self.events, Some((&url, &holder))).await?);
         }
-        let mut table = Table::new("Outbox on PostgreSQL alone, to a sink that takes everything", "events/s");
+        let mut table = Table::new(
+            "Outbox on PostgreSQL alone, to a sink that takes everything",
+            "events/s",
+        );
         table.add("nothing held", median(free));
-        table.against("a snapshot held open", median(held), "nothing held", Some(0.7));
+        table.against(
+            "a snapshot held open",
+            median(held),
+            "nothing held",
+            Some(0.7),
+        );
         Ok(())
     }
 }
@@ -133,7 +141,10 @@ async fn latency(server: &PostgresServer, broker: &RabbitMq) -> Result<()> {
 async fn history(server: &PostgresServer) -> Result<()> {
     let empty = relay::claim_ms(server, 0, PENDING).await?;
     let full = relay::claim_ms(server, HISTORY, PENDING).await?;
-    let mut table = Table::new("Outbox on PostgreSQL: a relay's claim of 50, 1,000 pending", "ms");
+    let mut table = Table::new(
+        "Outbox on PostgreSQL: a relay's claim of 50, 1,000 pending",
+        "ms",
+    );
     table.add("nothing dispatched before", empty);
     table.ms("1,000,000 dispatched before", full, empty * 1.2);
     Ok(())

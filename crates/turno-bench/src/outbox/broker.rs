@@ -9,7 +9,9 @@ use lapin::options::{
     QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
+use lapin::{
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind,
+};
 
 use super::PAYLOAD_BYTES;
 
@@ -33,7 +35,10 @@ pub async fn fresh(url: &str) -> Result<(Connection, Channel)> {
         .queue_delete(QUEUE.into(), QueueDeleteOptions::default())
         .await?;
     let mut quorum = FieldTable::default();
-    quorum.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+    quorum.insert(
+        "x-queue-type".into(),
+        AMQPValue::LongString("quorum".into()),
+    );
     let durable = QueueDeclareOptions {
         durable: true,
         ..QueueDeclareOptions::default()
@@ -62,7 +67,10 @@ fn payload() -> String {
     format!("\"{}\"", "x".repeat(PAYLOAD_BYTES - 2))
 }
 
-async fn publish(channel: &Channel, payload: &str) -> Result<lapin::publisher_confirm::PublisherConfirm> {
+/// What a publication will be answered with.
+type Answer = Result<Confirmation, lapin::Error>;
+
+async fn publish(channel: &Channel, payload: &str) -> Result<impl Future<Output = Answer>> {
     let properties = BasicProperties::default().with_delivery_mode(2);
     let mandatory = BasicPublishOptions {
         mandatory: true,
@@ -74,7 +82,7 @@ async fn publish(channel: &Channel, payload: &str) -> Result<lapin::publisher_co
         .await?)
 }
 
-async fn confirmed(confirm: lapin::publisher_confirm::PublisherConfirm) -> Result<()> {
+async fn confirmed(confirm: impl Future<Output = Answer>) -> Result<()> {
     ensure!(
         matches!(confirm.await?, Confirmation::Ack(None)),
         "not confirmed"
@@ -85,7 +93,9 @@ async fn confirmed(confirm: lapin::publisher_confirm::PublisherConfirm) -> Resul
 /// A window that slides: as many as may be are always under way.
 pub async fn bare(url: &str, events: usize, window: usize) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;
-    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await?;
     let payload = payload();
     let began = Instant::now();
     let mut under_way = VecDeque::with_capacity(window);
@@ -106,7 +116,9 @@ pub async fn bare(url: &str, events: usize, window: usize) -> Result<f64> {
 /// All of a batch is confirmed before the next one.
 pub async fn in_batches(url: &str, events: usize, batch: usize) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;
-    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await?;
     let payload = payload();
     let began = Instant::now();
     for first in (0..events).step_by(batch) {

@@ -19,7 +19,9 @@ const RECORD: &str = include_str!("by_row/record.sql");
 
 pub async fn drain(server: &PostgresServer, url: &str, events: usize) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;
-    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await?;
     let (client, connection) = tokio_postgres::connect(&server.create_database(), NoTls).await?;
     tokio::spawn(connection);
     client.batch_execute(CREATE).await?;

@@ -188,7 +188,13 @@ pub async fn drain_nowhere(
     let url = held.map_or_else(|| server.create_database(), |(url, _)| url.to_owned());
     let turno = Turno::connect(&url).await?;
     emit(&turno, events, 0).await?;
-    let rate = relay(&turno, Arc::new(Nowhere), events, How::parallel(super::WINDOW)).await?;
+    let rate = relay(
+        &turno,
+        Arc::new(Nowhere),
+        events,
+        How::parallel(super::WINDOW),
+    )
+    .await?;
     if let Some((_, holder)) = held {
         ensure!(!holder.client.is_closed(), "the snapshot was not held");
     }
@@ -196,7 +202,11 @@ pub async fn drain_nowhere(
 }
 
 /// From the commit of one event to the consumer, in milliseconds, sorted.
-pub async fn commit_to_consumer(server: &PostgresServer, url: &str, times: usize) -> Result<Vec<f64>> {
+pub async fn commit_to_consumer(
+    server: &PostgresServer,
+    url: &str,
+    times: usize,
+) -> Result<Vec<f64>> {
     let (_connection, channel) = broker::fresh(url).await?;
     let mut deliveries = channel
         .basic_consume(
