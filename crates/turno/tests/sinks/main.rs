@@ -3,9 +3,12 @@
 mod amqp;
 mod consume;
 mod credentials;
+mod hook;
+mod nats;
 mod rabbitmq;
 mod rabbitmq_faults;
 mod stdout;
+mod webhook;
 
 use std::time::Duration;
 
