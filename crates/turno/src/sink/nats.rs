@@ -58,8 +58,10 @@ impl Nats {
                  letter or a digit in user and password percent-encoded",
             )
         };
-        let server = |url: &str| match ServerAddr::from_str(url.trim()) {
-            Ok(server) if matches!(server.scheme(), "nats" | "tls") => Ok(server),
+        let server = |url: &str| match url.trim() {
+            url if url.starts_with("nats://") || url.starts_with("tls://") => {
+                ServerAddr::from_str(url).map_err(|_| wrong())
+            }
             _ => Err(wrong()),
         };
         Ok(Nats {
@@ -178,16 +180,20 @@ impl Sink for Nats {
 
     async fn ready(&self) -> Result<(), Outage> {
         let context = self.context().await?;
-        match context.query_account().await {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                self.forget().await;
-                Err(self.outage(format!(
-                    "JetStream does not answer: {}",
-                    verdict::root(&error)
-                )))
-            }
-        }
+        let client = context.client();
+        let asked = client.request("$JS.API.INFO", "".into());
+        let reason = match tokio::time::timeout(self.timeout, asked).await {
+            Ok(Ok(answer)) => match verdict::denied(&answer.payload) {
+                None => return Ok(()),
+                Some(reason) => reason,
+            },
+            Ok(Err(error)) => verdict::root(&error),
+            Err(_) => format!("no answer within {:?}", self.timeout),
+        };
+        self.forget().await;
+        Err(self.outage(format!(
+            "JetStream does not answer, or is not enabled: {reason}"
+        )))
     }
 
     async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {

@@ -23,7 +23,7 @@ pub fn shared() -> &'static server::RabbitMq {
     &SHARED
 }
 
-/// An exchange with a quorum queue, as an operator sees them.
+/// An exchange with a queue, as an operator sees them.
 pub struct Desk {
     _connection: Connection,
     pub channel: Channel,
@@ -32,14 +32,16 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A new exchange, and a new queue that is bound to it for `pattern`.
+    /// A new exchange, and a new quorum queue that is bound to it for `pattern`.
     pub async fn open(url: &str, pattern: &str) -> Desk {
         Self::open_with(url, pattern, FieldTable::default()).await
     }
 
     pub async fn open_with(url: &str, pattern: &str, mut arguments: FieldTable) -> Desk {
         let mut desk = Self::connect(url, unique("events"), unique("queue")).await;
-        arguments.insert("x-queue-type".into(), text("quorum"));
+        if !arguments.contains_key("x-queue-type") {
+            arguments.insert("x-queue-type".into(), text("quorum"));
+        }
         let channel = &mut desk.channel;
         let durable = ExchangeDeclareOptions {
             durable: true,

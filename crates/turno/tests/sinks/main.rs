@@ -1,11 +1,15 @@
 //! The sinks and the consumer, against real servers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod amqp;
 mod consume;
 mod credentials;
+mod hook;
+mod nats;
 mod rabbitmq;
 mod rabbitmq_faults;
 mod stdout;
+mod webhook;
 
 use std::time::Duration;
 

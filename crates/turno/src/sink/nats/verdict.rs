@@ -5,10 +5,27 @@ use std::error::Error;
 
 use async_nats::jetstream;
 use async_nats::jetstream::context::{GetStreamByNameErrorKind, PublishError, PublishErrorKind};
+use serde::Deserialize;
 
 use super::Nats;
 use super::message::subject;
 use crate::sink::{Fate, Outage, Outgoing};
+
+/// What JetStream holds against us, if its answer is an error. The rest of the answer differs between versions.
+pub(super) fn denied(answer: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Denial {
+        error: Option<Reason>,
+    }
+    #[derive(Deserialize)]
+    struct Reason {
+        description: String,
+    }
+    match serde_json::from_slice::<Denial>(answer) {
+        Ok(denial) => denial.error.map(|reason| reason.description),
+        Err(_) => Some("its answer cannot be read".to_owned()),
+    }
+}
 
 /// What is known of one event.
 #[derive(Debug)]
@@ -60,11 +77,9 @@ pub(super) async fn fates(
             Answer::Unfit(reason) => Fate::Refused(reason),
             Answer::Silence => Fate::Doubtful(silent()),
             Answer::Unsent => Fate::Unsent(silent()),
-            // The stream is full, or the message is not to its liking.
-            Answer::Error {
-                code: 400..500,
-                said,
-            } => Fate::Refused(format!("JetStream will not have it: {said}")),
+            Answer::Error { code, said } if is_refusal(code, &said) => {
+                Fate::Refused(format!("JetStream will not have it: {said}"))
+            }
             Answer::Error { said, .. } => Fate::Unsent(nats.outage(said)),
             Answer::NoTaker => {
                 let subject = subject(&event.kind, nats.prefix.as_deref()).unwrap_or_default();
@@ -77,6 +92,12 @@ pub(super) async fn fates(
         });
     }
     fates
+}
+
+/// Whether the stream has judged the event. A stream that is full says "maximum messages exceeded" and its like, with a
+/// code that otherwise means trouble of the server's own.
+fn is_refusal(code: usize, said: &str) -> bool {
+    (400..500).contains(&code) || said.starts_with("maximum ")
 }
 
 /// "No responders" has two meanings: there is no such stream, or its server is not up yet. JetStream knows which.

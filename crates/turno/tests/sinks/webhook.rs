@@ -1,0 +1,362 @@
+//! Webhooks: what is posted, what answers mean, and where it does not go.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use tokio::sync::Semaphore;
+use turno::sink::{Fate, Outgoing, Sink, SinkOptions, Webhook, from_url};
+
+use crate::hook::{Hook, Reply, Request};
+use crate::{LONG, event, outage};
+
+const OK: Reply = Reply::Answer("204 No Content", "");
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+fn to(hook: &Hook) -> Webhook {
+    Webhook::new(&hook.url()).unwrap().allow_private(true)
+}
+
+fn full() -> Outgoing {
+    Outgoing {
+        key: Some("zürich 7".to_owned()),
+        correlation_id: Some("a1b2".to_owned()),
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        tracestate: Some("congo=t61rcWkgMzE".to_owned()),
+        headers: BTreeMap::from([("tenant".to_owned(), "7".to_owned())]),
+        emitted_at: "2026-02-03T04:05:06.789Z".parse().unwrap(),
+        payload: r#"{"price": 1.10}"#.to_owned(),
+        possible_duplicate: true,
+        ..event("TicketCreatedEvent")
+    }
+}
+
+/// What a receiver computes, from what it received.
+fn signature(request: &Request, secret: &str) -> String {
+    let key = STANDARD
+        .decode(secret.strip_prefix("whsec_").unwrap())
+        .unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    let (id, at) = (
+        request.header("webhook-id"),
+        request.header("webhook-timestamp"),
+    );
+    mac.update(format!("{id}.{at}.").as_bytes());
+    mac.update(&request.body);
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+#[tokio::test]
+async fn an_event_is_a_signed_cloud_event() {
+    let hook = Hook::always(OK).await;
+    let sink = to(&hook)
+        .secret(SECRET)
+        .unwrap()
+        .secret(OTHER)
+        .unwrap()
+        .source("https://tickets.example");
+    sink.ready().await.unwrap();
+    let event = full();
+    assert_eq!(
+        sink.publish(std::slice::from_ref(&event)).await,
+        [Fate::Sent]
+    );
+
+    let seen = hook.seen();
+    let [request] = &seen[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(
+        request.line,
+        "POST /hooks/s3cret-path?token=s3cret-query HTTP/1.1"
+    );
+    let id = event.id.to_string();
+    assert_eq!(
+        String::from_utf8_lossy(&request.body),
+        format!(
+            r#"{{"specversion":"1.0","id":"{id}","source":"https://tickets.example","type":"TicketCreatedEvent","time":"2026-02-03T04:05:06.789Z","subject":"zürich 7","datacontenttype":"application/json","correlationid":"a1b2","traceparent":"{}","tracestate":"congo=t61rcWkgMzE","data":{{"price": 1.10}}}}"#,
+            event.traceparent.as_ref().unwrap()
+        )
+    );
+    assert_eq!(
+        request.header("content-type"),
+        "application/cloudevents+json; charset=UTF-8"
+    );
+    assert_eq!(request.header("idempotency-key"), id);
+    assert_eq!(request.header("webhook-id"), id);
+    assert_eq!(request.header("x-event-tenant"), "7");
+    assert_eq!(request.header("x-possible-duplicate"), "true");
+    assert_eq!(
+        request.header("traceparent"),
+        event.traceparent.as_ref().unwrap()
+    );
+    let at: i64 = request.header("webhook-timestamp").parse().unwrap();
+    assert!((turno::clock::machine().as_second() - at).abs() < 60);
+    // Two secrets, two signatures: a receiver that knows either is content.
+    let both = format!(
+        "{} {}",
+        signature(request, SECRET),
+        signature(request, OTHER)
+    );
+    assert_eq!(request.header("webhook-signature"), both);
+}
+
+#[tokio::test]
+async fn attributes_can_be_headers() {
+    let hook = Hook::always(OK).await;
+    let sink = to(&hook).secret(SECRET).unwrap().binary();
+    let event = full();
+    let bare = crate::event("ThingEvent");
+    let fates = sink.publish(&[event.clone()]).await;
+    assert_eq!(fates, [Fate::Sent]);
+    assert_eq!(sink.publish(&[bare]).await, [Fate::Sent]);
+    let seen = hook.seen();
+    let request = &seen[0];
+    assert_eq!(request.body, event.payload.as_bytes());
+    for (name, value) in [
+        ("content-type", "application/json"),
+        ("ce-specversion", "1.0"),
+        ("ce-id", &event.id.to_string()),
+        ("ce-source", "turno"),
+        ("ce-type", "TicketCreatedEvent"),
+        ("ce-time", "2026-02-03T04:05:06.789Z"),
+        ("ce-subject", "z%C3%BCrich%207"),
+        ("ce-correlationid", "a1b2"),
+        ("webhook-signature", &signature(request, SECRET)),
+    ] {
+        assert_eq!(request.header(name), value, "{name}");
+    }
+    assert!(!seen[1].headers.contains_key("ce-subject"));
+    assert!(!seen[1].headers.contains_key("x-possible-duplicate"));
+}
+
+async fn fate_of(reply: Reply) -> Fate {
+    let hook = Hook::always(reply).await;
+    let sink = to(&hook).timeout(Duration::from_secs(5));
+    let mut fates = sink.publish(&[event("ThingEvent")]).await;
+    fates.remove(0)
+}
+
+#[tokio::test]
+async fn answers_mean_what_they_say() {
+    for status in ["200 OK", "201 Created", "202 Accepted", "204 No Content"] {
+        assert_eq!(fate_of(Reply::Answer(status, "")).await, Fate::Sent);
+    }
+    for status in [
+        "408 Request Timeout",
+        "425 Too Early",
+        "429 Too Many Requests\r\nretry-after: 120",
+        "502 Bad Gateway",
+        "503 Service Unavailable",
+        "504 Gateway Timeout",
+    ] {
+        let fate = fate_of(Reply::Answer(status, "later")).await;
+        let Fate::Doubtful(outage) = &fate else {
+            panic!("{status}: {fate:?}");
+        };
+        assert!(outage.to_string().contains(&status[..3]), "{outage}");
+        let asked = outage.to_string().contains("Retry-After: 120");
+        assert_eq!(asked, status.starts_with("429"), "{outage}");
+    }
+    for (status, body, said) in [
+        (
+            "400 Bad Request",
+            "no\n  such   thing",
+            "answered 400 Bad Request: no such thing",
+        ),
+        ("404 Not Found", "", "answered 404 Not Found"),
+        ("410 Gone", "", "answered 410 Gone"),
+        (
+            "500 Internal Server Error",
+            "oops",
+            "answered 500 Internal Server Error: oops",
+        ),
+        ("501 Not Implemented", "", "answered 501 Not Implemented"),
+    ] {
+        let fate = fate_of(Reply::Answer(status, body)).await;
+        assert_eq!(fate, Fate::Refused(said.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_not_read_to_its_end() {
+    let Fate::Refused(said) = fate_of(Reply::Endless("500 Internal Server Error")).await else {
+        panic!("it was refused");
+    };
+    assert!(said.contains("xxx") && said.chars().count() < 400, "{said}");
+    assert_eq!(fate_of(Reply::Endless("200 OK")).await, Fate::Sent);
+}
+
+#[tokio::test]
+async fn redirects_are_refused_and_not_followed() {
+    let hook = Hook::start(
+        async |request: Request| match request.line.contains("elsewhere") {
+            true => OK,
+            false => Reply::Answer("307 Temporary Redirect\r\nlocation: /elsewhere", ""),
+        },
+    )
+    .await;
+    let fates = to(&hook).publish(&[event("ThingEvent")]).await;
+    let Fate::Refused(said) = &fates[0] else {
+        panic!("{fates:?}");
+    };
+    assert!(
+        said.contains("307") && said.contains("redirects are not followed"),
+        "{said}"
+    );
+    assert_eq!(hook.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn silence_is_doubtful_and_spares_the_others_the_wait() {
+    let hook = Hook::always(Reply::Hang).await;
+    let sink = to(&hook).timeout(Duration::from_millis(300)).concurrency(4);
+    let events: Vec<_> = (0..50).map(|_| event("ThingEvent")).collect();
+    let fates = sink.publish(&events).await;
+    let doubtful = fates
+        .iter()
+        .filter(|fate| matches!(fate, Fate::Doubtful(_)));
+    assert!((1..=8).contains(&doubtful.count()), "{fates:?}");
+    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
+    let said = outage(&fates[0]).unwrap();
+    assert!(said.contains("does not answer within 300ms"), "{said}");
+
+    let hook = Hook::always(Reply::Close).await;
+    let fates = to(&hook).publish(&[event("ThingEvent")]).await;
+    assert!(matches!(fates[..], [Fate::Doubtful(_)]), "{fates:?}");
+}
+
+#[tokio::test]
+async fn who_is_not_there_got_nothing_and_secrets_are_not_told() {
+    let hook = Hook::always(OK).await;
+    let sink = to(&hook).secret(SECRET).unwrap();
+    let port = hook.port().to_string();
+    drop(hook);
+    let said = turno_testkit::eventually_async(LONG, "the server to go", async || {
+        sink.ready().await.err()
+    })
+    .await;
+    let fates = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
+    let told = outage(&fates[0]).unwrap();
+    let shown = format!("{said} {told} {sink:?} {}", sink.name());
+    assert!(shown.contains(&port), "{shown}");
+    assert!(
+        !shown.contains("s3cret") && !shown.contains("MfKQ"),
+        "{shown}"
+    );
+    assert_eq!(sink.name(), format!("webhook at http://127.0.0.1:{port}"));
+}
+
+#[tokio::test]
+async fn private_addresses_are_not_called() {
+    let hook = Hook::always(OK).await;
+    let port = hook.port();
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "2130706433",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+    ] {
+        let url = format!("http://{host}:{port}/");
+        let sink = from_url(&url, &SinkOptions::default()).unwrap();
+        let said = sink.ready().await.unwrap_err().to_string();
+        assert!(said.contains("not a public one"), "{said}");
+        let fates = sink.publish(&[event("ThingEvent")]).await;
+        let Fate::Unsent(outage) = &fates[0] else {
+            panic!("{fates:?}");
+        };
+        assert!(outage.to_string().contains("not a public one"), "{outage}");
+    }
+    assert_eq!(hook.seen().len(), 0);
+    // The control: the same name is called when it may be.
+    let options = SinkOptions {
+        allow_private: true,
+        ..SinkOptions::default()
+    };
+    let sink = from_url(&format!("http://localhost:{port}/"), &options).unwrap();
+    sink.ready().await.unwrap();
+    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+}
+
+#[tokio::test]
+async fn events_of_one_key_go_one_after_the_other_and_others_at_the_same_time() {
+    // Nobody is answered before four are there at the same time, one for each key.
+    let crowd = Arc::new(Semaphore::new(0));
+    let inside = Arc::new(Mutex::new((0, HashSet::new())));
+    let hook = Hook::start({
+        let (crowd, inside) = (crowd.clone(), inside.clone());
+        move |request: Request| {
+            let (crowd, inside) = (crowd.clone(), inside.clone());
+            async move {
+                let key = request.header("ce-subject").to_owned();
+                {
+                    let (arrived, keys) = &mut *inside.lock().unwrap();
+                    assert!(keys.insert(key.clone()), "two of one key");
+                    *arrived += 1;
+                    if *arrived == 4 {
+                        crowd.add_permits(1_000);
+                    }
+                }
+                crowd.acquire().await.unwrap().forget();
+                inside.lock().unwrap().1.remove(&key);
+                OK
+            }
+        }
+    })
+    .await;
+    let sink = to(&hook).binary();
+    let events: Vec<_> = (0..100)
+        .map(|place| Outgoing {
+            key: Some(format!("key-{}", place % 4)),
+            ..event("ThingEvent")
+        })
+        .collect();
+    let publishing = tokio::time::timeout(LONG, sink.publish(&events));
+    let fates = publishing.await.expect("four at the same time");
+    assert!(fates.iter().all(|fate| *fate == Fate::Sent), "{fates:?}");
+    for key in 0..4 {
+        let key = format!("key-{key}");
+        let of_key = |name: &str| name == key;
+        let sent = events
+            .iter()
+            .filter(|event| of_key(event.key.as_ref().unwrap()));
+        let sent: Vec<_> = sent.map(|event| event.id.to_string()).collect();
+        let seen = hook.seen();
+        let arrived = seen
+            .iter()
+            .filter(|request| of_key(request.header("ce-subject")));
+        let arrived: Vec<_> = arrived.map(|request| request.header("ce-id")).collect();
+        assert_eq!(arrived, sent);
+    }
+}
+
+#[tokio::test]
+async fn what_http_cannot_say_is_refused_alone() {
+    let hook = Hook::always(OK).await;
+    let odd = Outgoing {
+        headers: BTreeMap::from([("two words".to_owned(), String::new())]),
+        ..event("ThingEvent")
+    };
+    let broken = Outgoing {
+        payload: "{".to_owned(),
+        ..event("ThingEvent")
+    };
+    let fates = to(&hook).publish(&[odd, broken, event("ThingEvent")]).await;
+    assert!(
+        matches!(&fates[0], Fate::Refused(said) if said.contains("two words")),
+        "{fates:?}"
+    );
+    assert!(
+        matches!(&fates[1], Fate::Refused(said) if said.contains("no JSON")),
+        "{fates:?}"
+    );
+    assert_eq!(fates[2], Fate::Sent);
+    assert_eq!(hook.seen().len(), 1);
+}
