@@ -2,10 +2,15 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table};
+use comfy_table::{
+    Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table, Width,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use turno::lock::Language;
+
+/// The space between two columns.
+const BETWEEN: u16 = 2;
 
 /// Who reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +97,15 @@ impl Output {
             row.max_height(1);
             row
         }));
-        for column in table.column_iter_mut().take(whole) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
+        for (column, title) in table.column_iter_mut().zip(header) {
+            column.set_constraint(if column.index < whole {
+                ColumnConstraint::ContentWidth
+            } else {
+                // A title is never broken, however narrow the screen.
+                let width = title.len() + usize::from(BETWEEN);
+                let width = u16::try_from(width).unwrap_or(u16::MAX);
+                ColumnConstraint::LowerBoundary(Width::Fixed(width))
+            });
         }
         self.print(table)
     }
@@ -146,7 +158,7 @@ fn plain_table(stream: &impl IsTerminal) -> Table {
 
 fn rendered(mut table: Table, color: bool) -> String {
     for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+        column.set_padding((0, BETWEEN));
     }
     if color {
         table.enforce_styling();

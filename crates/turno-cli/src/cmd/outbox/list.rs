@@ -62,41 +62,65 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A column: its title, whether an event has something to put there, and what.
+type Column = (&'static str, fn(&EventView) -> bool, fn(&EventView) -> Cell);
+
+/// What not every event has. A column that would be empty is left out: ids are long, and screens narrow.
+const COLUMNS: [Column; 6] = [
+    (
+        "TYPE",
+        |event| event.kind.is_some(),
+        |event| optional(event.kind.as_deref().map(printable)),
+    ),
+    (
+        "KEY",
+        |event| event.key.is_some(),
+        |event| optional(event.key.as_deref().map(printable)),
+    ),
+    (
+        "REFUSED",
+        |event| event.refused > 0,
+        |event| number(event.refused),
+    ),
+    (
+        "RELAY",
+        |event| event.by.is_some(),
+        |event| optional(event.by.as_deref()),
+    ),
+    (
+        "PAYLOAD",
+        |event| event.payload.is_some(),
+        |event| {
+            let payload = event.payload.as_deref();
+            optional(payload.map(|text| cut(&payload::shown(text), CUT)))
+        },
+    ),
+    (
+        "ERROR",
+        |event| !event.errors.is_empty(),
+        |event| {
+            let last = event.errors.last();
+            optional(last.map(|error| cut(&printable(&error.error), CUT)))
+        },
+    ),
+];
+
 fn show(context: &Context, state: EventState, events: &[EventView]) -> Result<()> {
     let at = since(state).to_uppercase();
-    if state == EventState::Dispatched {
-        // Nothing else is listed of them.
-        let header = ["SEQ", "ID", &at, "RELAY"];
-        let rows = events.iter().map(|event| {
-            vec![
-                number(event.seq),
-                Cell::new(event.id),
-                optional(event.at.map(time)),
-                optional(event.by.as_deref()),
-            ]
-        });
-        return context.output.table(&header, rows.collect());
-    }
-    let header = [
-        "SEQ", "ID", &at, "TYPE", "KEY", "REFUSED", "RELAY", "PAYLOAD", "ERROR",
-    ];
-    context
-        .output
-        .short_table(&header, WHOLE, events.iter().map(row).collect())
-}
-
-fn row(event: &EventView) -> Vec<Cell> {
-    let payload = event.payload.as_deref();
-    let error = event.errors.last();
-    vec![
-        number(event.seq),
-        Cell::new(event.id),
-        optional(event.at.map(time)),
-        optional(event.kind.as_deref().map(printable)),
-        optional(event.key.as_deref().map(printable)),
-        number(event.refused),
-        optional(event.by.as_deref()),
-        optional(payload.map(|text| cut(&payload::shown(text), CUT))),
-        optional(error.map(|error| cut(&printable(&error.error), CUT))),
-    ]
+    let columns = COLUMNS.iter();
+    let columns: Vec<&Column> = columns
+        .filter(|(_, has, _)| events.iter().any(has))
+        .collect();
+    let mut header = vec!["SEQ", "ID", &at];
+    header.extend(columns.iter().map(|(title, ..)| title));
+    let rows = events.iter().map(|event| {
+        let mut row = vec![
+            number(event.seq),
+            Cell::new(event.id),
+            optional(event.at.map(time)),
+        ];
+        row.extend(columns.iter().map(|(.., cell)| cell(event)));
+        row
+    });
+    context.output.short_table(&header, WHOLE, rows.collect())
 }

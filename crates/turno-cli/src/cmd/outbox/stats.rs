@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
 }
 
 fn show(context: &Context, stats: &OutboxStats) -> Result<()> {
-    let header = [
+    let mut header = vec![
         "TOTAL",
         "PENDING",
         "SCHEDULED",
@@ -33,10 +33,9 @@ fn show(context: &Context, stats: &OutboxStats) -> Result<()> {
         "DISPATCHED",
         "DEAD",
         "BLOCKED",
-        "PARKED KEYS",
-        "OLDEST PENDING",
+        "OLDEST",
     ];
-    let row = vec![
+    let mut row = vec![
         number(stats.total),
         number(stats.pending),
         number(stats.scheduled),
@@ -44,9 +43,12 @@ fn show(context: &Context, stats: &OutboxStats) -> Result<()> {
         number(stats.dispatched),
         alarming(stats.dead),
         alarming(stats.blocked),
-        alarming(stats.parked_keys),
         optional(stats.oldest_pending.map(Shown)),
     ];
+    if stats.parked_keys > 0 {
+        header.push("PARKED KEYS");
+        row.push(alarming(stats.parked_keys));
+    }
     context.output.table(&header, vec![row])
 }
 
