@@ -34,18 +34,33 @@ const REDIS: Need = Need {
     program: "redis-server",
     packages: &["redis-server"],
 };
+const RABBITMQ: Need = Need {
+    program: "rabbitmq-server",
+    packages: &["rabbitmq-server"],
+};
+const NATS: Need = Need {
+    program: "nats-server",
+    packages: &["nats-server"],
+};
 
 /// What the tests need.
-pub const TEST: &[Need] = &[COMPILER, POSTGRES, PGBOUNCER, FAKETIME];
+pub const TEST: &[Need] = &[COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS];
 
 /// What the benchmarks need.
-pub const BENCH: &[Need] = &[COMPILER, POSTGRES, PGBOUNCER, FAKETIME, REDIS];
+pub const BENCH: &[Need] = &[
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, REDIS, RABBITMQ, NATS,
+];
 
 /// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Nothing is asked, and no installed server is started: the tests start private ones.
-const APT_ENVIRONMENT: [&str; 2] = ["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"];
+/// Nothing is asked, and no installed server is started: the tests start private ones. Packages ask the run level where init
+/// scripts start servers; systemd does not look at it, but is left alone by a `systemctl` that takes itself to be offline.
+const APT_ENVIRONMENT: [&str; 3] = [
+    "DEBIAN_FRONTEND=noninteractive",
+    "RUNLEVEL=1",
+    "SYSTEMD_OFFLINE=1",
+];
 
 /// Installs what is missing, or fails with the command that would.
 pub fn provide(needs: &[Need]) -> Result<()> {

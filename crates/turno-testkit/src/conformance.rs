@@ -42,6 +42,12 @@ pub mod inbox_worker;
 pub mod input;
 mod kit;
 pub mod losing;
+pub mod outbox_dead;
+pub mod outbox_emit;
+pub mod outbox_input;
+mod outbox_kit;
+pub mod outbox_order;
+pub mod outbox_relay;
 pub mod runner;
 pub mod schedule;
 pub mod share;
@@ -310,6 +316,44 @@ macro_rules! conformance_suite {
                 inbox_sweep::a_sweep_keeps_recent_answers,
                 inbox_crowd::a_crowd_of_workers_does_each_item_once,
                 inbox_crowd::without_claims_a_crowd_does_items_twice,
+                outbox_emit::an_event_is_kept_whole,
+                outbox_emit::ids_grow_with_the_time,
+                outbox_emit::an_event_commits_with_its_transaction,
+                outbox_emit::an_event_is_undone_with_its_transaction,
+                outbox_emit::a_bad_event_leaves_the_transaction_alone,
+                outbox_emit::a_given_id_is_emitted_once,
+                outbox_emit::a_late_commit_is_delivered,
+                outbox_emit::the_outbox_is_no_inbox,
+                outbox_emit::an_event_is_seen_once,
+                outbox_input::a_bad_event_refuses_the_whole_call,
+                outbox_input::a_bad_relay_does_not_start,
+                outbox_order::of_each_key_one_at_a_time,
+                outbox_order::without_order_all_at_once,
+                outbox_order::relays_of_both_kinds_share_an_outbox,
+                outbox_order::a_refused_event_keeps_its_place,
+                outbox_order::a_refused_event_comes_again,
+                outbox_order::what_is_not_named_goes_back,
+                outbox_order::a_vanished_relay_spends_no_attempt,
+                outbox_order::a_zombie_relay_settles_nothing,
+                outbox_order::a_lost_answer_is_given_again,
+                outbox_order::the_only_relay_takes_over_at_once,
+                outbox_order::a_delayed_event_comes_at_its_time,
+                outbox_dead::a_skipped_event_lets_its_key_go_on,
+                outbox_dead::a_blocked_event_holds_its_key,
+                outbox_dead::a_discarded_event_is_gone,
+                outbox_dead::a_parked_key_is_set_aside_together,
+                outbox_dead::a_key_given_up_goes_on,
+                outbox_dead::dispatched_events_leave_a_record,
+                outbox_dead::events_are_listed_page_by_page,
+                outbox_relay::everything_arrives_once,
+                outbox_relay::an_emission_wakes_a_relay,
+                outbox_relay::an_outage_costs_nothing,
+                outbox_relay::a_refused_event_dies_alone,
+                outbox_relay::poison_is_found_by_halves,
+                outbox_relay::a_dead_event_does_to_its_key_as_chosen,
+                outbox_relay::a_vanished_relay_is_followed_by_another,
+                outbox_relay::one_relay_at_a_time,
+                outbox_relay::a_relay_told_to_stop_gives_back,
             }
         }
     };
@@ -381,6 +425,11 @@ mod tests {
             ("inbox_input", include_str!("conformance/inbox_input.rs")),
             ("inbox_sweep", include_str!("conformance/inbox_sweep.rs")),
             ("inbox_crowd", include_str!("conformance/inbox_crowd.rs")),
+            ("outbox_emit", include_str!("conformance/outbox_emit.rs")),
+            ("outbox_input", include_str!("conformance/outbox_input.rs")),
+            ("outbox_order", include_str!("conformance/outbox_order.rs")),
+            ("outbox_dead", include_str!("conformance/outbox_dead.rs")),
+            ("outbox_relay", include_str!("conformance/outbox_relay.rs")),
         ];
         for (subject, source) in subjects {
             for line in source

@@ -1,11 +1,14 @@
 //! Private servers: each in a temporary folder, on a free local port, gone with the process that started it.
 //!
 //! The calls block, and need no runtime. A server runs under a small shell that watches a pipe from this process: when the
-//! pipe closes, be it by a drop, an exit or `kill -9`, the shell stops the server and removes the folder.
+//! pipe closes, be it by a drop, an exit or `kill -9`, the shell stops the server, ends what it has started, and removes the
+//! folder.
 
+mod nats;
 mod pgbouncer;
 mod postgres;
 mod programs;
+mod rabbitmq;
 mod redis;
 mod supervised;
 mod watchdog;
@@ -13,8 +16,10 @@ mod watchdog;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use nats::Nats;
 pub use pgbouncer::{PgBouncer, PoolMode};
 pub use postgres::PostgresServer;
+pub use rabbitmq::RabbitMq;
 pub use redis::RedisServer;
 
 /// The account that Debian's database packages create, for servers that refuse to run as root.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
+use turno_testkit::server::{Nats, RabbitMq};
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer, Process, RedisServer, eventually};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -28,21 +29,34 @@ async fn setting(client: &Client, name: &str) -> String {
         .get(0)
 }
 
-/// The processes whose command line or working directory names `folder`.
+/// The processes whose command line, environment or working directory names `folder`: their ids and programs.
 fn processes_in(folder: &Path) -> Vec<String> {
     let processes = fs::read_dir("/proc")
         .unwrap()
         .flatten()
         .map(|entry| entry.path());
+    let name = folder.to_string_lossy();
     processes
         .filter(|process| {
             let cwd = fs::read_link(process.join("cwd")).unwrap_or_default();
-            let words = fs::read(process.join("cmdline")).unwrap_or_default();
-            cwd.starts_with(folder)
-                || String::from_utf8_lossy(&words).contains(&*folder.to_string_lossy())
+            let named = |file: &str| {
+                let words = fs::read(process.join(file)).unwrap_or_default();
+                String::from_utf8_lossy(&words).contains(&*name)
+            };
+            cwd.starts_with(folder) || named("cmdline") || named("environ")
         })
-        .map(|process| process.display().to_string())
+        .map(|process| {
+            let program = fs::read_to_string(process.join("comm")).unwrap_or_default();
+            format!("{} {}", process.display(), program.trim_end())
+        })
         .collect()
+}
+
+/// Whether a process of that program names `folder`.
+fn runs_in(folder: &Path, program: &str) -> bool {
+    processes_in(folder)
+        .iter()
+        .any(|process| process.ends_with(&format!(" {program}")))
 }
 
 #[tokio::test]
@@ -202,14 +216,138 @@ fn redis_forgets_unless_told_to_keep() {
     }
 }
 
+/// The first frame that the broker sends to a client that greets it.
+fn amqp_answer(broker: &RabbitMq) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, broker.port())).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(b"AMQP\0\0\x09\x01").unwrap();
+    let mut header = [0; 7];
+    stream.read_exact(&mut header).unwrap();
+    let [_, _, _, length @ ..] = header;
+    let mut content = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut content).unwrap();
+    String::from_utf8_lossy(&content).into_owned()
+}
+
+#[test]
+fn a_broker_comes_back_on_its_port_with_what_it_was_told() {
+    let broker = RabbitMq::start().unwrap();
+    let url = format!("amqp://guest:guest@127.0.0.1:{}/%2f", broker.port());
+    assert_eq!(broker.url(), url);
+    assert!(amqp_answer(&broker).contains("RabbitMQ"));
+    assert!(runs_in(&broker.folder(), "erl_child_setup"));
+
+    broker.ctl(&["add_vhost", "kept"]).unwrap();
+    broker.kill_9().unwrap();
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, broker.port())).is_err());
+    assert_only_the_watchdog_is_left_in(&broker.folder());
+    broker.restart().unwrap();
+    assert!(amqp_answer(&broker).contains("RabbitMQ"));
+    assert!(broker.ctl(&["list_vhosts"]).unwrap().contains("kept"));
+
+    broker.stop().unwrap();
+    let error = broker.ctl(&["list_vhosts"]).unwrap_err().to_string();
+    assert!(error.contains("is the broker stopped?"), "{error}");
+    assert_only_the_watchdog_is_left_in(&broker.folder());
+    broker.restart().unwrap();
+    assert!(amqp_answer(&broker).contains("RabbitMQ"));
+    // Twice is harmless, and so is stopping what is dead.
+    broker.kill_9().unwrap();
+    broker.kill_9().unwrap();
+    broker.stop().unwrap();
+}
+
+#[track_caller]
+fn assert_only_the_watchdog_is_left_in(folder: &Path) {
+    let left = processes_in(folder);
+    assert!(left.len() == 1 && left[0].ends_with(" sh"), "{left:?}");
+}
+
+#[test]
+fn a_broker_can_be_made_to_block_publishers() {
+    let broker = RabbitMq::start_with("max_message_size = 65536\n").unwrap();
+    let ask = |expression| broker.ctl(&["eval", expression]).unwrap();
+    let limit = ask("application:get_env(rabbit, max_message_size).");
+    assert_eq!(limit.trim(), "{ok,65536}");
+    let alarms = || ask("rabbit_alarm:get_alarms().");
+    assert_eq!(alarms().trim(), "[]");
+    broker.block_publishers().unwrap();
+    assert!(alarms().contains("memory"), "{}", alarms());
+    broker.unblock_publishers().unwrap();
+    assert_eq!(alarms().trim(), "[]");
+}
+
+#[test]
+fn a_broker_that_does_not_start_shows_its_log() {
+    let error = RabbitMq::start_with("no_such_setting = 1\n").unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("no_such_setting"), "{text}");
+    let error = Nats::start_with("no_such_setting: 1\n").unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("no_such_setting"), "{text}");
+}
+
+/// Asks what answers on a subject, and returns the answer.
+fn nats(server: &Nats, subject: &str, question: &str) -> String {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let length = question.len();
+    write!(
+        &stream,
+        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{question}\r\n"
+    )
+    .unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    lines
+        .find(|line| line.starts_with("MSG answer "))
+        .expect("the server answers");
+    lines.next().expect("a message has a content")
+}
+
+#[test]
+fn streams_outlive_a_crash() {
+    let server = Nats::start_with("max_payload: 1000\n").unwrap();
+    assert_eq!(server.url(), format!("nats://127.0.0.1:{}", server.port()));
+    let stream = r#"{"name":"kept","subjects":["kept.*"],"storage":"file"}"#;
+    let created = nats(&server, "$JS.API.STREAM.CREATE.kept", stream);
+    assert!(created.contains("\"max_msgs\":-1"), "{created}");
+    for round in 1..=2 {
+        let acknowledged = nats(&server, "kept.a", "hello");
+        assert_eq!(
+            acknowledged,
+            format!("{{\"stream\":\"kept\", \"seq\":{round}}}")
+        );
+        server.kill_9().unwrap();
+        assert_only_the_watchdog_is_left_in(&server.folder());
+        server.restart().unwrap();
+        let info = nats(&server, "$JS.API.STREAM.INFO.kept", "");
+        assert!(info.contains(&format!("\"messages\":{round},")), "{info}");
+    }
+    server.stop().unwrap();
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).is_err());
+    server.restart().unwrap();
+    let info = nats(&server, "$JS.API.STREAM.INFO.kept", "");
+    assert!(info.contains("\"messages\":2,"), "{info}");
+}
+
+fn expect_that_dropping_leaves_nothing<T>(server: T, folder: &Path, program: &str) {
+    assert!(runs_in(folder, program));
+    drop(server);
+    assert_eq!(processes_in(folder), Vec::<String>::new());
+    assert!(!folder.exists());
+}
+
 #[test]
 fn dropping_leaves_nothing() {
     let server = PostgresServer::start().unwrap();
     let folder = server.folder();
-    assert!(!processes_in(&folder).is_empty());
-    drop(server);
-    assert_eq!(processes_in(&folder), Vec::<String>::new());
-    assert!(!folder.exists());
+    expect_that_dropping_leaves_nothing(server, &folder, "postgres");
+    let server = RabbitMq::start().unwrap();
+    let folder = server.folder();
+    expect_that_dropping_leaves_nothing(server, &folder, "beam.smp");
+    let server = Nats::start().unwrap();
+    let folder = server.folder();
+    expect_that_dropping_leaves_nothing(server, &folder, "nats-server");
 }
 
 /// Another process, whose servers' folders are all in a folder of its own.
@@ -219,14 +357,14 @@ struct Holder {
 }
 
 impl Holder {
-    fn spawn(name: &str) -> Self {
+    fn spawn(name: &str, servers: &[&str]) -> Self {
         let temporary = std::env::temp_dir().join(format!("turno-{name}-{}", std::process::id()));
         fs::create_dir(&temporary).expect("the name is this process's own");
         // The servers may run as another account.
         let all = fs::Permissions::from_mode(0o777);
         fs::set_permissions(&temporary, all).expect("the folder is ours");
         let mut command = Command::new(env!("CARGO_BIN_EXE_turno-servers"));
-        command.env("TMPDIR", &temporary);
+        command.args(servers).env("TMPDIR", &temporary);
         let process = Process::spawn(&mut command).expect("the program runs");
         Self { process, temporary }
     }
@@ -248,18 +386,27 @@ impl Holder {
 
 #[test]
 fn a_killed_test_process_leaves_nothing() {
-    let holder = Holder::spawn("killed");
+    let holder = Holder::spawn("killed", &["postgres", "rabbitmq", "nats"]);
     holder.process.lines().expect_line("ready", LONG);
-    assert_eq!(holder.folders(), 2);
-    assert!(!processes_in(&holder.temporary).is_empty());
+    assert_eq!(holder.folders(), 4);
+    for program in ["postgres", "pgbouncer", "beam.smp", "nats-server"] {
+        assert!(runs_in(&holder.temporary, program), "{program}");
+    }
     holder.kill_and_expect_nothing_left();
 }
 
 #[test]
 fn a_test_process_killed_while_it_starts_leaves_nothing() {
-    let holder = Holder::spawn("starting");
-    eventually(LONG, "a server that is being made", || {
-        (!processes_in(&holder.temporary).is_empty()).then_some(())
-    });
-    holder.kill_and_expect_nothing_left();
+    // What is awaited stays there when the server has started: a slow look must not miss it.
+    for (server, program) in [
+        ("postgres", "sh"),
+        ("rabbitmq", "beam.smp"),
+        ("nats", "nats-server"),
+    ] {
+        let holder = Holder::spawn(&format!("starting-{server}"), &[server]);
+        eventually(LONG, "a server that is being made", || {
+            runs_in(&holder.temporary, program).then_some(())
+        });
+        holder.kill_and_expect_nothing_left();
+    }
 }

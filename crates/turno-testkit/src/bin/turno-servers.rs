@@ -1,16 +1,32 @@
-//! A victim: starts private servers, says `ready`, and waits to be killed. Nothing of them may be left then.
+//! A victim: starts the private servers it is told to, says `ready`, and waits to be killed. Nothing of them may be left then.
 #![forbid(unsafe_code)]
 
+use std::any::Any;
 use std::convert::Infallible;
 
-use anyhow::Result;
-use turno_testkit::{PgBouncer, PoolMode, PostgresServer};
+use anyhow::{Result, bail};
+use turno_testkit::server::{Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq};
 
 fn main() -> Result<Infallible> {
-    let server = PostgresServer::start()?;
-    let _pooler = PgBouncer::start(&server, PoolMode::Session)?;
+    let mut servers = Vec::new();
+    for kind in std::env::args().skip(1) {
+        servers.push(start(&kind)?);
+    }
     println!("ready");
     loop {
         std::thread::park();
     }
+}
+
+fn start(kind: &str) -> Result<Box<dyn Any>> {
+    Ok(match kind {
+        "postgres" => {
+            let server = PostgresServer::start()?;
+            let pooler = PgBouncer::start(&server, PoolMode::Session)?;
+            Box::new((server, pooler))
+        }
+        "rabbitmq" => Box::new(RabbitMq::start()?),
+        "nats" => Box::new(Nats::start()?),
+        other => bail!("there is no server {other:?} to start"),
+    })
 }

@@ -1,11 +1,13 @@
-//! The inbox in a transaction of the caller's own, of every kind, kept open until it is told to end.
+//! Inbox and outbox in a transaction of the caller's own, of every kind, kept open until it is told to end.
 
 use std::thread;
 
 use tokio::sync::oneshot;
-use turno::Result;
 use turno::inbox::{ClaimId, Inbox, Item, PushedItem};
+use turno::outbox::Event;
 use turno::tx::CallerTx;
+use turno::{Result, Turno};
+use uuid::Uuid;
 
 use super::{Bed, Caller};
 
@@ -15,6 +17,20 @@ pub(super) enum Write {
     Push(Inbox, Vec<Item>),
     /// Items are completed.
     Complete(Inbox, Vec<ClaimId>),
+    /// Events are emitted.
+    Emit(Turno, Vec<Event>),
+    /// Bad events are tried first, and refused; then these are emitted.
+    EmitAfterBad(Turno, Vec<Event>, Vec<Event>),
+    /// A consumer has an event before it.
+    Seen(Turno, String, Uuid),
+}
+
+/// What was answered to it.
+#[derive(Default)]
+pub(super) struct Written {
+    pushed: Vec<PushedItem>,
+    emitted: Vec<Uuid>,
+    first: bool,
 }
 
 /// How the transaction ends.
@@ -26,6 +42,8 @@ enum End {
 /// A transaction that has written, and is open.
 pub(super) struct InboxTx {
     pub(super) pushed: Vec<PushedItem>,
+    pub(super) emitted: Vec<Uuid>,
+    pub(super) first: bool,
     end: oneshot::Sender<End>,
     thread: thread::JoinHandle<()>,
 }
@@ -72,9 +90,12 @@ impl Bed {
                 .unwrap();
             runtime.block_on(work.run(caller, &place));
         });
-        let pushed = tokio::time::timeout(super::kit::PATIENCE, answered).await;
+        let written = tokio::time::timeout(super::kit::PATIENCE, answered).await;
+        let written = written.expect("an answer").unwrap()?;
         Ok(InboxTx {
-            pushed: pushed.expect("an answer").unwrap()?,
+            pushed: written.pushed,
+            emitted: written.emitted,
+            first: written.first,
             end,
             thread,
         })
@@ -85,11 +106,22 @@ impl Bed {
         let write = Write::Push(inbox.clone(), items.to_vec());
         self.open_inbox(caller, write).await.unwrap()
     }
+
+    /// Emits events in a transaction that stays open.
+    pub(super) async fn open_emit(
+        &self,
+        caller: Caller,
+        turno: &Turno,
+        events: &[Event],
+    ) -> InboxTx {
+        let write = Write::Emit(turno.clone(), events.to_vec());
+        self.open_inbox(caller, write).await.unwrap()
+    }
 }
 
 struct Work {
     write: Write,
-    answer: oneshot::Sender<Result<Vec<PushedItem>>>,
+    answer: oneshot::Sender<Result<Written>>,
     ended: oneshot::Receiver<End>,
 }
 
@@ -157,10 +189,31 @@ impl Work {
     /// Writes, answers, and stays until told how to end.
     async fn inside(self, tx: &mut impl CallerTx) -> End {
         let written = match self.write {
-            Write::Push(inbox, items) => inbox.push_many_in(tx, items).await,
+            Write::Push(inbox, items) => {
+                let pushed = inbox.push_many_in(tx, items).await;
+                pushed.map(|pushed| Written {
+                    pushed,
+                    ..Written::default()
+                })
+            }
             Write::Complete(inbox, claims) => {
                 let completed = inbox.complete_in(tx, &claims).await;
-                completed.map(|()| Vec::new())
+                completed.map(|()| Written::default())
+            }
+            Write::Emit(turno, events) => emit(&turno, tx, &events).await,
+            Write::EmitAfterBad(turno, bad, good) => {
+                for event in bad {
+                    let refused = emit(&turno, tx, &[event]).await.err().expect("a refusal");
+                    assert!(refused.is_invalid(), "{refused}");
+                }
+                emit(&turno, tx, &good).await
+            }
+            Write::Seen(turno, consumer, event) => {
+                let first = turno.seen(tx, &consumer, event).await;
+                first.map(|first| Written {
+                    first,
+                    ..Written::default()
+                })
             }
         };
         let refused = written.is_err();
@@ -171,4 +224,12 @@ impl Work {
         // Whoever forgets the transaction rolls it back.
         self.ended.await.unwrap_or(End::RollBack)
     }
+}
+
+async fn emit(turno: &Turno, tx: &mut impl CallerTx, events: &[Event]) -> Result<Written> {
+    let emitted = turno.outbox().emit_all(tx, events).await?;
+    Ok(Written {
+        emitted,
+        ..Written::default()
+    })
 }

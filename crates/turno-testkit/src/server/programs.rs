@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 /// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
+/// Where Debian keeps RabbitMQ's own scripts. Those in the `PATH` insist on an account of their own.
+const RABBITMQ_SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
+
 /// Folders that servers are installed in and that an ordinary user's `PATH` may lack.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
@@ -20,6 +23,20 @@ pub(super) fn postgres() -> Result<PathBuf> {
             "PostgreSQL's server programs (initdb, postgres) were found neither in /usr/lib/postgresql nor in PATH: \
              install them with `apt-get install postgresql`",
         )
+}
+
+/// The folder that holds `rabbitmq-server` and `rabbitmqctl`.
+pub(super) fn rabbitmq() -> Result<PathBuf> {
+    let scripts = PathBuf::from(RABBITMQ_SCRIPTS);
+    if scripts.join("rabbitmq-server").is_file() {
+        return Ok(scripts);
+    }
+    let script = program("rabbitmq-server", "rabbitmq-server")?;
+    script
+        .canonicalize()
+        .ok()
+        .and_then(|script| Some(script.parent()?.to_owned()))
+        .with_context(|| format!("{} leads nowhere", script.display()))
 }
 
 /// A program by name, or an error that says which package has it.

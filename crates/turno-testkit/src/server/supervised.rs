@@ -20,11 +20,11 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many ports to try: two test processes may draw the same one.
 const PORT_TRIES: usize = 5;
 
-/// How much of the log an error shows.
-const LOG_TAIL_LINES: usize = 30;
+/// How much of the log an error shows. RabbitMQ says what is wrong in one line, and then where in seventy.
+const LOG_TAIL_LINES: usize = 100;
 
-/// What all servers say when somebody else has their port.
-const PORT_TAKEN: &str = "Address already in use";
+/// What servers say, in some case, when somebody else has their port; the second is Erlang's word.
+const PORT_TAKEN: [&str; 2] = ["address already in use", "eaddrinuse"];
 
 #[derive(Debug)]
 pub(super) struct Supervised {
@@ -66,7 +66,7 @@ impl Supervised {
     /// Starts the server on a free port: `configure` is told the port and answers the command, `ready` says whether it answers.
     pub(super) fn start_on_free_port(
         &mut self,
-        configure: impl Fn(&Self, u16) -> Result<Vec<String>>,
+        mut configure: impl FnMut(&Self, u16) -> Result<Vec<String>>,
         ready: impl Fn(&Self, u16) -> bool,
     ) -> Result<(u16, Vec<String>)> {
         for _ in 0..PORT_TRIES {
@@ -113,8 +113,9 @@ impl Supervised {
             Some(true) => Ok(()),
             Some(false) => {
                 self.collect().map_err(Failure::Other)?;
-                let log = self.log();
-                if log.get(log_before..).unwrap_or(&log).contains(PORT_TAKEN) {
+                let log = self.log().to_ascii_lowercase();
+                let news = log.get(log_before..).unwrap_or(&log);
+                if PORT_TAKEN.iter().any(|words| news.contains(words)) {
                     return Err(Failure::PortTaken);
                 }
                 Err(Failure::Other(

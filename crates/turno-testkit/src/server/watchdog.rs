@@ -187,6 +187,8 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn words(words: &[&str]) -> Vec<String> {
@@ -223,5 +225,35 @@ mod tests {
         drop(watchdog);
         assert!(!crate::proc::is_running(server));
         assert!(!folder.exists());
+    }
+
+    /// A server that starts a daemon, as Erlang does: in a session of its own, and somewhere else.
+    fn with_daemon(watchdog: &mut Watchdog) -> (Pid, Pid) {
+        let daemon = "setsid sh -c 'cd /; echo $$ >\"$HOME/new\"; mv \"$HOME/new\" \"$HOME/pid\"; exec sleep 600'";
+        let script = format!("{daemon} & exec sleep 600");
+        let server = watchdog.launch(&words(&["sh", "-c", &script])).unwrap();
+        let file = watchdog.folder().join("pid");
+        let pid = crate::eventually(Duration::from_secs(20), "a daemon's id", || {
+            fs::read_to_string(&file).ok()
+        });
+        (server, Pid::from_raw(pid.trim().parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn dropping_ends_the_servers_daemon_too() {
+        let mut watchdog = Watchdog::start("test", "TERM", None).unwrap();
+        let (_, daemon) = with_daemon(&mut watchdog);
+        drop(watchdog);
+        assert!(!crate::proc::is_running(daemon));
+    }
+
+    #[test]
+    fn a_server_is_collected_with_its_daemon() {
+        let mut watchdog = Watchdog::start("test", "TERM", None).unwrap();
+        let (server, daemon) = with_daemon(&mut watchdog);
+        rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
+        assert!(crate::proc::is_running(daemon));
+        watchdog.reap().unwrap();
+        assert!(!crate::proc::is_running(daemon));
     }
 }

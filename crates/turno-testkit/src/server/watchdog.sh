@@ -19,20 +19,35 @@ run() {
     echo $?
 }
 
-# Starts the server, which minds the signals that this shell does not, and answers its process id.
+# Starts the server, which minds the signals that this shell does not, and answers its process id. The folder is its home.
 start() {
     (
         trap - HUP INT TERM PIPE
+        HOME=$folder
+        export HOME
         exec "$@"
     ) </dev/null >>log 2>&1 &
     server=$!
     echo "$server"
 }
 
+# Ends what the server has started and left behind: Erlang's helpers sit in sessions of their own and go a moment after it,
+# if they do. They are known by their home, which is nobody else's.
+sweep() {
+    while left=$(grep -lzxF "HOME=$folder" /proc/[0-9]*/environ 2>/dev/null); [ -n "$left" ]; do
+        for process in $left; do
+            process=${process#/proc/}
+            kill -s KILL "${process%/environ}" 2>/dev/null
+        done
+        sleep 0.01
+    done
+}
+
 # Collects a server that has ended, so that its process id is free.
 reap() {
     wait "$server" 2>/dev/null
     server=
+    sweep
     echo done
 }
 
@@ -52,5 +67,6 @@ if [ -n "$server" ]; then
         sleep 0.05
     done
 fi
+sweep
 cd /
 rm -rf "$folder"

@@ -438,6 +438,124 @@ create type turno.adopt_function as (
 
 insert into turno.migration (version, name) values (3, '0003_adopt');
 
+-- Migration 0004_outbox
+
+-- The outbox. An event is an item of the queue $outbox, its ordering key the item's group, a relay the worker: so there is
+-- one engine for both, and the row of a claim (inbox_batch) is the journal of what a relay has in flight.
+--
+-- The item's key is the event's id, its payload the event as outbox_emit.sql puts it together.
+
+-- Names that begin with $ are Turno's own, and nobody can push to them.
+with made as (
+  insert into turno.inbox_queue (name)
+  values ('$outbox')
+  returning id),
+counted as (
+  insert into turno.inbox_total (queue_id)
+  select m.id
+  from made m)
+insert into turno.inbox_cursor (queue_id, n, at_id, floor_id, floor_n, late_at, late_cost, due_from, due_at, expiry)
+select m.id, 0, '{0,0,0,0}', '{0,0,0,0}', 0, clock_timestamp(), '0', '-infinity', clock_timestamp(), 'infinity'
+from made m;
+
+-- Dead events are found by their ids and by their keys.
+create index inbox_failed_key on turno.inbox_failed ((lane / 4), key) where key is not null;
+create index inbox_failed_group on turno.inbox_failed ((lane / 4), "group") where "group" is not null;
+
+-- What has left the outbox: one row for each batch, 16 bytes an event.
+create table turno.outbox_sent (
+  n            bigint      generated always as identity primary key,
+  at           timestamptz not null,
+  outcome      text        not null,           -- dispatched, or discarded by a person
+  "by"         text        not null,           -- the relay, or the person
+  ids          uuid[]      not null
+);
+
+create index outbox_sent_at on turno.outbox_sent using brin (at);
+
+-- Whole events that were dispatched, where somebody wants to keep them.
+create table turno.outbox_archive (
+  id            uuid        not null,
+  seq           bigint      not null,
+  key           text,
+  emitted_at    timestamptz not null,
+  dispatched_at timestamptz not null,
+  relay         text        not null,
+  event         json        not null
+);
+
+create index outbox_archive_id on turno.outbox_archive (id);
+create index outbox_archive_at on turno.outbox_archive using brin (dispatched_at);
+
+-- Keys of which an event is dead and the later ones are set aside with it.
+create table turno.outbox_parked (
+  key          text        collate "C" primary key,
+  id           uuid        not null,           -- the one that is to blame
+  at           timestamptz not null
+);
+
+-- What consumers have handled.
+create table turno.seen (
+  consumer     text        collate "C" not null,
+  event_id     uuid        not null,
+  at           timestamptz not null,
+  primary key (consumer, event_id)
+);
+
+create index seen_at on turno.seen using brin (at);
+
+create type turno.outbox_claimed as (
+  seq          bigint,
+  id           uuid,
+  key          text,
+  event        json,
+  emitted_at   timestamptz,
+  refused      integer,                        -- attempts that the broker refused
+  doubtful     integer,                        -- attempts after which it may have arrived
+  parked       boolean,
+  expires_at   timestamptz
+);
+
+create type turno.outbox_settled as (sent bigint, refused bigint, returned bigint, stale bigint);
+
+create type turno.outbox_counts as (
+  total          bigint,
+  pending        bigint,
+  scheduled      bigint,
+  processing     bigint,
+  dispatched     bigint,
+  dead           bigint,
+  blocked        bigint,
+  parked_keys    bigint,
+  oldest_pending interval
+);
+
+create type turno.outbox_view as (
+  seq          bigint,
+  id           uuid,
+  state        text,
+  key          text,
+  event        json,
+  refused      integer,
+  doubtful     integer,
+  "by"         text,
+  emitted_at   timestamptz,
+  at           timestamptz,
+  errors       jsonb
+);
+
+-- Whoever claims is told how often the item was abandoned, and may pass over the order of groups.
+alter type turno.inbox_taken add attribute abandoned integer;
+drop function if exists turno.inbox_claim_batch(text, text, integer, interval, uuid, boolean);
+drop function if exists turno.inbox_take(turno.inbox_cursor, integer, boolean, boolean, integer, uuid, text, timestamptz);
+drop function if exists turno.inbox_line(integer, bigint, integer, text[], bigint[]);
+
+alter type turno.swept add attribute seen bigint, add attribute archived bigint;
+-- It gets more arguments.
+drop function if exists turno.sweep(interval, interval, integer, interval);
+
+insert into turno.migration (version, name) values (4, '0004_outbox');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -2373,6 +2491,10 @@ declare
   wrong text;
 begin
   perform turno.check_name('queue', queue, 255);
+  if starts_with(queue, '$') then
+    raise exception 'queue is %, and names that begin with $ are Turno''s own', quote_literal(queue)
+      using errcode = 'invalid_parameter_value', hint = 'Choose another name; events are emitted with outbox_emit.';
+  end if;
   if many > 10000 then
     raise exception 'items has % entries, and 10000 is the most', many
       using errcode = 'invalid_parameter_value', hint = 'Divide them.';
@@ -2770,8 +2892,8 @@ begin
 end
 $$;
 
--- The next items of one lane, after a number; only the first of each group. Answers how far it looked, too. The first
--- items of some groups may be known already.
+-- The next items of one lane, after a number; if they are to be in order, only the first of each group. Answers how far it
+-- looked, too. The first items of some groups may be known already.
 --
 -- In growing pieces: where most items are behind others of their groups, each group is looked up once a piece, and not
 -- once an item.
@@ -2781,6 +2903,7 @@ create or replace function turno.inbox_line(
   "limit"      integer,
   known_groups text[],
   known_heads  bigint[],
+  in_order     boolean,
   out ids      bigint[],
   out groups   text[],
   out ending   bigint
@@ -2814,7 +2937,7 @@ begin
         and t.run_at is null
       order by t.id
       limit piece) s;
-    if array_remove(seen_groups, null) = '{}' then
+    if not inbox_line.in_order or array_remove(seen_groups, null) = '{}' then
       some_ids := seen_ids[1:room];
       some_groups := seen_groups[1:room];
     else
@@ -2956,7 +3079,7 @@ create or replace function turno.inbox_held(token uuid) returns setof turno.inbo
 language sql
 stable
 as $$
-  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until
+  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until, i.abandoned::integer
   from turno.inbox_batch b
   cross join lateral unnest(b.ids) r
   cross join lateral (
@@ -3021,7 +3144,8 @@ create or replace function turno.inbox_take(
   "limit" integer,
   token   uuid,
   worker  text,
-  until   timestamptz
+  until   timestamptz,
+  in_order boolean
 ) returns turno.inbox_cursor
 language plpgsql
 as $$
@@ -3123,7 +3247,7 @@ begin
 
     if left_over > 0 then
       select l.ids, l.groups, l.ending into ids, groups, ending
-      from turno.inbox_line(in_lane, c.at_id[p + 1], left_over, freed, head_ids) l;
+      from turno.inbox_line(in_lane, c.at_id[p + 1], left_over, freed, head_ids, inbox_take.in_order) l;
       perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
       c.at_id[p + 1] := ending;
@@ -3159,13 +3283,17 @@ end
 $$;
 
 -- Claims for one worker, under a token that the caller chose: the same call repeated is answered the same.
+--
+-- Not in order, several of one group are claimed together, and by others at once. Such a claim has to be settled as a
+-- whole: what keeps a group busy is the claim, not the item.
 create or replace function turno.inbox_claim_batch(
   queue   text,
   worker  text,
   "limit" integer,
   lease   interval,
   token   uuid,
-  durable boolean
+  durable boolean,
+  in_order boolean default true
 ) returns setof turno.inbox_taken
 language plpgsql
 security definer
@@ -3257,13 +3385,16 @@ begin
       select i.*
       from generate_series(0, 3) p
       cross join lateral (
-        select t.lane, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at
+        select t.lane, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at, t.abandoned
         from turno.inbox_item t
         where t.lane = base + p
           and t.id > c.at_id[p + 1]
           and t.run_at is null
           -- In the rare case that the queue has its first groups since we looked.
-          and (t."group" is null or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h))
+          and (
+            t."group" is null
+            or not inbox_claim_batch.in_order
+            or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h))
         order by t.id
         limit inbox_claim_batch."limit") i
       limit inbox_claim_batch."limit"),
@@ -3303,7 +3434,8 @@ begin
       where t.queue_id = m.queue_id
         and t.n = c.n)
     select
-      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base, r.pushed_at, until
+      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base, r.pushed_at, until,
+      r.abandoned::integer
     from ready r;
     get diagnostics got = row_count;
     if got = inbox_claim_batch."limit" or not look then
@@ -3371,7 +3503,8 @@ begin
           clock_timestamp(), until);
         return query
         select
-          t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until
+          t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until,
+          t.abandoned::integer
         from turno.inbox_item t
         where t.lane = base + p
           and t.id = any (at.ids)
@@ -3388,7 +3521,8 @@ begin
   end if;
   if room > 0 then
     c := turno.inbox_take(
-      c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
+      c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
+      inbox_claim_batch.in_order);
   end if;
   room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   if room > 0 and look and not overdue then
@@ -4189,7 +4323,7 @@ begin
     join turno.inbox_total t on t.queue_id = q.id
     left join late l on l.queue_id = q.id
     left join held h on h.queue_id = q.id
-    where (inbox_stats.queue is null or q.name = inbox_stats.queue)
+    where (q.name = inbox_stats.queue or inbox_stats.queue is null and not starts_with(q.name, '$'))
       and starts_with(q.name, inbox_stats.prefix)),
   -- Counters and claims are read at one moment, the clock at another.
   known as (
@@ -4282,6 +4416,776 @@ $$;
 
 comment on function turno.inbox_list is 'One page of the items of a queue that are in one state, in order of their ids; completed ones newest first.';
 
+-- Function file outbox_emit
+
+-- Purpose: stores events in the caller's transaction: they are published if and only if it commits.
+-- Index:   inbox_item_pkey, inbox_key_pkey.
+
+-- The word by which brokers route an event: TicketStatusChangedEvent is ticket.status.changed. In Rust: sink/routing.rs.
+create or replace function turno.outbox_routing_key(type text) returns text
+language sql
+immutable
+as $$
+  select case
+    when c.class !~ '^[A-Z]' then type
+    else lower(regexp_replace(
+      regexp_replace(
+        case when c.class = 'Event' then c.class else regexp_replace(c.class, 'Event$', '') end,
+        '([A-Z])([A-Z][a-z])', '\1.\2', 'g'),
+      '([^A-Z._-])([A-Z])', '\1.\2', 'g'))
+  end
+  from regexp_replace(type, '^.*[.:+/]', '') c(class)
+$$;
+
+-- An id that grows with the time, as RFC 9562 has it (version 7).
+create or replace function turno.uuid7() returns uuid
+language sql
+volatile
+as $$
+  select encode(
+    set_bit(
+      set_bit(
+        overlay(
+          uuid_send(gen_random_uuid())
+          placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+          from 1 for 6),
+        52, 1),
+      53, 1), 'hex')::uuid
+$$;
+
+-- Header names that sinks write themselves.
+create or replace function turno.outbox_reserved(header text) returns boolean
+language sql
+immutable
+as $$
+  select lower(header) in (
+      'type', 'correlationid', 'timestamp', 'key', 'traceparent', 'tracestate', 'x-possible-duplicate', 'idempotency-key')
+    or lower(header) ~ '^(ce-|webhook-|nats-|content-)'
+$$;
+
+create or replace function turno.outbox_check(
+  types           text[],
+  payloads        text[],
+  keys            text[],
+  correlation_ids text[],
+  traceparents    text[],
+  tracestates     text[],
+  headers         text[],
+  delays          interval[],
+  max_payload     integer
+) returns void
+language plpgsql
+immutable
+as $$
+declare
+  many  integer := coalesce(cardinality(types), 0);
+  wrong text;
+begin
+  if many > 10000 then
+    raise exception 'events has % entries, and 10000 is the most', many
+      using errcode = 'invalid_parameter_value', hint = 'Divide them.';
+  end if;
+  perform turno.check_name('type', t, 255)
+  from unnest(types) t;
+  select t into wrong
+  from unnest(types) t
+  where octet_length(turno.outbox_routing_key(t)) > 255
+  limit 1;
+  if found then
+    raise exception 'type is too long: its routing key has more than 255 bytes (%…)', left(wrong, 60)
+      using errcode = 'invalid_parameter_value', hint = 'Give the event a shorter type.';
+  end if;
+  if coalesce(cardinality(payloads), 0) <> many or exists (
+    select from unnest(payloads) p
+    where p is null or octet_length(p) > max_payload) then
+    raise exception 'payload is missing, or has more than % bytes', max_payload
+      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and emit a reference, or raise max_payload.';
+  end if;
+  perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
+  perform turno.check_name('correlation_id', c, 255) from unnest(correlation_ids) c where c is not null;
+  if exists (select from unnest(traceparents) t where t !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.{0,200})?$') then
+    raise exception 'traceparent is not one of the W3C''s'
+      using errcode = 'invalid_parameter_value', hint = 'It looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.';
+  end if;
+  perform turno.check_name('tracestate', t, 512) from unnest(tracestates) t where t is not null;
+  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+    raise exception 'delay must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
+  end if;
+  if exists (select from unnest(headers) h where h is not null and json_typeof(h::json) <> 'object') then
+    raise exception 'headers must be a JSON object of texts'
+      using errcode = 'invalid_parameter_value', hint = 'Such as {"tenant": "7"}.';
+  end if;
+  if exists (
+    select from unnest(headers) h
+    where h is not null
+      and (select count(*) from json_each(h::json)) > 64) then
+    raise exception 'headers has more than 64 entries'
+      using errcode = 'invalid_parameter_value', hint = 'Put them into the payload.';
+  end if;
+  select e.key into wrong
+  from unnest(headers) h
+  cross join lateral json_each(h::json) e
+  where h is not null
+    and (e.key !~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$' or turno.outbox_reserved(e.key) or json_typeof(e.value) <> 'string'
+      or octet_length(e.value #>> '{}') > 4096 or (e.value #>> '{}') ~ '[\u0001-\u001f\u007f-\u009f]')
+  limit 1;
+  if found then
+    raise exception 'headers has one that cannot be sent: %', quote_literal(left(wrong, 100))
+      using errcode = 'invalid_parameter_value',
+        hint = 'A name has 1 to 100 letters, digits, _ . or -, and is none that sinks write themselves; a value is text of at most 4096 bytes without control characters.';
+  end if;
+end
+$$;
+
+-- Many at once. An array may be null where no event has what it is about. An id that is given is emitted once; answers
+-- the ids in the same order.
+create or replace function turno.outbox_emit_batch(
+  types           text[],
+  payloads        text[],
+  keys            text[]     default null,
+  correlation_ids text[]     default null,
+  traceparents    text[]     default null,
+  tracestates     text[]     default null,
+  headers         text[]     default null,
+  delays          interval[] default null,
+  ids             uuid[]     default null,
+  max_payload     integer    default 1048576
+) returns uuid[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q      turno.inbox_queue;
+  seqs   bigint[];
+  events uuid[];
+  fresh  bigint[];
+  known  boolean;
+  stored bigint;
+  timed  bigint;
+begin
+  -- Before any number is taken: see inbox_late.
+  perform pg_current_xact_id();
+  perform turno.outbox_check(
+    outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys, outbox_emit_batch.correlation_ids,
+    outbox_emit_batch.traceparents, outbox_emit_batch.tracestates, outbox_emit_batch.headers, outbox_emit_batch.delays,
+    outbox_emit_batch.max_payload);
+  select * into strict q
+  from turno.inbox_queue t
+  where t.name = '$outbox';
+  select bool_or(k.lanes = 2) and (outbox_emit_batch.keys is null or bool_or(k.grouped)) into known
+  from turno.inbox_kind k
+  where k.queue_id = q.id;
+  if known is not true then
+    insert into turno.inbox_kind (queue_id, lanes, grouped)
+    values (q.id, 2, outbox_emit_batch.keys is not null);
+  end if;
+  seqs := array(
+    select nextval('turno.inbox_item_id')
+    from generate_series(1, cardinality(outbox_emit_batch.types)));
+  events := array(
+    select coalesce(outbox_emit_batch.ids[n], turno.uuid7())
+    from generate_series(1, cardinality(outbox_emit_batch.types)) n);
+  if outbox_emit_batch.ids is not null then
+    with first as (
+      insert into turno.inbox_key (queue_id, key, id)
+      select distinct on (k.id) q.id, k.id::text, k.seq
+      from unnest(outbox_emit_batch.ids, seqs) with ordinality k(id, seq, place)
+      where k.id is not null
+      order by k.id, k.place
+      on conflict do nothing
+      returning id)
+    select array_agg(f.id) into fresh
+    from first f;
+  end if;
+  with kept as (
+    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
+    select
+      q.id * 4 + 1, a.seq, case when a.delay > '0' then clock_timestamp() + a.delay end, clock_timestamp(),
+      -- Whoever relays decides how often an event may be refused; relays that vanish are not its fault.
+      1000, a.key, a.id::text,
+      -- The payload alone has to be JSON, and not only what it is put into.
+      ('{"type":' || to_json(a.type)
+        || coalesce(',"correlation_id":' || to_json(a.correlation_id), '')
+        || coalesce(',"traceparent":' || to_json(a.traceparent), '')
+        || coalesce(',"tracestate":' || to_json(a.tracestate), '')
+        || coalesce(',"headers":' || a.header, '')
+        || ',"payload":' || (a.payload::json)::text || '}')::json
+    from unnest(
+      seqs, events, outbox_emit_batch.ids, outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys,
+      outbox_emit_batch.correlation_ids, outbox_emit_batch.traceparents, outbox_emit_batch.tracestates,
+      outbox_emit_batch.headers, outbox_emit_batch.delays)
+      a(seq, id, given, type, payload, key, correlation_id, traceparent, tracestate, header, delay)
+    where a.given is null
+       or a.seq = any (fresh)
+    returning run_at)
+  select count(*), count(k.run_at) into stored, timed
+  from kept k;
+  if stored > 0 then
+    insert into turno.inbox_tally (queue_id, items, timed)
+    values (q.id, stored, timed);
+    if q.idle_until > clock_timestamp() then
+      perform pg_notify('turno_inbox', q.name);
+    end if;
+  end if;
+  return events;
+end
+$$;
+
+comment on function turno.outbox_emit_batch is
+  'Emits many events in this transaction. An array may be null where no event has what it is about. Answers their ids; one that is given and known is not emitted again.';
+
+create or replace function turno.outbox_emit(
+  type           text,
+  payload        json,
+  key            text     default null,
+  correlation_id text     default null,
+  headers        json     default null,
+  delay          interval default null,
+  id             uuid     default null,
+  traceparent    text     default null,
+  tracestate     text     default null
+) returns uuid
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select (turno.outbox_emit_batch(
+    array[outbox_emit.type], array[outbox_emit.payload::text],
+    case when outbox_emit.key is not null then array[outbox_emit.key] end, array[outbox_emit.correlation_id],
+    array[outbox_emit.traceparent], array[outbox_emit.tracestate], array[outbox_emit.headers::text],
+    array[outbox_emit.delay], case when outbox_emit.id is not null then array[outbox_emit.id] end))[1]
+$$;
+
+comment on function turno.outbox_emit is
+  'Emits an event in this transaction: it is published if and only if the transaction commits. Events with one key are published in order. Answers its id, which is the broker''s message id; a given id is emitted once.';
+
+-- Function file outbox_relay
+
+-- Purpose: what a relay does: takes events, and says what became of them.
+-- Index:   those of inbox_claim.sql and inbox_settle.sql; inbox_failed_group, outbox_parked_pkey.
+
+create or replace function turno.outbox_queue() returns integer
+language sql
+stable
+as $$
+  select turno.inbox_queue_id('$outbox')
+$$;
+
+-- A blocked event keeps its place until a person decides: its time does not come.
+create or replace function turno.outbox_never() returns timestamptz
+language sql
+immutable
+as $$
+  select timestamptz '9999-01-01 00:00:00+00'
+$$;
+
+-- The token is the caller's choice: the same call repeated is answered the same. With order, of each key the first one
+-- only; without it, all in the order in which they were emitted.
+create or replace function turno.outbox_claim(
+  relay    text,
+  "limit"  integer  default 50,
+  lease    interval default '15 seconds',
+  in_order boolean  default true,
+  token    uuid     default gen_random_uuid()
+) returns setof turno.outbox_claimed
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  if outbox_claim."limit" is null or outbox_claim."limit" not between 1 and 1000 then
+    raise exception 'limit is %, and must be between 1 and 1000', coalesce(outbox_claim."limit"::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
+  end if;
+  return query
+  select
+    t.id, t.key::uuid, t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
+    exists (select from turno.outbox_parked p where p.key = t."group"), t.expires_at
+  from turno.inbox_claim_batch(
+    '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, false,
+    outbox_claim.in_order) t;
+end
+$$;
+
+comment on function turno.outbox_claim is
+  'Claims events for a relay. In order: of each key the first only, until that is settled. Each claim is settled as a whole, with outbox_settle.';
+
+-- All of a claim at once: what was sent, what was refused, and whatever is left goes back, no attempt spent. Those that
+-- may have arrived are labelled when they are published again.
+create or replace function turno.outbox_settle(
+  token    uuid,
+  sent     int8multirange,
+  refused  bigint[]       default null,
+  errors   text[]         default null,
+  retry_ins interval[]    default null,
+  dead     text[]         default null,  -- for each refused one: null, skip, block or park
+  doubtful int8multirange default null,
+  archive  boolean        default false,
+  request  uuid           default null
+) returns turno.outbox_settled
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  b      turno.inbox_batch;
+  own    uuid := coalesce(outbox_settle.request, gen_random_uuid());
+  hit    int8multirange;
+  asked  bigint := turno.inbox_count(outbox_settle.sent) + coalesce(cardinality(outbox_settle.refused), 0);
+  events uuid[];
+  s      turno.outbox_settled := row(0, 0, 0, 0)::turno.outbox_settled;
+begin
+  select * into b
+  from turno.inbox_batch t
+  where t.token = outbox_settle.token
+  for update;
+  if not found then
+    -- The same call may have been answered before, and its answer lost.
+    select row(coalesce(sum(turno.inbox_count(d.ids)), 0), coalesce(cardinality(outbox_settle.refused), 0), 0, 0) into s
+    from turno.inbox_done d
+    where d.request = own
+      and d.token = outbox_settle.token
+    having count(*) > 0;
+    if not found then
+      s := row(0, 0, 0, asked)::turno.outbox_settled;
+    end if;
+    return s;
+  end if;
+
+  hit := b.ids * outbox_settle.sent;
+  if not isempty(hit) then
+    select array_agg(i.key::uuid order by i.id) into events
+    from turno.inbox_item i
+    where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
+    if outbox_settle.archive then
+      insert into turno.outbox_archive (id, seq, key, emitted_at, dispatched_at, relay, event)
+      select i.key::uuid, i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
+      from turno.inbox_item i
+      where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
+    end if;
+    s.sent := (turno.inbox_complete_batch(array[b.token], array[hit], array[own])).done;
+    insert into turno.outbox_sent (at, outcome, "by", ids)
+    values (clock_timestamp(), 'dispatched', b.worker, events);
+  end if;
+
+  if cardinality(outbox_settle.refused) > 0 then
+    insert into turno.outbox_parked (key, id, at)
+    select distinct on (i."group") i."group", i.key::uuid, clock_timestamp()
+    from unnest(outbox_settle.refused, outbox_settle.dead) u(id, dead)
+    cross join lateral (
+      select *
+      from turno.inbox_item t
+      where t.lane = b.lane
+        and t.id = u.id
+      offset 0) i
+    where u.dead = 'park'
+      and b.ids @> u.id
+      and i."group" is not null
+    order by i."group", i.id
+    on conflict do nothing;
+    s.refused := (turno.inbox_fail_batch(
+      outbox_settle.refused, array_fill(b.token, array[cardinality(outbox_settle.refused)]), outbox_settle.errors,
+      outbox_settle.retry_ins, array(select coalesce(d in ('skip', 'park'), false) from unnest(outbox_settle.dead) d))).done;
+    if 'block' = any (outbox_settle.dead) then
+      update turno.inbox_item i
+      set run_at = turno.outbox_never()
+      from unnest(outbox_settle.refused, outbox_settle.dead) u(id, dead)
+      where i.lane = b.lane
+        and i.id = u.id
+        and u.dead = 'block'
+        and b.ids @> u.id;
+    end if;
+  end if;
+  s.stale := asked - s.sent - s.refused;
+
+  select * into b
+  from turno.inbox_batch t
+  where t.token = outbox_settle.token;
+  if found then
+    s.returned := turno.inbox_count(b.ids);
+    update turno.inbox_item i
+    set attempts  = i.attempts + d.doubt,
+        abandoned = i.abandoned + d.doubt
+    from (
+      select i.id, (coalesce(outbox_settle.doubtful @> i.id, false))::integer as doubt
+      from unnest(b.ids) r
+      cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) d
+    where i.lane = b.lane
+      and i.id = d.id
+      and d.doubt > 0;
+    perform turno.inbox_give_back_batch(a.ids, array_fill(b.token, array[cardinality(a.ids)]))
+    from (
+      select array_agg(i.id) as ids
+      from unnest(b.ids) r
+      cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) a;
+  end if;
+  return s;
+end
+$$;
+
+comment on function turno.outbox_settle is
+  'Ends a claim: what was sent leaves the outbox, what was refused is tried again or dead, whatever else was claimed goes back. A claim that is gone changes nothing, and is answered as stale.';
+
+-- Whoever relays alone takes over at once what the one before it had in flight.
+create or replace function turno.outbox_recover() returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.outbox_queue();
+  many bigint;
+begin
+  perform pg_advisory_xact_lock(1953853038, q);
+  with ended as (
+    update turno.inbox_batch b
+    set until = clock_timestamp()
+    where b.queue_id = q
+      and b.until > clock_timestamp()
+    returning b.ids)
+  select coalesce(sum(turno.inbox_count(e.ids)), 0) into many
+  from ended e;
+  if many > 0 then
+    update turno.inbox_cursor c
+    set expiry = clock_timestamp()
+    where c.queue_id = q;
+  end if;
+  return many;
+end
+$$;
+
+comment on function turno.outbox_recover is
+  'Ends all claims on events at once: for a relay that has just become the only one. Answers how many events were in flight.';
+
+-- Who holds the advisory lock of those that relay alone, as far as the server tells us.
+create or replace function turno.outbox_leader(lock_id bigint default 42) returns text
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(nullif(a.application_name, ''), 'somebody') || ' (server process ' || l.pid
+    || coalesce(', from ' || host(a.client_addr), '') || ')'
+  from pg_locks l
+  left join pg_stat_activity a on a.pid = l.pid
+  where l.locktype = 'advisory'
+    and l.granted
+    and l.database = (select d.oid from pg_database d where d.datname = current_database())
+    and l.objsubid = 1
+    and l.classid::bigint = (outbox_leader.lock_id >> 32) & 4294967295
+    and l.objid::bigint = outbox_leader.lock_id & 4294967295
+  limit 1
+$$;
+
+comment on function turno.outbox_leader is 'Who holds the advisory lock by which one relay at a time works; null if nobody does.';
+
+-- Function file outbox_people
+
+-- Purpose: what people see of the outbox and do with it: counts, lists, dead events revived or discarded.
+-- Index:   inbox_failed_key, inbox_failed_group, inbox_item_due, outbox_sent_pkey, outbox_archive_id.
+
+create or replace function turno.outbox_stats() returns turno.outbox_counts
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  q       integer := turno.outbox_queue();
+  i       turno.inbox_counts;
+  blocked bigint;
+begin
+  select * into i
+  from turno.inbox_stats('$outbox');
+  select count(*) into blocked
+  from turno.inbox_item t
+  where t.lane = q * 4 + 1
+    and t.run_at = turno.outbox_never();
+  return row(
+    i.total, i.pending, greatest(i.scheduled - blocked, 0), i.processing, i.completed, i.failed, blocked,
+    (select count(*) from turno.outbox_parked), i.oldest_pending)::turno.outbox_counts;
+end
+$$;
+
+comment on function turno.outbox_stats is
+  'How many events are pending, scheduled, being published, dispatched, dead and blocked, and how many keys are parked.';
+
+create or replace function turno.outbox_list(state text, after bigint default null, "limit" integer default 100)
+returns setof turno.outbox_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q integer := turno.outbox_queue();
+begin
+  if outbox_list.state = 'dispatched' then
+    -- Batch by batch, the newest first; a page has whole batches, and begins after the last one's number.
+    return query
+    with page as (
+      select s.*, sum(cardinality(s.ids)) over (order by s.n desc) - cardinality(s.ids) as before
+      from (
+        select *
+        from turno.outbox_sent t
+        where t.n < coalesce(outbox_list.after, 9223372036854775807)
+          and t.outcome = 'dispatched'
+        order by t.n desc
+        limit outbox_list."limit") s)
+    select p.n, e.id, 'dispatched', null::text, null::json, 0, 0, p."by", null::timestamptz, p.at, null::jsonb
+    from page p
+    cross join lateral unnest(p.ids) with ordinality e(id, place)
+    where p.before < outbox_list."limit"
+    order by p.n desc, e.place desc;
+  elsif outbox_list.state = 'blocked' then
+    return query
+    select
+      i.id, i.key::uuid, 'blocked', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      null::text, i.pushed_at, null::timestamptz, i.errors
+    from turno.inbox_item i
+    where i.lane = q * 4 + 1
+      and i.run_at = turno.outbox_never()
+      and i.id > coalesce(outbox_list.after, 0)
+    order by i.id
+    limit outbox_list."limit";
+  elsif outbox_list.state in ('pending', 'scheduled', 'processing', 'dead') then
+    return query
+    select
+      i.id, i.key::uuid, outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
+      i.worker, i.pushed_at, i.at, i.errors
+    from turno.inbox_list(
+      '$outbox', case outbox_list.state when 'dead' then 'failed' else outbox_list.state end, outbox_list.after,
+      outbox_list."limit") i
+    where i.at is distinct from turno.outbox_never();
+  else
+    raise exception 'state is %, and must be pending, scheduled, processing, dispatched, dead or blocked',
+      coalesce(quote_literal(outbox_list.state), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Name one of them.';
+  end if;
+end
+$$;
+
+comment on function turno.outbox_list is
+  'One page of the events that are in one state, in the order of their emission; dispatched ones newest first, batch by batch.';
+
+create or replace function turno.outbox_find(id uuid) returns setof turno.outbox_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q integer := turno.outbox_queue();
+begin
+  return query
+  select
+    f.id, f.key::uuid, 'dead', f."group", f.payload, (f.attempts - f.abandoned)::integer, f.abandoned::integer, f.worker,
+    f.pushed_at, f.failed_at, f.errors
+  from turno.inbox_failed f
+  where f.lane / 4 = q
+    and f.key = outbox_find.id::text;
+  if found then
+    return;
+  end if;
+  -- Nothing leaves the outbox before it was emitted, and the id says when that was; clocks may differ by a little.
+  return query
+  select
+    coalesce(a.seq, s.n), outbox_find.id, s.outcome, a.key, a.event, 0, 0, s."by", a.emitted_at, s.at, null::jsonb
+  from turno.outbox_sent s
+  left join turno.outbox_archive a on a.id = outbox_find.id
+  where s.ids @> array[outbox_find.id]
+    and s.at > to_timestamp(
+      case when substr(outbox_find.id::text, 15, 1) = '7'
+        then ('x' || substr(replace(outbox_find.id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0
+        else 0
+      end) - interval '1 day'
+  order by s.n desc
+  limit 1;
+  if found then
+    return;
+  end if;
+  return query
+  select
+    i.id, i.key::uuid,
+    case
+      when i.run_at = turno.outbox_never() then 'blocked'
+      when b.worker is not null then 'processing'
+      when i.run_at > clock_timestamp() and i.run_at < 'infinity' then 'scheduled'
+      else 'pending'
+    end,
+    i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer, b.worker, i.pushed_at,
+    coalesce(b.claimed_at, nullif(nullif(i.run_at, 'infinity'), turno.outbox_never()), i.pushed_at), i.errors
+  from turno.inbox_item i
+  left join lateral (
+    select t.worker, t.claimed_at
+    from turno.inbox_batch t
+    where t.queue_id = q
+      and t.lane = i.lane
+      and t.ids @> i.id
+      and t.until > clock_timestamp()
+    limit 1) b on true
+  where i.lane = q * 4 + 1
+    and i.key = outbox_find.id::text
+  limit 1;
+end
+$$;
+
+comment on function turno.outbox_find is 'One event by its id, wherever it is; one that is still waiting is searched for one by one.';
+
+-- Events of one parked key belong together: they are revived together, in their order.
+create or replace function turno.outbox_requeue(ids uuid[] default null, "limit" integer default 10000) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.outbox_queue();
+  seqs bigint[];
+  many bigint;
+  got  bigint;
+begin
+  seqs := array(
+    select f.id
+    from turno.inbox_failed f
+    where f.lane / 4 = q
+      and (outbox_requeue.ids is null or f.key = any (outbox_requeue.ids::text[]))
+    order by f.failed_at
+    limit outbox_requeue."limit");
+  with freed as (
+    delete from turno.outbox_parked p
+    using (
+      select distinct f."group"
+      from turno.inbox_failed f
+      where f.id = any (seqs)) g
+    where p.key = g."group"
+    returning p.key)
+  select seqs || array_agg(f.id) into seqs
+  from freed p
+  join turno.inbox_failed f on f.lane / 4 = q and f."group" = p.key;
+  many := case when seqs = '{}' then 0 else turno.inbox_requeue('$outbox', seqs, cardinality(seqs)) end;
+
+  with revived as (
+    update turno.inbox_item i
+    set run_at   = clock_timestamp(),
+        attempts = 0,
+        abandoned = 0
+    where i.ctid = any (array(
+      select t.ctid
+      from turno.inbox_item t
+      where t.lane = q * 4 + 1
+        and t.run_at = turno.outbox_never()
+        and (outbox_requeue.ids is null or t.key = any (outbox_requeue.ids::text[]))
+      limit outbox_requeue."limit"
+      for update skip locked))
+    returning 1)
+  select count(*) into got
+  from revived;
+  if got > 0 then
+    perform turno.inbox_call(q);
+  end if;
+  return many + got;
+end
+$$;
+
+comment on function turno.outbox_requeue is
+  'Revives dead and blocked events, those with the ids or all, with all their attempts before them. What was parked behind one comes with it. Answers how many.';
+
+create or replace function turno.outbox_discard(ids uuid[], "by" text default current_user) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q      integer := turno.outbox_queue();
+  dead   uuid[];
+  blocked uuid[];
+  keys   text[];
+  groups text[];
+begin
+  perform turno.check_name('by', outbox_discard."by", 255);
+  with gone as (
+    delete from turno.inbox_failed f
+    where f.lane / 4 = q
+      and f.key = any (outbox_discard.ids::text[])
+    returning f.key, f."group")
+  select array_agg(g.key::uuid), array_agg(g."group") filter (where g."group" is not null) into dead, keys
+  from gone g;
+  with gone as (
+    delete from turno.inbox_item i
+    where i.ctid = any (array(
+      select t.ctid
+      from turno.inbox_item t
+      where t.lane = q * 4 + 1
+        and t.run_at = turno.outbox_never()
+        and t.key = any (outbox_discard.ids::text[])
+      for update))
+    returning i.key, i."group")
+  select array_agg(g.key::uuid), array_agg(g."group") filter (where g."group" is not null) into blocked, groups
+  from gone g;
+  if dead is null and blocked is null then
+    return 0;
+  end if;
+  insert into turno.inbox_tally (queue_id, items, timed, failed)
+  values (
+    q, -coalesce(cardinality(blocked), 0), -coalesce(cardinality(blocked), 0), -coalesce(cardinality(dead), 0));
+  update turno.inbox_key k
+  set done_at = clock_timestamp()
+  where k.queue_id = q
+    and k.key = any ((dead || blocked)::text[]);
+  insert into turno.outbox_sent (at, outcome, "by", ids)
+  values (clock_timestamp(), 'discarded', outbox_discard."by", dead || blocked);
+  -- A key of which nothing is dead any more goes on.
+  delete from turno.outbox_parked p
+  where p.key = any (keys)
+    and not exists (
+      select from turno.inbox_failed f
+      where f.lane / 4 = q
+        and f."group" = p.key);
+  if groups is not null then
+    perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
+  end if;
+  return coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0);
+end
+$$;
+
+comment on function turno.outbox_discard is
+  'Gives dead or blocked events up: they are never published. What was blocked behind one goes on; what was parked waits to be requeued. Answers how many.';
+
+-- Function file seen
+
+-- Purpose: the consumer's side of at-least-once: true the first time only, in the consumer's own transaction.
+-- Index:   seen_pkey.
+
+create or replace function turno.seen(consumer text, event_id uuid) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform turno.check_name('consumer', seen.consumer, 255);
+  if seen.event_id is null then
+    raise exception 'event_id is null'
+      using errcode = 'invalid_parameter_value', hint = 'Give the message id of what was delivered.';
+  end if;
+  -- Whoever is just handling the same event in another transaction is waited for: it may roll back.
+  insert into turno.seen (consumer, event_id, at)
+  values (seen.consumer, seen.event_id, clock_timestamp())
+  on conflict do nothing;
+  return found;
+end
+$$;
+
+comment on function turno.seen is
+  'True if this consumer sees the event for the first time, and remembers it together with what else this transaction does: handle the event only then.';
+
 -- Function file schedule
 
 -- Purpose: each tick of a schedule is pushed once, whatever number of instances run it.
@@ -4366,7 +5270,7 @@ begin
     select p.oid::regprocedure
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
-      and p.proname like 'inbox\_%'
+      and p.proname ~ '^(in|out)box_'
       and p.prosecdef
       -- Those in SQL only pass their arguments on.
       and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')
@@ -5489,11 +6393,50 @@ begin
 end
 $$;
 
+-- The outbox's part: what has left it, what is archived, and what consumers have seen.
+create or replace function turno.outbox_sweep(
+  keep_completed interval,
+  keep_archive   interval,
+  keep_seen      interval,
+  batch          integer,
+  out sent       bigint,
+  out archived   bigint,
+  out seen       bigint
+)
+language plpgsql
+as $$
+begin
+  delete from turno.outbox_sent s
+  where s.ctid = any (array(
+    select t.ctid
+    from turno.outbox_sent t
+    where t.at < clock_timestamp() - keep_completed
+    limit batch));
+  get diagnostics sent = row_count;
+  delete from turno.outbox_archive a
+  where a.ctid = any (array(
+    select t.ctid
+    from turno.outbox_archive t
+    where t.dispatched_at < clock_timestamp() - keep_archive
+    limit batch));
+  get diagnostics archived = row_count;
+  delete from turno.seen s
+  where s.ctid = any (array(
+    select t.ctid
+    from turno.seen t
+    where t.at < clock_timestamp() - keep_seen
+    limit batch));
+  get diagnostics seen = row_count;
+end
+$$;
+
 create or replace function turno.sweep(
-  purge_after  interval default '1 day',
-  keep_history interval default '90 days',
-  batch        integer  default 1000,
-  keep_completed interval default '7 days'
+  purge_after    interval default '1 day',
+  keep_history   interval default '90 days',
+  batch          integer  default 1000,
+  keep_completed interval default '7 days',
+  keep_archive   interval default '365 days',
+  keep_seen      interval default '30 days'
 ) returns turno.swept
 language plpgsql
 security definer
@@ -5503,14 +6446,16 @@ declare
   l    turno.lock;
   done turno.swept;
   high bigint;
+  gone_events record;
 begin
   if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0'
-    or keep_completed is null or keep_completed < '0' or not coalesce(batch between 1 and 100000, false) then
-    raise exception 'purge_after (%), keep_history (%), keep_completed (%) and batch (%) must not be negative, and batch is 1 to 100000',
-      purge_after, keep_history, keep_completed, batch
+    or keep_completed is null or keep_completed < '0' or keep_archive is null or keep_archive < '0'
+    or keep_seen is null or keep_seen < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%), keep_completed (%), keep_archive (%), keep_seen (%) and batch (%) must not be negative, and batch is 1 to 100000',
+      purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  done := row(0, 0, 0, 0, 0)::turno.swept;
+  done := row(0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -5573,13 +6518,17 @@ begin
   select count(*) into done.history
   from gone;
 
-  done.completed := turno.inbox_sweep(keep_completed, batch);
+  select * into gone_events
+  from turno.outbox_sweep(keep_completed, keep_archive, keep_seen, batch);
+  done.completed := turno.inbox_sweep(keep_completed, batch) + gone_events.sent;
+  done.archived := gone_events.archived;
+  done.seen := gone_events.seen;
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history and records of completed items; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events and what consumers have seen; at most batch of each.';
 
 -- Function file schema_version
 

@@ -1,0 +1,209 @@
+//! Dead events: listed, looked at, revived or given up; and what they do to their keys.
+
+use turno::outbox::{Archive, EventState, OnDead};
+use turno::store::Order;
+
+use super::Bed;
+use super::outbox_kit::*;
+
+/// Skipped, it is set aside, and its key goes on.
+pub async fn a_skipped_event_lets_its_key_go_on(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a"], 3).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
+    assert_eq!(counts(&turno).await, [2, 0, 0, 0, 1, 0]);
+    let dead = list(&turno, EventState::Dead).await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].id, dead[0].refused), (ids[0], 1));
+    assert_eq!(dead[0].errors[0].error, "unroutable");
+    assert_eq!(dead[0].by.as_deref(), Some("r"));
+    assert_eq!(
+        turno.outbox().find(ids[0]).await.unwrap().as_ref(),
+        dead.first()
+    );
+    let taken = take(&turno, 1, Order::ByKey).await;
+    assert_eq!(taken.numbers(), [1]);
+    send(&turno, &taken).await;
+    // Revived, it goes before the others that still wait.
+    assert_eq!(turno.outbox().requeue(Some(&ids[..1])).await.unwrap(), 1);
+    let taken = take(&turno, 1, Order::ByKey).await;
+    assert_eq!((taken.numbers(), taken.events[0].refused), (vec![0], 0));
+}
+
+/// Blocked, its key waits behind it: until it is requeued, and comes first.
+pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a", "b"], 2).await;
+    let first = take(&turno, 1, Order::ByKey).await;
+    kill(&turno, &first, OnDead::Block).await;
+    let other = take(&turno, 10, Order::ByKey).await;
+    assert_eq!(other.numbers(), [1]);
+    send(&turno, &other).await;
+    let other = take(&turno, 10, Order::ByKey).await;
+    assert_eq!(other.numbers(), [3]);
+    send(&turno, &other).await;
+    assert!(take(&turno, 10, Order::ByKey).await.events.is_empty());
+    assert_eq!(counts(&turno).await, [1, 0, 0, 2, 0, 1]);
+    let blocked = list(&turno, EventState::Blocked).await;
+    assert_eq!((blocked.len(), blocked[0].id), (1, ids[0]));
+    let found = turno.outbox().find(ids[0]).await.unwrap().unwrap();
+    assert_eq!(found.state, EventState::Blocked);
+    assert!(list(&turno, EventState::Scheduled).await.is_empty());
+    assert_eq!(turno.outbox().requeue(None).await.unwrap(), 1);
+    for number in [0, 2] {
+        let taken = take(&turno, 10, Order::ByKey).await;
+        assert_eq!(taken.numbers(), [number]);
+        assert_eq!(taken.events[0].refused, 0);
+        send(&turno, &taken).await;
+    }
+    assert_eq!(counts(&turno).await, [0, 0, 0, 4, 0, 0]);
+}
+
+/// Discarded, a blocked event lets its key go on.
+pub async fn a_discarded_event_is_gone(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a", "b"], 2).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Block).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
+    assert_eq!(counts(&turno).await, [2, 0, 0, 0, 1, 1]);
+    assert_eq!(turno.outbox().discard(&ids[..2], "ana").await.unwrap(), 2);
+    assert_eq!(turno.outbox().discard(&ids[..2], "ana").await.unwrap(), 0);
+    assert_eq!(counts(&turno).await, [2, 0, 0, 0, 0, 0]);
+    for id in &ids[..2] {
+        let found = turno.outbox().find(*id).await.unwrap().unwrap();
+        assert_eq!(found.state, EventState::Discarded);
+        assert_eq!(found.by.as_deref(), Some("ana"));
+    }
+    let taken = take(&turno, 10, Order::ByKey).await;
+    assert_eq!(taken.numbers(), [2, 3]);
+    // Only what is dead can be given up.
+    assert_eq!(turno.outbox().discard(&ids, "ana").await.unwrap(), 0);
+    send(&turno, &taken).await;
+}
+
+/// Parked, its key's later events are set aside with it, also those that come afterwards; requeued, all of them come
+/// again in their order.
+pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a", "b"], 2).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
+    assert_eq!(turno.outbox().stats().await.unwrap().parked_keys, 1);
+    emit(&turno, &[event(9).key("a")]).await;
+    let mut sent = Vec::new();
+    let mut parked = Vec::new();
+    loop {
+        let taken = take(&turno, 1, Order::ByKey).await;
+        match taken.events.first() {
+            None => break,
+            Some(event) if event.parked => {
+                parked.extend(taken.numbers());
+                kill(&turno, &taken, OnDead::Park).await;
+            }
+            Some(_) => {
+                sent.extend(taken.numbers());
+                send(&turno, &taken).await;
+            }
+        }
+    }
+    assert_eq!((sent, parked), (vec![1, 3], vec![2, 9]));
+    assert_eq!(counts(&turno).await, [0, 0, 0, 2, 3, 0]);
+    // One of them stands for all.
+    assert_eq!(turno.outbox().requeue(Some(&ids[2..3])).await.unwrap(), 3);
+    assert_eq!(turno.outbox().stats().await.unwrap().parked_keys, 0);
+    for number in [0, 2, 9] {
+        let taken = take(&turno, 10, Order::ByKey).await;
+        assert_eq!(taken.numbers(), [number]);
+        assert!(!taken.events[0].parked);
+        send(&turno, &taken).await;
+    }
+}
+
+/// A key of which everything that was parked is given up goes on.
+pub async fn a_key_given_up_goes_on(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a"], 1).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
+    assert_eq!(turno.outbox().discard(&ids, "ana").await.unwrap(), 1);
+    emit(&turno, &[event(9).key("a")]).await;
+    let taken = take(&turno, 1, Order::ByKey).await;
+    assert_eq!((taken.numbers(), taken.events[0].parked), (vec![9], false));
+}
+
+/// Dispatched events leave; their ids stay, and whole events where they are archived.
+pub async fn dispatched_events_leave_a_record(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a", "b", "c"], 1).await;
+    let taken = take(&turno, 2, Order::ByKey).await;
+    send(&turno, &taken).await;
+    let rest = take(&turno, 2, Order::ByKey).await;
+    let mut ask = all_sent(&rest);
+    ask.archive = Archive::Events;
+    assert_eq!(settle(&turno, &ask).await.sent, 1);
+    let listed: Vec<_> = list(&turno, EventState::Dispatched)
+        .await
+        .into_iter()
+        .map(|event| event.id)
+        .collect();
+    assert_eq!(listed, [ids[2], ids[1], ids[0]], "the newest first");
+    let narrow = turno.outbox().find(ids[0]).await.unwrap().unwrap();
+    assert_eq!(
+        (narrow.state, narrow.payload),
+        (EventState::Dispatched, None)
+    );
+    assert_eq!(narrow.by.as_deref(), Some("r"));
+    let whole = turno.outbox().find(ids[2]).await.unwrap().unwrap();
+    assert_eq!(whole.state, EventState::Dispatched);
+    assert_eq!(whole.payload.as_deref(), Some("2"));
+    assert_eq!(whole.key.as_deref(), Some("c"));
+    // The record goes when it is old enough, and the archive later.
+    bed.age_outbox(super::kit::secs(8 * 24 * 60 * 60)).await;
+    turno.sweep(&turno::lock::Sweep::default()).await.unwrap();
+    assert!(list(&turno, EventState::Dispatched).await.is_empty());
+    let sweep = turno::lock::Sweep {
+        keep_archive: super::kit::secs(0),
+        keep_seen: super::kit::secs(0),
+        ..turno::lock::Sweep::default()
+    };
+    assert_eq!(turno.sweep(&sweep).await.unwrap().archived, 1);
+}
+
+/// Lists go page by page.
+pub async fn events_are_listed_page_by_page(bed: &Bed) {
+    let turno = bed.turno().await;
+    let ids = emit_keyed(&turno, &["a", "b", "c", "d", "e"], 1).await;
+    let outbox = turno.outbox();
+    let first = outbox.list(EventState::Pending, None, 2).await.unwrap();
+    let after = first.last().map(|event| event.seq);
+    let second = outbox.list(EventState::Pending, after, 2).await.unwrap();
+    let found: Vec<_> = first.iter().chain(&second).map(|event| event.id).collect();
+    assert_eq!(found, ids[..4]);
+    let waiting = outbox.find(ids[4]).await.unwrap().unwrap();
+    assert_eq!(waiting.state, EventState::Pending);
+    let taken = take(&turno, 1, Order::ByKey).await;
+    let held = outbox.find(ids[0]).await.unwrap().unwrap();
+    assert_eq!(held.state, EventState::Processing);
+    assert_eq!(list(&turno, EventState::Processing).await[0].id, ids[0]);
+    for _ in 0..2 {
+        send(&turno, &take(&turno, 1, Order::ByKey).await).await;
+    }
+    send(&turno, &taken).await;
+    let first = outbox.list(EventState::Dispatched, None, 1).await.unwrap();
+    let after = first.last().map(|event| event.seq);
+    let second = outbox.list(EventState::Dispatched, after, 1).await.unwrap();
+    assert_ne!(first[0].id, second[0].id);
+    assert_eq!(outbox.find(uuid::Uuid::now_v7()).await.unwrap(), None);
+}
+
+impl Bed {
+    /// Lets so much time pass for the records of what has left the outbox.
+    async fn age_outbox(&self, by: std::time::Duration) {
+        self.age_records(by).await;
+        if !self.is_sqlite() {
+            self.run(&format!(
+                "update turno.outbox_sent set at = at - {{us:{}}}",
+                by.as_micros()
+            ))
+            .await;
+        }
+    }
+}

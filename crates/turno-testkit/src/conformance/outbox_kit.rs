@@ -1,0 +1,317 @@
+//! What the rules of the outbox have in common: a relay's steps by hand, and a sink that does as it is told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno::outbox::{Archive, Event, EventState, EventView, OnDead, Relay, RelayReport};
+use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::store::{
+    AfterRefusal, ClaimedEvent, Order, OutboxClaim, OutboxSettle, OutboxSettled, Refusal,
+};
+use uuid::Uuid;
+
+use super::inbox_kit::LONG;
+
+/// An event whose payload is a number.
+pub(super) fn event(number: u32) -> Event {
+    Event::new("TicketCreatedEvent", &number)
+}
+
+/// Emits events by themselves.
+pub(super) async fn emit(turno: &Turno, events: &[Event]) -> Vec<Uuid> {
+    turno.outbox().emit_alone(events).await.unwrap()
+}
+
+/// Emits so many events of each key by turns; their payloads count from zero.
+pub(super) async fn emit_keyed(turno: &Turno, keys: &[&str], each: u32) -> Vec<Uuid> {
+    let mut number = 0;
+    let mut events = Vec::new();
+    for _ in 0..each {
+        for key in keys {
+            events.push(event(number).key(key));
+            number += 1;
+        }
+    }
+    emit(turno, &events).await
+}
+
+/// What a relay has taken.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) token: Uuid,
+    pub(super) events: Vec<ClaimedEvent>,
+}
+
+impl Taken {
+    /// What the events' payloads say.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.events.iter().map(number).collect()
+    }
+}
+
+fn number(event: &ClaimedEvent) -> u32 {
+    let stored: serde_json::Value = serde_json::from_str(&event.event).unwrap();
+    stored["payload"].as_u64().unwrap().try_into().unwrap()
+}
+
+pub(super) fn ask(limit: u32, order: Order) -> OutboxClaim {
+    OutboxClaim {
+        relay: "r".into(),
+        limit,
+        lease: LONG,
+        order,
+        token: Uuid::now_v7(),
+    }
+}
+
+/// Takes up to so many.
+pub(super) async fn take(turno: &Turno, limit: u32, order: Order) -> Taken {
+    let ask = ask(limit, order);
+    Taken {
+        token: ask.token,
+        events: turno.store().outbox_claim(&ask).await.unwrap(),
+    }
+}
+
+/// A settlement that sends nothing.
+pub(super) fn settlement(taken: &Taken) -> OutboxSettle {
+    OutboxSettle {
+        token: taken.token,
+        sent: Vec::new(),
+        refused: Vec::new(),
+        doubtful: Vec::new(),
+        archive: Archive::Ids,
+        request: Uuid::now_v7(),
+    }
+}
+
+pub(super) async fn settle(turno: &Turno, ask: &OutboxSettle) -> OutboxSettled {
+    turno.store().outbox_settle(ask).await.unwrap()
+}
+
+/// All of it has arrived.
+pub(super) async fn send(turno: &Turno, taken: &Taken) {
+    let sent = all_sent(taken);
+    let many = taken.events.len() as u64;
+    let settled = settle(turno, &sent).await;
+    assert_eq!((settled.sent, settled.stale), (many, 0));
+}
+
+pub(super) fn all_sent(taken: &Taken) -> OutboxSettle {
+    OutboxSettle {
+        sent: taken.events.iter().map(|event| event.seq).collect(),
+        ..settlement(taken)
+    }
+}
+
+pub(super) fn refusal(event: &ClaimedEvent, next: AfterRefusal) -> Refusal {
+    Refusal {
+        seq: event.seq,
+        error: "unroutable".into(),
+        next,
+    }
+}
+
+/// Makes all of it dead.
+pub(super) async fn kill(turno: &Turno, taken: &Taken, on_dead: OnDead) {
+    let dead = OutboxSettle {
+        refused: taken
+            .events
+            .iter()
+            .map(|event| refusal(event, AfterRefusal::Dead(on_dead)))
+            .collect(),
+        ..settlement(taken)
+    };
+    let settled = settle(turno, &dead).await;
+    assert_eq!(settled.refused, taken.events.len() as u64);
+}
+
+/// How many are pending, scheduled, processing, dispatched, dead and blocked: as [`EventState::LISTED`] has them.
+pub(super) async fn counts(turno: &Turno) -> [u64; 6] {
+    let stats = turno.outbox().stats().await.unwrap();
+    let counts = [
+        stats.pending,
+        stats.scheduled,
+        stats.processing,
+        stats.dispatched,
+        stats.dead,
+        stats.blocked,
+    ];
+    assert_eq!(stats.total, counts.iter().sum::<u64>(), "{stats:?}");
+    counts
+}
+
+/// All events in a state.
+pub(super) async fn list(turno: &Turno, state: EventState) -> Vec<EventView> {
+    turno.outbox().list(state, None, 1000).await.unwrap()
+}
+
+/// A sink in memory: it keeps what it is sent, and does what it was told to do with the next batches.
+#[derive(Debug, Default)]
+pub(super) struct Scripted {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    got: Vec<Outgoing>,
+    batches: Vec<usize>,
+    script: VecDeque<Act>,
+    down: bool,
+}
+
+/// What the sink does with a batch.
+#[derive(Debug, Clone)]
+pub(super) enum Act {
+    /// Refuses the events with these payloads, every time.
+    Refuse(Vec<String>),
+    /// Breaks off when one of these payloads is under way, every time.
+    Poisoned(Vec<String>),
+    /// Takes so many and then goes away, until [`Scripted::heal`].
+    GoAway(usize),
+}
+
+impl Scripted {
+    pub(super) fn new(script: impl IntoIterator<Item = Act>) -> Arc<Self> {
+        let sink = Scripted::default();
+        sink.state.lock().unwrap().script.extend(script);
+        Arc::new(sink)
+    }
+
+    /// It is there again.
+    pub(super) fn heal(&self) {
+        self.state.lock().unwrap().down = false;
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.state.lock().unwrap().down
+    }
+
+    /// What it has got, in order.
+    pub(super) fn got(&self) -> Vec<Outgoing> {
+        self.state.lock().unwrap().got.clone()
+    }
+
+    pub(super) fn payloads(&self) -> Vec<String> {
+        self.got().into_iter().map(|event| event.payload).collect()
+    }
+
+    /// The sizes of the batches that it was given.
+    pub(super) fn batches(&self) -> Vec<usize> {
+        self.state.lock().unwrap().batches.clone()
+    }
+}
+
+#[async_trait]
+impl Sink for Scripted {
+    fn name(&self) -> String {
+        "a scripted sink".into()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        match self.is_down() {
+            true => Err(Outage::new("it is away")),
+            false => Ok(()),
+        }
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        let mut state = self.state.lock().unwrap();
+        state.batches.push(events.len());
+        if state.down {
+            return vec![Fate::Unsent(Outage::new("it is away")); events.len()];
+        }
+        match state.script.front().cloned() {
+            None => {
+                state.got.extend(events.iter().cloned());
+                vec![Fate::Sent; events.len()]
+            }
+            Some(Act::Refuse(payloads)) => events
+                .iter()
+                .map(|event| {
+                    if payloads.contains(&event.payload) {
+                        return Fate::Refused("nobody wants it".into());
+                    }
+                    state.got.push(event.clone());
+                    Fate::Sent
+                })
+                .collect(),
+            Some(Act::Poisoned(payloads)) => {
+                let bad = events
+                    .iter()
+                    .position(|event| payloads.contains(&event.payload));
+                let fine = bad.unwrap_or(events.len());
+                state.got.extend(events[..fine].iter().cloned());
+                // What was under way with it is not confirmed either.
+                let confirmed = if bad.is_some() { fine / 2 } else { fine };
+                let mut fates = vec![Fate::Sent; confirmed];
+                fates.resize(events.len(), Fate::Suspect("the channel was closed".into()));
+                fates
+            }
+            Some(Act::GoAway(after)) => {
+                state.script.pop_front();
+                state.down = true;
+                let taken = after.min(events.len());
+                state.got.extend(events[..taken].iter().cloned());
+                // One has arrived, and its confirmation has not.
+                let mut fates = vec![Fate::Sent; taken.saturating_sub(1)];
+                fates.resize(taken, Fate::Doubtful(Outage::new("it went away")));
+                fates.resize(events.len(), Fate::Unsent(Outage::new("it went away")));
+                fates
+            }
+        }
+    }
+}
+
+/// A relay at work in the background.
+pub(super) struct Running {
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<turno::Result<RelayReport>>,
+}
+
+impl Running {
+    pub(super) fn start(relay: Relay) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(relay.run(stop.clone()));
+        Running { stop, task }
+    }
+
+    pub(super) async fn stop(self) -> RelayReport {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap()
+    }
+
+    /// It vanishes, in the middle of whatever it does.
+    pub(super) async fn vanish(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+}
+
+/// A relay that does not make a test wait.
+pub(super) fn relay(turno: &Turno, sink: &Arc<Scripted>) -> Relay {
+    turno
+        .outbox()
+        .relay(sink.clone())
+        .backoff(Duration::from_millis(1), Duration::from_millis(5))
+}
+
+/// Waits until so many have arrived.
+pub(super) async fn arrived(sink: &Scripted, many: usize) {
+    crate::eventually_async(super::kit::PATIENCE, "the events to arrive", async || {
+        (sink.got().len() >= many).then_some(())
+    })
+    .await;
+}
+
+/// Waits until the outbox counts so.
+pub(super) async fn settles_at(turno: &Turno, expected: [u64; 6]) {
+    crate::eventually_async(super::kit::PATIENCE, "the outbox to settle", async || {
+        (counts(turno).await == expected).then_some(())
+    })
+    .await;
+}

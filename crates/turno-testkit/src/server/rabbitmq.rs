@@ -1,0 +1,335 @@
+//! A private RabbitMQ broker.
+
+use std::env;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+
+use super::supervised::Supervised;
+use super::{lock, programs};
+use crate::port;
+
+const CONFIG: &str = "rabbitmq.conf";
+const PLUGINS: &str = "enabled_plugins";
+
+/// The share of the memory above which the broker blocks publishers: RabbitMQ's default, named because it has to be put back.
+const MEMORY_SHARE: &str = "0.4";
+
+/// How long one look at the broker may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a client of AMQP 0-9-1 says first.
+const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
+
+/// A frame's type, channel and length come before its content.
+const FRAME_HEADER: usize = 7;
+
+/// How `connection.start` begins: class 10, method 10.
+const CONNECTION_START: [u8; 4] = [0, 10, 0, 10];
+
+/// A private RabbitMQ broker on 127.0.0.1, without plugins. Its user is `guest`, with the password `guest`.
+///
+/// ```no_run
+/// # use turno_testkit::server::RabbitMq;
+/// let broker = RabbitMq::start_with("max_message_size = 65536\n")?;
+/// let url = broker.url();
+/// broker.kill_9()?;
+/// broker.restart()?;
+/// // What was confirmed is there again at `url`.
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RabbitMq {
+    node: Node,
+    port: u16,
+    command: Vec<String>,
+    server: Mutex<Supervised>,
+}
+
+impl RabbitMq {
+    /// Starts a broker.
+    ///
+    /// # Errors
+    ///
+    /// When RabbitMQ is not installed (the message says what to install) or does not start (the message has the end of
+    /// its log).
+    pub fn start() -> Result<Self> {
+        Self::start_with("")
+    }
+
+    /// Starts a broker with these lines (as in `rabbitmq.conf`) after the usual ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); also for a line that RabbitMQ does not understand.
+    pub fn start_with(lines: &str) -> Result<Self> {
+        let scripts = programs::rabbitmq()?;
+        // Killed at once: what it would still write down goes with the folder.
+        let mut server = Supervised::new("rabbitmq", "KILL", None)?;
+        let mut node = Node::new(scripts, server.folder())?;
+        server.write(PLUGINS, "[].\n")?;
+        let id = node.id.clone();
+        let (port, command) = server.start_on_free_port(
+            |server, port| {
+                server.write(CONFIG, &config(port, lines))?;
+                node.port = port::free().context("there is no free local port")?;
+                Ok(node.command())
+            },
+            |_, port| is_ready(port, &id),
+        )?;
+        Ok(Self {
+            node,
+            port,
+            command,
+            server: Mutex::new(server),
+        })
+    }
+
+    /// The broker's URL, `amqp://guest:guest@127.0.0.1:PORT/%2f`.
+    pub fn url(&self) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)
+    }
+
+    /// The port on 127.0.0.1. It stays the same across restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the broker and all of its processes (SIGKILL), as a crash would. [`restart`](Self::restart) recovers it.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be signalled or does not go.
+    pub fn kill_9(&self) -> Result<()> {
+        lock(&self.server).kill_9()
+    }
+
+    /// Stops the broker in an orderly way.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time; the message has the end of its log.
+    pub fn stop(&self) -> Result<()> {
+        lock(&self.server).stop(Signal::TERM)
+    }
+
+    /// Starts the broker again on the same folder and port, and waits until it answers. Stops it first if it is running.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start; the message has the end of its log.
+    pub fn restart(&self) -> Result<()> {
+        let mut server = lock(&self.server);
+        server.stop(Signal::TERM)?;
+        server.start_again(&self.command, |_| is_ready(self.port, &self.node.id))
+    }
+
+    /// Makes the broker believe that it is short of memory: it reads no more from connections that publish. One that is
+    /// told so (`connection.blocked`) is told when it publishes next. A restart ends it too.
+    ///
+    /// # Errors
+    ///
+    /// As [`ctl`](Self::ctl).
+    pub fn block_publishers(&self) -> Result<()> {
+        self.limit_memory("0")
+    }
+
+    /// Ends what [`block_publishers`](Self::block_publishers) began.
+    ///
+    /// # Errors
+    ///
+    /// As [`ctl`](Self::ctl).
+    pub fn unblock_publishers(&self) -> Result<()> {
+        self.limit_memory(MEMORY_SHARE)
+    }
+
+    fn limit_memory(&self, share: &str) -> Result<()> {
+        self.ctl(&["set_vm_memory_high_watermark", share]).map(drop)
+    }
+
+    /// Runs `rabbitmqctl` on this broker, and answers what it printed: say `["list_queues", "name", "messages"]`.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, as it does while the broker is down; the message has what it printed.
+    pub fn ctl(&self, arguments: &[&str]) -> Result<String> {
+        let output = self
+            .node
+            .ctl()
+            .args(arguments)
+            .output()
+            .context("could not run rabbitmqctl")?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "`rabbitmqctl {}` ended with {} (is the broker stopped?): {printed}{}",
+            arguments.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(printed.into_owned())
+    }
+
+    /// The folder that the broker lives in, and that goes with it.
+    pub fn folder(&self) -> PathBuf {
+        lock(&self.server).folder().to_owned()
+    }
+
+    /// What the broker has logged so far.
+    pub fn log(&self) -> String {
+        lock(&self.server).log()
+    }
+}
+
+/// The broker as other Erlang programs know it: a name and a port.
+///
+/// Nodes usually find each other's ports through a daemon (epmd), which the first one starts and which outlives them all.
+/// Here everybody is told the port instead, and there is no daemon.
+#[derive(Debug)]
+struct Node {
+    scripts: PathBuf,
+    folder: PathBuf,
+    id: String,
+    port: u16,
+}
+
+impl Node {
+    fn new(scripts: PathBuf, folder: &Path) -> Result<Self> {
+        // The folder's name, which no other server has.
+        let id = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("the watchdog's folder has a plain name")?;
+        Ok(Self {
+            scripts,
+            folder: folder.to_owned(),
+            id: id.to_owned(),
+            port: 0,
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("{}@localhost", self.id)
+    }
+
+    fn command(&self) -> Vec<String> {
+        let mut words = vec!["env".to_owned(), "-i".to_owned()];
+        words.extend(
+            self.environment()
+                .into_iter()
+                .map(|(name, value)| format!("{name}={value}")),
+        );
+        words.push(text(&self.scripts.join("rabbitmq-server")));
+        let port = self.port.to_string();
+        words.extend(
+            [
+                "-noinput",
+                "-sname",
+                &self.name(),
+                "-erl_epmd_port",
+                &port,
+                "-kernel",
+                "inet_dist_use_interface",
+                "{127,0,0,1}",
+                // Enough for a test, and quicker to start than one for each processor.
+                "+S",
+                "2:2",
+            ]
+            .map(str::to_owned),
+        );
+        words
+    }
+
+    fn ctl(&self) -> Command {
+        let mut command = Command::new(self.scripts.join("rabbitmqctl"));
+        command
+            .env_clear()
+            .envs(self.environment())
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .args(["--node", &self.name(), "--quiet"]);
+        command
+    }
+
+    /// All that the broker and `rabbitmqctl` know of the world: the tester's own settings and the machine's are not for them.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let file = |name: &str| text(&self.folder.join(name));
+        let path = env::var_os("PATH").unwrap_or_default();
+        vec![
+            ("PATH", path.to_string_lossy().into_owned()),
+            ("LC_ALL", "C.UTF-8".to_owned()),
+            // The cookie, which lets `rabbitmqctl` in, is kept at home.
+            ("HOME", text(&self.folder)),
+            ("RABBITMQ_NODENAME", self.name()),
+            ("RABBITMQ_CONFIG_FILE", file(CONFIG)),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", file(PLUGINS)),
+            ("RABBITMQ_MNESIA_BASE", file("data")),
+            ("RABBITMQ_LOG_BASE", file("logs")),
+            ("RABBITMQ_LOGS", "-".to_owned()),
+            ("RABBITMQ_PID_FILE", file("pid")),
+            // Files that are not there, instead of the machine's.
+            ("RABBITMQ_CONF_ENV_FILE", file("no-env.conf")),
+            ("RABBITMQ_CONFIG_FILES", file("no-conf.d")),
+            ("RABBITMQ_ADVANCED_CONFIG_FILE", file("no-advanced.config")),
+            // Lets the script become the broker instead of waiting for it, so that signals reach it.
+            ("RABBITMQ_ALLOW_INPUT", "yes".to_owned()),
+            // Several brokers must not all sit on the first processors.
+            ("RABBITMQ_SCHEDULER_BIND_TYPE", "u".to_owned()),
+            // `rabbitmqctl` is a node too, and would listen on the same port.
+            (
+                "RABBITMQ_CTL_ERL_ARGS",
+                format!("-erl_epmd_port {} -dist_listen false", self.port),
+            ),
+            // For whatever else the broker runs: it looks after the daemon once a minute, and must not start one. Where it
+            // looks, nobody listens.
+            ("ERL_FLAGS", "-start_epmd false".to_owned()),
+            ("ERL_EPMD_PORT", "1".to_owned()),
+            // A large file that nobody reads.
+            ("ERL_CRASH_DUMP_SECONDS", "0".to_owned()),
+        ]
+    }
+}
+
+fn config(port: u16, lines: &str) -> String {
+    format!(
+        "listeners.tcp.1 = 127.0.0.1:{port}\n\
+         vm_memory_high_watermark.relative = {MEMORY_SHARE}\n\
+         disk_free_limit.absolute = 1MB\n\
+         {lines}\n"
+    )
+}
+
+/// It must answer with its own name: on the port, somebody else's server might answer. As a host, it tells the machine's.
+fn is_ready(port: u16, id: &str) -> bool {
+    let own = format!("{id}@");
+    first_frame(port).is_ok_and(|content| {
+        content.starts_with(&CONNECTION_START)
+            && content
+                .windows(own.len())
+                .any(|window| window == own.as_bytes())
+    })
+}
+
+fn first_frame(port: u16) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(LOOK_TIMEOUT))?;
+    stream.write_all(GREETING)?;
+    let mut header = [0; FRAME_HEADER];
+    stream.read_exact(&mut header)?;
+    let [_, _, _, length @ ..] = header;
+    let mut content = Vec::new();
+    stream
+        .take(u32::from_be_bytes(length).into())
+        .read_to_end(&mut content)?;
+    Ok(content)
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

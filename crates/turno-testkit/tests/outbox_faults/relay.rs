@@ -1,0 +1,79 @@
+//! The test's end of a `turno-relay` process.
+
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use turno_testkit::Process;
+
+use crate::LONG;
+
+/// The program, built along with this test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-relay");
+
+/// Where all tests publish.
+pub const EXCHANGE: &str = "ticketflow.events";
+
+/// How a relay is run.
+#[derive(Debug, Clone, Copy)]
+pub struct How {
+    pub mode: &'static str,
+    /// `confirmed`, or `unconfirmed` for a control.
+    pub confirms: &'static str,
+    pub batch: u32,
+    pub lease: Duration,
+    pub attempts: u32,
+}
+
+/// Order is kept, and a relay that was killed is taken over from soon.
+pub const ORDERED: How = How {
+    mode: "ordered",
+    confirms: "confirmed",
+    batch: 200,
+    lease: Duration::from_secs(2),
+    attempts: 2,
+};
+
+pub struct Relay {
+    process: Process,
+    _stdin: ChildStdin,
+}
+
+impl Relay {
+    /// Starts one, and does not wait for it.
+    pub fn begin(store: &str, broker: &str, exchange: &str, how: How) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args([store, broker, exchange, how.mode, how.confirms]);
+        command.arg(how.batch.to_string());
+        command.arg(how.lease.as_millis().to_string());
+        command.arg(how.attempts.to_string());
+        let process =
+            Process::spawn(command.stdin(Stdio::piped())).expect("a relay can be started");
+        let stdin = process.take_stdin().expect("its input is piped");
+        Self {
+            process,
+            _stdin: stdin,
+        }
+    }
+
+    /// Starts one, and goes on when it is about to work.
+    pub fn start(store: &str, broker: &str, exchange: &str, how: How) -> Self {
+        let relay = Self::begin(store, broker, exchange, how);
+        relay.process.lines().expect_line("ready ", LONG);
+        relay
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Asks it to end; answers what it says that it did: sent, refused, dead, returned, stale, outages.
+    #[track_caller]
+    pub fn end(&self) -> Vec<u64> {
+        self.process.term();
+        let ended = self.process.lines().expect_line("ended ", LONG);
+        ended
+            .split(' ')
+            .map(|count| count.parse().expect("a count is a number"))
+            .collect()
+    }
+}
