@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use turno_testkit::server::RabbitMq;
 use turno_testkit::{Process, eventually};
 
 use crate::common::{Done, Kind, LONG, Place, piped, text};
@@ -346,4 +347,46 @@ fn a_blocked_outbox_does_not_get_empty_and_says_so() {
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
     assert_eq!(relayed.out.lines().count(), 2, "{relayed:?}");
+}
+
+#[test]
+fn a_broker_that_refuses_and_goes_and_comes_back_is_told_of() {
+    let place = Place::new(Kind::Sqlite);
+    let broker = RabbitMq::start().unwrap();
+    let url = broker.url();
+    let relay = Running::start(
+        &place,
+        &[
+            "--json",
+            "outbox",
+            "relay",
+            "--sink",
+            &url,
+            "--max-attempts",
+            "1",
+            "--on-dead",
+            "Blocking=block",
+        ],
+    );
+    // No queue is bound: RabbitMQ hands the event back.
+    emit(&place, &["Blocking", "1", "--key", "k"]);
+    relay.says("an event was refused, and is dead");
+    let blocked = || (stats(&place)["blocked"] == json!(1)).then_some(());
+    eventually(LONG, "the event to block its key", blocked);
+    let told = place.turno(&["outbox", "list", "--state", "blocked"]);
+    assert!(told.expect(0).out.contains("ERROR"));
+
+    broker.kill_9().unwrap();
+    emit(&place, &["Skipped", "2"]);
+    relay.says("nothing can be published; no attempt is spent");
+    broker.restart().unwrap();
+    relay.says("the sink is there again");
+    let dead = || (stats(&place)["dead"] == json!(1)).then_some(());
+    eventually(LONG, "the other event to be refused", dead);
+    let report: Value = serde_json::from_str(&relay.stop().join("")).unwrap();
+    assert_eq!(
+        (&report["refused"], &report["dead"], &report["sent"]),
+        (&json!(2), &json!(2), &json!(0))
+    );
+    assert!(!relay.said().contains("guest"), "{}", relay.said());
 }
