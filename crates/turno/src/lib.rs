@@ -47,6 +47,8 @@ pub mod adopt;
 mod amqp;
 mod check;
 pub mod clock;
+#[cfg(feature = "rabbitmq")]
+pub mod consume;
 mod error;
 pub mod inbox;
 pub mod lock;

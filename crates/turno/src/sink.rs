@@ -132,14 +132,24 @@ impl fmt::Display for Outage {
 
 impl std::error::Error for Outage {}
 
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 mod routing;
 mod stdout;
+#[cfg(any(feature = "nats", feature = "webhook"))]
+mod tls;
 mod url;
+#[cfg(feature = "webhook")]
+mod webhook;
 
+#[cfg(feature = "nats")]
+pub use nats::Nats;
 #[cfg(feature = "rabbitmq")]
 pub use rabbitmq::RabbitMq;
 pub use routing::routing_key;
 pub use stdout::Stdout;
 pub use url::{SinkOptions, from_url};
+#[cfg(feature = "webhook")]
+pub use webhook::Webhook;

@@ -81,14 +81,47 @@ fn rabbitmq(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
     Err(left_out("RabbitMQ", "rabbitmq"))
 }
 
+#[cfg(feature = "nats")]
+fn nats(url: &str, options: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    let mut sink = super::Nats::new(url)?;
+    if let Some(prefix) = &options.subject_prefix {
+        sink = sink.subject_prefix(prefix);
+    }
+    if let Some(timeout) = options.timeout {
+        sink = sink.timeout(timeout);
+    }
+    Ok(Arc::new(sink))
+}
+
+#[cfg(not(feature = "nats"))]
 fn nats(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
     Err(left_out("NATS", "nats"))
 }
 
+#[cfg(feature = "webhook")]
+fn webhook(url: &str, options: &SinkOptions) -> Result<Arc<dyn Sink>> {
+    let mut sink = super::Webhook::new(url)?.allow_private(options.allow_private);
+    if let Some(secret) = &options.secret {
+        sink = sink.secret(secret)?;
+    }
+    if let Some(source) = &options.source {
+        sink = sink.source(source);
+    }
+    if let Some(timeout) = options.timeout {
+        sink = sink.timeout(timeout);
+    }
+    Ok(Arc::new(sink))
+}
+
+#[cfg(not(feature = "webhook"))]
 fn webhook(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
     Err(left_out("webhooks", "webhook"))
 }
 
+#[cfg_attr(
+    all(feature = "rabbitmq", feature = "nats", feature = "webhook"),
+    expect(dead_code, reason = "nothing was left out")
+)]
 fn left_out(what: &str, feature: &str) -> Error {
     Error::new(
         Kind::Invalid("sink"),

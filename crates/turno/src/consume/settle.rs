@@ -1,0 +1,103 @@
+//! One event, one handler, and what the broker is told.
+
+use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicNackOptions, BasicRejectOptions};
+use tokio_util::sync::CancellationToken;
+
+use super::Delivered;
+use super::session::Tally;
+use crate::amqp::fault;
+
+/// The pause before a failed event is given back: doubled with every delivery, up to the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// What one delivery needs.
+pub(super) struct Attempt<H> {
+    pub(super) handler: Arc<H>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) shutdown: CancellationToken,
+    pub(super) queue: String,
+    pub(super) max_deliveries: u32,
+}
+
+impl<H, F, E> Attempt<H>
+where
+    H: Fn(Delivered) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: Display,
+{
+    /// Runs the handler, and tells the broker afterwards, never before.
+    pub(super) async fn run(self, mut delivery: Delivery) {
+        let event = match Delivered::read(&mut delivery) {
+            Ok(event) => event,
+            Err(reason) => {
+                tracing::warn!(
+                    queue = self.queue,
+                    reason,
+                    "rejected a message that is no event"
+                );
+                return self.reject(&delivery).await;
+            }
+        };
+        let (id, deliveries) = (event.id, event.deliveries);
+        // Whatever the handler left half-done is its own: nothing of ours is touched inside.
+        let handled = AssertUnwindSafe(async { (self.handler)(event).await }).catch_unwind();
+        let error = match handled.await {
+            Ok(Ok(())) => return self.acknowledge(&delivery).await,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the handler panicked".to_owned(),
+        };
+        self.tally.failed.fetch_add(1, Ordering::Relaxed);
+        if deliveries >= self.max_deliveries {
+            tracing::warn!(
+                queue = self.queue, event = %id, deliveries, error,
+                "rejected an event for good: it goes to the queue's dead-letter exchange, if it has one"
+            );
+            return self.reject(&delivery).await;
+        }
+        tracing::debug!(queue = self.queue, event = %id, deliveries, error, "an event failed, and will come again");
+        tokio::select! {
+            () = self.shutdown.cancelled() => {}
+            () = tokio::time::sleep(pause(deliveries)) => {}
+        }
+        let again = BasicNackOptions {
+            requeue: true,
+            ..BasicNackOptions::default()
+        };
+        // If it cannot be given back, the connection is lost, and it comes again by that.
+        let _ = delivery.nack(again).await;
+    }
+
+    async fn acknowledge(&self, delivery: &Delivery) {
+        self.tally.handled.fetch_add(1, Ordering::Relaxed);
+        let reason = match delivery.ack(BasicAckOptions::default()).await {
+            Ok(true) => return,
+            Ok(false) => "the connection is closed".to_owned(),
+            Err(error) => fault::explain(&error),
+        };
+        tracing::debug!(
+            queue = self.queue,
+            reason,
+            "an event was handled, and comes again because that could not be said"
+        );
+    }
+
+    async fn reject(&self, delivery: &Delivery) {
+        let for_good = BasicRejectOptions { requeue: false };
+        if let Ok(true) = delivery.reject(for_good).await {
+            self.tally.rejected.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn pause(deliveries: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(deliveries.saturating_sub(1).min(16));
+    (PAUSES.0 * doubled).min(PAUSES.1)
+}

@@ -1,0 +1,252 @@
+//! Events to NATS: JetStream, with an acknowledgement for every one of them.
+
+mod message;
+mod verdict;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::jetstream::{self, context::PublishAckFuture};
+use async_nats::{ConnectOptions, ServerAddr};
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use self::message::Message;
+use self::verdict::Answer;
+use super::{Fate, Outage, Outgoing, Sink, tls};
+use crate::error::{Error, Result};
+
+/// How long the server may take to answer, unless said otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Publishes events to JetStream, the part of NATS that keeps them.
+///
+/// The subject is the [routing key](super::routing_key) of the event's type, after a [prefix](Nats::subject_prefix) if
+/// there is one; a stream must take it. `Nats-Msg-Id` is the event's id, so that the stream drops what comes twice within
+/// its duplicate window. The other headers are those that [`RabbitMq`](super) messages have.
+///
+/// ```no_run
+/// # fn main() -> turno::Result<()> {
+/// use turno::sink::Nats;
+///
+/// let sink = Nats::new("nats://user:password@nats:4222")?.subject_prefix("ticketflow");
+/// # Ok(()) }
+/// ```
+#[must_use = "events go to it through a relay"]
+pub struct Nats {
+    servers: Vec<ServerAddr>,
+    credentials: Option<String>,
+    authorities: Option<String>,
+    prefix: Option<String>,
+    timeout: Duration,
+    context: Mutex<Option<jetstream::Context>>,
+}
+
+impl Nats {
+    /// A sink at `nats://user:password@host:port`, or `tls://…`; several servers of one cluster with commas between
+    /// them. Nothing is connected before the first use.
+    ///
+    /// # Errors
+    /// If the URL cannot be read; the message does not repeat it.
+    pub fn new(url: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid(
+                "url",
+                "the URL of NATS cannot be read: write nats://user:password@host:4222 or tls://…, with what is not a \
+                 letter or a digit in user and password percent-encoded",
+            )
+        };
+        let server = |url: &str| match ServerAddr::from_str(url.trim()) {
+            Ok(server) if matches!(server.scheme(), "nats" | "tls") => Ok(server),
+            _ => Err(wrong()),
+        };
+        Ok(Nats {
+            servers: url.split(',').map(server).collect::<Result<_>>()?,
+            credentials: None,
+            authorities: None,
+            prefix: None,
+            timeout: TIMEOUT,
+            context: Mutex::new(None),
+        })
+    }
+
+    /// Goes before the routing key, with a dot: `ticketflow` makes `ticketflow.ticket.created`.
+    pub fn subject_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// How long the server may leave us without a word; 10 seconds otherwise.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The content of a credentials file (`.creds`).
+    pub fn credentials(mut self, credentials: impl Into<String>) -> Self {
+        self.credentials = Some(credentials.into());
+        self
+    }
+
+    /// Certificates of authorities in PEM that are trusted beside those of the system.
+    pub fn authorities(mut self, pem: impl Into<String>) -> Self {
+        self.authorities = Some(pem.into());
+        self
+    }
+
+    /// Where it is, without what only the server may know.
+    fn place(&self) -> String {
+        let one = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
+        self.servers.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn outage(&self, reason: impl fmt::Display) -> Outage {
+        Outage::new(format!("NATS at {}: {reason}", self.place()))
+    }
+
+    /// The connection, made now if there is none. The client's own reconnecting is not relied on: what is given to a
+    /// client without a connection is sent at some later time, when it has been given up long since.
+    async fn context(&self) -> Result<jetstream::Context, Outage> {
+        let mut slot = self.context.lock().await;
+        if let Some(context) = slot.as_ref()
+            && context.client().connection_state() == State::Connected
+        {
+            return Ok(context.clone());
+        }
+        *slot = None;
+        let connecting = self.options()?.connect(&self.servers[..]);
+        let client = match tokio::time::timeout(self.timeout, connecting).await {
+            Ok(Ok(client)) => client,
+            Ok(Err(error)) => {
+                return Err(self.outage(format!("cannot connect: {}", verdict::root(&error))));
+            }
+            Err(_) => return Err(self.outage(format!("no answer within {:?}", self.timeout))),
+        };
+        tracing::debug!(server = self.place(), "connected to NATS");
+        let context = jetstream::context::ContextBuilder::new()
+            .timeout(self.timeout)
+            .build(client);
+        *slot = Some(context.clone());
+        Ok(context)
+    }
+
+    fn options(&self) -> Result<ConnectOptions, Outage> {
+        let mut options = match &self.credentials {
+            Some(credentials) => ConnectOptions::with_credentials(credentials)
+                .map_err(|_| self.outage("the credentials cannot be read"))?,
+            None => ConnectOptions::new(),
+        };
+        match tls::client(self.authorities.as_deref()) {
+            Ok(tls) => options = options.tls_client_config(tls),
+            // Who does not ask for TLS may do without.
+            Err(_)
+                if self.authorities.is_none()
+                    && !self.servers.iter().any(|it| it.tls_required()) => {}
+            Err(reason) => return Err(self.outage(reason)),
+        }
+        Ok(options.name("turno relay").connection_timeout(self.timeout))
+    }
+
+    /// Gives up a connection that does not answer.
+    async fn forget(&self) {
+        *self.context.lock().await = None;
+    }
+
+    /// Waits for acknowledgements. After one that does not come, only those are looked at that are there already.
+    async fn acknowledged(&self, waiting: Vec<(usize, PublishAckFuture)>, answers: &mut [Answer]) {
+        let mut patience = self.timeout;
+        for (place, waiting) in waiting {
+            answers[place] = match tokio::time::timeout(patience, waiting.into_future()).await {
+                Ok(Ok(_)) => Answer::Stored,
+                Ok(Err(error)) => Answer::from(error),
+                Err(_) => Answer::Silence,
+            };
+            if matches!(answers[place], Answer::Silence) {
+                patience = Duration::ZERO;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for Nats {
+    fn name(&self) -> String {
+        format!("NATS JetStream at {}", self.place())
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        let context = self.context().await?;
+        match context.query_account().await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.forget().await;
+                Err(self.outage(format!(
+                    "JetStream does not answer: {}",
+                    verdict::root(&error)
+                )))
+            }
+        }
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        let context = match self.context().await {
+            Ok(context) => context,
+            Err(outage) => return vec![Fate::Unsent(outage); events.len()],
+        };
+        let mut answers: Vec<Answer> = Vec::with_capacity(events.len());
+        let mut waiting = Vec::with_capacity(events.len());
+        for event in events {
+            if context.client().connection_state() != State::Connected {
+                break;
+            }
+            let place = answers.len();
+            let message = match Message::new(event, self.prefix.as_deref()) {
+                Ok(message) => message,
+                Err(reason) => {
+                    answers.push(Answer::Unfit(reason));
+                    continue;
+                }
+            };
+            let handed =
+                context.publish_with_headers(message.subject, message.headers, message.payload);
+            match tokio::time::timeout(self.timeout, handed).await {
+                Ok(Ok(acknowledgement)) => {
+                    waiting.push((place, acknowledgement));
+                    answers.push(Answer::Silence);
+                }
+                Ok(Err(error)) => answers.push(Answer::from(error)),
+                Err(_) => {
+                    answers.push(Answer::Silence);
+                    break;
+                }
+            }
+        }
+        self.acknowledged(waiting, &mut answers).await;
+        answers.resize_with(events.len(), || Answer::Unsent);
+        if answers
+            .iter()
+            .any(|answer| matches!(answer, Answer::Silence | Answer::Unsent))
+        {
+            self.forget().await;
+        }
+        verdict::fates(self, &context, events, answers).await
+    }
+
+    async fn close(&self) {
+        if let Some(context) = self.context.lock().await.take() {
+            let _ = tokio::time::timeout(self.timeout, context.client().drain()).await;
+        }
+    }
+}
+
+impl fmt::Debug for Nats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nats")
+            .field("servers", &self.place())
+            .field("subject_prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

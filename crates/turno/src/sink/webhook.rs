@@ -1,0 +1,278 @@
+//! Events to a web address: one signed POST each.
+
+mod answer;
+mod client;
+mod envelope;
+mod guard;
+mod signature;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use reqwest::{Client, Url};
+
+use self::envelope::Envelope;
+use self::guard::Reach;
+use self::signature::Signer;
+use super::{Fate, Outage, Outgoing, Sink};
+use crate::clock;
+use crate::error::{Error, Result};
+
+/// How long a request may take, unless said otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How many requests are under way at once, unless said otherwise.
+const CONCURRENCY: usize = 16;
+
+/// Posts events to a web address, as [CloudEvents] 1.0 with a signature of [Standard Webhooks].
+///
+/// ```no_run
+/// # fn main() -> turno::Result<()> {
+/// use turno::sink::Webhook;
+///
+/// let sink = Webhook::new("https://shop.example/hooks/turno")?
+///     .secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?
+///     .source("https://tickets.example");
+/// # Ok(()) }
+/// ```
+///
+/// `Idempotency-Key` and `webhook-id` are the event's id; the event's own headers come as `x-event-…`; what may be a
+/// repetition has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE). Events of one key are posted one after
+/// the other, others at the same time.
+///
+/// Any answer of 2xx is success. 408, 425, 429, 502, 503, 504 and no answer at all are an outage. Everything else is a
+/// refusal, redirects too: they are not followed, because the address was checked and theirs was not. Addresses of the
+/// machine itself and of private networks are not called, whatever a name resolves to, unless
+/// [allowed](Webhook::allow_private); nor are proxies used, which would resolve names by themselves.
+///
+/// [CloudEvents]: https://cloudevents.io
+/// [Standard Webhooks]: https://www.standardwebhooks.com
+#[must_use = "events go to it through a relay"]
+pub struct Webhook {
+    url: Url,
+    signer: Signer,
+    source: String,
+    mode: Mode,
+    reach: Reach,
+    authorities: Option<String>,
+    timeout: Duration,
+    concurrency: usize,
+    client: OnceLock<Result<Client, String>>,
+}
+
+/// Where the attributes of an event are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// In the body, with the payload. The signature is over the body, and so over all of it: hence the default.
+    Structured,
+    /// In headers; the body is the payload alone.
+    Binary,
+}
+
+impl Webhook {
+    /// A sink at `https://…` or `http://…`. Nothing is connected before the first use.
+    ///
+    /// # Errors
+    /// If the URL cannot be read; the message does not repeat it.
+    pub fn new(url: &str) -> Result<Self> {
+        let wrong = |reason: &str| {
+            Error::invalid(
+                "url",
+                format!("the webhook's URL cannot be used: {reason}. Write https://host/path"),
+            )
+        };
+        let url = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("it must begin with https:// or http://"));
+        }
+        Ok(Webhook {
+            url,
+            signer: Signer::default(),
+            source: "turno".to_owned(),
+            mode: Mode::Structured,
+            reach: Reach::Public,
+            authorities: None,
+            timeout: TIMEOUT,
+            concurrency: CONCURRENCY,
+            client: OnceLock::new(),
+        })
+    }
+
+    /// Signs requests with this secret: `whsec_` and base64 of 24 to 64 random bytes. Said twice, requests have two
+    /// signatures, so that a receiver can change over from one secret to the other.
+    ///
+    /// # Errors
+    /// If it is no such secret; the message does not repeat it.
+    pub fn secret(mut self, secret: &str) -> Result<Self> {
+        self.signer.add(secret)?;
+        Ok(self)
+    }
+
+    /// The `source` of CloudEvents: who emits, as a URI; `turno` otherwise.
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// Puts the attributes of an event into headers (`ce-id`, `ce-type`…), and the payload alone into the body. The
+    /// signature does not cover headers.
+    pub fn binary(mut self) -> Self {
+        self.mode = Mode::Binary;
+        self
+    }
+
+    /// Whether loopback, private, link-local and other addresses that are not public may be called; false otherwise.
+    /// Whoever may choose the URL can then reach what this machine reaches.
+    pub fn allow_private(mut self, allow: bool) -> Self {
+        self.reach = if allow { Reach::All } else { Reach::Public };
+        self
+    }
+
+    /// Certificates of authorities in PEM that `https://` trusts beside those of the system.
+    pub fn authorities(mut self, pem: impl Into<String>) -> Self {
+        self.authorities = Some(pem.into());
+        self
+    }
+
+    /// How long a request may take, with its answer; 10 seconds otherwise.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How many requests are under way at once; 16 otherwise.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency.max(1);
+        self
+    }
+
+    /// The address without its path, which is often a secret itself.
+    fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    fn outage(&self, reason: &str) -> Outage {
+        Outage::new(format!("the webhook at {} {reason}", self.origin()))
+    }
+
+    fn client(&self) -> Result<&Client, Outage> {
+        let built = self.client.get_or_init(|| client::build(self));
+        built.as_ref().map_err(|reason| self.outage(reason))
+    }
+
+    /// One event, one request.
+    async fn post(&self, client: &Client, event: &Outgoing) -> Fate {
+        let envelope = match Envelope::new(self, event) {
+            Ok(envelope) => envelope,
+            Err(reason) => return Fate::Refused(reason),
+        };
+        let headers = match envelope.headers(&self.signer, clock::machine()) {
+            Ok(headers) => headers,
+            Err(reason) => return Fate::Refused(reason),
+        };
+        let request = client
+            .post(self.url.clone())
+            .headers(headers)
+            .body(envelope.into_body());
+        match request.send().await {
+            Ok(response) => answer::fate(self, response).await,
+            Err(error) => answer::no_answer(self, &error),
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for Webhook {
+    fn name(&self) -> String {
+        format!("webhook at {}", self.origin())
+    }
+
+    /// Connects, and asks nothing: what the other side thinks of events only events tell.
+    async fn ready(&self) -> Result<(), Outage> {
+        self.client()?;
+        let connected = guard::connect(&self.url, self.reach);
+        match tokio::time::timeout(self.timeout, connected).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(reason)) => Err(self.outage(&format!("cannot be reached: {reason}"))),
+            Err(_) => Err(self.outage(&format!("does not answer within {:?}", self.timeout))),
+        }
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        let client = match self.client().and_then(|client| {
+            guard::check_literal(&self.url, self.reach).map_err(|why| self.outage(&why))?;
+            Ok(client)
+        }) {
+            Ok(client) => client,
+            Err(outage) => return vec![Fate::Unsent(outage); events.len()],
+        };
+        // Whoever meets an outage stops the others: they would all wait in vain.
+        let down = Mutex::new(None::<Outage>);
+        let known = || down.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let lane = |lane: Vec<usize>| {
+            let (down, known) = (&down, &known);
+            async move {
+                let mut done = Vec::with_capacity(lane.len());
+                for place in lane {
+                    let fate = match known() {
+                        Some(outage) => Fate::Unsent(outage),
+                        None => self.post(client, &events[place]).await,
+                    };
+                    if let Fate::Unsent(outage) | Fate::Doubtful(outage) = &fate {
+                        let mut down = down.lock().unwrap_or_else(PoisonError::into_inner);
+                        down.get_or_insert_with(|| outage.clone());
+                    }
+                    done.push((place, fate));
+                }
+                done
+            }
+        };
+        let mut under_way = stream::iter(lanes(events))
+            .map(lane)
+            .buffer_unordered(self.concurrency);
+        let mut fates = vec![None; events.len()];
+        while let Some(done) = under_way.next().await {
+            for (place, fate) in done {
+                fates[place] = Some(fate);
+            }
+        }
+        let fates = fates.into_iter();
+        fates
+            .map(|fate| fate.expect("every event is in one lane"))
+            .collect()
+    }
+}
+
+/// The places of the events of each key, in order; an event without a key is alone.
+fn lanes(events: &[Outgoing]) -> Vec<Vec<usize>> {
+    let mut lanes: Vec<Vec<usize>> = Vec::new();
+    let mut of_key = HashMap::new();
+    for (place, event) in events.iter().enumerate() {
+        match &event.key {
+            None => lanes.push(vec![place]),
+            Some(key) => match of_key.get(key.as_str()) {
+                None => {
+                    of_key.insert(key.as_str(), lanes.len());
+                    lanes.push(vec![place]);
+                }
+                Some(&lane) => lanes[lane].push(place),
+            },
+        }
+    }
+    lanes
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook")
+            .field("origin", &self.origin())
+            .field("source", &self.source)
+            .field("mode", &self.mode)
+            .field("reach", &self.reach)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

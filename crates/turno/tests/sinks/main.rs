@@ -1,0 +1,46 @@
+//! The sinks and the consumer, against real servers.
+
+mod amqp;
+mod consume;
+mod credentials;
+mod rabbitmq;
+mod rabbitmq_faults;
+mod stdout;
+
+use std::time::Duration;
+
+use turno::sink::{Fate, Outgoing};
+use uuid::Uuid;
+
+/// Longer than anything takes that is not stuck, on a machine that is busy with other tests.
+const LONG: Duration = Duration::from_secs(60);
+
+/// An event of a kind, with nothing special about it.
+fn event(kind: &str) -> Outgoing {
+    Outgoing {
+        id: Uuid::now_v7(),
+        kind: kind.to_owned(),
+        key: None,
+        correlation_id: None,
+        traceparent: None,
+        tracestate: None,
+        headers: Default::default(),
+        emitted_at: turno::clock::machine(),
+        payload: r#"{"n":1}"#.to_owned(),
+        attempt: 1,
+        possible_duplicate: false,
+    }
+}
+
+/// A name that nothing else on a shared server has.
+fn unique(name: &str) -> String {
+    format!("{name}-{}", Uuid::now_v7())
+}
+
+/// What an outage says, whichever way it is told.
+fn outage(fate: &Fate) -> Option<String> {
+    match fate {
+        Fate::Unsent(outage) | Fate::Doubtful(outage) => Some(outage.to_string()),
+        _ => None,
+    }
+}

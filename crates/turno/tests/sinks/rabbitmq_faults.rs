@@ -1,0 +1,222 @@
+//! A broker that dies, stands still, or takes nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
+use turno_testkit::{TcpProxy, eventually_async, server};
+
+use crate::amqp::{Desk, shared};
+use crate::{LONG, event, outage};
+
+fn batch() -> Vec<Outgoing> {
+    let kind = |place| match place % 2 {
+        0 => "WantedThingEvent",
+        _ => "LostThingEvent",
+    };
+    (0..500).map(|place| event(kind(place))).collect()
+}
+
+async fn eventually_ready(sink: &RabbitMq) {
+    eventually_async(LONG, "the sink to be ready", async || {
+        sink.ready().await.ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
+    let broker = Arc::new(server::RabbitMq::start().unwrap());
+    let desk = Desk::open(&broker.url(), "wanted.#").await;
+    let sink = RabbitMq::new(&broker.url())
+        .unwrap()
+        .exchange(&desk.exchange);
+    sink.ready().await.unwrap();
+
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let killed = broker.clone();
+    let killer = tokio::task::spawn_blocking(move || {
+        // In the middle of the third batch or later, wherever it is by then.
+        for _ in 0..3 {
+            told.blocking_recv();
+        }
+        killed.kill_9().unwrap();
+    });
+    let mut sent = BTreeSet::new();
+    let mut again = Vec::new();
+    while again.is_empty() {
+        let events = batch();
+        tell.send(()).ok();
+        let fates = sink.publish(&events).await;
+        for (event, fate) in events.into_iter().zip(fates) {
+            match fate {
+                Fate::Sent => {
+                    assert_eq!(event.kind, "WantedThingEvent", "nobody took it");
+                    sent.insert(event.id.to_string());
+                }
+                Fate::Refused(why) => {
+                    assert_eq!(event.kind, "LostThingEvent");
+                    assert!(why.starts_with("unroutable"), "{why}");
+                }
+                Fate::Unsent(_) | Fate::Doubtful(_) => again.push(event),
+                Fate::Suspect(why) => panic!("no event is to blame: {why}"),
+            }
+        }
+    }
+    killer.await.unwrap();
+    assert!(!sent.is_empty());
+    let fates = sink.publish(&again[..1]).await;
+    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
+    sink.ready().await.unwrap_err();
+
+    on_server(&broker, server::RabbitMq::restart).await;
+    eventually_ready(&sink).await;
+    // A queue that is being recovered does not confirm at once.
+    eventually_async(LONG, "everything to be published", async || {
+        let fates = sink.publish(&again).await;
+        let mut fates = fates.into_iter();
+        again.retain(|event| match fates.next().expect("a fate") {
+            Fate::Sent => {
+                assert_eq!(event.kind, "WantedThingEvent");
+                sent.insert(event.id.to_string());
+                false
+            }
+            Fate::Refused(_) => {
+                assert_eq!(event.kind, "LostThingEvent");
+                false
+            }
+            Fate::Suspect(why) => panic!("no event is to blame: {why}"),
+            Fate::Unsent(_) | Fate::Doubtful(_) => true,
+        });
+        again.is_empty().then_some(())
+    })
+    .await;
+    let desk = Desk::connect(&broker.url(), desk.exchange, desk.queue).await;
+    let arrived: BTreeSet<_> = desk.drain().await.into_iter().collect();
+    assert_eq!(arrived, sent);
+
+    // An operator who stops it in an orderly way (320) blames no event either.
+    on_server(&broker, server::RabbitMq::stop).await;
+    let fates = sink.publish(&batch()).await;
+    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
+}
+
+/// Calls of the testkit block.
+async fn on_server(
+    broker: &Arc<server::RabbitMq>,
+    call: fn(&server::RabbitMq) -> anyhow::Result<()>,
+) {
+    let broker = broker.clone();
+    let done = tokio::task::spawn_blocking(move || call(&broker));
+    done.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_blocks_publishers_is_an_outage_until_it_does_not() {
+    let broker = Arc::new(server::RabbitMq::start().unwrap());
+    let desk = Desk::open(&broker.url(), "#").await;
+    let patient = || {
+        RabbitMq::new(&broker.url())
+            .unwrap()
+            .exchange(&desk.exchange)
+            .confirm_timeout(LONG)
+    };
+    let old = patient();
+    assert_eq!(old.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+
+    on_server(&broker, server::RabbitMq::block_publishers).await;
+    // A broker tells a connection only when it publishes, so a new one finds out with a single event.
+    for (sink, scouts) in [(patient(), 1), (old, 100)] {
+        sink.ready().await.unwrap();
+        let events: Vec<_> = (0..100).map(|_| event("ThingEvent")).collect();
+        let fates = sink.publish(&events).await;
+        for fate in &fates {
+            let said = outage(fate).expect("an outage");
+            assert!(said.contains("blocks publishers"), "{said}");
+        }
+        let doubtful = fates
+            .iter()
+            .filter(|fate| matches!(fate, Fate::Doubtful(_)));
+        assert!(doubtful.count() <= scouts);
+        if scouts == 1 {
+            let said = sink.ready().await.unwrap_err().to_string();
+            assert!(said.contains("blocks publishers (low on memory)"), "{said}");
+            let fates = sink.publish(&events).await;
+            assert!(matches!(fates[0], Fate::Unsent(_)), "{:?}", fates[0]);
+
+            on_server(&broker, server::RabbitMq::unblock_publishers).await;
+            eventually_ready(&sink).await;
+            let fates = sink.publish(&events).await;
+            assert!(fates.iter().all(|fate| *fate == Fate::Sent), "{fates:?}");
+            on_server(&broker, server::RabbitMq::block_publishers).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
+    let desk = Desk::open(&shared().url(), "#").await;
+    let proxy = TcpProxy::start(([127, 0, 0, 1], shared().port()).into())
+        .await
+        .unwrap();
+    let sink = RabbitMq::new(&proxy.url_for(&shared().url()))
+        .unwrap()
+        .exchange(&desk.exchange)
+        .confirm_timeout(Duration::from_millis(500));
+    eventually_ready(&sink).await;
+    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+
+    proxy.black_hole();
+    let fates = sink.publish(&batch()).await;
+    assert!(
+        fates.iter().all(|fate| matches!(fate, Fate::Doubtful(_))),
+        "{fates:?}"
+    );
+    // It was given up, and nothing answers a new connection.
+    let fates = sink.publish(&batch()).await;
+    assert!(
+        fates.iter().all(|fate| matches!(fate, Fate::Unsent(_))),
+        "{fates:?}"
+    );
+    let said = sink.ready().await.unwrap_err().to_string();
+    assert!(said.contains("no answer"), "{said}");
+
+    proxy.restore().await.unwrap();
+    eventually_ready(&sink).await;
+    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+
+    proxy.cut().await;
+    let fates = sink.publish(&batch()).await;
+    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
+    proxy.restore().await.unwrap();
+    eventually_ready(&sink).await;
+    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_dropped_spoils_none_that_follow() {
+    let desk = Desk::open(&shared().url(), "wanted.#").await;
+    let sink = RabbitMq::new(&shared().url())
+        .unwrap()
+        .exchange(&desk.exchange);
+    for _ in 0..5 {
+        let events = batch();
+        // Looked at once or twice, it has handed events over, and waits.
+        let publishing = sink.publish(&events);
+        tokio::select! {
+            biased;
+            _ = publishing => {}
+            () = tokio::task::yield_now() => {}
+        }
+        let events = batch();
+        let fates = sink.publish(&events).await;
+        for (event, fate) in events.iter().zip(fates) {
+            match event.kind.as_str() {
+                "WantedThingEvent" => assert_eq!(fate, Fate::Sent),
+                _ => assert!(matches!(fate, Fate::Refused(_)), "{fate:?}"),
+            }
+        }
+    }
+}
