@@ -1,8 +1,9 @@
 //! `turno outbox relay`: from the outbox to a sink, and what it says meanwhile.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -389,4 +390,79 @@ fn a_broker_that_refuses_and_goes_and_comes_back_is_told_of() {
         (&json!(2), &json!(2), &json!(0))
     );
     assert!(!relay.said().contains("guest"), "{}", relay.said());
+}
+
+/// A web server that answers every request with one status. Answers the first line and the headers of each.
+fn web_server(status: &'static str) -> (String, Receiver<Vec<String>>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let (sender, requests) = mpsc::channel();
+    // Ends with the test, as all of its threads do.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut lines = stream.by_ref().lines().map_while(Result::ok);
+            let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+            if head.is_empty() {
+                // Somebody only looked whether we are there.
+                continue;
+            }
+            let answer =
+                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            let length = head.iter().find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                let is_it = name.eq_ignore_ascii_case("content-length");
+                is_it.then(|| value.parse::<usize>().unwrap())
+            });
+            let mut body = vec![0; length.unwrap_or(0)];
+            stream.read_exact(&mut body).unwrap();
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            let _ = sender.send(head);
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn a_webhook_is_called_as_the_environment_and_the_file_say() {
+    let place = Place::new(Kind::Sqlite);
+    let relay = |url: &str, more: &[&str]| {
+        let words = ["--json", "outbox", "relay", "--until-empty", "--sink", url];
+        let mut command = place.command([&words[..], more].concat());
+        // Made up; base64 of 24 bytes.
+        command.env(
+            "TURNO_WEBHOOK_SECRET",
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        );
+        Done::of(command.output().unwrap()).expect(0)
+    };
+    let file = "[outbox]\nallow_private = true\nmax_attempts = 1\n";
+    std::fs::write(place.path("turno.toml"), file).unwrap();
+    let (url, requests) = web_server("204 No Content");
+    emit(&place, &["T", "1"]);
+    let relayed = relay(&url, &[]);
+    assert_eq!(relayed.json()["sent"], json!(1), "{relayed:?}");
+    assert!(!relayed.err.contains("whsec_"), "{relayed:?}");
+    let request = requests
+        .recv_timeout(LONG)
+        .unwrap()
+        .join("\n")
+        .to_lowercase();
+    assert!(
+        request.starts_with("post /hook") && request.contains("webhook-signature: v1,"),
+        "{request}"
+    );
+    // One that refuses; the file's limit, and the option over it.
+    let (url, _requests) = web_server("500 Oops");
+    emit(&place, &["T", "2"]);
+    let refused = relay(&url, &["--max-attempts", "1000"]).json();
+    assert!(refused["refused"].as_u64() >= Some(1), "{refused}");
+    assert_eq!(stats(&place)["dead"], json!(0), "it is tried again");
+    emit(&place, &["T", "3"]);
+    let refused = relay(&url, &[]).json();
+    assert!(refused["dead"].as_u64() >= Some(1), "{refused}");
+    let dead = place
+        .turno(&["outbox", "list", "--state", "dead"])
+        .expect(0);
+    assert!(dead.out.contains("500"), "{dead:?}");
 }
