@@ -12,7 +12,7 @@ use clap::{ArgAction, ColorChoice, CommandFactory, FromArgMatches, Parser, Subco
 use crate::output::{Format, Output};
 use crate::{cmd, fail};
 
-/// Locks with fencing tokens and a work inbox, on the database you already have
+/// Locks with fencing tokens, a work inbox and an event outbox, on the database you already have
 #[derive(Debug, Parser)]
 #[command(
     name = "turno",
@@ -85,6 +85,9 @@ pub(crate) enum Command {
     /// Push, take and settle work, and look at it
     #[command(subcommand)]
     Inbox(cmd::inbox::Verb),
+    /// Emit events, relay them to a broker, and look at them
+    #[command(subcommand)]
+    Outbox(cmd::outbox::Verb),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
     /// Examine the store: reach, schema, clock, durability
@@ -92,6 +95,13 @@ pub(crate) enum Command {
     /// Show what a lock is good for, with real processes
     Demo,
     Completions(cmd::completions::CompletionsArgs),
+}
+
+impl Command {
+    /// Whether it runs until it is stopped, and is read by its log.
+    pub(crate) fn is_service(&self) -> bool {
+        matches!(self, Command::Outbox(cmd::outbox::Verb::Relay(_)))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,6 +8,7 @@ mod exec;
 pub(crate) mod inbox;
 pub(crate) mod lock;
 pub(crate) mod migrate;
+pub(crate) mod outbox;
 pub(crate) mod run;
 pub(crate) mod sweep;
 

@@ -4,17 +4,19 @@
 //! named: a setting that is silently ignored is worse than none. The line itself is never shown, for
 //! it may hold a password.
 
-use std::fmt;
+mod outbox;
+mod value;
+
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
+pub(crate) use self::outbox::Outbox;
+use self::value::{Bytes, Name, Pause, Time, Tries};
 use crate::fail::Usage;
-use crate::{duration, name};
 
 /// The file that is read when none is named.
 pub(crate) const DEFAULT_FILE: &str = "turno.toml";
@@ -26,6 +28,7 @@ pub(crate) struct File {
     pub(crate) store: Option<String>,
     pub(crate) lock: Lock,
     pub(crate) inbox: Inbox,
+    pub(crate) outbox: Outbox,
     pub(crate) cleanup: Option<Cleanup>,
     pub(crate) application: Application,
 }
@@ -64,6 +67,8 @@ pub(crate) struct Cleanup {
     purge_after: Option<Pause>,
     keep_history: Option<Pause>,
     keep_completed: Option<Pause>,
+    keep_archive: Option<Pause>,
+    keep_seen: Option<Pause>,
 }
 
 impl Default for Cleanup {
@@ -74,6 +79,8 @@ impl Default for Cleanup {
             purge_after: None,
             keep_history: None,
             keep_completed: None,
+            keep_archive: None,
+            keep_seen: None,
         }
     }
 }
@@ -131,6 +138,14 @@ impl Cleanup {
 
     pub(crate) fn keep_completed(&self) -> Option<Duration> {
         self.keep_completed.map(|pause| pause.0)
+    }
+
+    pub(crate) fn keep_archive(&self) -> Option<Duration> {
+        self.keep_archive.map(|pause| pause.0)
+    }
+
+    pub(crate) fn keep_seen(&self) -> Option<Duration> {
+        self.keep_seen.map(|pause| pause.0)
     }
 }
 
@@ -214,87 +229,6 @@ fn place(text: &str, offset: usize) -> (usize, Option<String>) {
     (line + 1, key)
 }
 
-/// A length of time above zero.
-#[derive(Debug, Clone, Copy)]
-struct Time(Duration);
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match Pause::deserialize(from)?.0 {
-            Duration::ZERO => Err(de::Error::custom(
-                "must be above zero: give a duration such as 30s",
-            )),
-            time => Ok(Time(time)),
-        }
-    }
-}
-
-/// A length of time, perhaps none.
-#[derive(Debug, Clone, Copy)]
-struct Pause(Duration);
-
-impl<'de> Deserialize<'de> for Pause {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
-            type Value = Pause;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a duration such as \"30s\", or a whole number of milliseconds")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Pause, E> {
-                duration::parse(text).map(Pause).map_err(E::custom)
-            }
-
-            fn visit_i64<E: de::Error>(self, whole: i64) -> Result<Pause, E> {
-                duration::milliseconds(whole).map(Pause).map_err(E::custom)
-            }
-        }
-        from.deserialize_any(Written)
-    }
-}
-
-/// A number of tries.
-#[derive(Debug, Clone, Copy)]
-struct Tries(u32);
-
-impl<'de> Deserialize<'de> for Tries {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match u32::deserialize(from)? {
-            0 => Err(de::Error::custom("must be 1 or more: 1 is a single try")),
-            tries => Ok(Tries(tries)),
-        }
-    }
-}
-
-/// A size.
-#[derive(Debug, Clone, Copy)]
-struct Bytes(usize);
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match u32::deserialize(from)? {
-            0 => Err(de::Error::custom(
-                "must be 1 or more: give a number of bytes such as 1048576",
-            )),
-            bytes => Ok(Bytes(usize::try_from(bytes).unwrap_or(usize::MAX))),
-        }
-    }
-}
-
-/// Who: as short and printable as the library wants it.
-#[derive(Debug)]
-struct Name(String);
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        name::check(&name).map_err(de::Error::custom)?;
-        Ok(Name(name))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,8 +251,14 @@ mod tests {
         assert_eq!(cleanup.purge_after(), Some(sweep.purge_after));
         assert_eq!(cleanup.keep_history(), Some(sweep.keep_history));
         assert_eq!(cleanup.keep_completed(), Some(sweep.keep_completed));
+        assert_eq!(cleanup.keep_archive(), Some(sweep.keep_archive));
+        assert_eq!(cleanup.keep_seen(), Some(sweep.keep_seen));
         assert_eq!(file.inbox.max_payload(), Some(defaults.max_payload));
         assert_eq!(file.inbox.lease(), Some(defaults.ttl));
+        assert_eq!(file.outbox.max_payload(), Some(defaults.max_payload));
+        assert_eq!(file.outbox.mode, Some(turno::outbox::Mode::default()));
+        assert_eq!(file.outbox.on_dead, Some(turno::outbox::OnDead::default()));
+        assert!(file.outbox.sink.is_none(), "where events go has no default");
     }
 
     #[test]
@@ -359,6 +299,19 @@ mod tests {
             ),
             ("[inbox]\n\nlease = \"25h\"", "inbox.lease", 3, "extend"),
             ("[inbox]\nlease = 0", "inbox.lease", 2, "above zero"),
+            ("[outbox]\nbatch = 0", "outbox.batch", 2, "1 and 1000"),
+            ("[outbox]\nbatch = 1001", "outbox.batch", 2, "1 and 1000"),
+            ("[outbox]\nmode = \"fast\"", "outbox.mode", 2, "parallel"),
+            ("[outbox]\non_dead = \"cry\"", "outbox.on_dead", 2, "park"),
+            ("[outbox]\nlease = \"25h\"", "outbox.lease", 2, "lower it"),
+            ("[outbox]\narchive = 1", "outbox.archive", 2, "boolean"),
+            ("[outbox]\nsnik = \"\"", "outbox.snik", 2, "unknown"),
+            (
+                "[cleanup]\nkeep_seen = \"soon\"",
+                "cleanup.keep_seen",
+                2,
+                "30s",
+            ),
             (
                 "[cleanup]\nkeep_completed = \"-1s\"",
                 "cleanup.keep_completed",
@@ -385,7 +338,13 @@ mod tests {
 
     #[test]
     fn a_password_in_a_broken_line_is_not_shown() {
-        let usage = refused("store = \"postgres://ana:s3cret@db/app");
-        assert!(!usage.detail.contains("s3cret"), "{usage}");
+        for text in [
+            "store = \"postgres://ana:s3cret@db/app",
+            "[outbox]\nsink = \"amqp://ana:s3cret@broker/",
+            "[outbox]\nsecret = \"whsec_s3cret\" x",
+        ] {
+            let usage = refused(text);
+            assert!(!usage.detail.contains("s3cret"), "{usage}");
+        }
     }
 }

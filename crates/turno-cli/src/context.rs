@@ -7,7 +7,7 @@ use anyhow::Result;
 use turno::{Migrate, Settings, Turno};
 
 use crate::args::{Cli, Command};
-use crate::config::{self, Cleanup, File};
+use crate::config::{self, Cleanup, File, Outbox};
 use crate::output::Output;
 
 /// The store when nothing else is said.
@@ -28,6 +28,8 @@ pub(crate) struct Context {
     pub(crate) cleanup: Option<Cleanup>,
     /// How long a claim lives when a command does not say.
     pub(crate) inbox_lease: Duration,
+    /// How events are emitted and relayed, as far as the file says.
+    pub(crate) outbox: Outbox,
 }
 
 impl Context {
@@ -44,6 +46,7 @@ impl Context {
                 .or(file.store)
                 .unwrap_or_else(|| DEFAULT_STORE.to_owned()),
             cleanup: file.cleanup,
+            outbox: file.outbox,
         };
         Ok((cli.command, context))
     }

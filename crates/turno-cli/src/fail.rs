@@ -47,6 +47,18 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
+/// What was asked about is not there.
+#[derive(Debug)]
+pub(crate) struct NotFound(pub(crate) String);
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotFound {}
+
 /// Tells of an error, and answers with its exit code.
 pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     if is_broken_pipe(error) {
@@ -58,6 +70,9 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     }
     if let Some(lost) = error.downcast_ref::<Lost>() {
         return say("lost", &lost.0, None, output, FAILED);
+    }
+    if let Some(missing) = error.downcast_ref::<NotFound>() {
+        return say("not_found", &missing.0, None, output, FAILED);
     }
     match error.downcast_ref::<turno::Error>() {
         // Its own words only: they already name the cause, and causes repeat themselves.

@@ -9,7 +9,7 @@ use crate::fail::Usage;
 
 const FILTER: &str = "TURNO_LOG";
 
-/// Warnings by default; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
+/// Warnings by default, and of what runs as a service its own words too; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
 pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
     let filter = match std::env::var(FILTER) {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
@@ -19,6 +19,8 @@ pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
             )
         })?,
         _ => EnvFilter::new(match cli.verbose {
+            // Whoever starts a relay sees what it works on, and that it waits.
+            0 if cli.command.is_service() => "warn,turno=info",
             0 => "warn",
             1 => "info",
             _ => "debug",

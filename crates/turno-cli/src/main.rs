@@ -1,6 +1,7 @@
 //! The `turno` command: the operator's and the script's face of Turno.
 
 mod args;
+mod bulk;
 mod cmd;
 mod config;
 mod context;
@@ -8,7 +9,9 @@ mod duration;
 mod fail;
 mod logging;
 mod name;
+mod ndjson;
 mod output;
+mod payload;
 mod progress;
 mod redact;
 mod signals;
@@ -55,6 +58,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
         Command::Inbox(verb) => cmd::inbox::run(context, verb).await,
+        Command::Outbox(verb) => cmd::outbox::run(context, verb).await,
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
         Command::Doctor => cmd::doctor::run(context).await,

@@ -2,10 +2,15 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table};
+use comfy_table::{
+    Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table, Width,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use turno::lock::Language;
+
+/// The space between two columns.
+const BETWEEN: u16 = 2;
 
 /// Who reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,21 +97,36 @@ impl Output {
             row.max_height(1);
             row
         }));
-        for column in table.column_iter_mut().take(whole) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
+        for (column, title) in table.column_iter_mut().zip(header) {
+            column.set_constraint(if column.index < whole {
+                ColumnConstraint::ContentWidth
+            } else {
+                // A title is never broken, however narrow the screen.
+                let width = title.len() + usize::from(BETWEEN);
+                let width = u16::try_from(width).unwrap_or(u16::MAX);
+                ColumnConstraint::LowerBoundary(Width::Fixed(width))
+            });
         }
         self.print(table)
     }
 
+    /// Rows under a header, beside what programs read.
+    pub(crate) fn note_table(self, header: &[&str], rows: Vec<Vec<Cell>>) {
+        let mut table = plain_table(&io::stderr());
+        table.set_header(header.iter().map(|title| Cell::new(title).fg(Color::Cyan)));
+        table.add_rows(rows);
+        self.note(&rendered(table, self.color_stderr));
+    }
+
     fn headed_table(self, header: &[&str]) -> Table {
-        let mut table = self.plain_table();
+        let mut table = plain_table(&io::stdout());
         table.set_header(header.iter().map(|title| Cell::new(title).fg(Color::Cyan)));
         table
     }
 
     /// Names and values, one pair a line; absent values are left out.
     pub(crate) fn pairs(self, pairs: &[(&str, Option<String>)]) -> anyhow::Result<()> {
-        let mut table = self.plain_table();
+        let mut table = plain_table(&io::stdout());
         for (name, value) in pairs {
             if let Some(value) = value {
                 table.add_row([Cell::new(name).fg(Color::Cyan), Cell::new(value)]);
@@ -115,33 +135,37 @@ impl Output {
         self.print(table)
     }
 
-    fn plain_table(self) -> Table {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::NOTHING);
-        if io::stdout().is_terminal() {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-            // Said aloud: without colour the table takes its screen for none, and forgets the width.
-            if let Some(width) = table.width() {
-                table.set_width(width);
-            }
-        } else {
-            // A reader that is no screen has no width: no line is broken.
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-        table
+    fn print(self, table: Table) -> anyhow::Result<()> {
+        self.line(&rendered(table, self.color))
     }
+}
 
-    fn print(self, mut table: Table) -> anyhow::Result<()> {
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+fn plain_table(stream: &impl IsTerminal) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    if stream.is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        // Said aloud: without colour the table takes its screen for none, and forgets the width.
+        if let Some(width) = table.width() {
+            table.set_width(width);
         }
-        if self.color {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
-        }
-        self.line(&table.trim_fmt())
+    } else {
+        // A reader that is no screen has no width: no line is broken.
+        table.set_content_arrangement(ContentArrangement::Disabled);
     }
+    table
+}
+
+fn rendered(mut table: Table, color: bool) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, BETWEEN));
+    }
+    if color {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table.trim_fmt()
 }
 
 /// A number, aligned as numbers are.

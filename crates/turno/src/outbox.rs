@@ -106,6 +106,14 @@ impl Outbox {
         Ok(ids)
     }
 
+    /// Looks at an event, and emits nothing: for those who read many, and have to say which one is wrong.
+    ///
+    /// # Errors
+    /// If it is out of rule, as [`Outbox::emit`] would say.
+    pub fn check(&self, event: &Event) -> Result<()> {
+        event.checked(self.turno.settings().max_payload).map(drop)
+    }
+
     fn checked(&self, events: &[Event]) -> Result<Vec<NewEvent>> {
         check::together("events", events.len())?;
         let largest = self.turno.settings().max_payload;

@@ -30,9 +30,17 @@ pub(crate) struct SweepArgs {
     #[arg(long, env = "TURNO_KEEP_HISTORY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_history: Option<Duration>,
 
-    /// Forget completed items, and their keys, after this [default: 7d]
+    /// Forget completed items and dispatched events, and their keys and ids, after this [default: 7d]
     #[arg(long, env = "TURNO_KEEP_COMPLETED", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_completed: Option<Duration>,
+
+    /// Forget archived events after this [default: 365d]
+    #[arg(long, env = "TURNO_KEEP_ARCHIVE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    keep_archive: Option<Duration>,
+
+    /// Forget what consumers have seen after this; longer than any broker delivers again [default: 30d]
+    #[arg(long, env = "TURNO_KEEP_SEEN", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    keep_seen: Option<Duration>,
 
     /// Sweep again and again, with this pause between
     #[arg(long, env = "TURNO_SWEEP_EVERY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
@@ -62,14 +70,26 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
 /// The options, over the file, over the defaults.
 fn ask(args: &SweepArgs, file: Option<&Cleanup>) -> Sweep {
     let mut ask = Sweep::default();
-    let purge_after = args.purge_after.or(file.and_then(Cleanup::purge_after));
-    let keep_history = args.keep_history.or(file.and_then(Cleanup::keep_history));
-    let keep_completed = args
-        .keep_completed
-        .or(file.and_then(Cleanup::keep_completed));
-    ask.purge_after = purge_after.unwrap_or(ask.purge_after);
-    ask.keep_history = keep_history.unwrap_or(ask.keep_history);
-    ask.keep_completed = keep_completed.unwrap_or(ask.keep_completed);
+    let set = |ask: &mut Duration, said: Option<Duration>, of: fn(&Cleanup) -> Option<Duration>| {
+        *ask = said.or(file.and_then(of)).unwrap_or(*ask);
+    };
+    set(&mut ask.purge_after, args.purge_after, Cleanup::purge_after);
+    set(
+        &mut ask.keep_history,
+        args.keep_history,
+        Cleanup::keep_history,
+    );
+    set(
+        &mut ask.keep_completed,
+        args.keep_completed,
+        Cleanup::keep_completed,
+    );
+    set(
+        &mut ask.keep_archive,
+        args.keep_archive,
+        Cleanup::keep_archive,
+    );
+    set(&mut ask.keep_seen, args.keep_seen, Cleanup::keep_seen);
     ask
 }
 
@@ -105,7 +125,13 @@ fn print(context: &Context, swept: Swept) -> Result<()> {
         return context.output.json(&swept);
     }
     context.output.line(&format!(
-        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}",
-        swept.expired, swept.purged, swept.waiters, swept.history, swept.completed
+        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}   archived events forgotten: {}   seen events forgotten: {}",
+        swept.expired,
+        swept.purged,
+        swept.waiters,
+        swept.history,
+        swept.completed,
+        swept.archived,
+        swept.seen
     ))
 }

@@ -10,7 +10,7 @@ fn each_shell_gets_a_script_that_knows_the_verbs_and_no_hidden_ones() {
     let place = Place::new(Kind::Sqlite);
     for shell in ["bash", "zsh", "fish"] {
         let script = place.turno(&["completions", shell]).expect(0).out;
-        for word in ["acquire", "history", "doctor", "--retry-delay"] {
+        for word in ["acquire", "history", "doctor", "relay", "--retry-delay"] {
             let word = if shell == "fish" {
                 word.trim_start_matches('-')
             } else {

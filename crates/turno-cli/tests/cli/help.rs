@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 27] = [
+const HELPS: [&[&str]; 35] = [
     &[],
     &["migrate"],
     &["lock"],
@@ -27,6 +27,14 @@ const HELPS: [&[&str]; 27] = [
     &["inbox", "list"],
     &["inbox", "requeue"],
     &["inbox", "reset"],
+    &["outbox"],
+    &["outbox", "emit"],
+    &["outbox", "relay"],
+    &["outbox", "stats"],
+    &["outbox", "list"],
+    &["outbox", "show"],
+    &["outbox", "requeue"],
+    &["outbox", "discard"],
     &["adopt"],
     &["sweep"],
     &["doctor"],
@@ -72,11 +80,11 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 9);
+    assert_eq!(top.len(), 10);
     for verb in &top {
         known(&[verb]);
     }
-    for noun in ["lock", "inbox"] {
+    for noun in ["lock", "inbox", "outbox"] {
         for verb in verbs(&[noun]) {
             known(&[noun, &verb]);
         }
@@ -93,6 +101,20 @@ fn help_shows_names_of_variables_and_never_their_values() {
     let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(
         help.contains("TURNO_STORE") && !help.contains("s3cret") && !help.contains("ana"),
+        "{help}"
+    );
+}
+
+#[test]
+fn help_shows_no_secret_of_the_environment() {
+    let place = Place::new(Kind::Sqlite);
+    let mut command = place.command(["outbox", "relay", "--help"]);
+    command
+        .env("TURNO_SINK", "amqp://ana:s3cret@broker/")
+        .env("TURNO_WEBHOOK_SECRET", "whsec_s3cret");
+    let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(
+        help.contains("TURNO_WEBHOOK_SECRET") && !help.contains("s3cret"),
         "{help}"
     );
 }

@@ -1,11 +1,8 @@
 //! `turno inbox push`: from the command line and from files, and what is refused.
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 
-use crate::common::{Done, Place, text};
+use crate::common::{Done, Place, piped, text};
 
 on_each_store!(
     items_are_pushed_in_order,
@@ -31,18 +28,6 @@ fn pending(place: &Place) -> u64 {
     place.json(0, &["inbox", "stats", "q"])["pending"]
         .as_u64()
         .unwrap()
-}
-
-/// `turno` with something on its standard input.
-fn piped(place: &Place, words: &[&str], input: &[u8]) -> Done {
-    let mut command = place.command(words);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    Done::of(child.wait_with_output().unwrap())
 }
 
 fn items_are_pushed_in_order(place: Place) {

@@ -16,5 +16,7 @@ mod inbox;
 mod inbox_push;
 mod lock;
 mod operate;
+mod outbox;
+mod outbox_relay;
 mod run;
 mod unreachable;

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -212,6 +213,18 @@ impl Done {
     pub fn error(&self) -> Value {
         serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
+}
+
+/// `turno` with something on its standard input.
+pub fn piped(place: &Place, words: &[&str], input: &[u8]) -> Done {
+    let mut command = place.command(words);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    Done::of(child.wait_with_output().unwrap())
 }
 
 /// The text of a field.

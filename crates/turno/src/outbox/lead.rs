@@ -46,8 +46,10 @@ pub(super) async fn alone(relay: &Relay, stop: &CancellationToken) -> Option<Alo
     let mut said: Option<String> = None;
     loop {
         let tried = tokio::select! {
-            tried = attempt(relay) => tried,
+            // First, so that one that has been told to stop does not take the lead once more, to drop it at once.
+            biased;
             () = stop.cancelled() => return None,
+            tried = attempt(relay) => tried,
         };
         match tried {
             Ok(Ok(alone)) => return Some(alone),

@@ -10,11 +10,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use turno::inbox::{Claim, ClaimId, ClaimedItem, Inbox, ItemId};
 
-use super::payload;
-use crate::BUSY;
 use crate::context::Context;
-use crate::duration;
 use crate::output::time;
+use crate::{BUSY, duration, payload};
 
 /// Take items to work on
 #[derive(Debug, Args)]

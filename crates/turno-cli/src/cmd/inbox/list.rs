@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use turno::inbox::{AttemptError, ItemId, ItemState, ItemView};
 
-use super::payload::{self, cut, printable};
 use crate::context::Context;
 use crate::output::{number, optional, time};
+use crate::payload::{self, cut, printable};
 
 /// The longest payload or error of a table, in characters, however wide the screen is.
 const CUT: usize = 100;

@@ -4,20 +4,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 use turno::inbox::{Inbox, Item, ItemId, PushedItem};
 
-use super::ndjson::Lines;
-use super::payload::Source;
+use super::field::Source;
+use crate::bulk::{self, Words};
 use crate::context::Context;
-use crate::fail::{self, Usage};
-use crate::{duration, progress};
+use crate::duration;
+use crate::fail::Usage;
+use crate::ndjson::{Kind, Lines};
 
-/// How many items of a file are stored at a time, all or none.
-const BATCH: usize = 1000;
+const WORDS: Words = Words {
+    things: "items",
+    push: "push",
+    pushed: "pushed",
+    safe: "with --key-field",
+};
 
 /// Put work into a queue
 #[derive(Debug, Args)]
@@ -142,14 +147,17 @@ pub(crate) async fn run(context: &Context, args: PushArgs) -> Result<ExitCode> {
                 .await?;
         }
         Some(path) => {
-            let lines = Lines::open(path, settings.max_payload)?;
+            let kind = Kind {
+                field: "payload",
+                longest: settings.max_payload,
+                remedy: "write one a line, store it elsewhere and push a reference, or raise max_payload",
+            };
+            let lines = Lines::open(path, kind)?;
             context
                 .with(settings, async |turno| {
                     let inbox = turno.inbox(&args.queue);
-                    tell_file(
-                        context,
-                        push_file(context, &inbox, lines, &args.item).await?,
-                    )
+                    let counts = push_file(context, &inbox, lines, &args.item).await?;
+                    tell_file(context, counts)
                 })
                 .await?;
         }
@@ -207,77 +215,22 @@ fn tell_file(context: &Context, counts: Counts) -> Result<()> {
         .line(&format!("pushed: {pushed}   duplicates: {duplicates}"))
 }
 
-/// Reads and pushes by turns. Reading blocks the program's one thread, which has nothing else to do.
 async fn push_file(
     context: &Context,
     inbox: &Inbox,
-    mut lines: Lines,
+    lines: Lines,
     args: &ItemArgs,
 ) -> Result<Counts> {
-    let progress = match lines.length() {
-        Some(length) => progress::bar(context.output, length),
-        None => progress::spinner(context.output, ""),
-    };
     let mut counts = Counts::default();
-    loop {
-        let first = lines.number() + 1;
-        let items = batch(&mut lines, args).map_err(|error| refused(error, &lines, counts))?;
-        if items.is_empty() {
-            return Ok(counts);
-        }
-        let pushed = match inbox.push_many(items).await {
-            Ok(pushed) => pushed,
-            Err(error) => {
-                progress.finish_and_clear();
-                interrupted(context, counts, first);
-                return Err(error.into());
-            }
-        };
+    let read = |payload| Ok(args.item(payload)?);
+    bulk::store(context.output, lines, &WORDS, read, async |items| {
+        let pushed = inbox.push_many(items).await?;
         let duplicates = pushed.iter().filter(|item| item.duplicate).count();
+        let fresh = (pushed.len() - duplicates) as u64;
         counts.duplicates += duplicates as u64;
-        counts.pushed += (pushed.len() - duplicates) as u64;
-        progress.set_position(lines.bytes());
-        progress.set_message(format!("{} pushed", counts.pushed));
-    }
-}
-
-/// The next items; fewer or none at the end of the file.
-fn batch(lines: &mut Lines, args: &ItemArgs) -> Result<Vec<Item>> {
-    let mut items = Vec::with_capacity(BATCH);
-    while items.len() < BATCH
-        && let Some(payload) = lines.next()?
-    {
-        items.push(args.item(payload)?);
-    }
-    Ok(items)
-}
-
-/// Names the line that is wrong, and says what the lines before it have come to.
-fn refused(error: anyhow::Error, lines: &Lines, counts: Counts) -> anyhow::Error {
-    let stored = format!(
-        "Items that were stored before this batch: {}; of this batch: none",
-        counts.pushed
-    );
-    match error.downcast::<Usage>() {
-        Ok(Usage { field, detail }) => {
-            // Each payload is one line: its own first line is the file's.
-            let detail = detail.replace(" at line 1 column ", " at column ");
-            let detail = format!("line {}: {detail}. {stored}", lines.number());
-            Usage::new(field, detail).into()
-        }
-        Err(error) => anyhow!("{error:#}. {stored}"),
-    }
-}
-
-/// The store has not answered for a batch. What was stored before stays.
-fn interrupted(context: &Context, counts: Counts, first: u64) {
-    if counts.pushed + counts.duplicates > 0 {
-        fail::warn(
-            &format!(
-                "items that were stored: {}; push the lines from {first} on again (with --key-field, none is stored twice)",
-                counts.pushed
-            ),
-            context.output,
-        );
-    }
+        counts.pushed += fresh;
+        Ok(fresh)
+    })
+    .await?;
+    Ok(counts)
 }

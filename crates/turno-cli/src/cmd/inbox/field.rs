@@ -1,42 +1,11 @@
-//! Payloads between the command line and the store: JSON text on both sides, and never rounded.
+//! Keys and groups that are taken from payloads.
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use serde_json::value::RawValue;
 
 use crate::fail::Usage;
-use crate::name;
-
-/// A payload as a JSON value that is printed number for number as it was pushed.
-pub(super) fn value(text: &str) -> Result<Box<RawValue>> {
-    Ok(RawValue::from_string(one_line(text))?)
-}
-
-/// The same for people.
-pub(super) fn shown(text: &str) -> String {
-    printable(&one_line(text))
-}
-
-/// JSON may have line breaks between its words, never inside one: there they are written `\n`.
-fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
-}
-
-/// Text from anywhere, with nothing in it that a terminal would obey.
-pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
-}
-
-/// Text from anywhere, in at most so many characters.
-pub(super) fn cut(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(longest - 1).chain(['…']).collect(),
-    }
-}
+use crate::{name, payload};
 
 /// Where a part of an item is taken from its payload.
 #[derive(Debug, Clone, Copy)]
@@ -73,14 +42,8 @@ impl<'a> Source<'a> {
             .map_err(|_| self.wrong(format!("payload is no object, and has no field {field:?}")))?;
         let value = fields
             .get(field)
-            .ok_or_else(|| self.wrong(format!("payload has no field {field:?}")))?
-            .get();
-        let taken = match value.chars().next() {
-            Some('"') => serde_json::from_str(value).ok(),
-            Some('-' | '0'..='9') => Some(value.to_owned()),
-            _ => None,
-        }
-        .ok_or_else(|| {
+            .ok_or_else(|| self.wrong(format!("payload has no field {field:?}")))?;
+        let taken = payload::word(value).ok_or_else(|| {
             self.wrong(format!(
                 "the payload's field {field:?} is neither text nor a number"
             ))
@@ -126,18 +89,5 @@ mod tests {
         ] {
             assert_eq!(take(payload).unwrap_err().field, field, "{payload}");
         }
-    }
-
-    #[test]
-    fn what_is_long_is_cut_between_characters() {
-        assert_eq!(cut("ñandú", 5), "ñandú");
-        assert_eq!(cut("ñandúes", 5), "ñand…");
-    }
-
-    #[test]
-    fn a_payload_is_one_line_and_keeps_its_numbers() {
-        let value = value("{\n  \"n\": 1.10\r\n}").unwrap();
-        assert_eq!(value.get(), "{   \"n\": 1.10  }");
-        assert!(!shown("\"\u{9b}2J\"").chars().any(char::is_control));
     }
 }

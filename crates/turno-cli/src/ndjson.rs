@@ -1,4 +1,4 @@
-//! Payloads from a file, one a line.
+//! Values from a file, one a line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,10 +11,21 @@ use crate::fail::Usage;
 /// What stands for standard input.
 const STDIN: &str = "-";
 
+/// What a line is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    /// As messages name it: `payload`.
+    pub(crate) field: &'static str,
+    /// The most bytes that it may have.
+    pub(crate) longest: usize,
+    /// What to do with one that has more.
+    pub(crate) remedy: &'static str,
+}
+
 /// The lines of a file that are not empty.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     from: Box<dyn BufRead>,
-    max_payload: usize,
+    kind: Kind,
     /// The last line's number, from one.
     number: u64,
     bytes: u64,
@@ -23,8 +34,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Opens a file whose payloads have at most so many bytes.
-    pub(super) fn open(path: &Path, max_payload: usize) -> Result<Self, Usage> {
+    /// Opens a file of such lines.
+    pub(crate) fn open(path: &Path, kind: Kind) -> Result<Self, Usage> {
         let (from, length): (Box<dyn BufRead>, _) = if path.as_os_str() == STDIN {
             (Box::new(io::stdin().lock()), None)
         } else {
@@ -41,35 +52,35 @@ impl Lines {
                 length.map(|about| about.len()),
             )
         };
-        Ok(Lines::new(from, max_payload, length))
+        Ok(Lines::new(from, kind, length))
     }
 
-    fn new(from: Box<dyn BufRead>, max_payload: usize, length: Option<u64>) -> Self {
+    fn new(from: Box<dyn BufRead>, kind: Kind, length: Option<u64>) -> Self {
         Lines {
             from,
-            max_payload,
+            kind,
             number: 0,
             bytes: 0,
             length,
         }
     }
 
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    pub(super) fn length(&self) -> Option<u64> {
+    pub(crate) fn length(&self) -> Option<u64> {
         self.length
     }
 
     /// The next line that is not empty, or none at the end.
-    pub(super) fn next(&mut self) -> Result<Option<String>> {
+    pub(crate) fn next(&mut self) -> Result<Option<String>> {
         // Bounded: nobody's memory is filled by a file without line breaks.
-        let longest = self.max_payload.saturating_add("\r\n".len());
+        let longest = self.kind.longest.saturating_add("\r\n".len());
         loop {
             let mut line = Vec::new();
             self.number += 1;
@@ -85,11 +96,15 @@ impl Lines {
                 return Err(self.too_long().into());
             }
             let text = String::from_utf8(line).map_err(|_| {
-                Usage::new("payload", "payload is not UTF-8: write the file in UTF-8")
+                let field = self.kind.field;
+                Usage::new(
+                    field,
+                    format!("{field} is not UTF-8: write the file in UTF-8"),
+                )
             })?;
-            // White space around a payload is none of it.
+            // White space around a value is none of it.
             let text = text.trim();
-            if text.len() > self.max_payload {
+            if text.len() > self.kind.longest {
                 return Err(self.too_long().into());
             }
             if !text.is_empty() {
@@ -99,12 +114,14 @@ impl Lines {
     }
 
     fn too_long(&self) -> Usage {
-        let most = self.max_payload;
+        let Kind {
+            field,
+            longest,
+            remedy,
+        } = self.kind;
         Usage::new(
-            "payload",
-            format!(
-                "payload has more than {most} bytes, the most: write one a line, store it elsewhere and push a reference, or raise max_payload"
-            ),
+            field,
+            format!("{field} has more than {longest} bytes, the most: {remedy}"),
         )
     }
 }
@@ -113,8 +130,13 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn lines(text: &'static [u8], max_payload: usize) -> Lines {
-        Lines::new(Box::new(text), max_payload, None)
+    fn lines(text: &'static [u8], longest: usize) -> Lines {
+        let kind = Kind {
+            field: "payload",
+            longest,
+            remedy: "make it shorter",
+        };
+        Lines::new(Box::new(text), kind, None)
     }
 
     #[test]

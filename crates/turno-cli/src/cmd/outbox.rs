@@ -1,0 +1,50 @@
+//! `turno outbox …`
+
+mod discard;
+mod emit;
+mod event;
+mod list;
+pub(crate) mod relay;
+mod requeue;
+mod show;
+mod stats;
+mod view;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use uuid::Uuid;
+
+use crate::context::Context;
+
+/// What can be done with events.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Emit(emit::EmitArgs),
+    Relay(Box<relay::RelayArgs>),
+    /// Tell how many events are in which state
+    Stats,
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Requeue(requeue::RequeueArgs),
+    Discard(discard::DiscardArgs),
+}
+
+pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::Emit(args) => emit::run(context, args).await,
+        Verb::Relay(args) => relay::run(context, *args).await,
+        Verb::Stats => stats::run(context).await,
+        Verb::List(args) => list::run(context, args).await,
+        Verb::Show(args) => show::run(context, args).await,
+        Verb::Requeue(args) => requeue::run(context, args).await,
+        Verb::Discard(args) => discard::run(context, args).await,
+    }
+}
+
+/// The id of an event, as it is written.
+fn id(text: &str) -> Result<Uuid, String> {
+    text.parse()
+        .map_err(|_| "an id is a UUID such as 0190f1f4-2b3c-7d4e-8f50-112233445566".to_owned())
+}

@@ -1,0 +1,54 @@
+//! `turno outbox discard`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::context::Context;
+
+/// Give dead and blocked events up for good
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What was blocked behind one goes on; what was parked behind it waits to be requeued.
+An id that is not of a dead or blocked event is passed over.
+Who discarded an event is kept with its id, for as long as dispatched ones are.")]
+pub(crate) struct DiscardArgs {
+    /// Their ids, as `turno outbox list --state dead` shows them
+    #[arg(value_name = "ID", required = true, value_parser = super::id)]
+    id: Vec<Uuid>,
+
+    /// Who says so [default: that of turno.toml, or the user that runs this]
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    by: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode> {
+    let by = args
+        .by
+        .or_else(|| context.settings.user.clone())
+        .unwrap_or_else(login);
+    let discarded = context
+        .with_store(async |turno| Ok(turno.outbox().discard(&args.id, &by).await?))
+        .await?;
+    if context.output.is_json() {
+        context.output.json(&json!({ "discarded": discarded }))?;
+    } else {
+        context.output.line(&format!("discarded: {discarded}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who runs this, as the system knows them.
+fn login() -> String {
+    let set = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value: &String| !value.is_empty())
+    };
+    set("USER")
+        .or_else(|| set("LOGNAME"))
+        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}

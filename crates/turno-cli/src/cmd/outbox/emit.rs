@@ -1,0 +1,238 @@
+//! `turno outbox emit`
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use turno::Settings;
+use turno::outbox::Outbox;
+use uuid::Uuid;
+
+use super::event::{self, Draft};
+use crate::bulk::{self, Words};
+use crate::context::Context;
+use crate::duration;
+use crate::fail::Usage;
+use crate::ndjson::{Kind, Lines};
+
+/// What a line of a file may have beside its payload: headers, above all.
+const BESIDE_PAYLOAD: usize = 2 * 1024 * 1024;
+
+const WORDS: Words = Words {
+    things: "events",
+    push: "emit",
+    pushed: "emitted",
+    safe: "with ids of their own",
+};
+
+/// Put events into the outbox
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For scripts and for looking at things: an application emits in its own transaction, so that an event
+is published if and only if what it tells of has happened.
+A payload is JSON: '{\"id\": 7}', 7 or, with quotes of its own, '\"a text\"'.
+A line of a file is {\"type\": …, \"payload\": …} and, if wanted, \"key\", \"correlation_id\",
+\"headers\": {…}, \"delay\": \"5m\", \"traceparent\", \"tracestate\" and \"id\".
+Of a file, all or none of each 1000 are stored.
+An event whose id is known already is not stored again.")]
+pub(crate) struct EmitArgs {
+    /// What happened, such as TicketCreatedEvent
+    #[arg(value_name = "TYPE", required_unless_present = "file")]
+    kind: Option<String>,
+
+    /// What there is to say of it, as JSON; - reads it from standard input, @FILE from a file [default: null]
+    #[arg(value_name = "PAYLOAD", allow_negative_numbers = true)]
+    payload: Option<String>,
+
+    /// Read the events from a file, one a line (NDJSON); - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "payload"])]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    about: AboutArgs,
+
+    /// The largest payload that is accepted, in bytes [default: 1048576]
+    #[arg(long, env = "TURNO_MAX_PAYLOAD", hide_env_values = true, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    max_payload: Option<u32>,
+}
+
+/// What is special about the event.
+#[derive(Debug, Args)]
+struct AboutArgs {
+    /// Its ordering key: events with one key are published in order
+    #[arg(long, value_name = "KEY", conflicts_with = "file")]
+    key: Option<String>,
+
+    /// What it belongs to, across services
+    #[arg(long, value_name = "ID", conflicts_with = "file")]
+    correlation_id: Option<String>,
+
+    /// A header of your own; may be said again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = header, conflicts_with = "file")]
+    header: Vec<(String, String)>,
+
+    /// Not before this has passed
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, conflicts_with = "file")]
+    delay: Option<Duration>,
+
+    /// The W3C trace context, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    traceparent: Option<String>,
+
+    /// The W3C trace state
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    tracestate: Option<String>,
+
+    /// Its id: emitted again, it is stored once [default: a new UUID]
+    #[arg(long, value_name = "UUID", value_parser = super::id, conflicts_with = "file")]
+    id: Option<Uuid>,
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "a header is written NAME=VALUE".to_owned())
+}
+
+impl AboutArgs {
+    fn headers(&self) -> Result<BTreeMap<String, String>, Usage> {
+        let mut headers = BTreeMap::new();
+        for (name, value) in &self.header {
+            if headers.insert(name.clone(), value.clone()).is_some() {
+                let detail = format!("header {name:?} is given twice: give it once");
+                return Err(Usage::new("header", detail));
+            }
+        }
+        Ok(headers)
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: EmitArgs) -> Result<ExitCode> {
+    let settings = settings(context, &args);
+    match &args.file {
+        None => {
+            let event = draft(&args, settings.max_payload)?.event()?;
+            context
+                .with(settings, async |turno| {
+                    let ids = turno.outbox().emit_alone(&[event]).await?;
+                    tell(context, &ids)
+                })
+                .await?;
+        }
+        Some(path) => {
+            let kind = Kind {
+                field: "event",
+                longest: settings.max_payload.saturating_add(BESIDE_PAYLOAD),
+                remedy: "write one a line, store its payload elsewhere and emit a reference, or raise max_payload",
+            };
+            let lines = Lines::open(path, kind)?;
+            context
+                .with(settings, async |turno| {
+                    let ids = emit_file(context, &turno.outbox(), lines).await?;
+                    tell_file(context, &ids)
+                })
+                .await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The limit of the option, of the environment or of the outbox's part of the file: the inbox has its own.
+fn settings(context: &Context, args: &EmitArgs) -> Settings {
+    let said = args.max_payload.and_then(|bytes| bytes.try_into().ok());
+    let max_payload = said.or(context.outbox.max_payload());
+    Settings {
+        max_payload: max_payload.unwrap_or(turno::MAX_PAYLOAD_BYTES),
+        ..context.settings.clone()
+    }
+}
+
+/// The event of the command line.
+fn draft(args: &EmitArgs, max_payload: usize) -> Result<Draft, Usage> {
+    let about = &args.about;
+    Ok(Draft {
+        kind: args.kind.clone().unwrap_or_default(),
+        payload: payload(args.payload.as_deref(), max_payload)?,
+        key: about.key.clone(),
+        correlation_id: about.correlation_id.clone(),
+        headers: about.headers()?,
+        delay: about.delay,
+        traceparent: about.traceparent.clone(),
+        tracestate: about.tracestate.clone(),
+        id: about.id,
+    })
+}
+
+/// The payload itself, or what it is read from. White space around it is none of it.
+fn payload(said: Option<&str>, most: usize) -> Result<String, Usage> {
+    let (from, read) = match said {
+        None => return Ok("null".to_owned()),
+        Some("-") => ("standard input", bounded(io::stdin().lock(), most)),
+        // No JSON begins so.
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => (
+                path,
+                File::open(Path::new(path)).and_then(|file| bounded(file, most)),
+            ),
+            None => return Ok(text.to_owned()),
+        },
+    };
+    let wrong = |detail| Usage::new("payload", detail);
+    let bytes = read.map_err(|error| {
+        wrong(format!(
+            "{from} cannot be read ({error}): name a file as in @event.json, or - for standard input"
+        ))
+    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| wrong(format!("payload is not UTF-8: write {from} in UTF-8")))?;
+    Ok(text.trim().to_owned())
+}
+
+/// A little more than is accepted, and not more: nobody's memory is filled, and the outbox says what is too long.
+fn bounded(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most as u64 + 64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+async fn emit_file(context: &Context, outbox: &Outbox, lines: Lines) -> Result<Vec<Uuid>> {
+    let mut ids = Vec::new();
+    let read = |line: String| {
+        let event = event::from_line(&line)?;
+        // Here, where the line can still be named.
+        outbox.check(&event)?;
+        Ok(event)
+    };
+    bulk::store(context.output, lines, &WORDS, read, async |events| {
+        let stored = outbox.emit_alone(&events).await?;
+        let many = stored.len() as u64;
+        ids.extend(stored);
+        Ok(many)
+    })
+    .await?;
+    Ok(ids)
+}
+
+fn tell(context: &Context, ids: &[Uuid]) -> Result<()> {
+    if context.output.is_json() {
+        return context.output.json(&json!({ "ids": ids }));
+    }
+    for id in ids {
+        context.output.line(&format!("{id} is emitted"))?;
+    }
+    Ok(())
+}
+
+fn tell_file(context: &Context, ids: &[Uuid]) -> Result<()> {
+    if context.output.is_json() {
+        return tell(context, ids);
+    }
+    // A person who emits thousands does not read their ids.
+    context.output.line(&format!("emitted: {}", ids.len()))
+}

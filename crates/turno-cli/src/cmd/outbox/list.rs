@@ -1,0 +1,126 @@
+//! `turno outbox list`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use comfy_table::Cell;
+use serde::Serialize;
+use turno::inbox::ItemId;
+use turno::outbox::{EventState, EventView};
+
+use super::view::{Listed, since};
+use crate::context::Context;
+use crate::output::{number, optional, time};
+use crate::payload::{self, cut, printable};
+
+/// The longest payload or error of a table, in characters, however wide the screen is.
+const CUT: usize = 100;
+
+/// The columns, from the first, that are never cut: an event's number, its id and its time.
+const WHOLE: usize = 3;
+
+/// List the events in one state
+#[derive(Debug, Args)]
+#[command(after_help = "\
+In the order of their emission; dispatched ones newest first, and in whole batches.
+Of dispatched events only the ids are kept, unless the relay archives them.
+Payloads are cut to fit; --json prints them whole, and `turno outbox show` all there is to say.")]
+pub(crate) struct ListArgs {
+    /// Which
+    #[arg(long, value_name = "STATE", default_value = "pending", value_parser = PossibleValuesParser::new(EventState::LISTED.map(EventState::as_str)).try_map(|word| word.parse::<EventState>()))]
+    state: EventState,
+
+    /// At most so many, 1000 at the most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+
+    /// Only events after this one: the last number of the page before
+    #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
+    after: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    events: Vec<Listed<'a>>,
+}
+
+pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
+    let after = args.after.map(ItemId);
+    let events = context
+        .with_store(async |turno| Ok(turno.outbox().list(args.state, after, args.limit).await?))
+        .await?;
+    if context.output.is_json() {
+        let events = events.iter().map(Listed::of).collect::<Result<_>>()?;
+        context.output.json(&Answer { events })?;
+    } else if events.is_empty() {
+        context.output.line(&format!("nothing is {}", args.state))?;
+    } else {
+        show(context, args.state, &events)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A column: its title, whether an event has something to put there, and what.
+type Column = (&'static str, fn(&EventView) -> bool, fn(&EventView) -> Cell);
+
+/// What not every event has. A column that would be empty is left out: ids are long, and screens narrow.
+const COLUMNS: [Column; 6] = [
+    (
+        "TYPE",
+        |event| event.kind.is_some(),
+        |event| optional(event.kind.as_deref().map(printable)),
+    ),
+    (
+        "KEY",
+        |event| event.key.is_some(),
+        |event| optional(event.key.as_deref().map(printable)),
+    ),
+    (
+        "REFUSED",
+        |event| event.refused > 0,
+        |event| number(event.refused),
+    ),
+    (
+        "RELAY",
+        |event| event.by.is_some(),
+        |event| optional(event.by.as_deref()),
+    ),
+    (
+        "PAYLOAD",
+        |event| event.payload.is_some(),
+        |event| {
+            let payload = event.payload.as_deref();
+            optional(payload.map(|text| cut(&payload::shown(text), CUT)))
+        },
+    ),
+    (
+        "ERROR",
+        |event| !event.errors.is_empty(),
+        |event| {
+            let last = event.errors.last();
+            optional(last.map(|error| cut(&printable(&error.error), CUT)))
+        },
+    ),
+];
+
+fn show(context: &Context, state: EventState, events: &[EventView]) -> Result<()> {
+    let at = since(state).to_uppercase();
+    let columns = COLUMNS.iter();
+    let columns: Vec<&Column> = columns
+        .filter(|(_, has, _)| events.iter().any(has))
+        .collect();
+    let mut header = vec!["SEQ", "ID", &at];
+    header.extend(columns.iter().map(|(title, ..)| title));
+    let rows = events.iter().map(|event| {
+        let mut row = vec![
+            number(event.seq),
+            Cell::new(event.id),
+            optional(event.at.map(time)),
+        ];
+        row.extend(columns.iter().map(|(.., cell)| cell(event)));
+        row
+    });
+    context.output.short_table(&header, WHOLE, rows.collect())
+}

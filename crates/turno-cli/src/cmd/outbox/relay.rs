@@ -1,0 +1,147 @@
+//! `turno outbox relay`
+
+mod flow;
+mod reader;
+mod sink;
+mod watch;
+
+use std::pin::pin;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use rustix::process::Signal;
+use tokio_util::sync::CancellationToken;
+use turno::outbox::RelayReport;
+use turno::{Settings, Turno};
+
+use self::watch::{End, Watch};
+use crate::context::Context;
+use crate::output::number;
+use crate::redact;
+use crate::signals::{ENDING, Signals, exit_code};
+
+/// One batch is settled and the next taken while claims are kept alive and the store is asked how much is left.
+const CONNECTIONS: usize = 4;
+
+/// Publish events to a broker, until it is stopped
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A sink is amqp://user:password@host:5672/vhost or amqps://… (RabbitMQ), nats://… or tls://… (NATS
+JetStream), https://… or http://… (a webhook), or stdout: (one line of JSON for each event).
+Events are published at least once; their ids are stable, and receivers de-duplicate by them.
+While the sink is out nothing is lost and no attempt is spent.
+An event that it refuses is tried again, and at last is dead: see `turno outbox list --state dead`.
+INT and TERM end it when what is under way is settled, a second one ends it at once.
+Every option but --until-empty may also be in [outbox] of turno.toml; keep secrets there, or in the
+environment: other users of the machine can see the options of a command.")]
+pub(crate) struct RelayArgs {
+    #[command(flatten)]
+    sink: sink::SinkArgs,
+
+    #[command(flatten)]
+    flow: flow::FlowArgs,
+
+    /// End when nothing is pending and nothing under way; what waits for its time is left
+    #[arg(long)]
+    until_empty: bool,
+}
+
+/// What a relay came to.
+struct Done {
+    report: RelayReport,
+    /// Why it has ended by itself.
+    end: Option<End>,
+}
+
+pub(crate) async fn run(context: &Context, args: RelayArgs) -> Result<ExitCode> {
+    args.flow.check()?;
+    let sink = args.sink.open(&context.outbox)?;
+    let settings = Settings {
+        connections: CONNECTIONS,
+        ..context.settings.clone()
+    };
+    let prints_events = sink.is_stdout;
+    let done = context
+        .with(settings, async |turno| {
+            relay(context, turno, &args, sink).await
+        })
+        .await?;
+    tell(context, done.report, prints_events)?;
+    match done.end {
+        None | Some(End::Empty) => Ok(ExitCode::SUCCESS),
+        Some(End::Blocked(blocked)) => Err(blocked.into()),
+        // The relay has said so already.
+        Some(End::NoReader) => Ok(ExitCode::FAILURE),
+    }
+}
+
+async fn relay(
+    context: &Context,
+    turno: &Turno,
+    args: &RelayArgs,
+    sink: sink::Opened,
+) -> Result<Done> {
+    let (relay, mode) = args.flow.relay(turno, sink.sink.clone(), &context.outbox);
+    let mut signals = Signals::listen(&ENDING)?;
+    tracing::info!(store = redact::url(&context.store), sink = sink.sink.name(), %mode, "relaying");
+    let stop = CancellationToken::new();
+    let mut end = None;
+    let mut work = pin!(relay.run(stop.clone()));
+    let watch = Watch {
+        turno,
+        until_empty: args.until_empty,
+        poll: args.flow.poll(&context.outbox),
+        reader_gone: sink.reader_gone,
+    };
+    let mut watch = pin!(watch.end());
+    loop {
+        tokio::select! {
+            report = &mut work => return Ok(Done { report: report?, end }),
+            signal = signals.next() => stopped(signal, &stop),
+            why = &mut watch, if end.is_none() => {
+                end = Some(why);
+                stop.cancel();
+            }
+        }
+    }
+}
+
+/// The first signal is a request, the second an order.
+fn stopped(signal: Signal, stop: &CancellationToken) {
+    if stop.is_cancelled() {
+        // Not even the store is waited for: what was under way is published again, when its claim has ended.
+        std::process::exit(exit_code(signal.as_raw()).into());
+    }
+    tracing::info!(
+        "told to stop; what is under way is settled first. Once more, and it ends at once"
+    );
+    stop.cancel();
+}
+
+/// What it came to. Where events are printed, nothing else is.
+fn tell(context: &Context, report: RelayReport, prints_events: bool) -> Result<()> {
+    if context.output.is_json() {
+        if prints_events {
+            context.output.note(&serde_json::to_string(&report)?);
+            return Ok(());
+        }
+        return context.output.json(&report);
+    }
+    let header = ["SENT", "REFUSED", "DEAD", "RETURNED", "STALE", "OUTAGES"];
+    let RelayReport {
+        sent,
+        refused,
+        dead,
+        returned,
+        stale,
+        outages,
+    } = report;
+    let row = [sent, refused, dead, returned, stale, outages].map(number);
+    let rows = vec![row.to_vec()];
+    if prints_events {
+        context.output.note_table(&header, rows);
+        return Ok(());
+    }
+    context.output.table(&header, rows)
+}

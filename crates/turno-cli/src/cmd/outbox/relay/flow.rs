@@ -1,0 +1,194 @@
+//! How events are relayed: the options, over the environment, over the file, over the library's defaults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser as _};
+use turno::Turno;
+use turno::outbox::{Archive, Mode, OnDead, Relay};
+use turno::sink::Sink;
+
+use crate::config::Outbox;
+use crate::fail::Usage;
+use crate::{duration, name};
+
+/// How often an idle relay looks, unless something else is said.
+const POLL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(super) struct FlowArgs {
+    /// single (one relay at a time), parallel (any number) or ordered (any number, the events of one key in order) [default: ordered]
+    #[arg(
+        long,
+        env = "TURNO_RELAY_MODE",
+        hide_env_values = true,
+        hide_possible_values = true,
+        value_name = "MODE",
+        value_parser = PossibleValuesParser::new(["single", "parallel", "ordered"]).try_map(|word| word.parse::<Mode>())
+    )]
+    mode: Option<Mode>,
+
+    /// Take so many events at once, 1000 at the most [default: 50]
+    #[arg(
+        long,
+        env = "TURNO_RELAY_BATCH",
+        hide_env_values = true,
+        value_name = "N"
+    )]
+    batch: Option<u32>,
+
+    /// An event that was refused so often is dead [default: 5]
+    #[arg(
+        long,
+        env = "TURNO_RELAY_MAX_ATTEMPTS",
+        hide_env_values = true,
+        value_name = "N"
+    )]
+    max_attempts: Option<u32>,
+
+    /// Others take over what a relay has that was silent for so long [default: 15s]
+    #[arg(long, env = "TURNO_RELAY_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    lease: Option<Duration>,
+
+    /// Look by itself this often, should no emission wake it [default: 1s]
+    #[arg(long, env = "TURNO_RELAY_POLL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    poll: Option<Duration>,
+
+    /// Who relays, as people see it [default: this host and process]
+    #[arg(
+        long,
+        env = "TURNO_RELAY_NAME",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
+    name: Option<String>,
+
+    /// The number of the advisory lock of those that relay alone (--mode single) [default: 42]
+    #[arg(
+        long,
+        env = "TURNO_RELAY_LOCK_ID",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
+    lock_id: Option<i64>,
+
+    /// What a dead event does to the others of its key: skip, block or park; TYPE=block for one type; may be said again [default: skip]
+    #[arg(long, env = "TURNO_RELAY_ON_DEAD", hide_env_values = true, value_name = "[TYPE=]CHOICE", value_parser = on_dead)]
+    on_dead: Vec<Choice>,
+
+    /// Keep dispatched events whole, and not their ids only
+    #[arg(
+        long,
+        env = "TURNO_RELAY_ARCHIVE",
+        hide_env_values = true,
+        value_name = "true|false",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    archive: Option<bool>,
+}
+
+/// What a dead event does, of one type or of any.
+#[derive(Debug, Clone)]
+struct Choice {
+    kind: Option<String>,
+    choice: OnDead,
+}
+
+fn on_dead(text: &str) -> Result<Choice, String> {
+    let (kind, word) = match text.rsplit_once('=') {
+        Some(("", _)) => return Err("name a type, as in TicketClosedEvent=block".to_owned()),
+        Some((kind, word)) => (Some(kind.to_owned()), word),
+        None => (None, text),
+    };
+    let choice = word.parse().map_err(|_| {
+        "say skip, block or park, or the same of one type, as in TicketClosedEvent=block".to_owned()
+    })?;
+    Ok(Choice { kind, choice })
+}
+
+impl FlowArgs {
+    /// Refuses what the library would refuse by another name, or would keep a machine busy for nothing.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        if let Some(name) = &self.name {
+            name::check(name).map_err(|rule| Usage::new("name", format!("name {rule}")))?;
+        }
+        if self.poll == Some(Duration::ZERO) {
+            return Err(Usage::new(
+                "poll",
+                "poll must be above zero: give a duration such as 1s",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn poll(&self, file: &Outbox) -> Duration {
+        self.poll.or(file.poll()).unwrap_or(POLL)
+    }
+
+    /// The relay, not running yet, and its mode.
+    pub(super) fn relay(&self, turno: &Turno, sink: Arc<dyn Sink>, file: &Outbox) -> (Relay, Mode) {
+        let mode = self.mode.or(file.mode).unwrap_or_default();
+        let mut relay = turno.outbox().relay(sink).mode(mode).poll(self.poll(file));
+        if let Some(batch) = self.batch.or(file.batch()) {
+            relay = relay.batch(batch);
+        }
+        if let Some(attempts) = self.max_attempts.or(file.max_attempts()) {
+            relay = relay.max_attempts(attempts);
+        }
+        if let Some(lease) = self.lease.or(file.lease()) {
+            relay = relay.lease(lease);
+        }
+        if let Some(name) = self.name.clone().or(file.name()) {
+            relay = relay.name(name);
+        }
+        if let Some(id) = self.lock_id.or(file.lock_id) {
+            relay = relay.lock_id(id);
+        }
+        if self.archive.or(file.archive) == Some(true) {
+            relay = relay.archive(Archive::Events);
+        }
+        (self.mourning(relay, file), mode)
+    }
+
+    /// What dead events do; what is said of a type later goes over what was said before.
+    fn mourning(&self, mut relay: Relay, file: &Outbox) -> Relay {
+        if let Some(choice) = file.on_dead {
+            relay = relay.on_dead(choice);
+        }
+        for (kind, choice) in &file.on_dead_of {
+            relay = relay.on_dead_of_type(kind, *choice);
+        }
+        for Choice { kind, choice } in &self.on_dead {
+            relay = match kind {
+                Some(kind) => relay.on_dead_of_type(kind, *choice),
+                None => relay.on_dead(*choice),
+            };
+        }
+        relay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_of_any_type_or_of_one() {
+        let any = on_dead("park").unwrap();
+        assert_eq!((any.kind, any.choice), (None, OnDead::Park));
+        let one = on_dead("a=b=block").unwrap();
+        assert_eq!(
+            (one.kind.as_deref(), one.choice),
+            (Some("a=b"), OnDead::Block)
+        );
+        for wrong in ["", "cry", "T=cry", "=block", "T="] {
+            assert!(on_dead(wrong).is_err(), "{wrong}");
+        }
+    }
+}

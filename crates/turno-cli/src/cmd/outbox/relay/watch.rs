@@ -1,0 +1,103 @@
+//! When a relay ends by itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno::outbox::OutboxStats;
+
+/// How often it is asked whether anything is left, at the most.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long nothing may move before what waits behind blocked events is given up, at the least.
+const STUCK: Duration = Duration::from_secs(2);
+
+/// Why a relay ends by itself.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Nothing is left.
+    Empty,
+    /// All that is left waits for a person.
+    Blocked(Blocked),
+    /// Nobody reads what it prints.
+    NoReader,
+}
+
+/// What waits for a person.
+#[derive(Debug)]
+pub(super) struct Blocked {
+    pending: u64,
+    blocked: u64,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the outbox does not get empty: {} events are pending and do not move, and {} are blocked. \
+             See `turno outbox list --state blocked`, and requeue or discard them",
+            self.pending, self.blocked
+        )
+    }
+}
+
+impl std::error::Error for Blocked {}
+
+/// What is watched.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    pub(super) turno: &'a Turno,
+    pub(super) until_empty: bool,
+    pub(super) poll: Duration,
+    pub(super) reader_gone: CancellationToken,
+}
+
+impl Watch<'_> {
+    /// Waits until the relay has to end.
+    pub(super) async fn end(self) -> End {
+        tokio::select! {
+            () = self.reader_gone.cancelled() => End::NoReader,
+            end = self.emptied(), if self.until_empty => end,
+        }
+    }
+
+    async fn emptied(&self) -> End {
+        let mut since = (Instant::now(), None);
+        loop {
+            match self.turno.outbox().stats().await {
+                Ok(stats) if stats.pending == 0 && stats.processing == 0 => return End::Empty,
+                Ok(stats) => {
+                    let seen = Some(moving(&stats));
+                    if since.1 != seen {
+                        since = (Instant::now(), seen);
+                    } else if stats.blocked > 0
+                        && stats.processing == 0
+                        && since.0.elapsed() > STUCK.max(self.poll * 2)
+                    {
+                        return End::Blocked(Blocked {
+                            pending: stats.pending,
+                            blocked: stats.blocked,
+                        });
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the outbox does not say what is left; asking again");
+                }
+            }
+            tokio::time::sleep(LOOK.min(self.poll)).await;
+        }
+    }
+}
+
+/// What changes when anything happens.
+fn moving(stats: &OutboxStats) -> [u64; 6] {
+    [
+        stats.pending,
+        stats.scheduled,
+        stats.processing,
+        stats.dispatched,
+        stats.dead,
+        stats.blocked,
+    ]
+}

@@ -1,0 +1,59 @@
+//! `turno outbox stats`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use comfy_table::{Cell, Color};
+use turno::outbox::OutboxStats;
+
+use crate::context::Context;
+use crate::duration::Shown;
+use crate::output::{number, optional};
+
+pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
+    let stats = context
+        .with_store(async |turno| Ok(turno.outbox().stats().await?))
+        .await?;
+    if context.output.is_json() {
+        context.output.json(&stats)?;
+    } else if stats.total == 0 {
+        context.output.line("nothing was emitted yet")?;
+    } else {
+        show(context, &stats)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, stats: &OutboxStats) -> Result<()> {
+    let mut header = vec![
+        "TOTAL",
+        "PENDING",
+        "SCHEDULED",
+        "PROCESSING",
+        "DISPATCHED",
+        "DEAD",
+        "BLOCKED",
+        "OLDEST",
+    ];
+    let mut row = vec![
+        number(stats.total),
+        number(stats.pending),
+        number(stats.scheduled),
+        number(stats.processing),
+        number(stats.dispatched),
+        alarming(stats.dead),
+        alarming(stats.blocked),
+        optional(stats.oldest_pending.map(Shown)),
+    ];
+    if stats.parked_keys > 0 {
+        header.push("PARKED KEYS");
+        row.push(alarming(stats.parked_keys));
+    }
+    context.output.table(&header, vec![row])
+}
+
+/// What should be none: a person has to look at it.
+fn alarming(count: u64) -> Cell {
+    let cell = number(count);
+    if count > 0 { cell.fg(Color::Red) } else { cell }
+}

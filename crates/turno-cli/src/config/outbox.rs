@@ -1,0 +1,84 @@
+//! `[outbox]`: what is emitted, and how it is relayed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use turno::outbox::{Mode, OnDead};
+use turno::store::MAX_BATCH;
+
+use super::value::{Bytes, Count, Lease, Name, Time};
+
+const MAX_ATTEMPTS: u32 = turno::MAX_ATTEMPTS as u32;
+
+/// How events are emitted and relayed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Outbox {
+    max_payload: Option<Bytes>,
+    /// Where events go. It may have a password in it.
+    pub(crate) sink: Option<String>,
+    pub(crate) mode: Option<Mode>,
+    batch: Option<Count<MAX_BATCH>>,
+    max_attempts: Option<Count<MAX_ATTEMPTS>>,
+    lease: Option<Lease>,
+    poll: Option<Time>,
+    name: Option<Name>,
+    pub(crate) lock_id: Option<i64>,
+    pub(crate) on_dead: Option<OnDead>,
+    /// The same for the events of one type.
+    pub(crate) on_dead_of: BTreeMap<String, OnDead>,
+    pub(crate) archive: Option<bool>,
+    exchange: Option<Name>,
+    subject_prefix: Option<Name>,
+    source: Option<Name>,
+    pub(crate) secret: Option<String>,
+    pub(crate) allow_private: Option<bool>,
+    timeout: Option<Time>,
+}
+
+impl Outbox {
+    pub(crate) fn max_payload(&self) -> Option<usize> {
+        self.max_payload.map(|bytes| bytes.0)
+    }
+
+    pub(crate) fn batch(&self) -> Option<u32> {
+        self.batch.map(|count| count.0)
+    }
+
+    pub(crate) fn max_attempts(&self) -> Option<u32> {
+        self.max_attempts.map(|count| count.0)
+    }
+
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        self.lease.map(|lease| lease.0)
+    }
+
+    pub(crate) fn poll(&self) -> Option<Duration> {
+        self.poll.map(|time| time.0)
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout.map(|time| time.0)
+    }
+
+    pub(crate) fn name(&self) -> Option<String> {
+        text(&self.name)
+    }
+
+    pub(crate) fn exchange(&self) -> Option<String> {
+        text(&self.exchange)
+    }
+
+    pub(crate) fn subject_prefix(&self) -> Option<String> {
+        text(&self.subject_prefix)
+    }
+
+    pub(crate) fn source(&self) -> Option<String> {
+        text(&self.source)
+    }
+}
+
+fn text(name: &Option<Name>) -> Option<String> {
+    name.as_ref().map(|name| name.0.clone())
+}

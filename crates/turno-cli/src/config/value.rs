@@ -1,0 +1,121 @@
+//! What a setting may be.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use crate::{duration, name};
+
+/// A length of time above zero.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Time(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match Pause::deserialize(from)?.0 {
+            Duration::ZERO => Err(de::Error::custom(
+                "must be above zero: give a duration such as 30s",
+            )),
+            time => Ok(Time(time)),
+        }
+    }
+}
+
+/// A length of time, perhaps none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pause(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for Pause {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl Visitor<'_> for Written {
+            type Value = Pause;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration such as \"30s\", or a whole number of milliseconds")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Pause, E> {
+                duration::parse(text).map(Pause).map_err(E::custom)
+            }
+
+            fn visit_i64<E: de::Error>(self, whole: i64) -> Result<Pause, E> {
+                duration::milliseconds(whole).map(Pause).map_err(E::custom)
+            }
+        }
+        from.deserialize_any(Written)
+    }
+}
+
+/// A number of tries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tries(pub(super) u32);
+
+impl<'de> Deserialize<'de> for Tries {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from)? {
+            0 => Err(de::Error::custom("must be 1 or more: 1 is a single try")),
+            tries => Ok(Tries(tries)),
+        }
+    }
+}
+
+/// A size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes(pub(super) usize);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from)? {
+            0 => Err(de::Error::custom(
+                "must be 1 or more: give a number of bytes such as 1048576",
+            )),
+            bytes => Ok(Bytes(usize::try_from(bytes).unwrap_or(usize::MAX))),
+        }
+    }
+}
+
+/// Who: as short and printable as the library wants it.
+#[derive(Debug)]
+pub(super) struct Name(pub(super) String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        name::check(&name).map_err(de::Error::custom)?;
+        Ok(Name(name))
+    }
+}
+
+/// How long a claim lives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lease(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for Lease {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let lease = Time::deserialize(from)?.0;
+        if lease > turno::MAX_TTL {
+            let most = turno::MAX_TTL;
+            return Err(de::Error::custom(format!(
+                "the lease is above {most:?}, the most: lower it"
+            )));
+        }
+        Ok(Lease(lease))
+    }
+}
+
+/// A number from one to `MOST`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Count<const MOST: u32>(pub(super) u32);
+
+impl<'de, const MOST: u32> Deserialize<'de> for Count<MOST> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let count = u32::deserialize(from)?;
+        if !(1..=MOST).contains(&count) {
+            return Err(de::Error::custom(format!("must be between 1 and {MOST}")));
+        }
+        Ok(Count(count))
+    }
+}
