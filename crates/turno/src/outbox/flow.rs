@@ -1,4 +1,6 @@
 //! From the outbox to the sink: while one batch is being published, the one before it is settled and the next one taken.
+//! Where relays work side by side anyway, one relay does so too, in two lanes: neither the broker nor the database waits for
+//! the other.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,7 +14,7 @@ use uuid::Uuid;
 
 use super::batch::{self, Batch};
 use super::breaker;
-use super::relay::{Relay, RelayReport};
+use super::relay::{Mode, Relay, RelayReport};
 use crate::inbox::{idle, wake_name};
 use crate::store::{
     AfterRefusal, ClaimId, InboxExtend, ItemId, OUTBOX_QUEUE, OutboxClaim, OutboxSettle,
@@ -22,6 +24,9 @@ use crate::store::{
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// How long the last results may take to reach the store, once told to stop.
 const LAST_SETTLE: Duration = Duration::from_secs(10);
+
+/// How many batches are published at once, where their order does not matter.
+const LANES: u32 = 2;
 
 /// What a relay did.
 #[derive(Debug, Default)]
@@ -78,13 +83,23 @@ impl<'a> Flow<'a> {
 
     /// Publishes until told to stop; what is under way then is finished first.
     pub(super) async fn run(&self, stop: &CancellationToken) {
+        let batch = self.relay.batch;
+        let lanes = async {
+            match self.relay.mode {
+                Mode::Single => self.pump(batch, stop).await,
+                Mode::Parallel | Mode::Ordered => {
+                    let each = batch.div_ceil(LANES);
+                    tokio::join!(self.pump(each, stop), self.pump(each, stop));
+                }
+            }
+        };
         tokio::select! {
-            () = self.pump(stop) => {}
+            () = lanes => {}
             never = self.beat() => match never {},
         }
     }
 
-    async fn pump(&self, stop: &CancellationToken) {
+    async fn pump(&self, batch: u32, stop: &CancellationToken) {
         let store = self.relay.outbox.turno().store();
         let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
         let mut told: Option<Instant> = None;
@@ -105,7 +120,7 @@ impl<'a> Flow<'a> {
                 if let Some(before) = before {
                     self.settle(&before, stop).await;
                 }
-                self.claim(stop).await
+                self.claim(batch, stop).await
             };
             current = match current.take() {
                 None => settle_and_claim.await,
@@ -154,10 +169,10 @@ impl<'a> Flow<'a> {
     }
 
     /// The next events, if there are any.
-    async fn claim(&self, stop: &CancellationToken) -> Option<Batch> {
+    async fn claim(&self, limit: u32, stop: &CancellationToken) -> Option<Batch> {
         let ask = OutboxClaim {
             relay: self.relay.name.clone(),
-            limit: self.relay.batch,
+            limit,
             lease: self.relay.lease,
             order: self.relay.mode.order(),
             token: Uuid::now_v7(),

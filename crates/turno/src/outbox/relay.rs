@@ -35,7 +35,7 @@ const LOCK_ID: i64 = 42;
 pub enum Mode {
     /// One relay at a time, in the order of emission; the others wait to take over.
     Single,
-    /// Any number of relays at once, each in the order of emission; nothing is promised between them.
+    /// Any number of relays at once, about in the order of emission; nothing is promised.
     Parallel,
     /// Any number of relays at once; the events of one key are published one after the other, in order.
     #[default]
@@ -142,7 +142,8 @@ impl Relay {
         self
     }
 
-    /// How many events are taken at once, up to 1000; 50 otherwise. More is faster when there are many.
+    /// How many events are published at once, up to 1000; 50 otherwise. More is faster when there are many. As many again
+    /// are taken ahead.
     pub fn batch(mut self, batch: u32) -> Self {
         self.batch = batch;
         self
