@@ -10,6 +10,7 @@ mod rabbitmq;
 mod rabbitmq_faults;
 mod stdout;
 mod webhook;
+mod webhook_answers;
 
 use std::time::Duration;
 

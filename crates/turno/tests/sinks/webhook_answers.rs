@@ -1,0 +1,127 @@
+//! Webhooks: what answers mean, and none.
+
+use std::time::Duration;
+
+use turno::sink::{Fate, Sink};
+
+use crate::hook::{Hook, Reply, Request};
+use crate::webhook::{OK, SECRET, to};
+use crate::{LONG, event, outage};
+
+async fn fate_of(reply: Reply) -> Fate {
+    let hook = Hook::always(reply).await;
+    let sink = to(&hook).timeout(Duration::from_secs(5));
+    let mut fates = sink.publish(&[event("ThingEvent")]).await;
+    fates.remove(0)
+}
+
+#[tokio::test]
+async fn answers_mean_what_they_say() {
+    for status in ["200 OK", "201 Created", "202 Accepted", "204 No Content"] {
+        assert_eq!(fate_of(Reply::Answer(status, "")).await, Fate::Sent);
+    }
+    for status in [
+        "408 Request Timeout",
+        "425 Too Early",
+        "429 Too Many Requests\r\nretry-after: 120",
+        "502 Bad Gateway",
+        "503 Service Unavailable",
+        "504 Gateway Timeout",
+    ] {
+        let fate = fate_of(Reply::Answer(status, "later")).await;
+        let Fate::Doubtful(outage) = &fate else {
+            panic!("{status}: {fate:?}");
+        };
+        assert!(outage.to_string().contains(&status[..3]), "{outage}");
+        let asked = outage.to_string().contains("Retry-After: 120");
+        assert_eq!(asked, status.starts_with("429"), "{outage}");
+    }
+    for (status, body, said) in [
+        (
+            "400 Bad Request",
+            "no\n  such   thing",
+            "answered 400 Bad Request: no such thing",
+        ),
+        ("404 Not Found", "", "answered 404 Not Found"),
+        ("410 Gone", "", "answered 410 Gone"),
+        (
+            "500 Internal Server Error",
+            "oops",
+            "answered 500 Internal Server Error: oops",
+        ),
+        ("501 Not Implemented", "", "answered 501 Not Implemented"),
+    ] {
+        let fate = fate_of(Reply::Answer(status, body)).await;
+        assert_eq!(fate, Fate::Refused(said.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_not_read_to_its_end() {
+    let Fate::Refused(said) = fate_of(Reply::Endless("500 Internal Server Error")).await else {
+        panic!("it was refused");
+    };
+    assert!(said.contains("xxx") && said.chars().count() < 400, "{said}");
+    assert_eq!(fate_of(Reply::Endless("200 OK")).await, Fate::Sent);
+}
+
+#[tokio::test]
+async fn redirects_are_refused_and_not_followed() {
+    let hook = Hook::start(
+        async |request: Request| match request.line.contains("elsewhere") {
+            true => OK,
+            false => Reply::Answer("307 Temporary Redirect\r\nlocation: /elsewhere", ""),
+        },
+    )
+    .await;
+    let fates = to(&hook).publish(&[event("ThingEvent")]).await;
+    let Fate::Refused(said) = &fates[0] else {
+        panic!("{fates:?}");
+    };
+    assert!(
+        said.contains("307") && said.contains("redirects are not followed"),
+        "{said}"
+    );
+    assert_eq!(hook.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn silence_is_doubtful_and_spares_the_others_the_wait() {
+    let hook = Hook::always(Reply::Hang).await;
+    let sink = to(&hook).timeout(Duration::from_millis(300)).concurrency(4);
+    let events: Vec<_> = (0..50).map(|_| event("ThingEvent")).collect();
+    let fates = sink.publish(&events).await;
+    let doubtful = fates
+        .iter()
+        .filter(|fate| matches!(fate, Fate::Doubtful(_)));
+    assert!((1..=8).contains(&doubtful.count()), "{fates:?}");
+    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
+    let said = outage(&fates[0]).unwrap();
+    assert!(said.contains("does not answer within 300ms"), "{said}");
+
+    let hook = Hook::always(Reply::Close).await;
+    let fates = to(&hook).publish(&[event("ThingEvent")]).await;
+    assert!(matches!(fates[..], [Fate::Doubtful(_)]), "{fates:?}");
+}
+
+#[tokio::test]
+async fn who_is_not_there_got_nothing_and_secrets_are_not_told() {
+    let hook = Hook::always(OK).await;
+    let sink = to(&hook).secret(SECRET).unwrap();
+    let port = hook.port().to_string();
+    drop(hook);
+    let said = turno_testkit::eventually_async(LONG, "the server to go", async || {
+        sink.ready().await.err()
+    })
+    .await;
+    let fates = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
+    let told = outage(&fates[0]).unwrap();
+    let shown = format!("{said} {told} {sink:?} {}", sink.name());
+    assert!(shown.contains(&port), "{shown}");
+    assert!(
+        !shown.contains("s3cret") && !shown.contains("MfKQ"),
+        "{shown}"
+    );
+    assert_eq!(sink.name(), format!("webhook at http://127.0.0.1:{port}"));
+}
