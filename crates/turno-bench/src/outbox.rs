@@ -7,6 +7,8 @@ mod relay;
 use anyhow::Result;
 use turno_testkit::{PostgresServer, RabbitMq};
 
+use self::broker::Dress;
+
 use crate::inbox::work::median;
 use crate::table::Table;
 
@@ -16,6 +18,8 @@ const PAYLOAD_BYTES: usize = 512;
 const WINDOW: u32 = 500;
 /// Ordering keys, where there are any.
 const KEYS: usize = 500;
+/// What everything is measured against: the same messages from memory, a sliding window.
+const BARE: &str = "bare publisher, a window of 500";
 /// So few, because one by one takes so long.
 const BY_ROW: usize = 1000;
 /// Dispatched before, where there is a history.
@@ -79,12 +83,15 @@ impl Bench {
             ("turno, ordered, 500 keys", How::ordered(WINDOW, KEYS)),
             ("turno, parallel, batches of 50", How::parallel(50)),
         ];
-        let (mut bare, mut in_batches, mut by_row) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut naked, mut bare) = (Vec::new(), Vec::new());
+        let (mut in_batches, mut by_row) = (Vec::new(), Vec::new());
         let mut rates = vec![Vec::new(); ways.len()];
         // By turns: a machine has its better and its worse minutes.
         for _ in 0..self.rounds {
-            bare.push(broker::bare(&url, self.events, WINDOW as usize).await?);
-            in_batches.push(broker::in_batches(&url, self.events, WINDOW as usize).await?);
+            let window = WINDOW as usize;
+            naked.push(broker::bare(&url, self.events, window, Dress::Naked).await?);
+            bare.push(broker::bare(&url, self.events, window, Dress::Relayed).await?);
+            in_batches.push(broker::in_batches(&url, self.events, window).await?);
             for ((_, how), rates) in ways.iter().zip(&mut rates) {
                 rates.push(relay::drain(server, &url, self.events, *how).await?);
             }
@@ -95,13 +102,13 @@ impl Bench {
             self.events
         );
         let mut table = Table::new(&title, "events/s");
-        table.add("bare publisher, a window of 500 that slides", median(bare));
+        table.add("bare publisher without headers", median(naked));
+        table.add(BARE, median(bare));
         table.add("bare publisher, batches of 500", median(in_batches));
         table.add("row by row, as it is usually done", median(by_row));
         for (place, ((name, _), rates)) in ways.iter().zip(rates).enumerate() {
             let floor = (place < 3).then_some(0.8);
-            let bare = "bare publisher, a window of 500 that slides";
-            table.against(name, median(rates), bare, floor);
+            table.against(name, median(rates), BARE, floor);
         }
         Ok(())
     }

@@ -322,6 +322,7 @@ macro_rules! conformance_suite {
                 outbox_emit::an_event_is_undone_with_its_transaction,
                 outbox_emit::a_bad_event_leaves_the_transaction_alone,
                 outbox_emit::a_given_id_is_emitted_once,
+                outbox_emit::an_emission_is_answered_again,
                 outbox_emit::a_late_commit_is_delivered,
                 outbox_emit::the_outbox_is_no_inbox,
                 outbox_emit::an_event_is_seen_once,

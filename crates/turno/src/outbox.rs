@@ -43,7 +43,7 @@ use crate::Turno;
 use crate::check;
 use crate::error::Result;
 use crate::sink::Sink;
-use crate::store::{ItemId, NewEvent, OutboxDiscard, OutboxList, OutboxRequeue};
+use crate::store::{ItemId, NewEvent, OutboxDiscard, OutboxEmit, OutboxList, OutboxRequeue};
 use crate::tx::CallerTx;
 
 /// How many dead events are requeued at a time.
@@ -90,17 +90,17 @@ impl Outbox {
     /// Emits events by themselves, all or none: for those that have no transaction to be part of.
     ///
     /// # Errors
-    /// If an event is out of rule, or the store does not answer. Repeating the call with the same ids is safe.
+    /// If an event is out of rule, or the store does not answer. Give events ids of your own to be able to repeat the call.
     pub async fn emit_alone(&self, events: &[Event]) -> Result<Vec<Uuid>> {
-        let mut events = self.checked(events)?;
+        let events = self.checked(events)?;
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        for event in &mut events {
-            // Given, so that a call whose answer was lost can be repeated.
-            event.id.get_or_insert_with(Uuid::now_v7);
-        }
-        let ids = self.turno.store().outbox_emit(&events).await?;
+        let ask = OutboxEmit {
+            events,
+            request: Uuid::now_v7(),
+        };
+        let ids = self.turno.store().outbox_emit(&ask).await?;
         let wakers = self.turno.store().wakers();
         wakers.wake(&crate::inbox::wake_name(OUTBOX_QUEUE));
         Ok(ids)

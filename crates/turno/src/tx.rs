@@ -175,6 +175,7 @@ mod of_tokio_postgres {
                     (&columns.headers, Type::TEXT_ARRAY),
                     (&columns.delays, Type::TEXT_ARRAY),
                     (&columns.ids, Type::TEXT_ARRAY),
+                    (&None::<String>, Type::TEXT),
                 ],
             )
             .await
@@ -326,6 +327,7 @@ mod of_sqlx_postgres {
                 .bind(&columns.headers)
                 .bind(&columns.delays)
                 .bind(&columns.ids)
+                .bind(None::<String>)
                 .fetch_one(self)
                 .await
                 .map_err(classify)?;

@@ -13,6 +13,8 @@ use lapin::{
     BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind,
 };
 
+use uuid::Uuid;
+
 use super::PAYLOAD_BYTES;
 
 pub const EXCHANGE: &str = "bench.events";
@@ -70,8 +72,38 @@ fn payload() -> String {
 /// What a publication will be answered with.
 type Answer = Result<Confirmation, lapin::Error>;
 
-async fn publish(channel: &Channel, payload: &str) -> Result<impl Future<Output = Answer>> {
-    let properties = BasicProperties::default().with_delivery_mode(2);
+/// What a message says of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Dress {
+    /// Nothing but that it is persistent.
+    Naked,
+    /// What the relay's say: an id, a type, a time, and the headers that consumers expect.
+    Relayed,
+}
+
+fn properties(dress: Dress) -> BasicProperties {
+    let naked = BasicProperties::default().with_delivery_mode(2);
+    if dress == Dress::Naked {
+        return naked;
+    }
+    let mut headers = FieldTable::default();
+    let kind = AMQPValue::LongString("TicketCreatedEvent".into());
+    headers.insert("Type".into(), kind);
+    headers.insert("Timestamp".into(), AMQPValue::LongLongInt(1_794_708_000));
+    naked
+        .with_content_type("application/json".into())
+        .with_message_id(Uuid::now_v7().to_string().into())
+        .with_type("TicketCreatedEvent".into())
+        .with_timestamp(1_794_708_000)
+        .with_headers(headers)
+}
+
+async fn publish(
+    channel: &Channel,
+    payload: &str,
+    dress: Dress,
+) -> Result<impl Future<Output = Answer>> {
+    let properties = properties(dress);
     let mandatory = BasicPublishOptions {
         mandatory: true,
         ..BasicPublishOptions::default()
@@ -91,7 +123,7 @@ async fn confirmed(confirm: impl Future<Output = Answer>) -> Result<()> {
 }
 
 /// A window that slides: as many as may be are always under way.
-pub async fn bare(url: &str, events: usize, window: usize) -> Result<f64> {
+pub async fn bare(url: &str, events: usize, window: usize, dress: Dress) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;
     channel
         .confirm_select(ConfirmSelectOptions::default())
@@ -105,7 +137,7 @@ pub async fn bare(url: &str, events: usize, window: usize) -> Result<f64> {
         {
             confirmed(oldest).await?;
         }
-        under_way.push_back(publish(&channel, &payload).await?);
+        under_way.push_back(publish(&channel, &payload, dress).await?);
     }
     for rest in under_way {
         confirmed(rest).await?;
@@ -124,7 +156,7 @@ pub async fn in_batches(url: &str, events: usize, batch: usize) -> Result<f64> {
     for first in (0..events).step_by(batch) {
         let mut under_way = Vec::with_capacity(batch);
         for _ in first..events.min(first + batch) {
-            under_way.push(publish(&channel, &payload).await?);
+            under_way.push(publish(&channel, &payload, Dress::Relayed).await?);
         }
         for confirm in under_way {
             confirmed(confirm).await?;

@@ -1,7 +1,7 @@
 //! Emitting: an event is there if and only if its transaction commits, once, and with all that was said of it.
 
 use turno::outbox::{Event, EventState};
-use turno::store::Order;
+use turno::store::{NewEvent, Order, OutboxEmit};
 use uuid::Uuid;
 
 use super::Bed;
@@ -134,6 +134,29 @@ pub async fn a_given_id_is_emitted_once(bed: &Bed) {
     send(&turno, &taken).await;
     assert_eq!(emit(&turno, &[event(6).id(id)]).await, [id]);
     assert_eq!(counts(&turno).await, [0, 0, 0, 2, 0, 0]);
+}
+
+/// Asked twice, because the answer was lost, an emission answers the same ids and stores nothing more.
+pub async fn an_emission_is_answered_again(bed: &Bed) {
+    let turno = bed.turno().await;
+    let new = |number: u32| NewEvent {
+        id: None,
+        kind: "T".into(),
+        payload: number.to_string(),
+        key: None,
+        correlation_id: None,
+        traceparent: None,
+        tracestate: None,
+        headers: Default::default(),
+        delay: None,
+    };
+    let ask = OutboxEmit {
+        events: vec![new(1), new(2)],
+        request: Uuid::now_v7(),
+    };
+    let first = turno.store().outbox_emit(&ask).await.unwrap();
+    assert_eq!(turno.store().outbox_emit(&ask).await.unwrap(), first);
+    assert_eq!(counts(&turno).await, [2, 0, 0, 0, 0, 0]);
 }
 
 /// A transaction that commits after later ones is not passed over, in order or not.

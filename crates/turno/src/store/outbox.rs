@@ -28,7 +28,7 @@ pub const MAX_BATCH: u32 = 1000;
 #[async_trait]
 pub trait OutboxStore {
     /// Stores events, all or none, and answers their ids. One whose id is given and known is not stored again.
-    async fn outbox_emit(&self, events: &[NewEvent]) -> Result<Vec<Uuid>>;
+    async fn outbox_emit(&self, ask: &OutboxEmit) -> Result<Vec<Uuid>>;
 
     /// Takes events that are due, for a relay. They are settled together.
     async fn outbox_claim(&self, ask: &OutboxClaim) -> Result<Vec<ClaimedEvent>>;
@@ -143,6 +143,15 @@ impl Envelope {
             )
         })
     }
+}
+
+/// Parameters of [`OutboxStore::outbox_emit`].
+#[derive(Debug, Clone)]
+pub struct OutboxEmit {
+    /// The events, in order.
+    pub events: Vec<NewEvent>,
+    /// The identity of this request: applying it twice changes nothing.
+    pub request: Uuid,
 }
 
 /// Whether the events of one key are kept in order.

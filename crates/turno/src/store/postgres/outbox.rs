@@ -21,8 +21,9 @@ pub(crate) const SEEN: &str = include_str!("call/seen.sql");
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
-    async fn outbox_emit(&self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
-        let columns = EmitColumns::of(events)?;
+    async fn outbox_emit(&self, ask: &OutboxEmit) -> Result<Vec<Uuid>> {
+        let columns = EmitColumns::of(&ask.events)?;
+        let request = ask.request.to_string();
         let row = self
             .calls
             .row(
@@ -37,6 +38,7 @@ impl OutboxStore for PostgresStore {
                     (&columns.headers, Type::TEXT_ARRAY),
                     (&columns.delays, Type::TEXT_ARRAY),
                     (&columns.ids, Type::TEXT_ARRAY),
+                    (&request, Type::TEXT),
                 ],
             )
             .await?;

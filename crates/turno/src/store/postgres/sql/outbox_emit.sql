@@ -120,7 +120,7 @@ end
 $$;
 
 -- Many at once. An array may be null where no event has what it is about. An id that is given is emitted once; answers
--- the ids in the same order.
+-- the ids in the same order, and the same ones if the request is repeated.
 create or replace function turno.outbox_emit_batch(
   types           text[],
   payloads        text[],
@@ -131,7 +131,8 @@ create or replace function turno.outbox_emit_batch(
   headers         text[]     default null,
   delays          interval[] default null,
   ids             uuid[]     default null,
-  max_payload     integer    default 1048576
+  max_payload     integer    default 1048576,
+  request         uuid       default null
 ) returns uuid[]
 language plpgsql
 security definer
@@ -140,6 +141,7 @@ as $$
 #variable_conflict use_column
 declare
   q      turno.inbox_queue;
+  answer jsonb;
   seqs   bigint[];
   events uuid[];
   fresh  bigint[];
@@ -149,6 +151,12 @@ declare
 begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
+  if outbox_emit_batch.request is not null then
+    answer := turno.inbox_answered(outbox_emit_batch.request);
+    if answer is not null then
+      return (answer->>'events')::uuid[];
+    end if;
+  end if;
   perform turno.outbox_check(
     outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys, outbox_emit_batch.correlation_ids,
     outbox_emit_batch.traceparents, outbox_emit_batch.tracestates, outbox_emit_batch.headers, outbox_emit_batch.delays,
@@ -210,6 +218,9 @@ begin
     if q.idle_until > clock_timestamp() then
       perform pg_notify('turno_inbox', q.name);
     end if;
+  end if;
+  if outbox_emit_batch.request is not null then
+    perform turno.inbox_answer(outbox_emit_batch.request, jsonb_build_object('events', events::text));
   end if;
   return events;
 end

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::super::SqliteStore;
 use super::super::rows::{many, one};
-use super::{at_once, claim, find_queue, push};
+use super::{at_once, claim, find_queue, push, request};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
@@ -19,17 +19,16 @@ const NEVER_US: i64 = 253_370_764_800_000_000;
 
 #[async_trait]
 impl OutboxStore for SqliteStore {
-    async fn outbox_emit(&self, events: &[NewEvent]) -> Result<Vec<Uuid>> {
-        let (items, ids) = items(events)?;
+    async fn outbox_emit(&self, ask: &OutboxEmit) -> Result<Vec<Uuid>> {
+        let (items, ids) = items(&ask.events)?;
         let ask = InboxPush {
             queue: OUTBOX_QUEUE.to_owned(),
             items,
-            request: Uuid::now_v7(),
+            request: ask.request,
         };
         self.writer
-            .write(move |db| push::store(db, &ask, clock::now_us()))
-            .await?;
-        Ok(ids)
+            .write(move |db| emit(db, &ask, &ids, clock::now_us()))
+            .await
     }
 
     async fn outbox_claim(&self, ask: &OutboxClaim) -> Result<Vec<ClaimedEvent>> {
@@ -110,6 +109,21 @@ impl OutboxStore for SqliteStore {
             .write(move |db| people::discard(db, &ask, clock::now_us()))
             .await
     }
+}
+
+/// Stores events, unless that has been done: then their ids are those of the first time.
+fn emit(db: &Connection, ask: &InboxPush, ids: &[Uuid], now: i64) -> Result<Vec<Uuid>> {
+    const VERB: &str = "outbox_emit";
+    if let Some(answer) = request::find(db, ask.request, VERB)? {
+        return answer
+            .split(' ')
+            .map(|id| event_id(Some(id)))
+            .collect::<Result<_>>();
+    }
+    push::store(db, ask, now)?;
+    let names: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+    request::remember(db, ask.request, VERB, now, &names.join(" "))?;
+    Ok(ids.to_vec())
 }
 
 /// The items that stand for events, and the events' ids.
