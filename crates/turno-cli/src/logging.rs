@@ -20,10 +20,11 @@ pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
         })?,
         _ => EnvFilter::new(match cli.verbose {
             // Whoever starts a relay sees what it works on, and that it waits.
-            0 if cli.command.is_service() => "warn,turno=info",
-            0 => "warn",
-            1 => "info",
-            _ => "debug",
+            // The broker's client would show every message that comes back, with all that it says.
+            0 if cli.command.is_service() => "warn,turno=info,lapin=error",
+            0 => "warn,lapin=error",
+            1 => "info,lapin=error",
+            _ => "debug,lapin=error",
         }),
     };
     tracing_subscriber::fmt()

@@ -49,6 +49,16 @@ pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
     let found = turno.outbox().find(ids[0]).await.unwrap().unwrap();
     assert_eq!(found.state, EventState::Blocked);
     assert!(list(&turno, EventState::Scheduled).await.is_empty());
+    let delayed = emit(&turno, &[event(9).delay(super::inbox_kit::LATER)]).await;
+    let scheduled = turno
+        .outbox()
+        .list(EventState::Scheduled, None, 1)
+        .await
+        .unwrap();
+    assert_eq!(
+        scheduled[0].id, delayed[0],
+        "blocked ones take no room in the list"
+    );
     assert_eq!(turno.outbox().requeue(None).await.unwrap(), 1);
     for number in [0, 2] {
         let taken = take(&turno, 10, Order::ByKey).await;
@@ -56,7 +66,7 @@ pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
         assert_eq!(taken.events[0].refused, 0);
         send(&turno, &taken).await;
     }
-    assert_eq!(counts(&turno).await, [0, 0, 0, 4, 0, 0]);
+    assert_eq!(counts(&turno).await, [0, 1, 0, 4, 0, 0]);
 }
 
 /// Discarded, a blocked event lets its key go on.

@@ -266,7 +266,7 @@ impl Emitter {
     /// One transaction.
     fn emit_some(&mut self, place: &Place) {
         self.transactions += 1;
-        if self.transactions % ROLLED_BACK == 0 {
+        if self.transactions.is_multiple_of(ROLLED_BACK) {
             let never: Vec<Event> = (0..TOGETHER)
                 .map(|n| event(&format!("rolled-back-{}", n % KEYS), 0))
                 .collect();

@@ -4542,7 +4542,7 @@ end
 $$;
 
 -- Many at once. An array may be null where no event has what it is about. An id that is given is emitted once; answers
--- the ids in the same order.
+-- the ids in the same order, and the same ones if the request is repeated.
 create or replace function turno.outbox_emit_batch(
   types           text[],
   payloads        text[],
@@ -4553,7 +4553,8 @@ create or replace function turno.outbox_emit_batch(
   headers         text[]     default null,
   delays          interval[] default null,
   ids             uuid[]     default null,
-  max_payload     integer    default 1048576
+  max_payload     integer    default 1048576,
+  request         uuid       default null
 ) returns uuid[]
 language plpgsql
 security definer
@@ -4562,6 +4563,7 @@ as $$
 #variable_conflict use_column
 declare
   q      turno.inbox_queue;
+  answer jsonb;
   seqs   bigint[];
   events uuid[];
   fresh  bigint[];
@@ -4571,6 +4573,12 @@ declare
 begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
+  if outbox_emit_batch.request is not null then
+    answer := turno.inbox_answered(outbox_emit_batch.request);
+    if answer is not null then
+      return (answer->>'events')::uuid[];
+    end if;
+  end if;
   perform turno.outbox_check(
     outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys, outbox_emit_batch.correlation_ids,
     outbox_emit_batch.traceparents, outbox_emit_batch.tracestates, outbox_emit_batch.headers, outbox_emit_batch.delays,
@@ -4632,6 +4640,9 @@ begin
     if q.idle_until > clock_timestamp() then
       perform pg_notify('turno_inbox', q.name);
     end if;
+  end if;
+  if outbox_emit_batch.request is not null then
+    perform turno.inbox_answer(outbox_emit_batch.request, jsonb_build_object('events', events::text));
   end if;
   return events;
 end
@@ -4957,15 +4968,26 @@ begin
       and i.id > coalesce(outbox_list.after, 0)
     order by i.id
     limit outbox_list."limit";
-  elsif outbox_list.state in ('pending', 'scheduled', 'processing', 'dead') then
+  elsif outbox_list.state = 'scheduled' then
+    return query
+    select
+      i.id, i.key::uuid, 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      null::text, i.pushed_at, i.run_at, i.errors
+    from turno.inbox_item i
+    where i.lane = q * 4 + 1
+      and i.run_at > clock_timestamp()
+      and i.run_at < turno.outbox_never()
+      and i.id > coalesce(outbox_list.after, 0)
+    order by i.id
+    limit outbox_list."limit";
+  elsif outbox_list.state in ('pending', 'processing', 'dead') then
     return query
     select
       i.id, i.key::uuid, outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
       i.worker, i.pushed_at, i.at, i.errors
     from turno.inbox_list(
       '$outbox', case outbox_list.state when 'dead' then 'failed' else outbox_list.state end, outbox_list.after,
-      outbox_list."limit") i
-    where i.at is distinct from turno.outbox_never();
+      outbox_list."limit") i;
   else
     raise exception 'state is %, and must be pending, scheduled, processing, dispatched, dead or blocked',
       coalesce(quote_literal(outbox_list.state), 'null')

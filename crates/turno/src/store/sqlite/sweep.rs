@@ -70,6 +70,7 @@ fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let asked = (now - as_us(REQUESTS_KEPT), ask.batch);
     let requests = exec(db, include_str!("sql/sweep_inbox_request.sql"), asked)?;
     let claims = exec(db, include_str!("sql/sweep_inbox_claim.sql"), asked)?;
+    exec(db, include_str!("sql/sweep_outbox_discarded_key.sql"), done)?;
     let discarded = exec(db, include_str!("sql/sweep_outbox_discarded.sql"), done)?;
     Ok(completed + requests + claims + discarded)
 }

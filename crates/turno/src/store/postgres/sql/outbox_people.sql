@@ -64,15 +64,26 @@ begin
       and i.id > coalesce(outbox_list.after, 0)
     order by i.id
     limit outbox_list."limit";
-  elsif outbox_list.state in ('pending', 'scheduled', 'processing', 'dead') then
+  elsif outbox_list.state = 'scheduled' then
+    return query
+    select
+      i.id, i.key::uuid, 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      null::text, i.pushed_at, i.run_at, i.errors
+    from turno.inbox_item i
+    where i.lane = q * 4 + 1
+      and i.run_at > clock_timestamp()
+      and i.run_at < turno.outbox_never()
+      and i.id > coalesce(outbox_list.after, 0)
+    order by i.id
+    limit outbox_list."limit";
+  elsif outbox_list.state in ('pending', 'processing', 'dead') then
     return query
     select
       i.id, i.key::uuid, outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
       i.worker, i.pushed_at, i.at, i.errors
     from turno.inbox_list(
       '$outbox', case outbox_list.state when 'dead' then 'failed' else outbox_list.state end, outbox_list.after,
-      outbox_list."limit") i
-    where i.at is distinct from turno.outbox_never();
+      outbox_list."limit") i;
   else
     raise exception 'state is %, and must be pending, scheduled, processing, dispatched, dead or blocked',
       coalesce(quote_literal(outbox_list.state), 'null')

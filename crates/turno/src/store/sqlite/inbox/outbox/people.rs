@@ -50,7 +50,7 @@ pub(super) fn list(db: &Connection, ask: &OutboxList, now: i64) -> Result<Vec<Ev
     };
     let state = match ask.state {
         EventState::Pending => ItemState::Pending,
-        EventState::Scheduled => ItemState::Scheduled,
+        EventState::Scheduled => return scheduled(db, queue, ask, now),
         EventState::Processing => ItemState::Processing,
         EventState::Dead => ItemState::Failed,
         EventState::Blocked => return blocked(db, queue, ask),
@@ -65,7 +65,6 @@ pub(super) fn list(db: &Connection, ask: &OutboxList, now: i64) -> Result<Vec<Ev
     };
     items::list(db, &ask_items, now)?
         .into_iter()
-        .filter(|item| item.at != Some(from_us(NEVER_US)))
         .map(|item| view(item, ask.state))
         .collect()
 }
@@ -73,13 +72,26 @@ pub(super) fn list(db: &Connection, ask: &OutboxList, now: i64) -> Result<Vec<Ev
 fn blocked(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventView>> {
     let after = ask.after.map_or(0, |seq| seq.0);
     let blocked = include_str!("../../sql/outbox_blocked.sql");
-    let ids: Vec<i64> = many(db, blocked, (queue, NEVER_US, after, ask.limit), |row| {
+    let ids = many(db, blocked, (queue, NEVER_US, after, ask.limit), |row| {
         row.get(0)
     })?;
+    with_times(db, ids, EventState::Blocked)
+}
+
+fn scheduled(db: &Connection, queue: i64, ask: &OutboxList, now: i64) -> Result<Vec<EventView>> {
+    let after = ask.after.map_or(0, |seq| seq.0);
+    let timed = include_str!("../../sql/inbox_list_timed.sql");
+    let times = (queue, now.saturating_add(1), NEVER_US - 1, after, ask.limit);
+    let ids = many(db, timed, times, |row| row.get(0))?;
+    with_times(db, ids, EventState::Scheduled)
+}
+
+/// Events that wait for a time, whether it comes or not.
+fn with_times(db: &Connection, ids: Vec<i64>, state: EventState) -> Result<Vec<EventView>> {
     let mut events = Vec::with_capacity(ids.len());
     for id in ids {
         if let Some(item) = items::view(db, id, ItemState::Scheduled)? {
-            events.push(view(item, EventState::Blocked)?);
+            events.push(view(item, state)?);
         }
     }
     Ok(events)
