@@ -153,6 +153,10 @@ async fn history(server: &PostgresServer) -> Result<()> {
         "ms",
     );
     table.add("nothing dispatched before", empty);
-    table.ms("1,000,000 dispatched before", full, (empty * 120.0).round() / 100.0);
+    table.ms(
+        "1,000,000 dispatched before",
+        full,
+        (empty * 120.0).round() / 100.0,
+    );
     Ok(())
 }
