@@ -49,45 +49,60 @@ pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Lead> {
     if !calls.route.is_direct() {
         return Ok(Lead::NotHere);
     }
-    let (client, connection) = calls.route.connect().await?;
-    let closed = CancellationToken::new();
-    let over = closed.clone().drop_guard();
-    // Ends with the client, which the session owns.
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection that holds the relay's lock ended");
-        }
-        drop(over);
-    });
-    let name = format!("turno relay {}", ask.relay);
-    client
-        .query_typed(
-            "select set_config('application_name', $1, false)",
-            &[(&name, Type::TEXT)],
-        )
-        .await
-        .map_err(classify)?;
-    let rows = client
-        .query_typed(
-            include_str!("call/outbox_lead.sql"),
-            &[(&ask.lock_id, Type::INT8)],
-        )
-        .await
-        .map_err(classify)?;
-    let row = rows
-        .first()
-        .ok_or_else(|| Error::new(Kind::Broken, "the database answered a lock with no row"))?;
-    if get(row, "alone")? {
-        return Ok(Lead::Alone(Box::new(Session { client, closed })));
+    // Asked first, so that those who wait do not open a connection each time.
+    if let Some(leader) = leader(calls, ask.lock_id).await? {
+        return Ok(Lead::Busy(leader));
     }
-    let row = calls
-        .row(
-            include_str!("call/outbox_leader.sql"),
-            &[(&ask.lock_id, Type::INT8)],
-        )
-        .await?;
-    let leader: Option<String> = get(&row, "leader")?;
+    let session = Session::open(calls, &ask.relay).await?;
+    if session.try_lock(ask.lock_id).await? {
+        return Ok(Lead::Alone(Box::new(session)));
+    }
+    let leader = leader(calls, ask.lock_id).await?;
     Ok(Lead::Busy(leader.unwrap_or_else(|| {
         "somebody who has just left".to_owned()
     })))
+}
+
+/// Who holds the lock.
+async fn leader(calls: &Calls, lock_id: i64) -> Result<Option<String>> {
+    let leader = include_str!("call/outbox_leader.sql");
+    let row = calls.row(leader, &[(&lock_id, Type::INT8)]).await?;
+    get(&row, "leader")
+}
+
+impl Session {
+    async fn open(calls: &Calls, relay: &str) -> Result<Self> {
+        let (client, connection) = calls.route.connect().await?;
+        let closed = CancellationToken::new();
+        let over = closed.clone().drop_guard();
+        // Ends with the client, which the session owns.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection that holds the relay's lock ended");
+            }
+            drop(over);
+        });
+        let name = format!("turno relay {relay}");
+        client
+            .query_typed(
+                "select set_config('application_name', $1, false)",
+                &[(&name, Type::TEXT)],
+            )
+            .await
+            .map_err(classify)?;
+        Ok(Session { client, closed })
+    }
+
+    async fn try_lock(&self, lock_id: i64) -> Result<bool> {
+        let lock = include_str!("call/outbox_lead.sql");
+        let rows = self
+            .client
+            .query_typed(lock, &[(&lock_id, Type::INT8)])
+            .await
+            .map_err(classify)?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::new(Kind::Broken, "the database answered a lock with no row"))?;
+        get(row, "alone")
+    }
 }
