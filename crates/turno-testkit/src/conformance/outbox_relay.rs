@@ -15,7 +15,7 @@ fn texts(numbers: std::ops::Range<u32>) -> Vec<String> {
     numbers.map(|number| number.to_string()).collect()
 }
 
-/// Everything arrives once, in the order of each key, whatever the mode.
+/// Everything arrives once, whatever the mode; in the order of each key, where that is promised.
 pub async fn everything_arrives_once(bed: &Bed) {
     let turno = bed.turno().await;
     for mode in MODES {
@@ -34,7 +34,10 @@ pub async fn everything_arrives_once(bed: &Bed) {
                 .map(|event| event.payload.parse().unwrap())
                 .collect();
             assert_eq!(of_key.len(), 20);
-            assert!(of_key.is_sorted(), "{mode}: {of_key:?}");
+            assert!(
+                mode == Mode::Parallel || of_key.is_sorted(),
+                "{mode}: {of_key:?}"
+            );
         }
         if mode == Mode::Single {
             assert_eq!(sink.payloads(), texts(0..60), "{mode}: as emitted");
