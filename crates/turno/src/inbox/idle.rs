@@ -9,13 +9,13 @@ use crate::store::Store;
 const DEAF_POLL: Duration = Duration::from_millis(100);
 /// The shortest pause: something is due any moment.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
-/// How often an idle worker says that it is.
+/// How often an idle worker says that it is, however seldom it wants to look.
 pub(crate) const SAY_IDLE: Duration = Duration::from_secs(4);
 
 /// Says that there is nothing to do in a queue, and finds out for how long.
 pub(crate) async fn pause(store: &Arc<dyn Store>, queue: &str, poll: Duration) -> Duration {
     let poll = if store.wakers().is_live() {
-        poll
+        poll.min(SAY_IDLE)
     } else {
         poll.min(DEAF_POLL)
     };

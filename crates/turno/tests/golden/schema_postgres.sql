@@ -2336,14 +2336,26 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  q    integer := turno.inbox_queue_id(inbox_wait.queue);
-  next timestamptz;
+  q     integer;
+  heard timestamptz;
+  next  timestamptz;
 begin
+  select t.id, t.idle_until into q, heard
+  from turno.inbox_queue t
+  where t.name = inbox_wait.queue;
+  if not found then
+    -- There is nowhere to say so: whoever pushes first will not call.
+    return '100 milliseconds';
+  end if;
   -- Most of the time somebody has just said so, and there is nothing to write.
   update turno.inbox_queue t
   set idle_until = clock_timestamp() + '10 seconds'
   where t.id = q
     and (t.idle_until is null or t.idle_until < clock_timestamp() + '5 seconds');
+  if heard is null or heard < clock_timestamp() then
+    -- Whoever pushed before this has not called: look once more.
+    return '0';
+  end if;
   select least(
     (select c.expiry from turno.inbox_cursor c where c.queue_id = q order by c.n desc limit 1),
     (select min(d.run_at)
