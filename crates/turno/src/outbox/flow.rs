@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -70,6 +70,8 @@ pub(super) struct Flow<'a> {
     relay: &'a Relay,
     counts: &'a Counts,
     held: Mutex<BTreeMap<Uuid, Held>>,
+    /// One lane has found the sink out: the others take nothing more either.
+    is_out: AtomicBool,
 }
 
 impl<'a> Flow<'a> {
@@ -78,6 +80,7 @@ impl<'a> Flow<'a> {
             relay,
             counts,
             held: Mutex::default(),
+            is_out: AtomicBool::new(true),
         }
     }
 
@@ -107,12 +110,14 @@ impl<'a> Flow<'a> {
         let mut settle: Option<OutboxSettle> = None;
         let mut is_open = true;
         loop {
+            is_open |= self.is_out.load(Ordering::Relaxed);
             if is_open || stop.is_cancelled() {
                 self.finish(settle.take(), current.take(), stop).await;
                 if stop.is_cancelled() || !breaker::closed(&*self.relay.sink, stop).await {
                     return;
                 }
                 is_open = false;
+                self.is_out.store(false, Ordering::Relaxed);
             }
             let woken = watch.next();
             let before = settle.take();
@@ -131,6 +136,7 @@ impl<'a> Flow<'a> {
                     settle = Some(published.settle);
                     if let Some(outage) = published.outage {
                         is_open = true;
+                        self.is_out.store(true, Ordering::Relaxed);
                         Counts::add(&self.counts.outages, 1);
                         tracing::warn!(sink = self.relay.sink.name(), %outage, "the sink is out; what it has not confirmed is published again");
                     }
