@@ -106,7 +106,7 @@ fn events_are_printed_to_the_letter(place: Place) {
     let words = ["--json", "outbox", "emit", "--file", "-"];
     piped(&place, &words, lines.as_bytes()).expect(0);
     let relayed = place
-        .turno(&[&STDOUT[..], &["--until-empty"]].concat())
+        .turno(&[&STDOUT[..], &["--mode", "single", "--until-empty"]].concat())
         .expect(0);
     let events: Vec<Value> = relayed
         .out
