@@ -110,14 +110,14 @@ impl RedisServer {
 }
 
 /// It must answer with its own process id: on the port, somebody else's server might answer. A server that is still
-/// loading its file answers too, hence the second condition.
+/// loading its file answers too, hence the second condition; `async_loading` is something else.
 fn is_ready(server: &Supervised, port: u16) -> bool {
     let Some(pid) = server.pid() else {
         return false;
     };
     info(port).is_ok_and(|info| {
         info.contains(&format!("process_id:{}\r\n", pid.as_raw_nonzero()))
-            && info.contains("loading:0\r\n")
+            && info.contains("\nloading:0\r\n")
     })
 }
 
