@@ -163,21 +163,7 @@ mod of_tokio_postgres {
     async fn emit(tx: &Transaction<'_>, events: &[NewEvent]) -> Result<Vec<Uuid>> {
         let columns = EmitColumns::of(events)?;
         let rows = tx
-            .query_typed(
-                OUTBOX_EMIT,
-                &[
-                    (&columns.kinds, Type::TEXT_ARRAY),
-                    (&columns.payloads, Type::TEXT_ARRAY),
-                    (&columns.keys, Type::TEXT_ARRAY),
-                    (&columns.correlation_ids, Type::TEXT_ARRAY),
-                    (&columns.traceparents, Type::TEXT_ARRAY),
-                    (&columns.tracestates, Type::TEXT_ARRAY),
-                    (&columns.headers, Type::TEXT_ARRAY),
-                    (&columns.delays, Type::TEXT_ARRAY),
-                    (&columns.ids, Type::TEXT_ARRAY),
-                    (&None::<String>, Type::TEXT),
-                ],
-            )
+            .query_typed(OUTBOX_EMIT, &columns.arguments(&None))
             .await
             .map_err(classify)?;
         let ids: Vec<String> = match rows.first() {

@@ -19,7 +19,7 @@ const CALL_TRIES: u32 = 4;
 const CALL_PAUSE: Duration = Duration::from_millis(50);
 
 /// An argument and its type: named, so that nothing has to be asked of the server first.
-pub(super) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(crate) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The way to make calls.
 #[derive(Clone)]

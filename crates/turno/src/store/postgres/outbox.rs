@@ -7,12 +7,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::PostgresStore;
 use super::interval::Interval;
 use super::json::Json;
 use super::lead;
 use super::marks::multirange;
 use super::rows::{big_count, count, count_in, get};
+use super::{Argument, PostgresStore};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
@@ -23,24 +23,10 @@ pub(crate) const SEEN: &str = include_str!("call/seen.sql");
 impl OutboxStore for PostgresStore {
     async fn outbox_emit(&self, ask: &OutboxEmit) -> Result<Vec<Uuid>> {
         let columns = EmitColumns::of(&ask.events)?;
-        let request = ask.request.to_string();
+        let request = Some(ask.request.to_string());
         let row = self
             .calls
-            .row(
-                OUTBOX_EMIT,
-                &[
-                    (&columns.kinds, Type::TEXT_ARRAY),
-                    (&columns.payloads, Type::TEXT_ARRAY),
-                    (&columns.keys, Type::TEXT_ARRAY),
-                    (&columns.correlation_ids, Type::TEXT_ARRAY),
-                    (&columns.traceparents, Type::TEXT_ARRAY),
-                    (&columns.tracestates, Type::TEXT_ARRAY),
-                    (&columns.headers, Type::TEXT_ARRAY),
-                    (&columns.delays, Type::TEXT_ARRAY),
-                    (&columns.ids, Type::TEXT_ARRAY),
-                    (&request, Type::TEXT),
-                ],
-            )
+            .row(OUTBOX_EMIT, &columns.arguments(&request))
             .await?;
         emitted(&get::<Vec<&str>>(&row, "ids")?)
     }
@@ -247,6 +233,24 @@ impl<'a> EmitColumns<'a> {
                     .collect(),
             ),
         })
+    }
+}
+
+impl EmitColumns<'_> {
+    /// The arguments of [`OUTBOX_EMIT`]; without a request where the transaction is the caller's.
+    pub(crate) fn arguments<'b>(&'b self, request: &'b Option<String>) -> [Argument<'b>; 10] {
+        [
+            (&self.kinds, Type::TEXT_ARRAY),
+            (&self.payloads, Type::TEXT_ARRAY),
+            (&self.keys, Type::TEXT_ARRAY),
+            (&self.correlation_ids, Type::TEXT_ARRAY),
+            (&self.traceparents, Type::TEXT_ARRAY),
+            (&self.tracestates, Type::TEXT_ARRAY),
+            (&self.headers, Type::TEXT_ARRAY),
+            (&self.delays, Type::TEXT_ARRAY),
+            (&self.ids, Type::TEXT_ARRAY),
+            (request, Type::TEXT),
+        ]
     }
 }
 
