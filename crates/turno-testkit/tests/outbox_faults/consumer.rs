@@ -131,9 +131,15 @@ impl Drop for Consumer {
 
 impl Work {
     async fn run(self, ready: std::sync::mpsc::Sender<()>) {
+        // Said once for each outage: a broker that is away refuses hundreds of times.
+        let mut said = String::new();
         while !self.stop.load(Ordering::Relaxed) {
             if let Err(error) = self.consume(&ready).await {
-                eprintln!("the consumer begins anew: {error:#}");
+                let error = format!("{error:#}");
+                if error != said {
+                    eprintln!("the consumer begins anew: {error}");
+                    said = error;
+                }
             }
             tokio::time::sleep(AGAIN).await;
         }

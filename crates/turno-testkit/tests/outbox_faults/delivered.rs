@@ -133,8 +133,10 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
     let broker = RabbitMq::start_with(BROKER).expect("RabbitMQ starts");
     let url = broker.url();
     let consumer = Consumer::start(place, &url, EXCHANGE, Seen::Asked);
-    let begin = || Relay::begin(&place.url, &url, EXCHANGE, ORDERED);
-    let mut relays: Vec<Relay> = (0..RELAYS).map(|_| begin()).collect();
+    // Awaited, as whoever supervises it would: one that finds the database away while it starts gives up, and one that is
+    // told to end before it listens to that says nothing.
+    let start = || Relay::start(&place.url, &url, EXCHANGE, ORDERED);
+    let mut relays: Vec<Relay> = (0..RELAYS).map(|_| start()).collect();
     let began = Instant::now();
     let mut emitter = Emitter::default();
     // Half of it while the relays are killed and the broker restarted; the rest before the database goes.
@@ -151,7 +153,7 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
         if kills < KILLS && handled >= (kills + 1) * EVENTS / (KILLS + 4) {
             let victim = &mut relays[kills % RELAYS];
             victim.process().kill_9();
-            *victim = begin();
+            *victim = start();
             kills += 1;
         }
         if broker_restarts < 2 && handled >= (broker_restarts + 1) * EVENTS / 4 {

@@ -39,8 +39,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts one, and does not wait for it.
-    pub fn begin(store: &str, broker: &str, exchange: &str, how: How) -> Self {
+    /// Starts one, and goes on when it is about to work.
+    pub fn start(store: &str, broker: &str, exchange: &str, how: How) -> Self {
         let mut command = Command::new(PROGRAM);
         command.args([store, broker, exchange, how.mode, how.confirms]);
         command.arg(how.batch.to_string());
@@ -49,17 +49,11 @@ impl Relay {
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a relay can be started");
         let stdin = process.take_stdin().expect("its input is piped");
+        process.lines().expect_line("ready ", LONG);
         Self {
             process,
             _stdin: stdin,
         }
-    }
-
-    /// Starts one, and goes on when it is about to work.
-    pub fn start(store: &str, broker: &str, exchange: &str, how: How) -> Self {
-        let relay = Self::begin(store, broker, exchange, how);
-        relay.process.lines().expect_line("ready ", LONG);
-        relay
     }
 
     pub fn process(&self) -> &Process {
