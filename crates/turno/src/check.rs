@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::sink::routing_key;
-use crate::store::{Due, MAX_BATCH, NewEvent, NewItem, PRIORITIES};
+use crate::store::{Due, MAX_BATCH, NewEvent, NewItem, PRIORITIES, Quota};
 
 /// The longest resource, owner, user or service, in bytes.
 pub const NAME_BYTES: usize = 255;
@@ -30,6 +30,8 @@ pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 pub const MAX_DELAY: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 /// The last second of the year 2199.
 const LAST_SECOND: i64 = 7_258_118_399;
+/// The most live keys that a scope can be allowed.
+pub const MAX_QUOTA: u32 = 1_000_000;
 /// The most attempts that an item can be given.
 pub const MAX_ATTEMPTS: u16 = 1000;
 
@@ -345,6 +347,32 @@ pub(crate) fn lease(value: Duration) -> Result<()> {
             "lease",
             format!(
                 "lease is {value:?}, and must be between 1 ms and {MAX_TTL:?}: take a shorter one and extend it"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// How long an answer is kept.
+pub(crate) fn keep(value: Duration) -> Result<()> {
+    if value > MAX_DELAY {
+        return Err(Error::invalid(
+            "ttl",
+            format!("ttl is {value:?}, and ten years are the most: keep the answer for less"),
+        ));
+    }
+    Ok(())
+}
+
+/// How many live keys a scope may have.
+pub(crate) fn quota(value: &Quota) -> Result<()> {
+    name("scope", &value.scope)?;
+    if !(1..=MAX_QUOTA).contains(&value.most) {
+        return Err(Error::invalid(
+            "quota",
+            format!(
+                "quota is {}, and must be between 1 and {MAX_QUOTA}",
+                value.most
             ),
         ));
     }

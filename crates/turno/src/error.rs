@@ -82,6 +82,15 @@ impl Error {
         )
     }
 
+    pub(crate) fn stale(claim: impl fmt::Display) -> Self {
+        Error::new(
+            Kind::Lost,
+            format!(
+                "the claim {claim} is stale: somebody else's run counts. Roll back, and begin again to get its answer"
+            ),
+        )
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.0.kind
     }
@@ -91,7 +100,7 @@ impl Error {
         matches!(self.0.kind, Kind::Invalid(_))
     }
 
-    /// A guard found its token stale: the transaction must be rolled back.
+    /// A guard or a completion found its token stale: the transaction must be rolled back.
     pub fn is_lost(&self) -> bool {
         self.0.kind == Kind::Lost
     }

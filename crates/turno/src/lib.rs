@@ -1,8 +1,8 @@
 //! Turno makes things happen *once, one at a time, and never get lost*, when many instances of an
 //! application share one database.
 //!
-//! This version has three of its four parts, **locks with fencing tokens**, an **inbox** of work and a transactional
-//! **outbox**, on the database you already have: an SQLite file, or PostgreSQL.
+//! **Locks with fencing tokens**, an **inbox** of work, a transactional **outbox** and requests that are answered
+//! **once**, on the database you already have: an SQLite file, or PostgreSQL.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,6 +35,7 @@
 //! - [`inbox`]: work that is never lost, and done by one worker at a time.
 //! - [`outbox`]: events that are published if and only if their transaction commits.
 //! - [`sink`]: where they go.
+//! - [`once`]: a request is answered once, whoever repeats it.
 //! - [`adopt`]: an inbox on a table that you already have.
 //! - [`schedule`]: periodic work.
 //! - [`store`]: the seam, for those who write a store.
@@ -52,6 +53,7 @@ pub mod consume;
 mod error;
 pub mod inbox;
 pub mod lock;
+pub mod once;
 pub mod outbox;
 pub mod schedule;
 mod settings;
@@ -62,8 +64,8 @@ pub mod tx;
 mod wake;
 
 pub use check::{
-    MAX_ATTEMPTS, MAX_DELAY, MAX_ITEMS, MAX_PAYLOAD_BYTES, MAX_PERMITS, MAX_TOGETHER, MAX_TTL,
-    MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
+    MAX_ATTEMPTS, MAX_DELAY, MAX_ITEMS, MAX_PAYLOAD_BYTES, MAX_PERMITS, MAX_QUOTA, MAX_TOGETHER,
+    MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
 };
 pub use error::{Error, Result};
 pub use settings::{Migrate, Retry, Settings};

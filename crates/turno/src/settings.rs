@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::check::{MAX_PAYLOAD_BYTES, MAX_TTL};
+use crate::once::AnswerKeys;
 
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Settings {
     pub migrate: Migrate,
     /// The largest payload that is accepted, in bytes.
     pub max_payload: usize,
+    /// With which keys stored answers are sealed; `None` stores them as they are.
+    pub answer_keys: Option<AnswerKeys>,
 }
 
 impl Default for Settings {
@@ -66,6 +69,7 @@ impl Default for Settings {
             connections: 16,
             migrate: Migrate::default(),
             max_payload: MAX_PAYLOAD_BYTES,
+            answer_keys: None,
         }
     }
 }

@@ -5,8 +5,8 @@
 //! with its own clock and knows nothing of waiting, renewing or retrying, which live above it.
 //!
 //! The verbs are named `noun_verb`. Those of the inbox are a trait of their own, [`InboxStore`], and so are those
-//! of the outbox, [`OutboxStore`], and of adopted tables, [`AdoptStore`]; every [`Store`] has them all. Once will be
-//! another. A new store ships by passing the conformance suite.
+//! of the outbox, [`OutboxStore`], of once, [`OnceStore`], and of adopted tables, [`AdoptStore`]; every [`Store`] has
+//! them all. A new store ships by passing the conformance suite.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::wake::Wakers;
 
 mod adopt;
 mod inbox;
+mod once;
 mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -31,13 +32,22 @@ pub mod sqlite;
 
 pub use self::adopt::*;
 pub use self::inbox::*;
+pub use self::once::*;
 pub use self::outbox::*;
 pub use self::schedule::*;
 
 /// One store: a database, and the rules that live in it.
 #[async_trait]
 pub trait Store:
-    InboxStore + OutboxStore + ScheduleStore + AdoptStore + fmt::Debug + Send + Sync + 'static
+    InboxStore
+    + OutboxStore
+    + OnceStore
+    + ScheduleStore
+    + AdoptStore
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
 {
     /// What people call it: `sqlite`, `postgres`.
     fn name(&self) -> &'static str;
@@ -92,7 +102,7 @@ pub trait Store:
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// How long a waiter counts after it last signed in.
 pub const WAITER_ALIVE: Duration = Duration::from_secs(10);
@@ -558,6 +568,8 @@ pub struct Swept {
     pub archived: u64,
     /// What consumers had seen.
     pub seen: u64,
+    /// Answers whose time was up.
+    pub once: u64,
 }
 
 impl Swept {
@@ -576,6 +588,7 @@ impl std::ops::AddAssign for Swept {
         self.completed += more.completed;
         self.archived += more.archived;
         self.seen += more.seen;
+        self.once += more.once;
     }
 }
 

@@ -11,6 +11,7 @@ use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
+use crate::once::AnswerKeys;
 use crate::outbox::Outbox;
 use crate::schedule::Schedule;
 use crate::settings::{Migrate, Retry, Settings};
@@ -434,6 +435,12 @@ impl Builder {
     /// The largest payload of an item, in bytes; 1 MiB otherwise.
     pub fn max_payload(mut self, max_payload: usize) -> Self {
         self.settings.max_payload = max_payload;
+        self
+    }
+
+    /// With which keys stored answers are sealed; they are stored as they are, otherwise.
+    pub fn answer_keys(mut self, keys: AnswerKeys) -> Self {
+        self.settings.answer_keys = Some(keys);
         self
     }
 

@@ -29,7 +29,7 @@
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::{ClaimId, InboxPush, NewEvent, PushedItem, Settled, Token};
+use crate::store::{ClaimId, InboxPush, NewEvent, OnceComplete, PushedItem, Settled, Token};
 
 /// A transaction of the caller's, in which Turno can take part.
 pub trait CallerTx {
@@ -62,6 +62,12 @@ pub trait CallerTx {
     /// # Errors
     /// If the database refuses: roll back.
     fn seen(&mut self, consumer: &str, event: Uuid) -> impl Future<Output = Result<bool>>;
+
+    /// Ends the work of a request with its answer, together with what else the transaction does.
+    ///
+    /// # Errors
+    /// [`Error::is_lost`](crate::Error::is_lost) if the claim is stale: roll back, as if the database refuses.
+    fn once_complete(&mut self, ask: &OnceComplete) -> impl Future<Output = Result<()>>;
 }
 
 #[cfg(feature = "postgres")]
@@ -71,8 +77,8 @@ mod of_tokio_postgres {
 
     use super::*;
     use crate::store::postgres::{
-        EmitColumns, INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, OUTBOX_EMIT, PushColumns, SEEN,
-        classify, emitted, pushed, settled,
+        EmitColumns, INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, ONCE_COMPLETE_IN, OUTBOX_EMIT,
+        PushColumns, SEEN, classify, emitted, pushed, settled, ttl_text,
     };
 
     impl CallerTx for Transaction<'_> {
@@ -95,6 +101,10 @@ mod of_tokio_postgres {
         async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
             seen(self, consumer, event).await
         }
+
+        async fn once_complete(&mut self, ask: &OnceComplete) -> Result<()> {
+            once_complete(self, ask).await
+        }
     }
 
     impl CallerTx for deadpool_postgres::Transaction<'_> {
@@ -116,6 +126,10 @@ mod of_tokio_postgres {
 
         async fn seen(&mut self, consumer: &str, event: Uuid) -> Result<bool> {
             seen(self, consumer, event).await
+        }
+
+        async fn once_complete(&mut self, ask: &OnceComplete) -> Result<()> {
+            once_complete(self, ask).await
         }
     }
 
@@ -182,6 +196,21 @@ mod of_tokio_postgres {
         rows.first()
             .map_or(Ok(false), |row| row.try_get(0).map_err(classify))
     }
+
+    async fn once_complete(tx: &Transaction<'_>, ask: &OnceComplete) -> Result<()> {
+        let (claim, ttl) = (ask.claim.to_string(), ttl_text(ask));
+        tx.query_typed(
+            ONCE_COMPLETE_IN,
+            &[
+                (&claim, Type::TEXT),
+                (&ask.answer, Type::TEXT),
+                (&ttl, Type::TEXT),
+            ],
+        )
+        .await
+        .map(drop)
+        .map_err(classify)
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -189,7 +218,8 @@ mod of_rusqlite {
     use super::*;
     use crate::clock::now_us;
     use crate::error::Error;
-    use crate::store::sqlite::{LOCK_GUARD, classify, inbox};
+    use crate::store::OnceSettled;
+    use crate::store::sqlite::{LOCK_GUARD, classify, inbox, once};
 
     impl CallerTx for rusqlite::Transaction<'_> {
         async fn lock_guard(&mut self, resource: &str, token: Token) -> Result<()> {
@@ -224,6 +254,13 @@ mod of_rusqlite {
                 .map(|rows| rows > 0)
                 .map_err(classify)
         }
+
+        async fn once_complete(&mut self, ask: &OnceComplete) -> Result<()> {
+            match once::complete_in(self, ask, now_us())? {
+                OnceSettled::Done => Ok(()),
+                OnceSettled::Stale => Err(Error::stale(&ask.claim)),
+            }
+        }
     }
 }
 
@@ -244,8 +281,8 @@ mod of_sqlx_postgres {
     use super::*;
     use crate::error::{Error, Kind};
     use crate::store::postgres::{
-        EmitColumns, INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, OUTBOX_EMIT, PushColumns, SEEN,
-        classify_code, emitted, in_order,
+        EmitColumns, INBOX_COMPLETE_IN, INBOX_PUSH_IN, LOCK_GUARD, ONCE_COMPLETE_IN, OUTBOX_EMIT,
+        PushColumns, SEEN, classify_code, emitted, in_order, ttl_text,
     };
 
     impl CallerTx for sqlx::PgConnection {
@@ -331,6 +368,18 @@ mod of_sqlx_postgres {
                 .and_then(|row| row.try_get(0))
                 .map_err(classify)
         }
+
+        async fn once_complete(&mut self, ask: &OnceComplete) -> Result<()> {
+            sqlx::query(ONCE_COMPLETE_IN)
+                .persistent(false)
+                .bind(ask.claim.to_string())
+                .bind(&ask.answer)
+                .bind(ttl_text(ask))
+                .execute(self)
+                .await
+                .map(drop)
+                .map_err(classify)
+        }
     }
 
     fn classify(error: sqlx::Error) -> Error {
@@ -358,9 +407,9 @@ mod of_sqlx_sqlite {
     use sqlx::{Row, SqliteConnection};
 
     use super::*;
-    use crate::clock::now_us;
+    use crate::clock::{as_us, now_us};
     use crate::error::{Error, Kind};
-    use crate::store::sqlite::{LOCK_GUARD, inbox};
+    use crate::store::sqlite::{LOCK_GUARD, inbox, once};
     use crate::store::{ItemId, NewItem};
 
     impl CallerTx for SqliteConnection {
@@ -412,6 +461,28 @@ mod of_sqlx_sqlite {
                 .await
                 .map(|done| done.rows_affected() > 0)
                 .map_err(classify)
+        }
+
+        async fn once_complete(&mut self, ask: &OnceComplete) -> Result<()> {
+            let (key, token) = (&ask.claim.key, ask.claim.token.0);
+            let complete = sqlx::query(once::ONCE_COMPLETE)
+                .bind(key)
+                .bind(token)
+                .bind(&ask.answer)
+                .bind(ask.ttl.map(as_us))
+                .bind(now_us());
+            let done = complete.execute(&mut *self).await.map_err(classify)?;
+            if done.rows_affected() > 0 {
+                return Ok(());
+            }
+            let before = sqlx::query(once::ONCE_IS)
+                .bind(key)
+                .bind(token)
+                .bind(once::DONE);
+            match number(before.fetch_one(self).await)? {
+                0 => Err(Error::stale(&ask.claim)),
+                _ => Ok(()),
+            }
         }
     }
 

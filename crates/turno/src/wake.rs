@@ -21,6 +21,8 @@ pub struct Wakers {
 struct Entry {
     notify: Arc<Notify>,
     watchers: usize,
+    /// Whether one of them looks for all.
+    led: bool,
 }
 
 impl Wakers {
@@ -30,6 +32,7 @@ impl Wakers {
         let entry = names.entry(name.to_owned()).or_insert_with(|| Entry {
             notify: Arc::new(Notify::new()),
             watchers: 0,
+            led: false,
         });
         entry.watchers += 1;
         let notify = entry.notify.clone();
@@ -102,6 +105,38 @@ impl Watch {
         let mut next = Box::pin(self.notify.clone().notified_owned());
         next.as_mut().enable();
         next
+    }
+}
+
+impl Watch {
+    /// Makes this one the watcher that looks for all; `None` if there is one. When it stops, it wakes the others, who look
+    /// once and choose the next.
+    pub(crate) fn lead(&self) -> Option<Leads> {
+        let mut names = self.wakers.names();
+        let entry = names.get_mut(&self.name)?;
+        if std::mem::replace(&mut entry.led, true) {
+            return None;
+        }
+        Some(Leads {
+            wakers: self.wakers.clone(),
+            name: self.name.clone(),
+        })
+    }
+}
+
+/// Held by the watcher that looks for all.
+#[derive(Debug)]
+pub(crate) struct Leads {
+    wakers: Arc<Wakers>,
+    name: String,
+}
+
+impl Drop for Leads {
+    fn drop(&mut self) {
+        if let Some(entry) = self.wakers.names().get_mut(&self.name) {
+            entry.led = false;
+            entry.notify.notify_waiters();
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod lead;
 mod listen;
 mod marks;
 mod migrate;
+mod once;
 mod outbox;
 mod rows;
 mod schedule;
@@ -43,6 +44,8 @@ pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
 use self::interval::Interval;
 pub use self::migrate::script;
+use self::once::{Begins, OnceCompletions};
+pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
 use super::*;
 
@@ -59,6 +62,8 @@ pub struct PostgresStore {
     claims: Gather<Claims>,
     completions: Gather<Completions>,
     turns: Gather<Turns>,
+    once_begins: Gather<Begins>,
+    once_completions: Gather<OnceCompletions>,
     adopted: AdoptedCalls,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
@@ -88,6 +93,8 @@ impl PostgresStore {
             claims: Gather::new(Claims(calls.clone())),
             completions: Gather::new(Completions(calls.clone())),
             turns: Gather::new(Turns(calls.clone())),
+            once_begins: Gather::new(Begins(calls.clone())),
+            once_completions: Gather::new(OnceCompletions(calls.clone())),
             calls,
             adopted: AdoptedCalls::default(),
             wakers: Arc::new(Wakers::default()),

@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod inbox;
 mod lock;
 mod migrate;
+pub(crate) mod once;
 mod open;
 mod rows;
 mod schedule;

@@ -139,7 +139,7 @@ impl Releases {
 
 /// Each caller's answer. A database that cannot be reached is everybody's; any other error may be one
 /// caller's fault, so each is asked alone and meets its own.
-fn answers<T>(
+pub(super) fn answers<T>(
     count: usize,
     rows: Result<Vec<Row>>,
     read: impl Fn(&Row) -> Result<T>,

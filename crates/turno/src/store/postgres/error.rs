@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind};
 
-/// Raised by `turno.lock_guard` and `turno.inbox_complete` for what is stale.
+/// Raised by `turno.lock_guard`, `turno.inbox_complete` and `turno.once_complete` for what is stale.
 const STALE: &str = "TN410";
 
 pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
@@ -72,7 +72,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
 
 /// The field that a message of the functions' checks begins with.
 fn field(said: &str) -> &'static str {
-    const FIELDS: [&str; 32] = [
+    const FIELDS: [&str; 37] = [
         "queue",
         "worker",
         "items",
@@ -105,6 +105,11 @@ fn field(said: &str) -> &'static str {
         "shape",
         "suffix",
         "timeout",
+        "fingerprint",
+        "unknown",
+        "scope",
+        "quota",
+        "state",
     ];
     FIELDS
         .into_iter()

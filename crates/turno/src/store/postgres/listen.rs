@@ -1,4 +1,4 @@
-//! Hears `turno_lock` and `turno_inbox`, on a connection of its own, for as long as anybody waits.
+//! Hears `turno_lock`, `turno_inbox` and `turno_once`, on a connection of its own, for as long as anybody waits.
 //!
 //! Never behind a pooler: the `listen` would stay behind on one of its server connections, and
 //! whoever is given that one next would be sent our notifications in the middle of its own answers,
@@ -45,7 +45,7 @@ pub(super) async fn run(route: Arc<Route>, wakers: Arc<Wakers>, stop: Cancellati
 /// Listens until the connection breaks, or nobody has waited for a while.
 async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
     let (client, mut connection) = route.connect().await?;
-    let ask = client.batch_execute("listen turno_lock; listen turno_inbox");
+    let ask = client.batch_execute("listen turno_lock; listen turno_inbox; listen turno_once");
     let mut ask = std::pin::pin!(ask);
     let mut asked = false;
     loop {
@@ -55,6 +55,7 @@ async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
                 Some(Ok(AsyncMessage::Notification(note))) => match note.channel() {
                     "turno_lock" => wakers.wake(note.payload()),
                     "turno_inbox" => wakers.wake(&crate::inbox::wake_name(note.payload())),
+                    "turno_once" => wakers.wake(&crate::once::wake_name(note.payload())),
                     _ => {}
                 },
                 Some(Ok(_)) => {}

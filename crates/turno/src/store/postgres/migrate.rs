@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
     ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
     ("0004_outbox", include_str!("migrations/0004_outbox.sql")),
+    ("0005_once", include_str!("migrations/0005_once.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -57,6 +58,9 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("outbox_relay", include_str!("sql/outbox_relay.sql")),
     ("outbox_people", include_str!("sql/outbox_people.sql")),
     ("seen", include_str!("sql/seen.sql")),
+    ("once_begin", include_str!("sql/once_begin.sql")),
+    ("once_settle", include_str!("sql/once_settle.sql")),
+    ("once_people", include_str!("sql/once_people.sql")),
     ("schedule", include_str!("sql/schedule.sql")),
     ("inbox_plans", include_str!("sql/inbox_plans.sql")),
     ("adopt_check", include_str!("sql/adopt_check.sql")),
@@ -169,7 +173,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (4, include_str!("migrations/sum").trim().to_owned())
+            (5, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -198,5 +198,6 @@ pub(super) fn swept(row: &Row) -> Result<Swept> {
         completed: big_count(row, "completed")?,
         archived: big_count(row, "archived")?,
         seen: big_count(row, "seen")?,
+        once: big_count(row, "once")?,
     })
 }

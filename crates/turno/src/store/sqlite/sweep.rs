@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, named_params};
 
 use super::rows::{Held, exec, lock_rows};
-use super::{lock, rows};
+use super::{lock, once, rows};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::{HistoryEvent, Sweep, Swept};
@@ -59,6 +59,7 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
             include_str!("sql/sweep_seen.sql"),
             (now.saturating_sub(as_us(ask.keep_seen)), batch),
         )?,
+        once: once::sweep(db, batch, now)?,
     })
 }
 

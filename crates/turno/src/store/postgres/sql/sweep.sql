@@ -1,7 +1,7 @@
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_request_at; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -81,6 +81,43 @@ begin
 end
 $$;
 
+-- Answers that nobody is given any more. What is due for a look and still lives is looked at again when it may be over.
+create or replace function turno.once_sweep(batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  many bigint;
+  high bigint;
+begin
+  with due as materialized (
+    select t.key
+    from turno.once t
+    where t.sweep_at < clock_timestamp()
+    order by t.sweep_at
+    limit batch
+    for update skip locked),
+  gone as (
+    delete from turno.once o
+    using due d
+    where o.key = d.key
+      and turno.once_state(o) = 'gone'
+    returning o.token),
+  later as (
+    update turno.once o
+    set sweep_at = o.until
+      + case o.state when 'running' then greatest(o.ttl, turno.once_unknown_for()) else '0' end
+    from due d
+    where o.key = d.key
+      and turno.once_state(o) <> 'gone')
+  select count(*), max(g.token) into many, high
+  from gone g;
+  update turno.lock_floor f
+  set token = high
+  where f.token < high;
+  return many;
+end
+$$;
+
 create or replace function turno.sweep(
   purge_after    interval default '1 day',
   keep_history   interval default '90 days',
@@ -106,7 +143,7 @@ begin
       purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  done := row(0, 0, 0, 0, 0, 0, 0)::turno.swept;
+  done := row(0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -174,9 +211,10 @@ begin
   done.completed := turno.inbox_sweep(keep_completed, batch) + gone_events.sent;
   done.archived := gone_events.archived;
   done.seen := gone_events.seen;
+  done.once := turno.once_sweep(batch);
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events and what consumers have seen; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, and answers whose time is up; at most batch of each.';

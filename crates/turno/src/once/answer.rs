@@ -1,0 +1,103 @@
+//! The answer of a run, on its way into the store and back.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::Turno;
+use crate::error::{Error, Kind, Result};
+use crate::store::OnceView;
+
+/// What somebody else's run answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    text: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn of(turno: &Turno, key: &str, stored: Option<String>) -> Result<Self> {
+        let text = stored
+            .map(|stored| opened(turno, key, stored))
+            .transpose()?;
+        Ok(Answer { text })
+    }
+
+    /// As JSON text; `None` if the work is done and its answer was not stored.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// As a value; `None` if the work is done and its answer was not stored.
+    ///
+    /// # Errors
+    /// If it is another kind of value.
+    pub fn get<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let Some(text) = &self.text else {
+            return Ok(None);
+        };
+        serde_json::from_str(text).map(Some).map_err(|error| {
+            Error::caused(
+                Kind::Broken,
+                format!(
+                    "the stored answer is of another kind ({error}): use another key for another question"
+                ),
+                error,
+            )
+        })
+    }
+}
+
+/// A value as JSON text.
+pub(super) fn text_of<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| {
+        Error::caused(
+            Kind::Invalid("answer"),
+            format!("answer cannot be written as JSON ({error})"),
+            error,
+        )
+    })
+}
+
+/// JSON text as it is stored: checked, and sealed where the settings say so.
+pub(super) fn stored(turno: &Turno, key: &str, answer: Option<&str>) -> Result<Option<String>> {
+    let Some(text) = answer else {
+        return Ok(None);
+    };
+    let largest = turno.settings().max_payload;
+    if text.len() > largest {
+        return Err(Error::invalid(
+            "answer",
+            format!(
+                "answer has {} bytes, and {largest} is the most: complete without it, or raise max_payload",
+                text.len()
+            ),
+        ));
+    }
+    serde_json::from_str::<&RawValue>(text).map_err(|error| {
+        Error::caused(
+            Kind::Invalid("answer"),
+            format!("answer is not JSON ({error}): give JSON text"),
+            error,
+        )
+    })?;
+    match &turno.settings().answer_keys {
+        Some(keys) => keys.seal(key, text).map(Some),
+        None => Ok(Some(text.to_owned())),
+    }
+}
+
+fn opened(turno: &Turno, key: &str, stored: String) -> Result<String> {
+    match &turno.settings().answer_keys {
+        Some(keys) => keys.open(key, stored),
+        None => super::seal::refuse_sealed(stored),
+    }
+}
+
+/// What people are shown: the answer as it was given.
+pub(super) fn shown(turno: &Turno, mut view: OnceView) -> Result<OnceView> {
+    view.answer = match view.answer.take() {
+        Some(answer) => Some(opened(turno, &view.key, answer)?),
+        None => None,
+    };
+    Ok(view)
+}

@@ -1,0 +1,85 @@
+//! Beginning, and waiting for the answer of somebody else's run.
+//!
+//! Of all who wait for one key in one process, one looks now and then; the others sleep until somebody calls.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Answer, Begin, Claim, Once, wake_name};
+use crate::Turno;
+use crate::error::{Error, Kind, Result};
+use crate::store::{ONCE_WAITER_ALIVE, OnceBegin, OnceOutcome, WhileInFlight};
+
+/// The longest pause between two looks when answers are heard of: often enough to still be called.
+const LOOK_HEARING: Duration = ONCE_WAITER_ALIVE.checked_div(4).unwrap();
+/// The longest pause when they are not.
+const LOOK_DEAF: Duration = Duration::from_millis(200);
+/// Soon after a lease's end, to find that it is over.
+const AFTER_END: Duration = Duration::from_millis(5);
+
+pub(super) async fn begin(once: &Once) -> Result<Begin> {
+    if once.wait.is_zero() {
+        return try_begin(&once.turno, once.ask.clone()).await;
+    }
+    let deadline = Instant::now() + once.wait;
+    let ask = OnceBegin {
+        in_flight: WhileInFlight::Wait,
+        ..once.ask.clone()
+    };
+    let wakers = once.turno.store().wakers();
+    let watch = wakers.watch(&wake_name(&ask.key));
+    let mut leads = None;
+    loop {
+        // Heard from here on: an answer between the look and the pause is not missed.
+        let woken = watch.next();
+        let run = match try_begin(&once.turno, ask.clone()).await? {
+            Begin::InFlight(run) => run,
+            other => return Ok(other),
+        };
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(Begin::InFlight(run));
+        }
+        leads = leads.or_else(|| watch.lead());
+        let pause = match (&leads, wakers.is_live()) {
+            (Some(_), true) => LOOK_HEARING,
+            (Some(_), false) => LOOK_DEAF,
+            // Whoever looks calls the others.
+            (None, _) => once.wait,
+        };
+        let next = now + pause.min(run.remaining.max(AFTER_END) + AFTER_END);
+        tokio::select! {
+            () = woken => {}
+            () = tokio::time::sleep_until(next.min(deadline)) => {}
+        }
+    }
+}
+
+/// Asks in a task of its own: a caller who gives up meanwhile leaves a claim that nobody has in hand, and dropping that
+/// gives it back.
+async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
+    let turno = turno.clone();
+    let question = tokio::spawn(async move {
+        let (lease, key) = (ask.lease, ask.key.clone());
+        Ok(match turno.store().once_begin(&ask).await? {
+            OnceOutcome::Fresh(grant) => Begin::Fresh(Claim::new(turno, grant, lease)),
+            OnceOutcome::Replay { answer } => Begin::Replay(Answer::of(&turno, &key, answer)?),
+            OnceOutcome::InFlight(run) => Begin::InFlight(run),
+            OnceOutcome::Mismatch => Begin::Mismatch,
+            OnceOutcome::Unknown(run) => Begin::Unknown(run),
+            OnceOutcome::OverQuota => Begin::OverQuota,
+        })
+    });
+    let begun = match question.await {
+        Ok(begun) => begun?,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => return Err(Error::new(Kind::Unavailable, "the program is ending")),
+        },
+    };
+    if let Begin::Fresh(claim) = &begun {
+        claim.hand_over();
+    }
+    Ok(begun)
+}

@@ -1,0 +1,308 @@
+//! Once's verbs: each is one call of a function. Begins and completions that arrive together share one.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::calls::Calls;
+use super::gather::{Answer, Together};
+use super::interval::Interval;
+use super::json::Json;
+use super::rows::{count, count_in, get};
+use crate::error::Result;
+use crate::store::*;
+
+pub(crate) const ONCE_COMPLETE_IN: &str = include_str!("call/once_complete_in.sql");
+
+#[async_trait]
+impl OnceStore for PostgresStore {
+    async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
+        match self.once_begins.ask(ask.clone()).await {
+            Answer::Given(outcome) => outcome,
+            Answer::Alone => Begins(self.calls.clone()).one(ask).await,
+        }
+    }
+
+    async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled> {
+        match self.once_completions.ask(ask.clone()).await {
+            Answer::Given(settled) => settled,
+            Answer::Alone => OnceCompletions(self.calls.clone()).one(ask).await,
+        }
+    }
+
+    async fn once_release(&self, ask: &OnceRelease) -> Result<OnceSettled> {
+        let claim = ask.claim.to_string();
+        let row = self
+            .calls
+            .row(
+                include_str!("call/once_release.sql"),
+                &[
+                    (&claim, Type::TEXT),
+                    (&(ask.released == Released::Unknown), Type::BOOL),
+                ],
+            )
+            .await?;
+        get(&row, "done").map(OnceSettled::of)
+    }
+
+    async fn once_extend(&self, ask: &OnceExtend) -> Result<OnceSettled> {
+        let claim = ask.claim.to_string();
+        let row = self
+            .calls
+            .row(
+                include_str!("call/once_extend.sql"),
+                &[(&claim, Type::TEXT), (&Interval(ask.lease), Type::INTERVAL)],
+            )
+            .await?;
+        get(&row, "done").map(OnceSettled::of)
+    }
+
+    async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
+        let rows = self
+            .calls
+            .rows(include_str!("call/once_status.sql"), &[(&key, Type::TEXT)])
+            .await?;
+        rows.first().map(view).transpose()
+    }
+
+    async fn once_list(&self, ask: &OnceList) -> Result<Vec<OnceView>> {
+        let rows = self
+            .calls
+            .rows(
+                include_str!("call/once_list.sql"),
+                &[
+                    (&ask.state.map(OnceState::as_str), Type::TEXT),
+                    (&ask.prefix, Type::TEXT),
+                    (&ask.after, Type::TEXT),
+                    (&count_in(ask.limit), Type::INT4),
+                ],
+            )
+            .await?;
+        rows.iter().map(view).collect()
+    }
+
+    async fn once_forget(&self, key: &str) -> Result<bool> {
+        let row = self
+            .calls
+            .row(include_str!("call/once_forget.sql"), &[(&key, Type::TEXT)])
+            .await?;
+        get(&row, "done")
+    }
+}
+
+/// Begins.
+pub(super) struct Begins(pub(super) Calls);
+
+impl Together for Begins {
+    type Ask = OnceBegin;
+    type Answer = OnceOutcome;
+    /// While one of them waits for the disk, the other looks.
+    const LANES: usize = 2;
+
+    async fn call(&self, asks: Vec<OnceBegin>) -> Vec<Answer<OnceOutcome>> {
+        let rows = match self.all(&asks).await {
+            Ok(rows) => rows,
+            // A database that cannot be reached is everybody's; anything else may be one caller's.
+            Err(error) if error.is_unavailable() => {
+                let given = |_: &OnceBegin| Answer::Given(Err(error.clone()));
+                return asks.iter().map(given).collect();
+            }
+            Err(_) => return asks.iter().map(|_| Answer::Alone).collect(),
+        };
+        // Of two answers to one request, the later one counts.
+        let of_request: HashMap<Uuid, &Row> = rows
+            .iter()
+            .filter_map(|row| Some((row.try_get("request").ok()?, row)))
+            .collect();
+        asks.iter()
+            .map(|ask| match of_request.get(&ask.request) {
+                Some(row) if !super::rows::is_later(row) => Answer::Given(outcome(row, &ask.key)),
+                _ => Answer::Alone,
+            })
+            .collect()
+    }
+}
+
+impl Begins {
+    async fn one(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
+        let quota = ask.quota.as_ref();
+        let row = self
+            .0
+            .row(
+                include_str!("call/once_begin.sql"),
+                &[
+                    (&ask.key, Type::TEXT),
+                    (&ask.fingerprint, Type::TEXT),
+                    (&Interval(ask.lease), Type::INTERVAL),
+                    (&Interval(ask.ttl), Type::INTERVAL),
+                    (&ask.unknown.as_str(), Type::TEXT),
+                    (&ask.worker, Type::TEXT),
+                    (&(ask.in_flight == WhileInFlight::Wait), Type::BOOL),
+                    (&quota.map(|quota| &quota.scope), Type::TEXT),
+                    (&quota.map(|quota| count_in(quota.most)), Type::INT4),
+                    (&ask.request, Type::UUID),
+                ],
+            )
+            .await?;
+        outcome(&row, &ask.key)
+    }
+
+    async fn all(&self, asks: &[OnceBegin]) -> Result<Vec<Row>> {
+        let keys: Vec<&str> = asks.iter().map(|ask| ask.key.as_str()).collect();
+        let fingerprints: Vec<Option<&str>> =
+            asks.iter().map(|ask| ask.fingerprint.as_deref()).collect();
+        let leases: Vec<Interval> = asks.iter().map(|ask| Interval(ask.lease)).collect();
+        let ttls: Vec<Interval> = asks.iter().map(|ask| Interval(ask.ttl)).collect();
+        let unknowns: Vec<&str> = asks.iter().map(|ask| ask.unknown.as_str()).collect();
+        let workers: Vec<Option<&str>> = asks.iter().map(|ask| ask.worker.as_deref()).collect();
+        let waits: Vec<bool> = asks
+            .iter()
+            .map(|ask| ask.in_flight == WhileInFlight::Wait)
+            .collect();
+        let quotas = || asks.iter().map(|ask| ask.quota.as_ref());
+        let scopes: Vec<Option<&str>> = quotas()
+            .map(|quota| quota.map(|quota| quota.scope.as_str()))
+            .collect();
+        let most: Vec<Option<i32>> = quotas()
+            .map(|quota| quota.map(|quota| count_in(quota.most)))
+            .collect();
+        let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
+        self.0
+            .rows(
+                include_str!("call/once_begin_batch.sql"),
+                &[
+                    (&keys, Type::TEXT_ARRAY),
+                    (&fingerprints, Type::TEXT_ARRAY),
+                    (&leases, Type::INTERVAL_ARRAY),
+                    (&ttls, Type::INTERVAL_ARRAY),
+                    (&unknowns, Type::TEXT_ARRAY),
+                    (&workers, Type::TEXT_ARRAY),
+                    (&waits, Type::BOOL_ARRAY),
+                    (&scopes, Type::TEXT_ARRAY),
+                    (&most, Type::INT4_ARRAY),
+                    (&requests, Type::UUID_ARRAY),
+                ],
+            )
+            .await
+    }
+}
+
+/// Completions.
+pub(super) struct OnceCompletions(pub(super) Calls);
+
+impl Together for OnceCompletions {
+    type Ask = OnceComplete;
+    type Answer = OnceSettled;
+    const LANES: usize = 2;
+
+    async fn call(&self, asks: Vec<OnceComplete>) -> Vec<Answer<OnceSettled>> {
+        super::batch::answers(asks.len(), self.all(&asks).await, settled)
+    }
+}
+
+impl OnceCompletions {
+    /// Alone, it is asked until it need not wait for anybody.
+    async fn one(&self, ask: &OnceComplete) -> Result<OnceSettled> {
+        let (claim, ttl) = (ask.claim.to_string(), ttl_text(ask));
+        let done = self
+            .0
+            .rows(
+                ONCE_COMPLETE_IN,
+                &[
+                    (&claim, Type::TEXT),
+                    (&ask.answer, Type::TEXT),
+                    (&ttl, Type::TEXT),
+                ],
+            )
+            .await;
+        match done {
+            Ok(_) => Ok(OnceSettled::Done),
+            Err(error) if error.is_lost() => Ok(OnceSettled::Stale),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn all(&self, asks: &[OnceComplete]) -> Result<Vec<Row>> {
+        let keys: Vec<&str> = asks.iter().map(|ask| ask.claim.key.as_str()).collect();
+        let tokens: Vec<i64> = asks.iter().map(|ask| ask.claim.token.0).collect();
+        let answers: Vec<Option<&str>> = asks.iter().map(|ask| ask.answer.as_deref()).collect();
+        let ttls: Vec<Option<Interval>> = asks.iter().map(|ask| ask.ttl.map(Interval)).collect();
+        self.0
+            .rows(
+                include_str!("call/once_complete_batch.sql"),
+                &[
+                    (&keys, Type::TEXT_ARRAY),
+                    (&tokens, Type::INT8_ARRAY),
+                    (&answers, Type::TEXT_ARRAY),
+                    (&ttls, Type::INTERVAL_ARRAY),
+                ],
+            )
+            .await
+    }
+}
+
+/// The time that an answer is kept, as text: not every driver knows what an interval is.
+pub(crate) fn ttl_text(ask: &OnceComplete) -> Option<String> {
+    ask.ttl
+        .map(|ttl| format!("{} microseconds", ttl.as_micros()))
+}
+
+fn outcome(row: &Row, key: &str) -> Result<OnceOutcome> {
+    Ok(match get(row, "outcome")? {
+        "fresh" => OnceOutcome::Fresh(OnceGrant {
+            claim: OnceClaim {
+                key: key.to_owned(),
+                token: Token(get(row, "token")?),
+            },
+            attempt: count(row, "attempt")?,
+            expires_at: get(row, "expires_at")?,
+            remaining: get::<Interval>(row, "remaining")?.0,
+        }),
+        "replay" => OnceOutcome::Replay {
+            answer: get::<Option<Json>>(row, "answer")?.map(|answer| answer.0),
+        },
+        "in_flight" => OnceOutcome::InFlight(run(row)?),
+        "unknown" => OnceOutcome::Unknown(run(row)?),
+        "mismatch" => OnceOutcome::Mismatch,
+        "over_quota" => OnceOutcome::OverQuota,
+        other => return Err(unexpected("outcome", other)),
+    })
+}
+
+fn run(row: &Row) -> Result<OnceRun> {
+    Ok(OnceRun {
+        worker: get(row, "worker")?,
+        attempt: count(row, "attempt")?,
+        began_at: get(row, "began_at")?,
+        expires_at: get(row, "expires_at")?,
+        remaining: get::<Interval>(row, "remaining")?.0,
+    })
+}
+
+fn settled(row: &Row) -> Result<OnceSettled> {
+    match get(row, "outcome")? {
+        "done" => Ok(OnceSettled::Done),
+        "stale" => Ok(OnceSettled::Stale),
+        other => Err(unexpected("outcome", other)),
+    }
+}
+
+fn view(row: &Row) -> Result<OnceView> {
+    Ok(OnceView {
+        claim: get::<&str>(row, "claim")?.parse()?,
+        key: get(row, "key")?,
+        state: OnceState::parse(get(row, "state")?)?,
+        attempt: count(row, "attempt")?,
+        fingerprint: get(row, "fingerprint")?,
+        worker: get(row, "worker")?,
+        scope: get(row, "scope")?,
+        began_at: get(row, "began_at")?,
+        expires_at: get(row, "expires_at")?,
+        late: count(row, "late")?,
+        answer: get::<Option<Json>>(row, "answer")?.map(|answer| answer.0),
+    })
+}

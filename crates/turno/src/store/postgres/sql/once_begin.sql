@@ -1,0 +1,371 @@
+-- Purpose: who may do the work of a request, and what everybody else is told.
+-- Index:   once_pkey; once_scope for a quota.
+
+-- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
+create or replace function turno.once_unknown_for() returns interval
+language sql
+immutable
+as $$
+  select interval '1 day'
+$$;
+
+-- What a row means now: in_flight, done, unknown, or gone (as if it were not there).
+create or replace function turno.once_state(o turno.once) returns text
+language sql
+volatile
+as $$
+  select case
+    when o.state = 'done' then case when o.until > clock_timestamp() then 'done' else 'gone' end
+    when o.state = 'running' then
+      case
+        when o.until > clock_timestamp() then 'in_flight'
+        when o.until + greatest(o.ttl, turno.once_unknown_for()) > clock_timestamp() then 'unknown'
+        else 'gone'
+      end
+    else 'gone'
+  end
+$$;
+
+create or replace function turno.once_told(o turno.once, outcome text) returns turno.once_outcome
+language sql
+volatile
+as $$
+  select row(
+    outcome, o.key,
+    -- The token is a right: it is told to whoever has the claim, and with unknown to whoever has to decide.
+    case when outcome in ('fresh', 'unknown') then o.token end,
+    o.attempt,
+    case when outcome = 'replay' then o.answer end,
+    o.began_at, o.until, greatest(o.until - clock_timestamp(), '0'), o.worker,
+    case when outcome in ('fresh', 'unknown') then o.key || '@' || o.token end)::turno.once_outcome
+$$;
+
+-- The token of a key that has no row: it follows the clock, and is above those of every purged row.
+create or replace function turno.once_token() returns bigint
+language sql
+volatile
+as $$
+  select greatest(turno.lock_tick(), f.token + 1)
+  from turno.lock_floor f
+$$;
+
+create or replace function turno.once_check(
+  key         text,
+  fingerprint text,
+  lease       interval,
+  ttl         interval,
+  unknown     text,
+  worker      text,
+  scope       text,
+  quota       integer
+) returns void
+language plpgsql
+immutable
+as $$
+begin
+  perform turno.check_name('key', key, 255);
+  if fingerprint is not null then perform turno.check_name('fingerprint', fingerprint, 255); end if;
+  if worker is not null then perform turno.check_name('worker', worker, 255); end if;
+  if scope is not null then perform turno.check_name('scope', scope, 255); end if;
+  if not coalesce(lease between '1 millisecond' and '24 hours', false) then
+    raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(lease::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Take a shorter one, and extend it.';
+  end if;
+  if not coalesce(ttl between '0' and '10 years', false) then
+    raise exception 'ttl is %, and must be between 0 and 10 years', coalesce(ttl::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Give 0 to keep no answer, or say 1 day.';
+  end if;
+  if unknown is null or unknown not in ('refuse', 'rerun') then
+    raise exception 'unknown is %, and must be refuse or rerun', coalesce(quote_literal(unknown), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out to refuse.';
+  end if;
+  if quota is not null and (quota < 1 or quota > 1000000 or scope is null) then
+    raise exception 'quota is %, and must be between 1 and 1000000, with a scope', quota
+      using errcode = 'invalid_parameter_value', hint = 'Say whose quota it is, or leave both out.';
+  end if;
+end
+$$;
+
+-- Whether there is surely nothing wrong with what is asked: the quick look before once_check says what is.
+create or replace function turno.once_is_plain(
+  key         text,
+  fingerprint text,
+  lease       interval,
+  ttl         interval,
+  unknown     text,
+  worker      text,
+  scope       text,
+  quota       integer
+) returns boolean
+language sql
+immutable
+as $$
+  select coalesce(
+    key ~ '^[!-~]{1,255}$'
+    and coalesce(fingerprint, '-') ~ '^[!-~]{1,255}$'
+    and coalesce(worker, '-') ~ '^[ -~]{1,255}$'
+    and lease >= '1 millisecond' and lease <= '24 hours'
+    and ttl >= '0' and ttl <= '10 years'
+    and unknown in ('refuse', 'rerun')
+    and scope is null and quota is null, false)
+$$;
+
+-- Whether a scope has as many live keys as it may.
+create or replace function turno.once_is_full(scope text, quota integer) returns boolean
+language sql
+volatile
+as $$
+  select count(*) >= quota
+  from (
+    select
+    from turno.once o
+    where o.scope = once_is_full.scope
+      and o.sweep_at > clock_timestamp()
+      and turno.once_state(o) <> 'gone'
+    limit quota) live
+$$;
+
+create or replace function turno.once_begin(
+  key         text,
+  fingerprint text     default null,
+  lease       interval default '30 seconds',
+  ttl         interval default '1 day',
+  unknown     text     default 'refuse',
+  worker      text     default null,
+  waits       boolean  default false,
+  scope       text     default null,
+  quota       integer  default null,
+  request     uuid     default null
+) returns turno.once_outcome
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  o   turno.once;
+  now text;
+begin
+  if not turno.once_is_plain(
+    once_begin.key, once_begin.fingerprint, once_begin.lease, once_begin.ttl, once_begin.unknown, once_begin.worker,
+    once_begin.scope, once_begin.quota) then
+    perform turno.once_check(
+      once_begin.key, once_begin.fingerprint, once_begin.lease, once_begin.ttl, once_begin.unknown, once_begin.worker,
+      once_begin.scope, once_begin.quota);
+  end if;
+  -- Each turn but the last was lost to somebody else, who has changed the row meanwhile.
+  for turn in 1..100 loop
+    select * into o
+    from turno.once t
+    where t.key = once_begin.key;
+    now := case when found then turno.once_state(o) else 'gone' end;
+    if now = 'in_flight' and o.request = once_begin.request then
+      -- The answer to the same question was lost.
+      return turno.once_told(o, 'fresh');
+    end if;
+    if now <> 'gone' and o.fingerprint <> once_begin.fingerprint then
+      return turno.once_told(o, 'mismatch');
+    end if;
+    if now = 'done' then
+      return turno.once_told(o, 'replay');
+    end if;
+    if now = 'in_flight' then
+      if not once_begin.waits or o.waited_until > clock_timestamp() + interval '5 seconds' then
+        return turno.once_told(o, 'in_flight');
+      end if;
+      -- Whoever answers is told to call. Not if the answer is just being written: that may take a transaction's while.
+      perform
+      from turno.once t
+      where t.key = once_begin.key
+      for no key update skip locked;
+      if not found then
+        return turno.once_told(o, 'in_flight');
+      end if;
+      update turno.once t
+      set waited_until = clock_timestamp() + interval '10 seconds'
+      where t.key = once_begin.key
+        and t.token = o.token
+        and t.state = 'running';
+      if found then
+        return turno.once_told(o, 'in_flight');
+      end if;
+      continue;
+    end if;
+    if now = 'unknown' and once_begin.unknown = 'refuse' then
+      return turno.once_told(o, 'unknown');
+    end if;
+    if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
+      return row('over_quota', once_begin.key)::turno.once_outcome;
+    end if;
+    if o.key is null then
+      insert into turno.once (
+        key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, scope, sweep_at)
+      values (
+        once_begin.key, once_begin.fingerprint, 'running', turno.once_token(), 1,
+        coalesce(once_begin.request, gen_random_uuid()), once_begin.worker, clock_timestamp(),
+        clock_timestamp() + once_begin.lease, once_begin.ttl, once_begin.scope,
+        clock_timestamp() + once_begin.lease + once_begin.ttl)
+      on conflict do nothing
+      returning * into o;
+      if found then
+        return turno.once_told(o, 'fresh');
+      end if;
+      continue;
+    end if;
+    perform
+    from turno.once t
+    where t.key = once_begin.key
+    for update skip locked;
+    if not found then
+      -- Its answer is just being written, late, in somebody's transaction; or it is just being taken, or swept.
+      o.until := clock_timestamp();
+      return turno.once_told(o, 'in_flight');
+    end if;
+    update turno.once t
+    set fingerprint  = once_begin.fingerprint,
+        state        = 'running',
+        token        = greatest(t.token + 1, turno.lock_tick()),
+        -- A run that was given back does not count, and a new life begins with one.
+        attempt      = case t.state when 'running' then t.attempt + 1 when 'released' then t.attempt else 1 end,
+        request      = coalesce(once_begin.request, gen_random_uuid()),
+        worker       = once_begin.worker,
+        began_at     = clock_timestamp(),
+        until        = clock_timestamp() + once_begin.lease,
+        ttl          = once_begin.ttl,
+        waited_until = null,
+        scope        = once_begin.scope,
+        sweep_at     = clock_timestamp() + once_begin.lease + once_begin.ttl,
+        answer       = null
+    where t.key = once_begin.key
+      and t.token = o.token
+      and t.state = o.state
+      and t.until = o.until
+    returning * into o;
+    if found then
+      return turno.once_told(o, 'fresh');
+    end if;
+  end loop;
+  raise exception 'key % changes hands all the time', quote_literal(once_begin.key)
+    using errcode = 'lock_not_available', hint = 'Try again in a moment.';
+end
+$$;
+
+comment on function turno.once_begin is
+  'Begins the work of a request, in a transaction of its own: fresh (do it, then once_complete with the claim), replay (its answer), in_flight, mismatch (same key, other content), unknown (an earlier run vanished half-way) or over_quota. A ttl of 0 keeps no answer.';
+
+-- What arrived together: most keys are new, and are inserted together; the others are looked at one by one. Each has its
+-- own request, by which its answer is known.
+create or replace function turno.once_begin_batch(
+  keys         text[],
+  fingerprints text[],
+  leases       interval[],
+  ttls         interval[],
+  unknowns     text[],
+  workers      text[],
+  waits        boolean[],
+  scopes       text[],
+  quotas       integer[],
+  requests     uuid[]
+) returns table (request uuid, answer turno.once_outcome)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- Nobody else's transaction may keep all of them waiting: then each asks alone.
+set lock_timeout = '100ms'
+as $$
+#variable_conflict use_column
+declare
+  places integer[];
+  fresh  uuid[] := '{}';
+  told   record;
+begin
+  -- Answers that are there, and nothing to be written.
+  for told in
+    select a.request, a.place, case when turno.once_state(o) = 'done' then turno.once_told(o, 'replay') end as answer
+    from unnest(once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.requests)
+      with ordinality a(key, fingerprint, request, place)
+    left join turno.once o
+       on o.key = a.key
+      and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
+  loop
+    if told.answer is null then
+      places := places || told.place::integer;
+    else
+      request := told.request;
+      answer := told.answer;
+      return next;
+    end if;
+  end loop;
+  if places is null then
+    return;
+  end if;
+
+  begin
+    for told in
+      insert into turno.once as t (
+        key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, sweep_at)
+      select distinct on (a.key)
+        a.key, a.fingerprint, 'running', turno.once_token(), 1, a.request, a.worker, clock_timestamp(),
+        clock_timestamp() + a.lease, a.ttl, clock_timestamp() + a.lease + a.ttl
+      from unnest(
+        once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,
+        once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.scopes, once_begin_batch.quotas,
+        once_begin_batch.requests)
+        with ordinality a(key, fingerprint, lease, ttl, unknown, worker, scope, quota, request, place)
+      where turno.once_is_plain(a.key, a.fingerprint, a.lease, a.ttl, a.unknown, a.worker, a.scope, a.quota)
+        and not exists (select from turno.once o where o.key = a.key)
+      -- In order of their keys: two batches with the same ones must not wait for each other.
+      order by a.key, a.place
+      on conflict do nothing
+      returning t.*
+    loop
+      fresh := fresh || told.request;
+      request := told.request;
+      answer := row(
+        'fresh', told.key, told.token, told.attempt, null, told.began_at, told.until, told.until - clock_timestamp(),
+        told.worker, told.key || '@' || told.token)::turno.once_outcome;
+      return next;
+    end loop;
+    if cardinality(fresh) < cardinality(places) then
+      for told in
+        select a.*
+        from unnest(
+          once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,
+          once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.waits, once_begin_batch.scopes,
+          once_begin_batch.quotas, once_begin_batch.requests)
+          with ordinality a(key, fingerprint, lease, ttl, unknown, worker, waits, scope, quota, request, place)
+        where a.place = any (places)
+          and a.request <> all (fresh)
+        order by a.key, a.place
+      loop
+        request := told.request;
+        answer := turno.once_begin(
+          key => told.key, fingerprint => told.fingerprint, lease => told.lease, ttl => told.ttl,
+          unknown => told.unknown, worker => told.worker, waits => told.waits, scope => told.scope,
+          quota => told.quota, request => told.request);
+        return next;
+      end loop;
+    end if;
+  exception when lock_not_available then
+    -- Rolled back: what was said since the block began is not so. Of two answers, the later one counts.
+    for told in
+      select r.request
+      from unnest(once_begin_batch.requests) with ordinality r(request, place)
+      where r.place = any (places)
+    loop
+      request := told.request;
+      answer := row('later')::turno.once_outcome;
+      return next;
+    end loop;
+  end;
+end
+$$;
+
+comment on function turno.once_begin_batch is
+  'Many begins at once, each with its own request and an answer of its own (of two, the later one counts); outcome later: ask that one alone.';

@@ -1,0 +1,95 @@
+-- Purpose: what people see of requests, and how they decide what is unknown.
+-- Index:   once_pkey.
+
+create or replace function turno.once_shown(o turno.once) returns turno.once_view
+language sql
+volatile
+as $$
+  select row(
+    o.key, turno.once_state(o), o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at,
+    o.until, o.late, o.answer)::turno.once_view
+$$;
+
+create or replace function turno.once_status(key text) returns setof turno.once_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  perform turno.check_name('key', once_status.key, 255);
+  return query
+    select (turno.once_shown(o)).*
+    from turno.once o
+    where o.key = once_status.key
+      and turno.once_state(o) <> 'gone';
+end
+$$;
+
+comment on function turno.once_status is
+  'What is known of a key: in_flight, done or unknown, with its answer; no row if nothing is.';
+
+-- Answers are left out: a page of them may be large.
+create or replace function turno.once_list(
+  state   text    default null,
+  prefix  text    default '',
+  after   text    default '',
+  "limit" integer default 100
+) returns setof turno.once_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_sort = off
+as $$
+declare
+  page integer := least(greatest(coalesce(once_list."limit", 100), 1), 1000);
+begin
+  if once_list.state is not null and once_list.state not in ('in_flight', 'done', 'unknown') then
+    raise exception 'state is %, and must be in_flight, done or unknown', quote_literal(once_list.state)
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for all.';
+  end if;
+  return query
+    select
+      o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
+      null::json
+    from turno.once o
+    cross join lateral (select turno.once_state(o) as state) s
+    where o.key > coalesce(once_list.after, '')
+      and o.key >= coalesce(once_list.prefix, '')
+      and starts_with(o.key, coalesce(once_list.prefix, ''))
+      and s.state <> 'gone'
+      and (once_list.state is null or s.state = once_list.state)
+    order by o.key
+    limit page;
+end
+$$;
+
+comment on function turno.once_list is
+  'A page of the keys whose requests are in flight, done or unknown, in order; the next page begins after the last key of this one. Without the answers.';
+
+create or replace function turno.once_forget(key text) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  high bigint;
+begin
+  perform turno.check_name('key', once_forget.key, 255);
+  delete from turno.once o
+  where o.key = once_forget.key
+    and turno.once_state(o) <> 'in_flight'
+  returning o.token into high;
+  -- Whoever begins next is above it, though the row is gone.
+  update turno.lock_floor f
+  set token = high
+  where f.token < high;
+  return high is not null;
+end
+$$;
+
+comment on function turno.once_forget is
+  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight.';

@@ -1,0 +1,265 @@
+-- Purpose: the end of a run: its answer, or that it was given back; and that it still goes on.
+-- Index:   once_pkey.
+
+-- The key and the token of a claim, as once_begin answered it.
+create or replace function turno.once_claim(claim text, out key text, out token bigint)
+language plpgsql
+immutable
+as $$
+begin
+  -- From the right: a key may have an @ of its own.
+  if claim is null or claim !~ '@[0-9]{1,18}$' then
+    raise exception 'claim is %, and looks like KEY@TOKEN', coalesce(quote_literal(left(claim, 100)), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Give it as once_begin answered it.';
+  end if;
+  key := regexp_replace(claim, '@[0-9]+$', '');
+  token := substring(claim from '@([0-9]+)$')::bigint;
+end
+$$;
+
+-- Calls those who wait for the answer, if any do.
+create or replace function turno.once_call(o turno.once) returns void
+language plpgsql
+as $$
+begin
+  if o.waited_until > clock_timestamp() then
+    perform pg_notify('turno_once', o.key);
+  end if;
+end
+$$;
+
+create or replace function turno.once_check_ttl(ttl interval) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if ttl is not null and not ttl between '0' and '10 years' then
+    raise exception 'ttl is %, and must be between 0 and 10 years', ttl
+      using errcode = 'invalid_parameter_value',
+        hint = 'Give 0 to keep no answer, or leave it out for what was said at the beginning.';
+  end if;
+end
+$$;
+
+-- Notes that an answer came too late; there is nothing else to do with it.
+create or replace function turno.once_stale(key text) returns void
+language sql
+as $$
+  update turno.once t
+  set late = t.late + 1
+  where t.key = once_stale.key
+$$;
+
+-- Ends a run. True if it is ended so now, and also if it was before: the answer to that may have been lost.
+create or replace function turno.once_settle(
+  key     text,
+  token   bigint,
+  state   text,
+  answer  json,
+  ttl     interval
+) returns boolean
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  o turno.once;
+begin
+  update turno.once t
+  set state  = once_settle.state,
+      until  = clock_timestamp() + case once_settle.state when 'done' then coalesce(once_settle.ttl, t.ttl) else '0' end,
+      answer = once_settle.answer
+  where t.key = once_settle.key
+    and t.token = once_settle.token
+    and t.state = 'running'
+  returning * into o;
+  if found then
+    perform turno.once_call(o);
+    return true;
+  end if;
+  perform
+  from turno.once t
+  where t.key = once_settle.key
+    and t.token = once_settle.token
+    and t.state = once_settle.state;
+  return found;
+end
+$$;
+
+create or replace function turno.once_complete(
+  claim  text,
+  answer json     default null,
+  ttl    interval default null
+) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+  c record;
+begin
+  perform turno.once_check_ttl(once_complete.ttl);
+  select * into c
+  from turno.once_claim(once_complete.claim);
+  if not turno.once_settle(c.key, c.token, 'done', once_complete.answer, once_complete.ttl) then
+    raise exception 'claim % is stale: somebody else has begun the work, or it was given back', quote_literal(once_complete.claim)
+      using errcode = 'TN410', hint = 'Roll back: the answer that counts is another''s. Begin again to get it.';
+  end if;
+end
+$$;
+
+comment on function turno.once_complete is
+  'Ends the work of a request with its answer, in this transaction: raises TN410 if the claim is stale, so that its effects go with it. Without an answer it is known that the work is done, and no more. ttl: how long the answer is kept, if not as long as once_begin said.';
+
+-- What arrived together, each with an outcome of its own: done, stale, or later (ask that one alone).
+create or replace function turno.once_complete_batch(
+  keys    text[],
+  tokens  bigint[],
+  answers text[],
+  ttls    interval[]
+) returns table (place bigint, outcome text)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  done  boolean[] := array_fill(false, array[cardinality(once_complete_batch.keys)]);
+  ended record;
+begin
+  perform turno.once_check_ttl(t.ttl)
+  from unnest(once_complete_batch.ttls) t(ttl)
+  where t.ttl is not null;
+  for ended in
+    with asked as (
+      select distinct on (a.key) a.*
+      from unnest(
+        once_complete_batch.keys, once_complete_batch.tokens, once_complete_batch.answers, once_complete_batch.ttls)
+        with ordinality a(key, token, answer, ttl, place)
+      order by a.key, a.place),
+    running as materialized (
+      select a.*
+      from asked a
+      join turno.once k on k.key = a.key
+      where k.token = a.token
+        and k.state = 'running'
+      for no key update of k skip locked)
+    update turno.once t
+    set state  = 'done',
+        until  = clock_timestamp() + coalesce(r.ttl, t.ttl),
+        answer = r.answer::json
+    from running r
+    where t.key = r.key
+    returning r.place, t.key, t.waited_until
+  loop
+    done[ended.place] := true;
+    place := ended.place;
+    outcome := 'done';
+    if ended.waited_until > clock_timestamp() then
+      perform pg_notify('turno_once', ended.key);
+    end if;
+    return next;
+  end loop;
+
+  for i in 1..cardinality(once_complete_batch.keys) loop
+    continue when done[i];
+    place := i;
+    perform
+    from turno.once t
+    where t.key = once_complete_batch.keys[i]
+    for no key update skip locked;
+    if not found and exists (select from turno.once t where t.key = once_complete_batch.keys[i]) then
+      outcome := 'later';
+    elsif turno.once_settle(
+      once_complete_batch.keys[i], once_complete_batch.tokens[i], 'done', once_complete_batch.answers[i]::json,
+      once_complete_batch.ttls[i]) then
+      outcome := 'done';
+    else
+      perform turno.once_stale(once_complete_batch.keys[i]);
+      outcome := 'stale';
+    end if;
+    return next;
+  end loop;
+end
+$$;
+
+comment on function turno.once_complete_batch is
+  'Many completions at once, each with an outcome of its own: done or stale; later: ask that one alone.';
+
+create or replace function turno.once_release(
+  claim   text,
+  unknown boolean default false
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  c record;
+  o turno.once;
+begin
+  select * into c
+  from turno.once_claim(once_release.claim);
+  if once_release.unknown then
+    -- As if its time were up: what it did, nobody knows.
+    update turno.once t
+    set until = least(t.until, clock_timestamp())
+    where t.key = c.key
+      and t.token = c.token
+      and t.state = 'running'
+    returning * into o;
+    if found then
+      perform turno.once_call(o);
+      return true;
+    end if;
+  elsif turno.once_settle(c.key, c.token, 'released', null, null) then
+    return true;
+  end if;
+  perform turno.once_stale(c.key);
+  return false;
+end
+$$;
+
+comment on function turno.once_release is
+  'Gives a claim back: nothing was done, and the next one begins afresh. With unknown: something may have been done. False if the claim is stale.';
+
+create or replace function turno.once_extend(
+  claim text,
+  lease interval default '30 seconds'
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  c record;
+begin
+  if not coalesce(once_extend.lease between '1 millisecond' and '24 hours', false) then
+    raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(once_extend.lease::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Extend it again before it ends.';
+  end if;
+  select * into c
+  from turno.once_claim(once_extend.claim);
+  -- Also after its time: nobody else has begun meanwhile.
+  update turno.once t
+  set until = greatest(t.until, clock_timestamp() + once_extend.lease)
+  where t.key = c.key
+    and t.token = c.token
+    and t.state = 'running';
+  return found;
+end
+$$;
+
+comment on function turno.once_extend is
+  'Says that the work still goes on: the claim lasts for lease from now, or as long as it did. False if it is stale.';

@@ -1,0 +1,307 @@
+//! Once's verbs, inside the writer's transaction.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
+
+use super::rows::{exec, many, one};
+use super::{SqliteStore, classify};
+use crate::clock::{self, as_us, between_us, from_us};
+use crate::error::Result;
+use crate::store::*;
+
+pub(crate) const ONCE_COMPLETE: &str = include_str!("sql/once_complete.sql");
+pub(crate) const ONCE_IS: &str = include_str!("sql/once_is.sql");
+
+/// The word of the table for a run that has its answer.
+pub(crate) const DONE: &str = "done";
+const RUNNING: &str = "running";
+const RELEASED: &str = "released";
+
+#[async_trait]
+impl OnceStore for SqliteStore {
+    async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
+        let (look, ask) = (ask.clone(), ask.clone());
+        self.writer
+            .look_then_write(
+                move |db| settled_already(db, &look, clock::now_us()),
+                move |db| begin(db, &ask, clock::now_us()),
+            )
+            .await
+    }
+
+    async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| {
+                let settled = complete_in(db, &ask, clock::now_us())?;
+                if settled == OnceSettled::Stale {
+                    exec(db, include_str!("sql/once_late.sql"), [&ask.claim.key])?;
+                }
+                Ok(settled)
+            })
+            .await
+    }
+
+    async fn once_release(&self, ask: &OnceRelease) -> Result<OnceSettled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| release(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn once_extend(&self, ask: &OnceExtend) -> Result<OnceSettled> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| {
+                let until = clock::now_us().saturating_add(as_us(ask.lease));
+                let params = (&ask.claim.key, ask.claim.token.0, until);
+                let rows = exec(db, include_str!("sql/once_extend.sql"), params)?;
+                Ok(OnceSettled::of(rows > 0))
+            })
+            .await
+    }
+
+    async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
+        let key = key.to_owned();
+        self.read(move |db| {
+            let now = clock::now_us();
+            Ok(find(db, &key)?.and_then(|known| known.view(now)))
+        })
+        .await
+    }
+
+    async fn once_list(&self, ask: &OnceList) -> Result<Vec<OnceView>> {
+        let ask = ask.clone();
+        self.read(move |db| {
+            let now = clock::now_us();
+            let params = (
+                ask.state.map(OnceState::as_str),
+                &ask.prefix,
+                &ask.after,
+                ask.limit,
+                now,
+                as_us(UNKNOWN_KEPT),
+            );
+            let page = many(
+                db,
+                include_str!("sql/once_list.sql"),
+                params,
+                Known::from_row,
+            )?;
+            Ok(page
+                .into_iter()
+                .filter_map(|known| known.view(now))
+                .collect())
+        })
+        .await
+    }
+
+    async fn once_forget(&self, key: &str) -> Result<bool> {
+        let key = key.to_owned();
+        self.writer
+            .write(move |db| {
+                let forget = include_str!("sql/once_forget.sql");
+                let gone = many(db, forget, (&key, clock::now_us()), |row| row.get(0))?;
+                forgotten(db, &gone)?;
+                Ok(!gone.is_empty())
+            })
+            .await
+    }
+}
+
+/// Ends a run with its answer, also in the caller's transaction.
+pub(crate) fn complete_in(db: &Connection, ask: &OnceComplete, now: i64) -> Result<OnceSettled> {
+    let (key, token) = (&ask.claim.key, ask.claim.token.0);
+    let params = (key, token, &ask.answer, ask.ttl.map(as_us), now);
+    if exec(db, ONCE_COMPLETE, params)? > 0 {
+        return Ok(OnceSettled::Done);
+    }
+    // Said before, perhaps, and the answer to that was lost.
+    one(db, ONCE_IS, (key, token, DONE)).map(OnceSettled::of)
+}
+
+/// Forgets what is over. Answers how many.
+pub(super) fn sweep(db: &Connection, batch: u32, now: i64) -> Result<u64> {
+    let params = (now, batch, as_us(UNKNOWN_KEPT));
+    let gone = many(db, include_str!("sql/sweep_once.sql"), params, |row| {
+        row.get(0)
+    })?;
+    exec(db, include_str!("sql/sweep_once_later.sql"), params)?;
+    forgotten(db, &gone)?;
+    Ok(gone.len() as u64)
+}
+
+/// Tokens stay above those of rows that are deleted.
+fn forgotten(db: &Connection, tokens: &[i64]) -> Result<()> {
+    match tokens.iter().max() {
+        Some(token) => exec(db, include_str!("sql/once_floor.sql"), [token]).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn release(db: &Connection, ask: &OnceRelease, now: i64) -> Result<OnceSettled> {
+    let (key, token) = (&ask.claim.key, ask.claim.token.0);
+    let sql = match ask.released {
+        Released::Undone => include_str!("sql/once_release.sql"),
+        Released::Unknown => include_str!("sql/once_doubt.sql"),
+    };
+    let done = exec(db, sql, (key, token, now))? > 0
+        || (ask.released == Released::Undone && one(db, ONCE_IS, (key, token, RELEASED))?);
+    if !done {
+        exec(db, include_str!("sql/once_late.sql"), [key])?;
+    }
+    Ok(OnceSettled::of(done))
+}
+
+/// The answer, if nothing has to be written for it.
+fn settled_already(db: &Connection, ask: &OnceBegin, now: i64) -> Result<Option<OnceOutcome>> {
+    let Some(known) = find(db, &ask.key)? else {
+        return Ok(None);
+    };
+    let Some(state) = known.state(now) else {
+        return Ok(None);
+    };
+    // The answer to the same question was lost.
+    if state == OnceState::InFlight && known.request == ask.request.to_string() {
+        return Ok(Some(OnceOutcome::Fresh(known.grant(now))));
+    }
+    let differs = matches!((&known.fingerprint, &ask.fingerprint), (Some(a), Some(b)) if a != b);
+    Ok(match state {
+        _ if differs => Some(OnceOutcome::Mismatch),
+        OnceState::Done => Some(OnceOutcome::Replay {
+            answer: known.answer,
+        }),
+        OnceState::InFlight => Some(OnceOutcome::InFlight(known.run(now))),
+        OnceState::Unknown if ask.unknown == AfterUnknown::Refuse => {
+            Some(OnceOutcome::Unknown(known.run(now)))
+        }
+        OnceState::Unknown => None,
+    })
+}
+
+fn begin(db: &Connection, ask: &OnceBegin, now: i64) -> Result<OnceOutcome> {
+    if let Some(outcome) = settled_already(db, ask, now)? {
+        return Ok(outcome);
+    }
+    let known = find(db, &ask.key)?;
+    let is_live = known.is_some_and(|known| known.state(now).is_some());
+    if let (Some(quota), false) = (&ask.quota, is_live) {
+        let params = (&quota.scope, now, quota.most, as_us(UNKNOWN_KEPT));
+        if one(db, include_str!("sql/once_live.sql"), params)? {
+            return Ok(OnceOutcome::OverQuota);
+        }
+    }
+    let until = now.saturating_add(as_us(ask.lease));
+    let begun = db
+        .prepare_cached(include_str!("sql/once_begin.sql"))
+        .and_then(|mut begin| {
+            begin.query_row(
+                named_params! {
+                    ":key": ask.key, ":fingerprint": ask.fingerprint, ":request": ask.request.to_string(),
+                    ":worker": ask.worker, ":now": now, ":until": until, ":ttl": as_us(ask.ttl),
+                    ":scope": ask.quota.as_ref().map(|quota| &quota.scope),
+                    ":sweep_at": until.saturating_add(as_us(ask.ttl)),
+                },
+                Known::from_row,
+            )
+        })
+        .map_err(classify)?;
+    Ok(OnceOutcome::Fresh(begun.grant(now)))
+}
+
+fn find(db: &Connection, key: &str) -> Result<Option<Known>> {
+    db.prepare_cached(include_str!("sql/once_find.sql"))
+        .and_then(|mut find| find.query_row([key], Known::from_row).optional())
+        .map_err(classify)
+}
+
+/// A row.
+struct Known {
+    key: String,
+    fingerprint: Option<String>,
+    word: String,
+    token: Token,
+    attempt: u32,
+    request: String,
+    worker: Option<String>,
+    began_at: i64,
+    until: i64,
+    ttl: i64,
+    scope: Option<String>,
+    late: u32,
+    answer: Option<String>,
+}
+
+impl Known {
+    /// By position, which is the same in every statement that selects one.
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Known {
+            key: row.get(0)?,
+            fingerprint: row.get(1)?,
+            word: row.get(2)?,
+            token: Token(row.get(3)?),
+            attempt: row.get(4)?,
+            request: row.get(5)?,
+            worker: row.get(6)?,
+            began_at: row.get(7)?,
+            until: row.get(8)?,
+            ttl: row.get(9)?,
+            scope: row.get(10)?,
+            late: row.get(11)?,
+            answer: row.get(12)?,
+        })
+    }
+
+    /// What the row means now; `None` if it is as good as not there.
+    fn state(&self, now: i64) -> Option<OnceState> {
+        let unknown_until = self.until.saturating_add(self.ttl.max(as_us(UNKNOWN_KEPT)));
+        match self.word.as_str() {
+            DONE if self.until > now => Some(OnceState::Done),
+            RUNNING if self.until > now => Some(OnceState::InFlight),
+            RUNNING if unknown_until > now => Some(OnceState::Unknown),
+            _ => None,
+        }
+    }
+
+    fn claim(&self) -> OnceClaim {
+        OnceClaim {
+            key: self.key.clone(),
+            token: self.token,
+        }
+    }
+
+    fn grant(&self, now: i64) -> OnceGrant {
+        OnceGrant {
+            claim: self.claim(),
+            attempt: self.attempt,
+            expires_at: from_us(self.until),
+            remaining: between_us(now, self.until),
+        }
+    }
+
+    fn run(self, now: i64) -> OnceRun {
+        OnceRun {
+            worker: self.worker,
+            attempt: self.attempt,
+            began_at: from_us(self.began_at),
+            expires_at: from_us(self.until),
+            remaining: between_us(now, self.until),
+        }
+    }
+
+    fn view(self, now: i64) -> Option<OnceView> {
+        Some(OnceView {
+            state: self.state(now)?,
+            claim: self.claim(),
+            key: self.key,
+            attempt: self.attempt,
+            fingerprint: self.fingerprint,
+            worker: self.worker,
+            scope: self.scope,
+            began_at: from_us(self.began_at),
+            expires_at: from_us(self.until),
+            late: self.late,
+            answer: self.answer,
+        })
+    }
+}
