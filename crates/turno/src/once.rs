@@ -24,6 +24,8 @@
 mod answer;
 mod canonical;
 mod claim;
+#[cfg(feature = "http")]
+pub mod http;
 mod identity;
 mod json;
 #[cfg(test)]

@@ -23,6 +23,10 @@ const OF_CONTENT: &str = "turno once content 1";
 /// The first part of a digest of a client's key and of what the key belongs to.
 const OF_KEY: &str = "turno once key 1";
 
+/// The first part of a digest of who asks.
+#[cfg(feature = "http")]
+const OF_CALLER: &str = "turno once caller 1";
+
 /// A request, as far as its identity goes.
 ///
 /// ```
@@ -200,6 +204,16 @@ impl Identities {
             ]),
             fingerprint: self.fingerprint(request)?,
         })
+    }
+
+    /// Who asks: the digest of the tenant and the principal.
+    #[cfg(feature = "http")]
+    pub(super) fn caller(&self, request: &Request<'_>) -> String {
+        self.digest(&[
+            Some(OF_CALLER.as_bytes()),
+            request.tenant.map(str::as_bytes),
+            request.principal.map(str::as_bytes),
+        ])
     }
 
     fn fingerprint(&self, request: &Request<'_>) -> Result<String> {
