@@ -5,7 +5,7 @@
 //! it may hold a password.
 
 mod outbox;
-mod value;
+pub(crate) mod value;
 
 use std::ops::Range;
 use std::path::Path;
