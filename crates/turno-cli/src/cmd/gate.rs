@@ -153,7 +153,10 @@ async fn serve(
     let listener = TcpListener::bind(args.listen).await.map_err(|error| {
         Usage::new(
             "listen",
-            format!("{} cannot be listened on ({error}): name another address with --listen", args.listen),
+            format!(
+                "{} cannot be listened on ({error}): name another address with --listen",
+                args.listen
+            ),
         )
     })?;
     announce(context, listener.local_addr()?, &upstream)?;
@@ -207,7 +210,14 @@ fn tell(context: &Context, counts: Counts) -> Result<()> {
     if context.output.is_json() {
         return context.output.json(&counts);
     }
-    let header = ["FRESH", "REPLAYED", "IN FLIGHT", "MISMATCH", "UNKNOWN", "SHADOWED"];
+    let header = [
+        "FRESH",
+        "REPLAYED",
+        "IN FLIGHT",
+        "MISMATCH",
+        "UNKNOWN",
+        "SHADOWED",
+    ];
     let row = [
         counts.fresh,
         counts.replayed,
@@ -251,7 +261,10 @@ impl GateArgs {
             let secret = std::fs::read(path).map_err(|error| {
                 Usage::new(
                     "secret_file",
-                    format!("{} cannot be read ({error}): name the file of the secret", path.display()),
+                    format!(
+                        "{} cannot be read ({error}): name the file of the secret",
+                        path.display()
+                    ),
                 )
             })?;
             // A file ends with a line break, and a secret does not.

@@ -47,7 +47,10 @@ fn in_flight(route: &Route) -> String {
     match &route.in_flight {
         WordOr::Word(FlightWord::Conflict) => "conflict: 409".to_owned(),
         WordOr::Table(FlightTable::Wait(wait)) => {
-            format!("waits {} for the first one's answer, then 409", Shown(*wait))
+            format!(
+                "waits {} for the first one's answer, then 409",
+                Shown(*wait)
+            )
         }
         WordOr::Table(FlightTable::Template(answer)) => {
             format!("{} with an answer of its own", answer.status)

@@ -54,7 +54,10 @@ pub(crate) fn read(path: &Path) -> Result<RoutesFile, Usage> {
 fn parse(path: &Path, text: &str) -> Result<RoutesFile, Usage> {
     let wrong = |span: Option<Range<usize>>, message: &str| {
         let (line, column) = place(text, span.map_or(0, |span| span.start));
-        let detail = format!("{}, line {line}, column {column}: {message}", path.display());
+        let detail = format!(
+            "{}, line {line}, column {column}: {message}",
+            path.display()
+        );
         Usage::new("routes", detail)
     };
     let said: Said = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
@@ -156,21 +159,81 @@ mod tests {
             ("[[route]]\npath = \"a\"", 2, 8, "no path"),
             ("[[route]]\npath = \"/a?b\"", 2, 8, "no path"),
             ("[[route]]\npath = \"/a/{\"", 2, 8, "cannot be used"),
-            ("[[route]]\npath = \"/a\"\ntll = \"1h\"", 3, 1, "unknown field `tll`"),
+            (
+                "[[route]]\npath = \"/a\"\ntll = \"1h\"",
+                3,
+                1,
+                "unknown field `tll`",
+            ),
             ("[[route]]\npath = \"/a\"\nttl = \"soon\"", 3, 7, "30s"),
-            ("[[route]]\npath = \"/a\"\nttl = \"99999d\"", 3, 7, "ten years"),
-            ("[[route]]\npath = \"/a\"\nlease = \"0s\"", 3, 9, "above zero"),
-            ("[[route]]\npath = \"/a\"\nlease = \"25h\"", 3, 9, "lower it"),
+            (
+                "[[route]]\npath = \"/a\"\nttl = \"99999d\"",
+                3,
+                7,
+                "ten years",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nlease = \"0s\"",
+                3,
+                9,
+                "above zero",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nlease = \"25h\"",
+                3,
+                9,
+                "lower it",
+            ),
             ("[[route]]\npath = \"/a\"\nmethods = []", 3, 11, "POST"),
-            ("[[route]]\npath = \"/a\"\nmethods = [\"POST\", \"put\"]", 3, 20, "capitals"),
-            ("[[route]]\npath = \"/a\"\nkey = \"body\"", 3, 7, "`content`"),
+            (
+                "[[route]]\npath = \"/a\"\nmethods = [\"POST\", \"put\"]",
+                3,
+                20,
+                "capitals",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nkey = \"body\"",
+                3,
+                7,
+                "`content`",
+            ),
             ("[[route]]\npath = \"/a\"\nkey = 5", 3, 7, "word or a table"),
-            ("[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }", 3, 18, "no name of a header"),
-            ("[[route]]\npath = \"/a\"\nkey = { heder = \"a\" }", 3, 9, "unknown field `heder`"),
-            ("[[route]]\npath = \"/a\"\nprincipal = [\"x user\"]", 3, 14, "no name of a header"),
-            ("[[route]]\npath = \"/a\"\nin_flight = \"wait\"", 3, 13, "`conflict`"),
-            ("[[route]]\npath = \"/a\"\nin_flight = { wait = \"0s\" }", 3, 22, "above zero"),
-            ("[[route]]\npath = \"/a\"\nin_flight = {}", 3, 13, "conflict"),
+            (
+                "[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }",
+                3,
+                18,
+                "no name of a header",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nkey = { heder = \"a\" }",
+                3,
+                9,
+                "unknown field `heder`",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nprincipal = [\"x user\"]",
+                3,
+                14,
+                "no name of a header",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nin_flight = \"wait\"",
+                3,
+                13,
+                "`conflict`",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nin_flight = { wait = \"0s\" }",
+                3,
+                22,
+                "above zero",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nin_flight = {}",
+                3,
+                13,
+                "conflict",
+            ),
             (
                 "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 200, body = '{' } }",
                 3,
@@ -195,31 +258,81 @@ mod tests {
                 54,
                 "leave it out",
             ),
-            ("[[route]]\npath = \"/a\"\nunknown = \"redo\"", 3, 11, "`rerun`"),
+            (
+                "[[route]]\npath = \"/a\"\nunknown = \"redo\"",
+                3,
+                11,
+                "`rerun`",
+            ),
             (
                 "[[route]]\npath = \"/a\"\nunknown = { probe = { path = \"/by/{id}\" } }",
                 3,
                 30,
                 "{key}",
             ),
-            ("[[route]]\npath = \"/a\"\nstore = [\"2xx\", \"9xx\"]", 3, 17, "no status"),
-            ("[[route]]\npath = \"/a\"\nunstored = \"done\"", 3, 12, "`release`"),
-            ("[[route]]\npath = \"/a\"\nstore_down = \"ajar\"", 3, 14, "`closed`"),
-            ("[[route]]\npath = \"/a\"\nunidentified = true", 3, 16, "boolean"),
-            ("[[route]]\npath = \"/a\"\nheaders = [\"transfer-encoding\"]", 3, 12, "leave it out"),
+            (
+                "[[route]]\npath = \"/a\"\nstore = [\"2xx\", \"9xx\"]",
+                3,
+                17,
+                "no status",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nunstored = \"done\"",
+                3,
+                12,
+                "`release`",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nstore_down = \"ajar\"",
+                3,
+                14,
+                "`closed`",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nunidentified = true",
+                3,
+                16,
+                "boolean",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nheaders = [\"transfer-encoding\"]",
+                3,
+                12,
+                "leave it out",
+            ),
             ("[[route]]\npath = \"/a\"\nmax_body = 0", 3, 12, "1 or more"),
             ("[[route]]\npath = \"/a\"\nquota = 0", 3, 9, "between 1"),
-            ("[[route]]\npath = \"/a\"\nswitch = \"dim\"", 3, 10, "`shadow`"),
+            (
+                "[[route]]\npath = \"/a\"\nswitch = \"dim\"",
+                3,
+                10,
+                "`shadow`",
+            ),
             ("[[route]]\npath = \"/a\"\nname = \"\"", 3, 8, "1 to 100"),
-            ("[defaults]\npath = \"/a\"\n[[route]]\npath = \"/a\"", 2, 8, "of one route"),
+            (
+                "[defaults]\npath = \"/a\"\n[[route]]\npath = \"/a\"",
+                2,
+                8,
+                "of one route",
+            ),
             (
                 "[[route]]\npath = \"/a\"\n\n[[route]]\nname = \"b\"\npath = \"/a\"\nmethods = [\"PATCH\"]",
                 6,
                 8,
                 "two policies",
             ),
-            ("[[route]]\npath = \"/a\"\n[[route]]\nname = \"/a\"\npath = \"/b\"", 5, 8, "of its own"),
-            ("[[route]]\npath = \"/a/{b}\"\n[[route]]\npath = \"/a/{c}\"", 4, 8, "cannot be used"),
+            (
+                "[[route]]\npath = \"/a\"\n[[route]]\nname = \"/a\"\npath = \"/b\"",
+                5,
+                8,
+                "of its own",
+            ),
+            (
+                "[[route]]\npath = \"/a/{b}\"\n[[route]]\npath = \"/a/{c}\"",
+                4,
+                8,
+                "cannot be used",
+            ),
             ("[[route]]\npath = \"/a", 2, 8, ""),
         ] {
             let detail = refused(text);
@@ -231,7 +344,8 @@ mod tests {
 
     #[test]
     fn a_route_goes_over_the_defaults() {
-        let text = "[defaults]\nlease = \"10s\"\nttl = \"1h\"\n[[route]]\npath = \"/a\"\nttl = \"2h\"";
+        let text =
+            "[defaults]\nlease = \"10s\"\nttl = \"1h\"\n[[route]]\npath = \"/a\"\nttl = \"2h\"";
         let file = parse(Path::new("routes.toml"), text).unwrap();
         let route = &file.routes[0];
         assert_eq!((route.lease.as_secs(), route.ttl.as_secs()), (10, 7200));

@@ -112,10 +112,16 @@ impl Keys {
         }
         let headers = self.headers.as_ref().or(defaults.headers.as_ref());
         let route = Route {
-            name: self.name.map_or_else(|| path.clone(), |name| name.into_inner().0),
+            name: self
+                .name
+                .map_or_else(|| path.clone(), |name| name.into_inner().0),
             path,
             methods: match methods {
-                Some(methods) => methods.get_ref().iter().map(|verb| verb.0.clone()).collect(),
+                Some(methods) => methods
+                    .get_ref()
+                    .iter()
+                    .map(|verb| verb.0.clone())
+                    .collect(),
                 None => vec![Method::POST, Method::PATCH],
             },
             key: key_from(self.key.as_ref().or(defaults.key.as_ref())),
@@ -123,8 +129,14 @@ impl Keys {
                 .principal
                 .or_else(|| defaults.principal.clone())
                 .unwrap_or_else(|| vec![Header(header::AUTHORIZATION.as_str().to_owned())]),
-            tenant: self.tenant.or_else(|| defaults.tenant.clone()).unwrap_or_default(),
-            lease: self.lease.or(defaults.lease).map_or(DEFAULT_LEASE, |lease| lease.0),
+            tenant: self
+                .tenant
+                .or_else(|| defaults.tenant.clone())
+                .unwrap_or_default(),
+            lease: self
+                .lease
+                .or(defaults.lease)
+                .map_or(DEFAULT_LEASE, |lease| lease.0),
             ttl: self.ttl.or(defaults.ttl).map_or(DEFAULT_TTL, |ttl| ttl.0),
             in_flight: self
                 .in_flight
@@ -135,14 +147,26 @@ impl Keys {
                 .or_else(|| defaults.unknown.clone())
                 .unwrap_or(WordOr::Word(VanishedWord::Refuse)),
             store: self.store.or_else(|| defaults.store.clone()),
-            unstored: self.unstored.or(defaults.unstored).unwrap_or(Unstored::Release),
-            store_down: self.store_down.or(defaults.store_down).unwrap_or(Door::Closed),
-            unidentified: self.unidentified.or(defaults.unidentified).unwrap_or(Door::Closed),
+            unstored: self
+                .unstored
+                .or(defaults.unstored)
+                .unwrap_or(Unstored::Release),
+            store_down: self
+                .store_down
+                .or(defaults.store_down)
+                .unwrap_or(Door::Closed),
+            unidentified: self
+                .unidentified
+                .or(defaults.unidentified)
+                .unwrap_or(Door::Closed),
             headers: match headers {
                 Some(headers) => headers.iter().map(|header| header.0.name()).collect(),
                 None => DEFAULT_HEADERS.into(),
             },
-            max_body: self.max_body.or(defaults.max_body).map_or(MAX_BODY_BYTES, |bytes| bytes.0),
+            max_body: self
+                .max_body
+                .or(defaults.max_body)
+                .map_or(MAX_BODY_BYTES, |bytes| bytes.0),
             max_answer: self
                 .max_answer
                 .or(defaults.max_answer)

@@ -85,9 +85,9 @@ impl TryFrom<String> for Header {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let known: HeaderName = name
-            .parse()
-            .map_err(|_| format!("{name:?} is no name of a header: write X-Request-Id, for example"))?;
+        let known: HeaderName = name.parse().map_err(|_| {
+            format!("{name:?} is no name of a header: write X-Request-Id, for example")
+        })?;
         Ok(Header(known.as_str().to_owned()))
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 35] = [
+const HELPS: [&[&str]; 36] = [
     &[],
     &["migrate"],
     &["lock"],
@@ -35,6 +35,7 @@ const HELPS: [&[&str]; 35] = [
     &["outbox", "show"],
     &["outbox", "requeue"],
     &["outbox", "discard"],
+    &["gate"],
     &["adopt"],
     &["sweep"],
     &["doctor"],
@@ -80,7 +81,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 10);
+    assert_eq!(top.len(), 11);
     for verb in &top {
         known(&[verb]);
     }

@@ -87,11 +87,16 @@ fn the_same_request_is_one_however_it_is_written(place: Place) {
 fn what_the_service_answers_passes_unchanged(place: Place) {
     let legacy = Legacy::start();
     let gate = Gate::start(&place, &legacy, ROUTES);
-    let direct = |entrada| ask(&legacy.address, &format!("POST {PATH}"), &[], entrada).unwrap();
+    let direct =
+        |entrada: &str| ask(&legacy.address, &format!("POST {PATH}"), &[], entrada).unwrap();
     let passes = |entrada: &str| {
         let (through, itself) = (gate.certify(entrada), direct(entrada));
         assert_eq!(
-            (through.status, &through.body, &through.headers["content-type"]),
+            (
+                through.status,
+                &through.body,
+                &through.headers["content-type"]
+            ),
             (itself.status, &itself.body, &itself.headers["content-type"])
         );
         assert_eq!(through.headers["x-servicio"], "CERT_AFORE");
@@ -119,7 +124,10 @@ fn a_killed_gate_leaves_the_request_to_the_next_one(place: Place) {
         let first = scope.spawn(|| killed.try_certify(entrada));
         assert_eq!(legacy.begins("EEEE"), "1");
         killed.process.kill_9();
-        assert!(first.join().unwrap().is_none(), "its client is not answered");
+        assert!(
+            first.join().unwrap().is_none(),
+            "its client is not answered"
+        );
         let second = scope.spawn(|| {
             loop {
                 let told = gate.certify(entrada);
@@ -151,10 +159,17 @@ fn a_request_that_cannot_be_compared_is_refused(place: Place) {
         (&large, 413, "too_large"),
     ] {
         for (language, detail) in [("es", "Envíe"), ("en", "")] {
-            let headers = [("content-type", "application/json"), ("accept-language", language)];
+            let headers = [
+                ("content-type", "application/json"),
+                ("accept-language", language),
+            ];
             let told = ask(&gate.address, &format!("POST {PATH}"), &headers, entrada).unwrap();
             let problem = told.json();
-            assert_eq!((told.status, &problem["code"]), (status, &code.into()), "{told:?}");
+            assert_eq!(
+                (told.status, &problem["code"]),
+                (status, &code.into()),
+                "{told:?}"
+            );
             assert_eq!(told.headers["content-type"], "application/problem+json");
             assert_eq!(told.headers["content-language"], language);
             let said = problem["detail"].as_str().unwrap();

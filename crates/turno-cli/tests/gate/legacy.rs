@@ -65,7 +65,9 @@ impl Legacy {
     /// Waits until a request is processed; answers the number of its attempt.
     #[track_caller]
     pub fn begins(&self, curp: &str) -> String {
-        self.process.lines().expect_line(&format!("begin {curp} "), LONG)
+        self.process
+            .lines()
+            .expect_line(&format!("begin {curp} "), LONG)
     }
 
     /// How many requests were processed.
@@ -125,6 +127,10 @@ pub fn assert_duplicate(told: &Told, tipo: &Value) {
 
 #[track_caller]
 pub fn assert_processed(told: &Told) {
-    assert_eq!((told.status, &told.json()["resultadoOperacion"]), (200, &"01".into()), "{told:?}");
+    assert_eq!(
+        (told.status, &told.json()["resultadoOperacion"]),
+        (200, &"01".into()),
+        "{told:?}"
+    );
     assert_eq!(told.headers["x-servicio"], "CERT_AFORE");
 }

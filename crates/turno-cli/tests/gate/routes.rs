@@ -15,24 +15,43 @@ fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
         ("[[route]]\npath = \"a\"", 2, "no path"),
         ("[[route]]\npath = \"/a\"\nunknown = \"redo\"", 3, "rerun"),
         ("[[route]]\npath = \"/a\"\n\nttl = \"soon\"", 4, "30s"),
-        ("[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }", 3, "header"),
+        (
+            "[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }",
+            3,
+            "header",
+        ),
         (
             "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 200, body = '{' } }",
             3,
             "JSON",
         ),
-        ("[[route]]\npath = \"/a\"\n[[route]]\nname = \"b\"\npath = \"/a\"", 5, "two policies"),
+        (
+            "[[route]]\npath = \"/a\"\n[[route]]\nname = \"b\"\npath = \"/a\"",
+            5,
+            "two policies",
+        ),
         ("[[route]]\npath = \"/a\"\ntll = 5", 3, "unknown field"),
         ("[[route]\n", 1, ""),
     ] {
         let refused = check(&place, routes).expect(2).error();
-        assert_eq!((text(&refused, "code"), text(&refused, "field")), ("invalid", "routes"));
+        assert_eq!(
+            (text(&refused, "code"), text(&refused, "field")),
+            ("invalid", "routes")
+        );
         let detail = text(&refused, "detail");
         let at = format!("routes.toml, line {line}, column ");
-        assert!(detail.starts_with(&at) && detail.contains(says), "{routes}\n{detail}");
+        assert!(
+            detail.starts_with(&at) && detail.contains(says),
+            "{routes}\n{detail}"
+        );
     }
-    let refused = place.turno(&["gate", "--check", "--routes", "none.toml"]).expect(2);
-    assert!(refused.err.contains("none.toml cannot be read"), "{refused:?}");
+    let refused = place
+        .turno(&["gate", "--check", "--routes", "none.toml"])
+        .expect(2);
+    assert!(
+        refused.err.contains("none.toml cannot be read"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -42,11 +61,17 @@ fn a_good_file_is_explained() {
     let told = check(&place, &example).expect(0).json();
     let route = &told["routes"][0];
     assert_eq!(
-        (text(route, "name"), text(route, "key"), route["ttl_ms"].as_u64()),
+        (
+            text(route, "name"),
+            text(route, "key"),
+            route["ttl_ms"].as_u64()
+        ),
         ("certificacion", "content", Some(0))
     );
     assert_eq!(told["routes"][2]["switch"], "shadow");
-    let told = place.turno(&["gate", "--check", "--routes", "routes.toml"]).expect(0);
+    let told = place
+        .turno(&["gate", "--check", "--routes", "routes.toml"])
+        .expect(0);
     for said in [
         "POST /disposicionimss/certificacion",
         "200 with an answer of its own",

@@ -16,7 +16,13 @@ fn place() -> Place {
     place
 }
 
-const WORDS: [&str; 5] = ["gate", "--routes", "routes.toml", "--upstream", "http://127.0.0.1:9"];
+const WORDS: [&str; 5] = [
+    "gate",
+    "--routes",
+    "routes.toml",
+    "--upstream",
+    "http://127.0.0.1:9",
+];
 
 #[test]
 fn what_it_cannot_work_with_is_refused_at_the_start() {
@@ -36,7 +42,9 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
     }
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let refused = place.turno(&[&WORDS[..], &["--listen", &address]].concat()).expect(2);
+    let refused = place
+        .turno(&[&WORDS[..], &["--listen", &address]].concat())
+        .expect(2);
     assert!(refused.err.contains("--listen"), "{refused:?}");
     let refused = place
         .turno(&[&WORDS[..], &["--store", "sqlite:/nowhere/at/all.db"]].concat())
@@ -49,7 +57,10 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
     assert!(refused.err.contains("too short"), "{refused:?}");
     let mut command = place.command(WORDS);
     let refused = Done::of(command.env("TURNO_ONCE_SECRET", "s3cret").output().unwrap()).expect(2);
-    assert!(refused.err.contains("too short") && !refused.err.contains("s3cret"), "{refused:?}");
+    assert!(
+        refused.err.contains("too short") && !refused.err.contains("s3cret"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -58,7 +69,10 @@ fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
     for (listen, warns) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
         let mut command = place.program(TURNO);
         let (mut reader, writer) = std::io::pipe().unwrap();
-        command.args(WORDS).args(["--listen", listen]).stderr(writer);
+        command
+            .args(WORDS)
+            .args(["--listen", listen])
+            .stderr(writer);
         let process = Process::spawn(&mut command).unwrap();
         // Ends with the process, which holds the only other end now.
         drop(command);
@@ -69,7 +83,13 @@ fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
         let mut said = String::new();
         reader.read_to_string(&mut said).unwrap();
         assert_eq!(said.contains("adds no authentication"), warns, "{said}");
-        assert!(process.lines().rest().iter().any(|line| line.starts_with("FRESH")));
+        assert!(
+            process
+                .lines()
+                .rest()
+                .iter()
+                .any(|line| line.starts_with("FRESH"))
+        );
     }
 }
 
@@ -98,7 +118,8 @@ fn a_second_signal_ends_it_at_once() {
         legacy.begins("AAAA");
         turno_testkit::eventually(LONG, "the gate to end", || {
             gate.process.term();
-            gate.process.wait_timeout(std::time::Duration::from_millis(5))
+            gate.process
+                .wait_timeout(std::time::Duration::from_millis(5))
         });
         assert!(first.join().unwrap().is_none());
     });
@@ -114,8 +135,14 @@ fn a_secret_changes_what_the_store_is_told() {
     let plain = Gate::start(&place, &legacy, &keep);
     let secret = Gate::start_with(&place, &legacy, &keep, &["--secret-file", "secret"]);
     for gate in [&plain, &secret] {
-        assert_eq!(gate.certify(entrada).headers.get("idempotency-replayed"), None);
-        assert_eq!(gate.certify(entrada).headers["idempotency-replayed"], "true");
+        assert_eq!(
+            gate.certify(entrada).headers.get("idempotency-replayed"),
+            None
+        );
+        assert_eq!(
+            gate.certify(entrada).headers["idempotency-replayed"],
+            "true"
+        );
     }
     assert_eq!(place.ask("select count(*) from {once}"), "2");
 }
@@ -125,7 +152,9 @@ fn silence_is_no_output() {
     // A gate that is asked for JSON says nothing else on its standard output.
     let place = place();
     let mut command = place.command(&WORDS[..]);
-    command.args(["--json", "--listen", "127.0.0.1:0"]).stderr(Stdio::null());
+    command
+        .args(["--json", "--listen", "127.0.0.1:0"])
+        .stderr(Stdio::null());
     let process = Process::spawn(&mut command).unwrap();
     let first = process.lines().next(LONG).unwrap();
     process.term();

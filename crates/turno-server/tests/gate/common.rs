@@ -59,7 +59,10 @@ impl Running {
     /// Tells it to stop, and waits until it has.
     pub async fn end(self) -> Counts {
         self.stop.cancel();
-        tokio::time::timeout(LONG, self.task).await.unwrap().unwrap()
+        tokio::time::timeout(LONG, self.task)
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     pub fn request(&self, path: &str) -> Builder {
@@ -101,7 +104,10 @@ impl Told {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let told = self.json();
-        assert_eq!((&told["code"], &told["status"]), (&code.into(), &status.into()));
+        assert_eq!(
+            (&told["code"], &told["status"]),
+            (&code.into(), &status.into())
+        );
         told
     }
 }

@@ -18,8 +18,12 @@ async fn nothing_was_sent_and_the_next_one_does_it() {
     let line = TcpProxy::start(service.address).await.unwrap();
     let gate = Running::start(line.addr(), pagos()).await;
     line.cut().await;
-    gate.post("/pagos", "1").await.problem(502, "upstream_unreachable");
-    gate.post("/other", "1").await.problem(502, "upstream_unreachable");
+    gate.post("/pagos", "1")
+        .await
+        .problem(502, "upstream_unreachable");
+    gate.post("/other", "1")
+        .await
+        .problem(502, "upstream_unreachable");
     line.restore().await.unwrap();
     let told = gate.post("/pagos", "1").await;
     assert_eq!((told.status.as_u16(), &told.json()["n"]), (200, &1.into()));
@@ -79,12 +83,18 @@ async fn a_service_that_does_not_even_read_is_waited_for_no_longer() {
         ..Options::default()
     };
     let policy = turno::once::http::Policy::new("pagos").max_body(64 * 1024 * 1024);
-    let routes = turno::once::http::Routes::new().add("/pagos", policy).unwrap();
+    let routes = turno::once::http::Routes::new()
+        .add("/pagos", policy)
+        .unwrap();
     let gate = Running::start_with(upstream.parse().unwrap(), routes, options).await;
     // More than the buffers of two sockets.
     let body = whole(vec![b' '; 32 * 1024 * 1024]);
-    let request = gate.keyed("/pagos", "1").header("content-type", "text/plain");
-    send(request.body(body).unwrap()).await.problem(504, "upstream_late");
+    let request = gate
+        .keyed("/pagos", "1")
+        .header("content-type", "text/plain");
+    send(request.body(body).unwrap())
+        .await
+        .problem(504, "upstream_late");
 }
 
 #[tokio::test]
@@ -93,7 +103,9 @@ async fn problems_are_told_in_the_clients_language() {
     let line = TcpProxy::start(service.address).await.unwrap();
     line.cut().await;
     let gate = Running::start(line.addr(), pagos()).await;
-    let request = gate.request("/other").header("accept-language", "es-MX, en;q=0.5");
+    let request = gate
+        .request("/other")
+        .header("accept-language", "es-MX, en;q=0.5");
     let told = send(request.body(whole("")).unwrap()).await;
     let problem = told.problem(502, "upstream_unreachable");
     assert_eq!(problem["title"], "No se puede contactar con el servicio");

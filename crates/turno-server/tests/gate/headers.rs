@@ -81,12 +81,22 @@ async fn the_service_learns_who_asks_and_for_what() {
     assert_eq!(said["x-forwarded-for"], "203.0.113.7, 127.0.0.1");
     assert_eq!(said["x-forwarded-host"], "pagos.example");
     assert_eq!(said["x-forwarded-proto"], "http");
-    assert_eq!(said["forwarded"], "for=127.0.0.1;host=\"pagos.example\";proto=http");
+    assert_eq!(
+        said["forwarded"],
+        "for=127.0.0.1;host=\"pagos.example\";proto=http"
+    );
     assert_eq!(said["idempotency-key"], "77");
     assert_eq!(said["content-length"], "2");
     assert_eq!(said["turno-attempt"], "1");
     assert_eq!(said.get_all("turno-fence").iter().count(), 1);
-    assert!(said["turno-fence"].to_str().unwrap().parse::<i64>().unwrap() > 1);
+    assert!(
+        said["turno-fence"]
+            .to_str()
+            .unwrap()
+            .parse::<i64>()
+            .unwrap()
+            > 1
+    );
     assert!(said["turno-key"].to_str().unwrap().starts_with("pagos:"));
 
     let request = gate.keyed("/other", "77").header("turno-fence", "1");

@@ -20,7 +20,13 @@ async fn a_client_may_speak_it() {
     let client = client();
     for (path, replayed) in [("/other", false), ("/pagos", false), ("/pagos", true)] {
         let request = gate.keyed(path, "1").version(http::Version::HTTP_2);
-        let told = told(client.request(request.body(whole("{}")).unwrap()).await.unwrap()).await;
+        let told = told(
+            client
+                .request(request.body(whole("{}")).unwrap())
+                .await
+                .unwrap(),
+        )
+        .await;
         assert_eq!(told.status, 200);
         assert_eq!(told.headers.contains_key("idempotency-replayed"), replayed);
         if !replayed {
@@ -42,9 +48,18 @@ async fn a_service_may_speak_it() {
         assert_eq!(told.status, 200);
         let request = heard.recv().await.unwrap();
         assert_eq!(request.version(), http::Version::HTTP_2);
-        assert_eq!(request.uri().authority().unwrap().as_str(), service.address.to_string());
-        assert_eq!(request.headers()["x-forwarded-host"], gate.address.to_string());
+        assert_eq!(
+            request.uri().authority().unwrap().as_str(),
+            service.address.to_string()
+        );
+        assert_eq!(
+            request.headers()["x-forwarded-host"],
+            gate.address.to_string()
+        );
         assert!(request.headers().get("host").is_none());
     }
-    assert_eq!(gate.post("/pagos", "1").await.headers["idempotency-replayed"], "true");
+    assert_eq!(
+        gate.post("/pagos", "1").await.headers["idempotency-replayed"],
+        "true"
+    );
 }

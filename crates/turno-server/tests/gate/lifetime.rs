@@ -50,7 +50,9 @@ impl Slow {
     }
 
     async fn begun(&self) {
-        tokio::time::timeout(LONG, self.began.notified()).await.unwrap();
+        tokio::time::timeout(LONG, self.began.notified())
+            .await
+            .unwrap();
     }
 }
 
@@ -71,7 +73,9 @@ async fn a_client_that_goes_away_ends_work_without_a_policy() {
     let client = connect(&gate, "/other").await;
     slow.begun().await;
     drop(client);
-    tokio::time::timeout(LONG, slow.cut.cancelled()).await.unwrap();
+    tokio::time::timeout(LONG, slow.cut.cancelled())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

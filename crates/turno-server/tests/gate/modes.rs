@@ -47,9 +47,10 @@ async fn off_is_as_if_it_were_not_there() {
 #[tokio::test]
 async fn a_request_that_cannot_be_told_from_others_does_not_pass() {
     let (service, mut heard) = Service::counting().await;
-    let policy = by_content().max_body(100).unknown(Unknown::Rerun).in_flight(
-        InFlight::Template(Template::new(200, "{}").unwrap()),
-    );
+    let policy = by_content()
+        .max_body(100)
+        .unknown(Unknown::Rerun)
+        .in_flight(InFlight::Template(Template::new(200, "{}").unwrap()));
     let routes = Routes::new().add("/certificacion", policy).unwrap();
     let gate = Running::start(service.address, routes).await;
     let deep = "[".repeat(70);

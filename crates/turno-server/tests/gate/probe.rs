@@ -43,7 +43,12 @@ async fn probed(found: u16) -> (Told, usize) {
     let gate = Running::start(line.addr(), routes).await;
     let pay = || {
         let request = gate.keyed("/pagos", "\"a/b\"");
-        send(request.header("authorization", "Bearer ana").body(whole("{}")).unwrap())
+        send(
+            request
+                .header("authorization", "Bearer ana")
+                .body(whole("{}"))
+                .unwrap(),
+        )
     };
     line.drop_next_answer();
     pay().await.problem(502, "upstream_broken");

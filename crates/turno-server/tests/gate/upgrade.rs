@@ -61,7 +61,9 @@ async fn a_websocket_is_tunnelled_until_the_gate_shuts_down() {
     }
     gate.end().await;
     let mut rest = [0; 1];
-    let rest = tokio::time::timeout(LONG, stream.read(&mut rest)).await.unwrap();
+    let rest = tokio::time::timeout(LONG, stream.read(&mut rest))
+        .await
+        .unwrap();
     assert!(matches!(rest, Ok(0) | Err(_)), "{rest:?}");
 }
 

@@ -153,7 +153,13 @@ mod tests {
 
     #[test]
     fn a_bad_template_is_refused() {
-        for (status, body) in [(20, "{}"), (101, "{}"), (600, "{}"), (200, "{"), (200, r#"{"$request": "no-slash"}"#)] {
+        for (status, body) in [
+            (20, "{}"),
+            (101, "{}"),
+            (600, "{}"),
+            (200, "{"),
+            (200, r#"{"$request": "no-slash"}"#),
+        ] {
             let error = Template::new(status, body).unwrap_err();
             assert_eq!(error.field(), Some("template"), "{body}");
         }
