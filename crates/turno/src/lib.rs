@@ -35,6 +35,7 @@
 //! - [`inbox`]: work that is never lost, and done by one worker at a time.
 //! - [`outbox`]: events that are published if and only if their transaction commits.
 //! - [`sink`]: where they go.
+//! - [`once`]: what makes two requests the same.
 //! - [`adopt`]: an inbox on a table that you already have.
 //! - [`schedule`]: periodic work.
 //! - [`store`]: the seam, for those who write a store.
@@ -52,6 +53,7 @@ pub mod consume;
 mod error;
 pub mod inbox;
 pub mod lock;
+pub mod once;
 pub mod outbox;
 pub mod schedule;
 mod settings;
