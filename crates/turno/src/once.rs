@@ -28,6 +28,8 @@ mod claim;
 pub mod http;
 mod identity;
 mod json;
+#[cfg(any(feature = "http", test))]
+mod pointer;
 #[cfg(test)]
 mod properties;
 mod run;
