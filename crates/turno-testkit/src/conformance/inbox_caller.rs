@@ -219,12 +219,10 @@ impl Work {
                     ..Written::default()
                 })
             }
-            Write::Answer(claim, answer, turno, events) => {
-                match emit(&turno, tx, &events).await {
-                    Ok(written) => claim.complete_in(tx, &answer).await.map(|()| written),
-                    Err(error) => Err(error),
-                }
-            }
+            Write::Answer(claim, answer, turno, events) => match emit(&turno, tx, &events).await {
+                Ok(written) => claim.complete_in(tx, &answer).await.map(|()| written),
+                Err(error) => Err(error),
+            },
         };
         let refused = written.is_err();
         assert!(self.answer.send(written).is_ok(), "nobody waits");

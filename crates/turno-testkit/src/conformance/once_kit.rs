@@ -161,10 +161,14 @@ impl Bed {
             "select count(*) from turno.once where key = {} and waited_until is not null",
             quoted(key)
         );
-        crate::eventually_async(PATIENCE, &format!("somebody to wait for {key}"), async || {
-            let signed_in = self.is_sqlite() || self.number(&waiting).await > 0;
-            (by.store().wakers().any() && signed_in).then_some(())
-        })
+        crate::eventually_async(
+            PATIENCE,
+            &format!("somebody to wait for {key}"),
+            async || {
+                let signed_in = self.is_sqlite() || self.number(&waiting).await > 0;
+                (by.store().wakers().any() && signed_in).then_some(())
+            },
+        )
         .await;
     }
 }

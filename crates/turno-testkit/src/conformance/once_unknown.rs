@@ -235,7 +235,7 @@ async fn pays(bed: &Bed, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
         .once(key)
         .run(async || {
             paid += 1;
-            Ok::<_, String>("receipt")
+            Ok::<_, String>("receipt".to_owned())
         })
         .await;
     assert_eq!(told.is_ok(), paid == 2, "{told:?}");
@@ -250,7 +250,8 @@ pub async fn a_vanished_run_is_not_repeated(bed: &Bed) {
 /// The control: if the end of a lease made the key free, as that of a lock does, it would be done twice.
 pub async fn with_a_lock_a_vanished_run_would_be_repeated(bed: &Bed) {
     let free = async || {
-        let over = "update turno.once set state = 'released' where state = 'running' and until <= {now}";
+        let over =
+            "update turno.once set state = 'released' where state = 'running' and until <= {now}";
         bed.run(over).await;
     };
     assert_eq!(pays(bed, "k", free).await, 2);
