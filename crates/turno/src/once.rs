@@ -24,8 +24,12 @@
 mod answer;
 mod canonical;
 mod claim;
+#[cfg(feature = "http")]
+pub mod http;
 mod identity;
 mod json;
+#[cfg(any(feature = "http", test))]
+mod pointer;
 #[cfg(test)]
 mod properties;
 mod run;

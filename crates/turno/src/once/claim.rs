@@ -153,7 +153,7 @@ impl Claim {
         self.give_back(Released::Unknown).await
     }
 
-    pub(super) async fn give_back(self, released: Released) -> Result<OnceSettled> {
+    pub(super) async fn give_back(&self, released: Released) -> Result<OnceSettled> {
         // Whatever the store answers: there is nothing left to do for a drop.
         self.state.over.store(true, Ordering::Relaxed);
         self.turno.once_release(self.id(), released).await

@@ -23,6 +23,10 @@ const OF_CONTENT: &str = "turno once content 1";
 /// The first part of a digest of a client's key and of what the key belongs to.
 const OF_KEY: &str = "turno once key 1";
 
+/// The first part of a digest of who asks.
+#[cfg(feature = "http")]
+const OF_CALLER: &str = "turno once caller 1";
+
 /// A request, as far as its identity goes.
 ///
 /// ```
@@ -200,6 +204,16 @@ impl Identities {
             ]),
             fingerprint: self.fingerprint(request)?,
         })
+    }
+
+    /// Who asks: the digest of the tenant and the principal.
+    #[cfg(feature = "http")]
+    pub(super) fn caller(&self, request: &Request<'_>) -> String {
+        self.digest(&[
+            Some(OF_CALLER.as_bytes()),
+            request.tenant.map(str::as_bytes),
+            request.principal.map(str::as_bytes),
+        ])
     }
 
     fn fingerprint(&self, request: &Request<'_>) -> Result<String> {
@@ -494,7 +508,7 @@ mod tests {
     #[test]
     fn no_list_of_parts_looks_like_another() {
         let digest = |parts: &[Option<&[u8]>]| Identities::new().digest(parts);
-        let lists: [&[Option<&[u8]>]; 9] = [
+        let lists: [&[Option<&[u8]>]; 12] = [
             &[],
             &[None],
             &[None, None],
@@ -504,6 +518,10 @@ mod tests {
             &[Some(b"a"), Some(b"b")],
             &[Some(b"ab")],
             &[Some(b"a"), None, Some(b"b")],
+            // With the bytes that stand before parts.
+            &[Some(b"a\x01"), Some(b"b")],
+            &[Some(b"a"), Some(b"\x01b")],
+            &[Some(b"a\x00"), Some(b"b")],
         ];
         for (index, one) in lists.iter().enumerate() {
             for other in &lists[index + 1..] {

@@ -192,8 +192,7 @@ async fn complete<T: Serialize, E>(claim: Claim, answer: T) -> Result<T, OnceErr
 
 /// The caller is to hear of the work's error, and not of this one.
 async fn give_back(claim: Claim, released: Released) {
-    let id = claim.id().clone();
     if let Err(error) = claim.give_back(released).await {
-        tracing::warn!(claim = %id, %error, "not given back; the key is unknown when the lease is over");
+        tracing::warn!(claim = %claim.id(), %error, "not given back; the key is unknown when the lease is over");
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::{Token, unexpected};
+use super::Token;
 use crate::check;
 use crate::error::{Error, Result};
 
@@ -281,14 +281,6 @@ impl OnceState {
             OnceState::Done => "done",
             OnceState::Unknown => "unknown",
         }
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) fn parse(word: &str) -> Result<Self> {
-        [OnceState::InFlight, OnceState::Done, OnceState::Unknown]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-            .ok_or_else(|| unexpected("state", word))
     }
 }
 

@@ -1,0 +1,82 @@
+//! Which request this is.
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+
+use super::policy::{KeyFrom, Policy};
+use crate::error::{Error, Result};
+use crate::once::{Identities, Request};
+use crate::store::Quota;
+
+/// A request as the store knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Identified {
+    pub(super) key: String,
+    pub(super) fingerprint: String,
+    pub(super) quota: Option<Quota>,
+}
+
+pub(super) fn identify(
+    identities: &Identities,
+    policy: &Policy,
+    head: &Parts,
+    body: &Bytes,
+) -> Result<Identified> {
+    let tenant = (policy.tenant)(head);
+    let principal = (policy.principal)(head);
+    let content_type = text(head, &CONTENT_TYPE)?;
+    // What is compressed is compared as it is: the same content may be compressed in many ways.
+    let encoded = match text(head, &CONTENT_ENCODING)? {
+        None | Some("identity") => None,
+        Some(encoding) => Some(format!(
+            "{encoding}, of {}",
+            content_type.unwrap_or_default()
+        )),
+    };
+    let request = Request::new(head.method.as_str(), head.uri.path())
+        .tenant(tenant.as_deref())
+        .principal(principal.as_deref())
+        .query(head.uri.query())
+        .content_type(encoded.as_deref().or(content_type))
+        .body(body);
+    let identity = match &policy.key {
+        KeyFrom::Content => identities.content(&request)?,
+        KeyFrom::Header(name) => {
+            let mut given = head.headers.get_all(name).iter();
+            let (Some(key), None) = (given.next(), given.next()) else {
+                return Err(Error::invalid(
+                    "key",
+                    format!(
+                        "the header {name} must be there once: send one key for each request, and the same when it is repeated"
+                    ),
+                ));
+            };
+            let key = key.to_str().map_err(|_| {
+                Error::invalid("key", format!("the header {name} must be visible ASCII"))
+            })?;
+            identities.keyed(&request, key)?
+        }
+    };
+    let quota = policy.quota.map(|most| Quota {
+        scope: format!("{}:{}", policy.name, identities.caller(&request)),
+        most,
+    });
+    Ok(Identified {
+        key: format!("{}:{}", policy.name, identity.key),
+        fingerprint: identity.fingerprint,
+        quota,
+    })
+}
+
+fn text<'a>(head: &'a Parts, name: &http::HeaderName) -> Result<Option<&'a str>> {
+    let Some(value) = head.headers.get(name) else {
+        return Ok(None);
+    };
+    value.to_str().map(Some).map_err(|_| {
+        Error::invalid(
+            "body",
+            format!("the header {name} must be visible ASCII: correct it"),
+        )
+    })
+}

@@ -1,0 +1,465 @@
+//! The layer: which policy a request falls under, and what its client is told.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response};
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::counts::{Counters, add};
+use super::identify::{Identified, identify};
+use super::policy::{Fails, InFlight, Policy, Switch, Unknown};
+use super::problem::{Code, Problem, language};
+use super::work::{self, Work};
+use super::{Carried, Counts, StoredResponse, shadow};
+use crate::Turno;
+use crate::check;
+use crate::error::{Error, Result};
+use crate::once::{AfterUnknown, Answer, Begin, Identities, Once};
+
+/// Says that an answer was given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Which policy a path falls under.
+#[derive(Debug, Clone, Default)]
+pub struct Routes {
+    router: matchit::Router<Vec<Arc<Policy>>>,
+    paths: Vec<(String, Vec<Arc<Policy>>)>,
+}
+
+impl Routes {
+    /// No routes: everything passes.
+    pub fn new() -> Self {
+        Routes::default()
+    }
+
+    /// And the policy of a path: `/pagos`, `/pagos/{id}/cargo`, `/v1/{*rest}`. Several policies of one path have
+    /// different methods.
+    ///
+    /// # Errors
+    /// If the path is no pattern, collides with another, or has the methods of another policy.
+    pub fn add(mut self, path: &str, policy: Policy) -> Result<Self> {
+        check::name("name", &policy.name)?;
+        if policy.name.len() > MAX_NAME_BYTES {
+            return Err(Error::invalid(
+                "name",
+                format!("name has more than {MAX_NAME_BYTES} bytes: shorten it"),
+            ));
+        }
+        let of_path = match self.paths.iter().position(|(known, _)| known == path) {
+            Some(place) => &mut self.paths[place].1,
+            None => {
+                self.paths.push((path.to_owned(), Vec::new()));
+                &mut self.paths.last_mut().expect("one was just added").1
+            }
+        };
+        let taken = policy
+            .methods
+            .iter()
+            .find(|method| of_path.iter().any(|other| other.methods.contains(method)));
+        if let Some(method) = taken {
+            return Err(Error::invalid(
+                "methods",
+                format!("{method} {path} has two policies: take one away"),
+            ));
+        }
+        of_path.push(Arc::new(policy));
+        let mut router = matchit::Router::new();
+        for (path, policies) in &self.paths {
+            router.insert(path, policies.clone()).map_err(|error| {
+                Error::invalid("path", format!("path {path:?} cannot be used: {error}"))
+            })?;
+        }
+        self.router = router;
+        Ok(self)
+    }
+
+    fn find(&self, head: &Request<impl Sized>) -> Option<&Arc<Policy>> {
+        let found = self.router.at(head.uri().path()).ok()?;
+        of_method(found.value, head)
+    }
+}
+
+/// Keys have 43 bytes more, and 255 at the most.
+const MAX_NAME_BYTES: usize = 100;
+
+fn of_method<'a>(
+    policies: &'a [Arc<Policy>],
+    head: &Request<impl Sized>,
+) -> Option<&'a Arc<Policy>> {
+    policies
+        .iter()
+        .find(|policy| policy.switch != Switch::Off && policy.methods.contains(head.method()))
+}
+
+/// A tower layer that answers requests once.
+#[derive(Clone)]
+pub struct OnceLayer {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) turno: Turno,
+    pub(super) identities: Identities,
+    pub(super) counters: Counters,
+    which: Which,
+}
+
+enum Which {
+    All([Arc<Policy>; 1]),
+    Routed(Routes),
+}
+
+impl fmt::Debug for OnceLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceLayer")
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+impl OnceLayer {
+    /// One policy for whatever comes through; its methods are looked at. The policy's name has at most 100 bytes.
+    pub fn new(turno: Turno, policy: Policy) -> Self {
+        Self::with(turno, Which::All([Arc::new(policy)]))
+    }
+
+    /// A policy for each route; what has none passes.
+    pub fn routed(turno: Turno, routes: Routes) -> Self {
+        Self::with(turno, Which::Routed(routes))
+    }
+
+    fn with(turno: Turno, which: Which) -> Self {
+        OnceLayer {
+            shared: Arc::new(Shared {
+                turno,
+                identities: Identities::new(),
+                counters: Counters::default(),
+                which,
+            }),
+        }
+    }
+
+    /// With identities that have a secret: see [`Identities::with_secret`]. To be called before the layer is used.
+    #[must_use]
+    pub fn identities(self, identities: Identities) -> Self {
+        let shared = match Arc::try_unwrap(self.shared) {
+            Ok(shared) => Shared {
+                identities,
+                ..shared
+            },
+            Err(used) => Shared {
+                turno: used.turno.clone(),
+                identities,
+                counters: Counters::default(),
+                which: used.which.clone(),
+            },
+        };
+        OnceLayer {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// How often what happened.
+    pub fn counts(&self) -> Counts {
+        self.shared.counters.now()
+    }
+}
+
+impl Clone for Which {
+    fn clone(&self) -> Self {
+        match self {
+            Which::All(policy) => Which::All(policy.clone()),
+            Which::Routed(routes) => Which::Routed(routes.clone()),
+        }
+    }
+}
+
+impl<S> Layer<S> for OnceLayer {
+    type Service = OnceService<S>;
+
+    fn layer(&self, inner: S) -> OnceService<S> {
+        OnceService {
+            inner,
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+/// A service that answers requests once.
+#[derive(Clone)]
+pub struct OnceService<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S> fmt::Debug for OnceService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceService").finish_non_exhaustive()
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for OnceService<S>
+where
+    S: Service<Request<Carried<B>>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    type Response = Response<Carried<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let policy = match &self.shared.which {
+            Which::All(policy) => of_method(policy, &request),
+            Which::Routed(routes) => routes.find(&request),
+        };
+        let Some(policy) = policy else {
+            let answer = self.inner.call(request.map(Carried::untouched));
+            return Box::pin(async move { Ok(answer.await?.map(Carried::untouched)) });
+        };
+        let policy = policy.clone();
+        // The one that is ready does the work; the copy is for the next request.
+        let copy = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, copy);
+        Box::pin(handle(self.shared.clone(), policy, inner, request))
+    }
+}
+
+async fn handle<S, B, R>(
+    shared: Arc<Shared>,
+    policy: Arc<Policy>,
+    mut inner: S,
+    request: Request<B>,
+) -> Result<Response<Carried<R>>, S::Error>
+where
+    S: Service<Request<Carried<B>>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    let (head, body) = request.into_parts();
+    let telling = Telling {
+        language: language(&head.headers),
+        policy: &policy,
+    };
+    let body = match read(body, policy.max_body).await {
+        Ok(body) => body,
+        Err(code) => {
+            add(&shared.counters.unidentified);
+            return Ok(telling.problem(code));
+        }
+    };
+    let identified = match identify(&shared.identities, &policy, &head, &body) {
+        Ok(identified) => identified,
+        Err(error) => {
+            add(&shared.counters.unidentified);
+            if policy.unidentified == Fails::Open || policy.switch == Switch::Shadow {
+                return pass(inner, head, body).await;
+            }
+            return Ok(telling.unidentified(&error));
+        }
+    };
+    if policy.switch == Switch::Shadow {
+        let shadow = shadow::begin(shared, &policy, identified);
+        let answered = pass(inner, head, body).await;
+        shadow.ended();
+        return answered;
+    }
+    let once = question(&shared.turno, &policy, &identified);
+    let counters = &shared.counters;
+    match once.begin().await {
+        Ok(Begin::Fresh(claim)) => {
+            let work = Work {
+                shared: shared.clone(),
+                policy: policy.clone(),
+                claim: Arc::new(claim),
+                language: telling.language,
+            };
+            let is_rerun = work.claim.attempt() > 1;
+            if let (true, Unknown::Ask(prober)) = (is_rerun, &policy.unknown)
+                && let Some(answer) = work::ask(&work, &**prober, &head, &body).await
+            {
+                return Ok(match answer {
+                    Ok(answer) => telling.replay(answer, counters),
+                    Err(code) => telling.problem(code),
+                });
+            }
+            add(&counters.fresh);
+            let request = Request::from_parts(head, Carried::whole(body));
+            match work::spawn(work, move |request| inner.call(request), request).await {
+                Ok(answered) => answered,
+                Err(_) => Ok(telling.problem(Code::Failed)),
+            }
+        }
+        Ok(Begin::Replay(answer)) => Ok(telling.stored(&answer, counters)),
+        Ok(Begin::InFlight(_)) => {
+            add(&counters.in_flight);
+            Ok(match &policy.in_flight {
+                InFlight::Template(template) => template.fill(&body),
+                InFlight::Conflict | InFlight::Wait(_) => telling.problem(Code::InFlight),
+            })
+        }
+        Ok(Begin::Mismatch) => {
+            add(&counters.mismatch);
+            Ok(telling.problem(Code::Mismatch))
+        }
+        Ok(Begin::Unknown(_)) => {
+            add(&counters.unknown);
+            Ok(telling.problem(Code::Unknown))
+        }
+        Ok(Begin::OverQuota) => {
+            add(&counters.over_quota);
+            Ok(telling.problem(Code::OverQuota))
+        }
+        Err(error) if error.is_invalid() => {
+            add(&counters.unidentified);
+            Ok(telling.unidentified(&error))
+        }
+        Err(error) => {
+            add(&counters.store_down);
+            tracing::error!(%error, route = policy.name, "the store does not answer");
+            if policy.store_down == Fails::Open {
+                return pass(inner, head, body).await;
+            }
+            Ok(telling.problem(Code::StoreDown))
+        }
+    }
+}
+
+/// What the store is asked.
+pub(super) fn question(turno: &Turno, policy: &Policy, identified: &Identified) -> Once {
+    let unknown = match policy.unknown {
+        Unknown::Refuse => AfterUnknown::Refuse,
+        // Whoever asks a probe takes the work over first: it is asked by one at a time.
+        Unknown::Rerun | Unknown::Ask(_) => AfterUnknown::Rerun,
+    };
+    let mut once = turno
+        .once(&identified.key)
+        .fingerprint(&identified.fingerprint)
+        .lease(policy.lease)
+        .ttl(policy.ttl)
+        .unknown(unknown);
+    if let InFlight::Wait(wait) = policy.in_flight {
+        once = once.wait(wait);
+    }
+    if let Some(quota) = &identified.quota {
+        once = once.quota(&quota.scope, quota.most);
+    }
+    once
+}
+
+/// Without any of this.
+async fn pass<S, B, R>(
+    mut inner: S,
+    head: Parts,
+    body: Bytes,
+) -> Result<Response<Carried<R>>, S::Error>
+where
+    S: Service<Request<Carried<B>>, Response = Response<R>>,
+{
+    let request = Request::from_parts(head, Carried::whole(body));
+    Ok(inner.call(request).await?.map(Carried::untouched))
+}
+
+/// The whole body, or why not.
+async fn read<B>(body: B, most: usize) -> Result<Bytes, Code>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    if body.size_hint().lower() > most as u64 {
+        return Err(Code::TooLarge);
+    }
+    match std::pin::pin!(Limited::new(body, most)).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Code::TooLarge),
+        // Nobody may be there any more to be told.
+        Err(_) => Err(Code::Unidentified),
+    }
+}
+
+/// How a client is told.
+struct Telling<'a> {
+    language: crate::lock::Language,
+    policy: &'a Policy,
+}
+
+impl Telling<'_> {
+    fn problem<R>(&self, code: Code) -> Response<Carried<R>> {
+        problem(code, self.language, self.policy)
+    }
+
+    fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
+        let mut problem = Problem::new(Code::Unidentified, self.language);
+        problem.field = error.field();
+        problem.detail = Some(error.to_string());
+        problem.into_response()
+    }
+
+    fn stored<R>(&self, answer: &Answer, counters: &Counters) -> Response<Carried<R>> {
+        match answer.get::<StoredResponse>() {
+            Ok(Some(stored)) => self.replay(stored, counters),
+            Ok(None) => {
+                add(&counters.not_stored);
+                self.problem(Code::NotStored)
+            }
+            Err(error) => {
+                tracing::error!(%error, route = self.policy.name, "a stored answer cannot be read");
+                self.problem(Code::NotStored)
+            }
+        }
+    }
+
+    fn replay<R>(&self, stored: StoredResponse, counters: &Counters) -> Response<Carried<R>> {
+        match stored.into_response() {
+            Ok(mut response) => {
+                add(&counters.replayed);
+                response
+                    .headers_mut()
+                    .insert(REPLAYED, HeaderValue::from_static("true"));
+                response
+            }
+            Err(error) => {
+                tracing::error!(%error, route = self.policy.name, "a stored answer cannot be sent");
+                self.problem(Code::NotStored)
+            }
+        }
+    }
+}
+
+/// A problem, with the time to come again where that makes sense.
+pub(super) fn problem<R>(
+    code: Code,
+    language: crate::lock::Language,
+    policy: &Policy,
+) -> Response<Carried<R>> {
+    let mut problem = Problem::new(code, language);
+    if matches!(
+        code,
+        Code::InFlight | Code::Stale | Code::OverQuota | Code::StoreDown
+    ) {
+        problem.retry_after = Some(policy.retry_after);
+    }
+    problem.into_response()
+}
