@@ -71,7 +71,7 @@ begin
     raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(lease::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Take a shorter one, and extend it.';
   end if;
-  if not coalesce(ttl between '0' and '10 years', false) then
+  if not coalesce(ttl between '0' and '3660 days', false) then
     raise exception 'ttl is %, and must be between 0 and 10 years', coalesce(ttl::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Give 0 to keep no answer, or say 1 day.';
   end if;
@@ -105,7 +105,7 @@ as $$
     and coalesce(fingerprint, '-') ~ '^[!-~]{1,255}$'
     and coalesce(worker, '-') ~ '^[ -~]{1,255}$'
     and lease >= '1 millisecond' and lease <= '24 hours'
-    and ttl >= '0' and ttl <= '10 years'
+    and ttl >= '0' and ttl <= '3660 days'
     and unknown in ('refuse', 'rerun')
     and scope is null and quota is null, false)
 $$;
@@ -228,7 +228,7 @@ begin
         state        = 'running',
         token        = greatest(t.token + 1, turno.lock_tick()),
         -- A run that was given back does not count, and a new life begins with one.
-        attempt      = case t.state when 'running' then t.attempt + 1 when 'released' then t.attempt else 1 end,
+        attempt      = case when now = 'unknown' then t.attempt + 1 when t.state = 'released' then t.attempt else 1 end,
         request      = coalesce(once_begin.request, gen_random_uuid()),
         worker       = once_begin.worker,
         began_at     = clock_timestamp(),
