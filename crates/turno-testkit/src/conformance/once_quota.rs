@@ -100,6 +100,7 @@ pub async fn what_lives_longer_than_was_said_counts(bed: &Bed) {
     let long_kept = fresh(short("long kept").begin().await.unwrap());
     turno.once_extend(&long_work, LONG).await.unwrap();
     long_kept.complete_for("done", LONG).await.unwrap();
+    assert!(is_full(&turno, "a").await);
     for key in ["a/long work", "a/long kept"] {
         bed.age_once(key, secs(10)).await;
     }

@@ -1,5 +1,5 @@
 -- Purpose: who may do the work of a request, and what everybody else is told.
--- Index:   once_pkey; once_scope for a quota.
+-- Index:   once_pkey; once_scope for a quota. Other plans are ruled out, and with them that they are compiled (see lock_batch).
 
 -- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval
@@ -142,6 +142,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -197,7 +198,7 @@ begin
       return turno.once_told(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
-      return row('over_quota', once_begin.key)::turno.once_outcome;
+      return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
     end if;
     if o.key is null then
       insert into turno.once (
@@ -274,6 +275,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 -- Nobody else's transaction may keep all of them waiting: then each asks alone.
@@ -360,7 +362,7 @@ begin
       where r.place = any (places)
     loop
       request := told.request;
-      answer := row('later')::turno.once_outcome;
+      answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
       return next;
     end loop;
   end;
