@@ -1,5 +1,5 @@
 -- Purpose: who may do the work of a request, and what everybody else is told.
--- Index:   once_pkey; once_scope for a quota.
+-- Index:   once_pkey; once_scope for a quota. Other plans are ruled out (plans.sql).
 
 -- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval
@@ -62,7 +62,7 @@ begin
     raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(lease::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Take a shorter one, and extend it.';
   end if;
-  if not coalesce(ttl between '0' and '10 years', false) then
+  if not coalesce(ttl between '0' and '3660 days', false) then
     raise exception 'ttl is %, and must be between 0 and 10 years', coalesce(ttl::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Give 0 to keep no answer, or say 1 day.';
   end if;
@@ -96,7 +96,7 @@ as $$
     and coalesce(fingerprint, '-') ~ '^[!-~]{1,255}$'
     and coalesce(worker, '-') ~ '^[ -~]{1,255}$'
     and lease >= '1 millisecond' and lease <= '24 hours'
-    and ttl >= '0' and ttl <= '10 years'
+    and ttl >= '0' and ttl <= '3660 days'
     and unknown in ('refuse', 'rerun')
     and scope is null and quota is null, false)
 $$;
@@ -186,7 +186,7 @@ begin
       return turno.once_told(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
-      return row('over_quota', once_begin.key)::turno.once_outcome;
+      return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
     end if;
     if o.key is null then
       insert into turno.once (
@@ -219,7 +219,7 @@ begin
         state        = 'running',
         token        = greatest(t.token + 1, turno.lock_tick()),
         -- A run that was given back does not count, and a new life begins with one.
-        attempt      = case t.state when 'running' then t.attempt + 1 when 'released' then t.attempt else 1 end,
+        attempt      = case when now = 'unknown' then t.attempt + 1 when t.state = 'released' then t.attempt else 1 end,
         request      = coalesce(once_begin.request, gen_random_uuid()),
         worker       = once_begin.worker,
         began_at     = clock_timestamp(),
@@ -348,7 +348,7 @@ begin
       where r.place = any (places)
     loop
       request := told.request;
-      answer := row('later')::turno.once_outcome;
+      answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
       return next;
     end loop;
   end;
