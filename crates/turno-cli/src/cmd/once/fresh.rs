@@ -20,7 +20,6 @@ use super::run::Call;
 use super::tell;
 use crate::cmd::child::{Child, Prints, code_of};
 use crate::cmd::exec;
-use crate::fail;
 use crate::signals::{ENDING, Signals};
 
 /// What the command gets to clean up when somebody else's run counts.
@@ -78,10 +77,15 @@ impl Call<'_> {
             }
         };
         let (status, captured) = self.follow(&mut child, &claim, signals).await?;
-        if captured.is_mid_line {
-            self.context.output.note("");
-        }
+        // What we say begins on a line of its own; and if we say nothing, nothing is added.
+        let is_mid_line = captured.is_mid_line;
+        let own_line = || {
+            if is_mid_line {
+                self.context.output.note("");
+            }
+        };
         let Some(status) = status else {
+            own_line();
             return Ok(tell::stale(self.context, claim.id()));
         };
         let ran = Ran {
@@ -92,11 +96,18 @@ impl Call<'_> {
         };
         match self.settle(claim, keeper, &ran, signals).await {
             Ok(OnceSettled::Done) => {
-                self.tell(&ran);
+                if let Some(word) = self.word(&ran) {
+                    own_line();
+                    self.context.output.note(&word);
+                }
                 Ok(ExitCode::from(ran.answer.exit_code))
             }
-            Ok(OnceSettled::Stale) => Ok(tell::stale(self.context, &ran.claim)),
+            Ok(OnceSettled::Stale) => {
+                own_line();
+                Ok(tell::stale(self.context, &ran.claim))
+            }
             Err(error) => {
+                own_line();
                 let code = ran.answer.exit_code;
                 Ok(tell::lost_answer(self.context, &ran.claim, code, &error))
             }
@@ -194,16 +205,16 @@ impl Call<'_> {
         .await
     }
 
-    fn tell(&self, ran: &Ran) {
+    /// What is to be said of a run that was settled, if anything.
+    fn word(&self, ran: &Ran) -> Option<String> {
         let Ran {
             claim,
             attempt,
             end,
             answer,
         } = ran;
-        let output = self.context.output;
         let is_kept = answer.output.is_some();
-        if output.is_json() {
+        if self.context.output.is_json() {
             let word = json!({
                 "claim": claim,
                 "attempt": attempt,
@@ -212,23 +223,22 @@ impl Call<'_> {
                 "output_bytes": answer.output_bytes,
                 "output_kept": is_kept && *end == End::Done,
             });
-            output.note(&word.to_string());
-            return;
+            return Some(word.to_string());
         }
         let key = &claim.key;
-        if *end == End::Unknown {
-            let detail = format!(
+        let detail = match end {
+            End::Unknown => format!(
                 "the command was cut off, and nobody knows what it did: {key} is unknown. Look at its effects; then \
                  `turno once {key} --forget`, or run the command again with --unknown rerun"
-            );
-            fail::warn(&detail, output);
-        } else if *end == End::Done && !is_kept && !self.args.quiet {
-            let detail = format!(
+            ),
+            End::Done if !is_kept && !self.args.quiet => format!(
                 "the output of {} bytes is more than --max-output, and was not kept: a repeat will print none",
                 answer.output_bytes
-            );
-            fail::warn(&detail, output);
-        }
+            ),
+            End::Done | End::Released => return None,
+        };
+        let warning = self.context.output.alert("warning:", "33");
+        Some(format!("{warning} {detail}"))
     }
 }
 
