@@ -20,6 +20,11 @@ use turno::Settings;
 use crate::answer_keys;
 use crate::context::Context;
 
+/// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
+const NO_RUN: [&str; 3] = ["status", "forget", "list"];
+/// And without a list nothing of that.
+const NO_LIST: [&str; 3] = ["status", "forget", "command"];
+
 /// Run a command once, however often it is asked for
 #[derive(Debug, Args)]
 #[command(

@@ -479,7 +479,10 @@ fn a_run_that_slept_too_long_cannot_answer(place: Place) {
 }
 
 fn a_run_that_was_taken_over_is_stopped(place: Place) {
-    let script = format!("{ASK}; [ \"$line\" = second ] || {{ {WORK}; }}");
+    // It listens from the first moment on: it is told as soon as turno is awake.
+    let script = format!(
+        "trap 'echo told TERM; exit 3' TERM; {ASK}; [ \"$line\" = second ] || {{ while :; do sleep 0.05; done; }}"
+    );
     let (first, second) = overtaken(&place, &script);
     answer_line(&first);
     first.cont();
@@ -586,7 +589,7 @@ fn people_see_and_forget_keys(place: Place) {
     let known = status(&place, "pago/1");
     assert_eq!(
         known["answer"],
-        json!({"exit_code": 2, "output_bytes": 24, "stdout": "to see\n", "stderr": "not\u{1b}[2J to obey"})
+        json!({"exit_code": 2, "output_bytes": 22, "stdout": "to see\n", "stderr": "not\u{1b}[2J to obey"})
     );
     assert_eq!(
         (

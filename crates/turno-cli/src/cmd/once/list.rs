@@ -18,28 +18,28 @@ const STATES: [OnceState; 3] = [OnceState::Unknown, OnceState::InFlight, OnceSta
 #[derive(Debug, Args)]
 pub(super) struct PageArgs {
     /// List: only what is unknown, in_flight or done
-    #[arg(long, value_name = "STATE", requires = "list", hide_possible_values = true, value_parser = PossibleValuesParser::new(STATES.map(OnceState::as_str)).try_map(|word| word.parse::<OnceState>()))]
+    #[arg(long, value_name = "STATE", conflicts_with_all = super::NO_LIST, hide_possible_values = true, value_parser = PossibleValuesParser::new(STATES.map(OnceState::as_str)).try_map(|word| word.parse::<OnceState>()))]
     state: Option<OnceState>,
 
     /// List: only keys that begin with this, such as pago/
     #[arg(
         long,
         value_name = "TEXT",
-        requires = "list",
+        conflicts_with_all = super::NO_LIST,
         default_value = "",
         hide_default_value = true
     )]
     prefix: String,
 
     /// List: at most so many, 1000 at the most
-    #[arg(long, value_name = "N", requires = "list", default_value_t = 100)]
+    #[arg(long, value_name = "N", conflicts_with_all = super::NO_LIST, default_value_t = 100)]
     limit: u32,
 
     /// List: only keys after this one, the last of the page before
     #[arg(
         long,
         value_name = "KEY",
-        requires = "list",
+        conflicts_with_all = super::NO_LIST,
         default_value = "",
         hide_default_value = true
     )]

@@ -41,23 +41,23 @@ pub(super) struct RunArgs {
     ttl: Option<Duration>,
 
     /// Wait this long for the answer of a run that is in flight; without, it is told at once
-    #[arg(long, requires = "command", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Option<Duration>,
 
     /// If an earlier run vanished half-way: refuse, or rerun
-    #[arg(long, requires = "command", value_name = "WHAT", default_value = AfterUnknown::Refuse.as_str(), hide_possible_values = true, value_parser = PossibleValuesParser::new([AfterUnknown::Refuse, AfterUnknown::Rerun].map(AfterUnknown::as_str)).map(after_unknown))]
+    #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "WHAT", default_value = AfterUnknown::Refuse.as_str(), hide_possible_values = true, value_parser = PossibleValuesParser::new([AfterUnknown::Refuse, AfterUnknown::Rerun].map(AfterUnknown::as_str)).map(after_unknown))]
     unknown: AfterUnknown,
 
     /// Store no failure: whoever asks after one runs the command again
-    #[arg(long, requires = "command")]
+    #[arg(long, conflicts_with_all = super::NO_RUN)]
     pub(super) retry_failures: bool,
 
     /// Keep no more output than this; beyond, only the exit code is stored
-    #[arg(long, requires = "command", value_name = "SIZE", default_value = "1MiB", value_parser = max_output)]
+    #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "SIZE", default_value = "1MiB", value_parser = max_output)]
     pub(super) max_output: usize,
 
     /// Do not tell that an answer is a replay, or was too large to keep
-    #[arg(short, long, requires = "command")]
+    #[arg(short, long, conflicts_with_all = super::NO_RUN)]
     pub(super) quiet: bool,
 }
 
