@@ -1,5 +1,6 @@
 //! The `turno` command: the operator's and the script's face of Turno.
 
+mod answer_keys;
 mod args;
 mod bulk;
 mod cmd;
@@ -15,6 +16,7 @@ mod payload;
 mod progress;
 mod redact;
 mod signals;
+mod size;
 
 use std::process::ExitCode;
 
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     logging::start(&cli)?;
     let (command, context) = Context::new(cli)?;
-    // One thread: `turno run` must start its command from the thread that lives as long as it does.
+    // One thread: `turno run` and `turno once` must start their command from the thread that lives as long as they do.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -57,6 +59,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
+        Command::Once(args) => cmd::once::run(context, args).await,
         Command::Inbox(verb) => cmd::inbox::run(context, verb).await,
         Command::Outbox(verb) => cmd::outbox::run(context, verb).await,
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
