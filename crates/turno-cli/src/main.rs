@@ -1,5 +1,6 @@
 //! The `turno` command: the operator's and the script's face of Turno.
 
+mod answer_keys;
 mod args;
 mod bulk;
 mod cmd;
@@ -16,6 +17,7 @@ mod payload;
 mod progress;
 mod redact;
 mod signals;
+mod size;
 
 use std::process::ExitCode;
 
@@ -46,7 +48,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let mut runtime = match command {
         // It serves many clients at once.
         Command::Gate(_) => tokio::runtime::Builder::new_multi_thread(),
-        // One thread: `turno run` must start its command from the thread that lives as long as it does.
+        // One thread: `turno run` and `turno once` must start their command from the thread that lives as long as they do.
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = runtime.enable_all().build()?;
@@ -61,6 +63,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
+        Command::Once(args) => cmd::once::run(context, args).await,
         Command::Inbox(verb) => cmd::inbox::run(context, verb).await,
         Command::Outbox(verb) => cmd::outbox::run(context, verb).await,
         Command::Gate(args) => cmd::gate::run(context, args).await,

@@ -15,6 +15,7 @@ use turno::once::Identities;
 use turno::{Settings, Turno};
 use turno_server::gate::{Counts, Gate, HostHeader, Options, Upstream};
 
+use crate::answer_keys;
 use crate::context::Context;
 use crate::duration;
 use crate::fail::{self, Usage};
@@ -35,7 +36,8 @@ The routes file says which requests are answered once, and how; all others pass 
 described in docs/gate.md, and examples/gate/routes.toml is one. Begin with switch = \"shadow\": it
 counts what would be a duplicate, and changes nothing.
 A secret (16 bytes or more, in --secret-file or TURNO_ONCE_SECRET) keeps whoever reads the store
-from guessing contents and keys; all gates before one service need the same.
+from guessing contents and keys; all gates before one service need the same. Answers are sealed with
+the keys in TURNO_ANSWER_KEYS, or in the file that answer_keys_file in [once] of turno.toml names.
 The gate speaks HTTP/1.1 and HTTP/2 without TLS, and adds no authentication: put it between your TLS
 terminator and the service.
 INT and TERM end it when what is in flight is done, a second one ends it at once.")]
@@ -124,6 +126,7 @@ pub(crate) async fn run(context: &Context, args: GateArgs) -> Result<ExitCode> {
     let identities = args.identities()?;
     let settings = Settings {
         connections: CONNECTIONS,
+        answer_keys: answer_keys::read(&context.once)?,
         ..context.settings.clone()
     };
     let counts = context

@@ -41,6 +41,16 @@ impl Running {
 
     pub async fn start_with(upstream: Upstream, routes: Routes, options: Options) -> Self {
         let turno = Turno::connect("sqlite::memory:").await.unwrap();
+        Self::with(turno, upstream, routes, options).await
+    }
+
+    /// Over a store that is there already.
+    pub async fn start_on(turno: Turno, upstream: SocketAddr, routes: Routes) -> Self {
+        let upstream = format!("http://{upstream}").parse().unwrap();
+        Self::with(turno, upstream, routes, Options::default()).await
+    }
+
+    async fn with(turno: Turno, upstream: Upstream, routes: Routes, options: Options) -> Self {
         let gate = Arc::new(Gate::new(turno.clone(), upstream, routes, options));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,6 +1,7 @@
 //! Policies that are in shadow or off, and the contract that a legacy service keeps.
 
 use turno::once::http::{InFlight, Routes, Switch, Template, Unknown};
+use turno::once::{OnceList, OnceState};
 use turno_testkit::eventually_async;
 
 use crate::common::{LONG, Running, by_content, send};
@@ -32,6 +33,28 @@ async fn in_shadow_it_counts_and_changes_nothing() {
     let counts = gate.gate.counts();
     assert_eq!((counts.fresh, counts.shadowed), (1, 2));
     assert_eq!(counts.in_flight + counts.replayed, 2);
+}
+
+/// Whoever goes from shadow to on is not told of work whose answer nobody kept.
+#[tokio::test]
+async fn what_a_shadow_saw_does_not_count_when_the_policy_is_on() {
+    let (service, _heard) = Service::counting().await;
+    let shadow = Running::start(service.address, routes(Switch::Shadow)).await;
+    let told = shadow.post("/certificacion", "any").await;
+    assert_eq!(told.json()["n"], 1);
+    let turno = shadow.turno.clone();
+    eventually_async(LONG, "the shadow to have ended", async || {
+        let keys = turno.once_list(OnceList::default()).await.unwrap();
+        (keys.first()?.state == OnceState::Done).then_some(())
+    })
+    .await;
+    let on = Running::start_on(turno, service.address, routes(Switch::On)).await;
+    assert_eq!(on.post("/certificacion", "any").await.json()["n"], 2);
+    assert_eq!(
+        on.post("/certificacion", "any").await.json()["n"],
+        2,
+        "and now it counts"
+    );
 }
 
 #[tokio::test]

@@ -508,7 +508,7 @@ mod tests {
     #[test]
     fn no_list_of_parts_looks_like_another() {
         let digest = |parts: &[Option<&[u8]>]| Identities::new().digest(parts);
-        let lists: [&[Option<&[u8]>]; 9] = [
+        let lists: [&[Option<&[u8]>]; 12] = [
             &[],
             &[None],
             &[None, None],
@@ -518,6 +518,10 @@ mod tests {
             &[Some(b"a"), Some(b"b")],
             &[Some(b"ab")],
             &[Some(b"a"), None, Some(b"b")],
+            // With the bytes that stand before parts.
+            &[Some(b"a\x01"), Some(b"b")],
+            &[Some(b"a"), Some(b"\x01b")],
+            &[Some(b"a\x00"), Some(b"b")],
         ];
         for (index, one) in lists.iter().enumerate() {
             for other in &lists[index + 1..] {

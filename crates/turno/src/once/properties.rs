@@ -347,21 +347,23 @@ proptest! {
         check(&text);
     }
 
+    /// Among them the bytes that stand between parts: with those in it, a part could pass for two.
     #[test]
-    fn a_byte_that_moves_into_the_next_part_is_seen(parts in vec("[a-z/]{1,8}", 5), moved in 0..4_usize) {
+    fn a_byte_that_moves_into_the_next_part_is_seen(
+        parts in vec("[\\x00\\x01a]{1,4}", 4), moved in 0..3_usize,
+    ) {
         let identity = |parts: &[String]| {
-            let [tenant, principal, method, path, key] = parts else {
-                unreachable!("five parts")
+            let [tenant, principal, method, path] = parts else {
+                unreachable!("four parts")
             };
             let request = Request::new(method, path).tenant(&**tenant).principal(&**principal);
-            Identities::new().keyed(&request, key).unwrap()
+            Identities::new().keyed(&request, "key").unwrap()
         };
         let mut shifted = parts.clone();
         let letter = shifted[moved].pop().unwrap();
         shifted[moved + 1].insert(0, letter);
         prop_assert_eq!(parts.concat(), shifted.concat());
         prop_assert_ne!(identity(&parts).key, identity(&shifted).key);
-        // Also where it moves into the key: the path has lost it.
         prop_assert_ne!(identity(&parts).fingerprint, identity(&shifted).fingerprint);
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::{Token, unexpected};
+use super::Token;
 use crate::check;
 use crate::error::{Error, Result};
 
@@ -282,14 +282,6 @@ impl OnceState {
             OnceState::Unknown => "unknown",
         }
     }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) fn parse(word: &str) -> Result<Self> {
-        [OnceState::InFlight, OnceState::Done, OnceState::Unknown]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-            .ok_or_else(|| unexpected("state", word))
-    }
 }
 
 impl fmt::Display for OnceState {
@@ -348,7 +340,7 @@ pub struct OnceView {
     pub began_at: Timestamp,
     /// In flight: when the claim ends; done: when the answer is forgotten; unknown: since when.
     pub expires_at: Timestamp,
-    /// How many stale answers came.
+    /// How many came too late: somebody else had begun.
     pub late: u32,
     /// As JSON text; `None` if there is none, or in a list.
     #[serde(skip)]

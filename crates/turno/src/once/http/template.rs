@@ -8,7 +8,8 @@ use http::{Response, StatusCode};
 
 use super::Carried;
 use crate::error::{Error, Result};
-use crate::once::json::{self, Node, Value};
+use crate::once::json::{Node, Value, parse};
+use crate::once::pointer::pointer;
 
 /// The key of an object that stands for a value of the request.
 const REQUEST: &str = "$request";
@@ -48,12 +49,12 @@ impl Template {
                 format!("template has the status {status}, and must have one between 200 and 599"),
             )
         })?;
-        let root = json::parse(text.as_bytes()).map_err(wrong)?;
+        let root = parse(text.as_bytes()).map_err(wrong)?;
         let mut holes = Vec::new();
         find(&text, &root, &mut holes);
         holes.sort_by_key(|(range, _)| range.start);
-        for (_, pointer) in &holes {
-            json::pointer(b"null", pointer).map_err(wrong)?;
+        for (_, path) in &holes {
+            pointer(b"null", path).map_err(wrong)?;
         }
         Ok(Template {
             status,
@@ -74,10 +75,10 @@ impl Template {
     pub(super) fn fill<B>(&self, body: &[u8]) -> Response<Carried<B>> {
         let mut filled = String::with_capacity(self.text.len());
         let mut from = 0;
-        for (hole, pointer) in &self.holes {
+        for (hole, path) in &self.holes {
             filled.push_str(&self.text[from..hole.start]);
             // A body that is no JSON has no values.
-            let value = json::pointer(body, pointer).ok().flatten();
+            let value = pointer(body, path).ok().flatten();
             let value = value.and_then(|value| std::str::from_utf8(value).ok());
             filled.push_str(value.unwrap_or("null"));
             from = hole.end;

@@ -291,11 +291,15 @@ fn settled(row: &Row) -> Result<OnceSettled> {
     }
 }
 
+fn state(word: &str) -> Result<OnceState> {
+    word.parse().map_err(|_| unexpected("state", word))
+}
+
 fn view(row: &Row) -> Result<OnceView> {
     Ok(OnceView {
         claim: get::<&str>(row, "claim")?.parse()?,
         key: get(row, "key")?,
-        state: OnceState::parse(get(row, "state")?)?,
+        state: state(get(row, "state")?)?,
         attempt: count(row, "attempt")?,
         fingerprint: get(row, "fingerprint")?,
         worker: get(row, "worker")?,
