@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -121,35 +121,34 @@ async fn work_that_outlasts_its_lease_stays_in_flight() {
     assert_eq!(gate.gate.counts().stale, 0);
 }
 
+/// With a client that waits, and with one that has gone: its work is waited for all the same.
 #[tokio::test]
 async fn work_in_flight_ends_before_the_gate_does() {
-    let slow = Slow::start().await;
-    let gate = Running::start(slow.service.address, pagos()).await;
-    let address = gate.address;
-    let stays = tokio::spawn(send(gate.keyed("/other", "1").body(whole("")).unwrap()));
-    slow.begun().await;
-    let goes = connect(&gate, "/pagos").await;
-    slow.begun().await;
-    // Its client goes away, and its work is waited for all the same.
-    drop(goes);
-    let (stop, turno) = (gate.stop.clone(), gate.turno.clone());
-    let ended = tokio::spawn(gate.end());
-    eventually_async(LONG, "the gate to let nobody in", async || {
-        TcpStream::connect(address).await.is_err().then_some(())
-    })
-    .await;
-    assert!(stop.is_cancelled() && !ended.is_finished());
-    slow.go.notify_one();
-    slow.go.notify_waiters();
-    eventually_async(LONG, "both to be let go", async || {
-        slow.go.notify_waiters();
-        ended.is_finished().then_some(())
-    })
-    .await;
-    assert_eq!(stays.await.unwrap().body, "done");
-    assert_eq!(ended.await.unwrap().fresh, 1);
-    let keys = turno.once_list(OnceList::default()).await.unwrap();
-    assert_eq!(keys[0].state, OnceState::Done);
+    for stays in [true, false] {
+        let slow = Slow::start().await;
+        let gate = Running::start(slow.service.address, pagos()).await;
+        let (address, turno) = (gate.address, gate.turno.clone());
+        let mut client = Some(connect(&gate, "/pagos").await);
+        slow.begun().await;
+        client.take_if(|_| !stays);
+        let mut ended = tokio::spawn(gate.end());
+        eventually_async(LONG, "the gate to let nobody in", async || {
+            TcpStream::connect(address).await.is_err().then_some(())
+        })
+        .await;
+        let early = tokio::time::timeout(Duration::from_millis(50), &mut ended).await;
+        assert!(early.is_err(), "the work is not done: {early:?}");
+        slow.go.notify_one();
+        let counts = tokio::time::timeout(LONG, ended).await.unwrap().unwrap();
+        assert_eq!(counts.fresh, 1);
+        let keys = turno.once_list(OnceList::default()).await.unwrap();
+        assert_eq!(keys[0].state, OnceState::Done);
+        if let Some(mut client) = client {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with("done"), "{answer}");
+        }
+    }
 }
 
 #[tokio::test]
