@@ -90,6 +90,7 @@ pub(crate) enum Command {
     /// Emit events, relay them to a broker, and look at them
     #[command(subcommand)]
     Outbox(cmd::outbox::Verb),
+    Gate(cmd::gate::GateArgs),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
     /// Examine the store: reach, schema, clock, durability
@@ -102,7 +103,10 @@ pub(crate) enum Command {
 impl Command {
     /// Whether it runs until it is stopped, and is read by its log.
     pub(crate) fn is_service(&self) -> bool {
-        matches!(self, Command::Outbox(cmd::outbox::Verb::Relay(_)))
+        matches!(
+            self,
+            Command::Outbox(cmd::outbox::Verb::Relay(_)) | Command::Gate(_)
+        )
     }
 }
 

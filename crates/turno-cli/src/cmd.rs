@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 mod exec;
+pub(crate) mod gate;
 pub(crate) mod inbox;
 pub(crate) mod lock;
 pub(crate) mod migrate;

@@ -6,7 +6,7 @@
 
 mod once;
 mod outbox;
-mod value;
+pub(crate) mod value;
 
 use std::ops::Range;
 use std::path::Path;

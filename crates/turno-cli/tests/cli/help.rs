@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 36] = [
+const HELPS: [&[&str]; 37] = [
     &[],
     &["migrate"],
     &["lock"],
@@ -36,6 +36,7 @@ const HELPS: [&[&str]; 36] = [
     &["outbox", "show"],
     &["outbox", "requeue"],
     &["outbox", "discard"],
+    &["gate"],
     &["adopt"],
     &["sweep"],
     &["doctor"],
@@ -81,7 +82,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 11);
+    assert_eq!(top.len(), 12);
     for verb in &top {
         known(&[verb]);
     }

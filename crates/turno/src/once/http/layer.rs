@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -111,6 +112,8 @@ pub(super) struct Shared {
     pub(super) turno: Turno,
     pub(super) identities: Identities,
     pub(super) counters: Counters,
+    /// The work in flight, whether or not its client is still there.
+    pub(super) works: TaskTracker,
     which: Which,
 }
 
@@ -144,6 +147,7 @@ impl OnceLayer {
                 turno,
                 identities: Identities::new(),
                 counters: Counters::default(),
+                works: TaskTracker::new(),
                 which,
             }),
         }
@@ -161,6 +165,7 @@ impl OnceLayer {
                 turno: used.turno.clone(),
                 identities,
                 counters: Counters::default(),
+                works: TaskTracker::new(),
                 which: used.which.clone(),
             },
         };
@@ -172,6 +177,13 @@ impl OnceLayer {
     /// How often what happened.
     pub fn counts(&self) -> Counts {
         self.shared.counters.now()
+    }
+
+    /// Waits until no work is in flight: that of clients that went away, too. For a server that shuts down, when it takes
+    /// no more requests. Cancel-safe.
+    pub async fn idle(&self) {
+        self.shared.works.close();
+        self.shared.works.wait().await;
     }
 }
 
@@ -413,7 +425,7 @@ impl Telling<'_> {
     fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
         let mut problem = Problem::new(Code::Unidentified, self.language);
         problem.field = error.field();
-        problem.detail = Some(error.to_string());
+        problem.reason = Some(error.to_string());
         problem.into_response()
     }
 
