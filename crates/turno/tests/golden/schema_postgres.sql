@@ -1915,7 +1915,8 @@ $$;
 
 -- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
 --          callers of one process. Each has an outcome of its own; place says whose, counted from one.
--- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them.
+-- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them. Where one of those cannot be
+--          avoided it looks so dear that it would be compiled, which takes far longer than to run it: so not that either.
 --
 -- The usual ones are done as a set; whatever is left over is done one by one. No caller may have to wait
 -- for another's row lock: rows are locked with `skip locked`, and what would have to wait (a re-entry or a
@@ -1937,6 +1938,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set turno.batch = 'on'
@@ -2034,6 +2036,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -5288,7 +5291,7 @@ comment on function turno.seen is
 -- Function file once_begin
 
 -- Purpose: who may do the work of a request, and what everybody else is told.
--- Index:   once_pkey; once_scope for a quota.
+-- Index:   once_pkey; once_scope for a quota. Other plans are ruled out, and with them that they are compiled (see lock_batch).
 
 -- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval
@@ -5431,6 +5434,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -5486,7 +5490,7 @@ begin
       return turno.once_told(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
-      return row('over_quota', once_begin.key)::turno.once_outcome;
+      return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
     end if;
     if o.key is null then
       insert into turno.once (
@@ -5563,6 +5567,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 -- Nobody else's transaction may keep all of them waiting: then each asks alone.
@@ -5649,7 +5654,7 @@ begin
       where r.place = any (places)
     loop
       request := told.request;
-      answer := row('later')::turno.once_outcome;
+      answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
       return next;
     end loop;
   end;
@@ -5761,6 +5766,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 declare
   c record;
@@ -5790,6 +5796,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -5867,6 +5874,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -5907,6 +5915,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -5951,6 +5960,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 begin
   perform turno.check_name('key', once_status.key, 255);
@@ -5976,6 +5986,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 set enable_sort = off
 as $$
 declare
@@ -6009,6 +6020,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
