@@ -197,7 +197,7 @@ begin
       return turno.once_told(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
-      return row('over_quota', once_begin.key)::turno.once_outcome;
+      return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
     end if;
     if o.key is null then
       insert into turno.once (
@@ -360,7 +360,7 @@ begin
       where r.place = any (places)
     loop
       request := told.request;
-      answer := row('later')::turno.once_outcome;
+      answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
       return next;
     end loop;
   end;
