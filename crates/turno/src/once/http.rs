@@ -55,6 +55,6 @@ pub use self::policy::{
     Asked, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES, Policy,
     Prober, Statuses, Switch, Unidentified, Unknown,
 };
-pub use self::problem::Code;
+pub use self::problem::{Code, language};
 pub use self::template::Template;
 pub use self::work::{Attempt, Fate};

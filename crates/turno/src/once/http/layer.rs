@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
+use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -110,6 +111,8 @@ pub(super) struct Shared {
     pub(super) turno: Turno,
     pub(super) identities: Identities,
     pub(super) counters: Counters,
+    /// The work in flight, whether or not its client is still there.
+    pub(super) works: TaskTracker,
     which: Which,
 }
 
@@ -143,6 +146,7 @@ impl OnceLayer {
                 turno,
                 identities: Identities::new(),
                 counters: Counters::default(),
+                works: TaskTracker::new(),
                 which,
             }),
         }
@@ -160,6 +164,7 @@ impl OnceLayer {
                 turno: used.turno.clone(),
                 identities,
                 counters: Counters::default(),
+                works: TaskTracker::new(),
                 which: used.which.clone(),
             },
         };
@@ -171,6 +176,13 @@ impl OnceLayer {
     /// How often what happened.
     pub fn counts(&self) -> Counts {
         self.shared.counters.now()
+    }
+
+    /// Waits until no work is in flight: that of clients that went away, too. For a server that shuts down, when it takes
+    /// no more requests. Cancel-safe.
+    pub async fn idle(&self) {
+        self.shared.works.close();
+        self.shared.works.wait().await;
     }
 }
 

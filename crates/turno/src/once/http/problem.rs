@@ -153,8 +153,8 @@ impl Code {
     }
 }
 
-/// The language that a client would rather read.
-pub(super) fn language(headers: &HeaderMap) -> Language {
+/// The language that a client would rather read, of those that problems are told in.
+pub fn language(headers: &HeaderMap) -> Language {
     // The first that is known: whoever weighs two languages with q gets the one that it named first.
     let wanted = headers
         .get(ACCEPT_LANGUAGE)

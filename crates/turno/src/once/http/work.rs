@@ -105,7 +105,8 @@ where
         claim: work.claim.clone(),
         policy: work.policy.clone(),
     });
-    tokio::spawn(async move {
+    let works = work.shared.works.clone();
+    let done = works.spawn(async move {
         let keeper = work.claim.keep();
         // A panic drops the claim, which leaves the key unknown.
         let answered = call(request).await;
@@ -118,8 +119,8 @@ where
         };
         drop(keeper);
         settled
-    })
-    .await
+    });
+    done.await
 }
 
 /// Stores the answer, if it is to be; then it may be sent.

@@ -1,0 +1,195 @@
+//! Clients: let in, served, and sent away at the end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service as _;
+use turno::once::http::{Counts, OnceLayer, OnceService};
+
+use super::proxy::Proxy;
+
+/// How long a client may take to say what it wants.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait when the system gives no connection: it has no file descriptors left, say.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often the counts are told, if they have changed.
+const REPORT: Duration = Duration::from_secs(60);
+
+/// Where a request comes from: in its extensions.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    pub(super) peer: SocketAddr,
+    /// Cancelled when the gate shuts down: tunnels end then.
+    pub(super) closing: CancellationToken,
+}
+
+/// The clients of one listener.
+pub(super) struct Clients {
+    service: OnceService<Proxy>,
+    permits: Arc<Semaphore>,
+    graceful: GracefulShutdown,
+    tasks: TaskTracker,
+    /// Cancelled when what has not ended is cut off.
+    cut: CancellationToken,
+}
+
+impl Clients {
+    pub(super) fn new(service: OnceService<Proxy>, most: usize) -> Self {
+        Clients {
+            service,
+            permits: Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))),
+            graceful: GracefulShutdown::new(),
+            tasks: TaskTracker::new(),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    /// Lets clients in until it is told to stop.
+    pub(super) async fn accept(
+        &self,
+        listener: &TcpListener,
+        closing: &CancellationToken,
+        layer: &OnceLayer,
+    ) {
+        let mut told = layer.counts();
+        let mut minutes = tokio::time::interval_at(Instant::now() + REPORT, REPORT);
+        minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = closing.cancelled() => return,
+                _ = minutes.tick() => {
+                    let counts = layer.counts();
+                    if counts != told {
+                        report(&counts);
+                        told = counts;
+                    }
+                }
+                accepted = next(listener, &self.permits) => match accepted {
+                    Ok((stream, peer, permit)) => {
+                        let origin = Origin { peer, closing: closing.clone() };
+                        self.start(stream, origin, permit);
+                    }
+                    Err(error) if is_of_client(&error) => {}
+                    Err(error) => {
+                        tracing::error!(%error, "no client can be let in; it is tried again");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+            }
+        }
+    }
+
+    fn start(&self, stream: TcpStream, origin: Origin, permit: OwnedSemaphorePermit) {
+        let serve = serve(
+            stream,
+            origin,
+            self.service.clone(),
+            self.graceful.watcher(),
+        );
+        let cut = self.cut.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = cut.cancelled() => {}
+                () = serve => {}
+            }
+            drop(permit);
+        });
+    }
+
+    /// Lets what is under way end, within a bound; then cuts off what has not.
+    pub(super) async fn end(self, bound: Duration, work: impl Future<Output = ()>) {
+        self.tasks.close();
+        let ended = async {
+            self.graceful.shutdown().await;
+            work.await;
+        };
+        if tokio::time::timeout(bound, ended).await.is_err() {
+            tracing::warn!(
+                "work in flight did not end in {bound:?} and is cut off: what was sent is unknown when its lease is over"
+            );
+        }
+        self.cut.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+/// The next client, once there is room for it. Cancel-safe.
+async fn next(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let permit = permits
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, permit))
+}
+
+/// Whether one client went away before it was let in, which is nobody else's concern.
+fn is_of_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}
+
+async fn serve(stream: TcpStream, origin: Origin, service: OnceService<Proxy>, watcher: Watcher) {
+    // Which protocol it speaks is read without a bound of its own.
+    let spoken = tokio::select! {
+        () = origin.closing.cancelled() => return,
+        spoken = tokio::time::timeout(HEAD_PATIENCE, stream.readable()) => spoken,
+    };
+    if !matches!(spoken, Ok(Ok(()))) || stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(origin.clone());
+        // The proxy is always ready.
+        service.clone().call(request)
+    });
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE);
+    server.http2().timer(TokioTimer::new());
+    let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), answer);
+    if let Err(error) = watcher.watch(connection.into_owned()).await {
+        tracing::debug!(%error, "a client's connection ended");
+    }
+}
+
+/// Tells the counts.
+pub(super) fn report(counts: &Counts) {
+    tracing::info!(
+        fresh = counts.fresh,
+        replayed = counts.replayed,
+        in_flight = counts.in_flight,
+        mismatch = counts.mismatch,
+        unknown = counts.unknown,
+        not_stored = counts.not_stored,
+        over_quota = counts.over_quota,
+        stale = counts.stale,
+        unidentified = counts.unidentified,
+        store_down = counts.store_down,
+        shadowed = counts.shadowed,
+        "requests under a policy, since the start"
+    );
+}

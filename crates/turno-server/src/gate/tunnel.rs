@@ -1,0 +1,23 @@
+//! Two connections that have left HTTP behind: a WebSocket, for example.
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio_util::sync::CancellationToken;
+
+/// Carries bytes both ways until one side ends, or the gate shuts down.
+pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, closing: CancellationToken) {
+    let carried = async {
+        let (client, service) = tokio::try_join!(client, service)?;
+        let (mut client, mut service) = (TokioIo::new(client), TokioIo::new(service));
+        tokio::io::copy_bidirectional(&mut client, &mut service).await?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    };
+    tokio::select! {
+        () = closing.cancelled() => {}
+        carried = carried => {
+            if let Err(error) = carried {
+                tracing::debug!(%error, "a tunnel broke");
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Turno for programs in any language, over HTTP.
+//!
+//! - [`gate`]: a reverse proxy that lets each request of a service be answered once, without touching the service.
+#![forbid(unsafe_code)]
+
+pub mod gate;
+mod problem;
