@@ -2,6 +2,7 @@
 
 mod inbox;
 mod locks;
+mod once;
 mod outbox;
 mod rate;
 mod table;
@@ -14,13 +15,13 @@ use clap::{Parser, Subcommand};
 struct Args {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Seconds of each measurement of locks.
+    /// Seconds of each measurement of locks and of once.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
     /// Items of each measurement of the inbox, and events of the outbox.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// How often each rate of inbox and outbox is measured; the median counts.
+    /// How often each rate of inbox, outbox and once is measured; the median counts.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
     /// Only Turno, without the peers of the inbox.
@@ -32,6 +33,9 @@ struct Args {
     /// Only one part of the outbox.
     #[arg(long, global = true)]
     outbox_part: Option<outbox::Part>,
+    /// Only one part of once.
+    #[arg(long, global = true)]
+    once_part: Option<once::Part>,
 }
 
 #[derive(Subcommand)]
@@ -46,6 +50,8 @@ enum Bench {
     InboxSqlite,
     /// The outbox, from PostgreSQL to RabbitMQ.
     Outbox,
+    /// Once: the layer on PostgreSQL.
+    Once,
     /// All of them.
     All,
 }
@@ -65,18 +71,25 @@ async fn main() -> Result<()> {
         rounds: args.rounds,
         part: args.outbox_part,
     };
+    let once = once::Bench {
+        seconds: args.seconds,
+        rounds: args.rounds,
+        part: args.once_part,
+    };
     match args.bench.unwrap_or(Bench::All) {
         Bench::Postgres => locks::postgres::run(&run).await,
         Bench::Sqlite => locks::sqlite::run(&run).await,
         Bench::Inbox => inbox.run().await,
         Bench::InboxSqlite => inbox::sqlite::run(args.items).await,
         Bench::Outbox => outbox.run().await,
+        Bench::Once => once.run().await,
         Bench::All => {
             locks::postgres::run(&run).await?;
             locks::sqlite::run(&run).await?;
             inbox.run().await?;
             inbox::sqlite::run(args.items).await?;
-            outbox.run().await
+            outbox.run().await?;
+            once.run().await
         }
     }
 }

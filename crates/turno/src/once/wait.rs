@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::store::{ONCE_WAITER_ALIVE, OnceBegin, OnceOutcome, WhileInFlight};
 
 /// The longest pause between two looks when answers are heard of: often enough to still be called.
-const LOOK_HEARING: Duration = ONCE_WAITER_ALIVE.checked_div(4).unwrap();
+const LOOK_HEARING: Duration = Duration::from_secs(1);
 /// The longest pause when they are not.
 const LOOK_DEAF: Duration = Duration::from_millis(200);
 /// Soon after a lease's end, to find that it is over.

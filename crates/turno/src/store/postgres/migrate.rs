@@ -62,7 +62,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("once_settle", include_str!("sql/once_settle.sql")),
     ("once_people", include_str!("sql/once_people.sql")),
     ("schedule", include_str!("sql/schedule.sql")),
-    ("inbox_plans", include_str!("sql/inbox_plans.sql")),
+    ("plans", include_str!("sql/plans.sql")),
     ("adopt_check", include_str!("sql/adopt_check.sql")),
     ("adopt_words", include_str!("sql/adopt_words.sql")),
     ("adopt_take", include_str!("sql/adopt_take.sql")),

@@ -40,15 +40,6 @@ as $$
     case when outcome in ('fresh', 'unknown') then o.key || '@' || o.token end)::turno.once_outcome
 $$;
 
--- The token of a key that has no row: it follows the clock, and is above those of every purged row.
-create or replace function turno.once_token() returns bigint
-language sql
-volatile
-as $$
-  select greatest(turno.lock_tick(), f.token + 1)
-  from turno.lock_floor f
-$$;
-
 create or replace function turno.once_check(
   key         text,
   fingerprint text,
@@ -140,8 +131,6 @@ create or replace function turno.once_begin(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -203,7 +192,9 @@ begin
       insert into turno.once (
         key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, scope, sweep_at)
       values (
-        once_begin.key, once_begin.fingerprint, 'running', turno.once_token(), 1,
+        once_begin.key, once_begin.fingerprint, 'running',
+        -- Tokens follow the clock, and are above those of every purged row.
+        greatest(turno.lock_tick(), (select f.token + 1 from turno.lock_floor f)), 1,
         coalesce(once_begin.request, gen_random_uuid()), once_begin.worker, clock_timestamp(),
         clock_timestamp() + once_begin.lease, once_begin.ttl, once_begin.scope,
         clock_timestamp() + once_begin.lease + once_begin.ttl)
@@ -272,10 +263,6 @@ create or replace function turno.once_begin_batch(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 -- Nobody else's transaction may keep all of them waiting: then each asks alone.
 set lock_timeout = '100ms'
 as $$
@@ -311,7 +298,8 @@ begin
       insert into turno.once as t (
         key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, sweep_at)
       select distinct on (a.key)
-        a.key, a.fingerprint, 'running', turno.once_token(), 1, a.request, a.worker, clock_timestamp(),
+        a.key, a.fingerprint, 'running',
+        greatest(turno.lock_tick(), (select f.token + 1 from turno.lock_floor f)), 1, a.request, a.worker, clock_timestamp(),
         clock_timestamp() + a.lease, a.ttl, clock_timestamp() + a.lease + a.ttl
       from unnest(
         once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,

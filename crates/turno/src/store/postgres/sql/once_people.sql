@@ -14,7 +14,6 @@ create or replace function turno.once_status(key text) returns setof turno.once_
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
 as $$
 begin
   perform turno.check_name('key', once_status.key, 255);
@@ -39,8 +38,6 @@ create or replace function turno.once_list(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_sort = off
 as $$
 declare
   page integer := least(greatest(coalesce(once_list."limit", 100), 1), 1000);
@@ -72,7 +69,6 @@ create or replace function turno.once_forget(key text) returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

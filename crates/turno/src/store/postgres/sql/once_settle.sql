@@ -93,8 +93,6 @@ create or replace function turno.once_complete(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 declare
   c record;
@@ -122,10 +120,6 @@ create or replace function turno.once_complete_batch(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -198,8 +192,6 @@ create or replace function turno.once_release(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -238,8 +230,6 @@ create or replace function turno.once_extend(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -1,4 +1,4 @@
--- Purpose: the plans of the inbox's functions are the same whatever the statistics say, or do not say yet: along the
+-- Purpose: the plans of the functions of inbox, outbox and once are the same whatever the statistics say, or do not say yet: along the
 --          indexes, row by row. What is called from inside inherits it from the public function around it.
 -- Index:   all of them.
 
@@ -10,7 +10,7 @@ begin
     select p.oid::regprocedure
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
-      and p.proname ~ '^(in|out)box_'
+      and p.proname ~ '^(inbox|outbox|once)_'
       and p.prosecdef
       -- Those in SQL only pass their arguments on.
       and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')

@@ -1,0 +1,50 @@
+//! Small web services.
+
+use axum::Router;
+use axum::routing::post;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use turno::Turno;
+use turno::once::http::{OnceLayer, Policy};
+
+/// What every handler answers.
+pub const ANSWER: &str = r#"{"folio": "A-000123", "estado": "registrado"}"#;
+
+/// A service on a port of its own, for as long as this lives.
+pub struct Served {
+    pub port: u16,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub async fn serve(app: Router) -> anyhow::Result<Served> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let port = listener.local_addr()?.port();
+    let task = tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, app).await {
+            eprintln!("a service ended: {error}");
+        }
+    });
+    Ok(Served { port, task })
+}
+
+pub type Answer = ([(&'static str, &'static str); 1], String);
+
+pub fn answer() -> Answer {
+    ([("content-type", "application/json")], ANSWER.to_owned())
+}
+
+/// A handler that answers, and does nothing else.
+pub fn nothing() -> Router {
+    Router::new().route("/pagos", post(|_: axum::body::Bytes| async { answer() }))
+}
+
+/// The same, once.
+pub fn once(turno: &Turno) -> Router {
+    nothing().layer(OnceLayer::new(turno.clone(), Policy::new("pagos")))
+}
