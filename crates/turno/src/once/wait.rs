@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
 use crate::error::{Error, Kind, Result};
-use crate::store::{ONCE_WAITER_ALIVE, OnceBegin, OnceOutcome, WhileInFlight};
+use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
 
 /// The longest pause between two looks when answers are heard of: often enough to still be called.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
