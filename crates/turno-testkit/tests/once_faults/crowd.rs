@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::mpsc;
+use turno_testkit::eventually;
 
 use crate::LONG;
 use crate::client::{Ask, Client, Told, held_before, pay, problem};
@@ -100,11 +101,15 @@ fn turned_away(place: &Place, in_flight: &'static str) -> Vec<Told> {
 fn the_others_wait_for_the_answer(place: &Place) {
     let fronts = Fronts::new(place, "wait");
     let began = Instant::now();
-    // Held until somebody waits, or would.
     let mut told = crowd(place, &fronts.fronts, held_before("77"));
-    turno_testkit::eventually(LONG, "the work to begin", || {
-        (place.ran().len() == 1).then_some(())
-    });
+    // Held until whoever came to the instances waits. (The gates do not say.)
+    let share = CROWD / (INSTANCES + GATES);
+    for instance in &fronts.fronts[..INSTANCES] {
+        eventually(LONG, "everybody to come", || {
+            (instance.arrived() == share).then_some(())
+        });
+    }
+    assert!(told.is_empty(), "nobody is answered yet");
     fronts.go();
     let all = next(place, &mut told, CROWD);
     report(place, "wait", &fronts, began);

@@ -1,15 +1,17 @@
 //! The instance that does the work is killed half-way.
 
 use turno::once::OnceState;
+use turno_testkit::eventually;
 
 use crate::client::{Ask, Client, held_after, held_before, problem};
-use crate::on_each_store;
 use crate::place::Place;
 use crate::web::{How, SHORT, Web};
+use crate::{LONG, on_each_store};
 
 on_each_store! {
     the_next_one_is_refused => the_next_one_is_refused;
     the_next_one_does_it_again => the_next_one_does_it_again;
+    whoever_waits_takes_it_over => whoever_waits_takes_it_over;
     a_probe_finds_that_it_was_done => a_probe_finds_that_it_was_done;
     a_probe_finds_that_it_was_not_done => a_probe_finds_that_it_was_not_done;
     /// The control: what was paid before the kill is paid again if nobody asks.
@@ -64,6 +66,29 @@ fn the_next_one_does_it_again(place: &Place) {
         .collect();
     assert_eq!(ran, [(victim, 1), (web.pid(), 2)]);
     assert_eq!(place.effects().len(), 1);
+}
+
+fn whoever_waits_takes_it_over(place: &Place) {
+    let how = How {
+        in_flight: "wait",
+        ..RERUN
+    };
+    let ask = held_before("77");
+    let _inside = place.runtime.enter();
+    let (victim, web) = (Web::start(&place.url, how), Web::start(&place.url, how));
+    let client = Client::new();
+    let cut_off = client.asking(&victim, &ask);
+    victim.held();
+    let waiting = [&web; 5].map(|web| client.asking(web, &ask));
+    eventually(LONG, "all of them to wait", || {
+        (web.arrived() == 5).then_some(())
+    });
+    victim.process().kill_9();
+    assert_eq!(place.runtime.block_on(cut_off).unwrap(), None);
+    let told = waiting.map(|one| place.runtime.block_on(one).unwrap().unwrap());
+    assert!(told.iter().all(|told| told.paid() == (web.pid(), 2)));
+    let replayed = told.iter().filter(|told| told.is_replayed()).count();
+    assert_eq!((replayed, place.effects().len()), (4, 1));
 }
 
 const PROBE: How = How {

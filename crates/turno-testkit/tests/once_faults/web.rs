@@ -95,6 +95,13 @@ impl Web {
         self.process.lines().expect_line("counts ", LONG)
     }
 
+    /// How many requests have come to its layer.
+    pub fn arrived(&self) -> usize {
+        self.tell("arrived");
+        let arrived = self.process.lines().expect_line("arrived ", LONG);
+        arrived.parse().unwrap()
+    }
+
     fn tell(&self, line: &str) {
         let mut stdin = self
             .stdin

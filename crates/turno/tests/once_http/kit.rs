@@ -68,8 +68,7 @@ impl Site {
         let counted = runs.clone();
         let handle = move |request: Request| {
             let run = counted.fetch_add(1, Ordering::Relaxed) + 1;
-            let answered = handler(run, request);
-            async move { answered.await }
+            handler(run, request)
         };
         let router = Router::new().fallback(handle).layer(layer.clone());
         Site {

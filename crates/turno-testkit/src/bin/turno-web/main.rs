@@ -11,7 +11,8 @@
 //! | UNKNOWN | `refuse`, `rerun`, `probe`: the table `effect` is asked |
 //!
 //! With `?hold=before` (or `after`) the first run of a request says `held KEY` before (or after) it has paid, and waits
-//! for the line `go`. The line `counts` is answered with what the layer has counted.
+//! for the line `go`. The line `counts` is answered with what the layer has counted, and the line `arrived` with how many
+//! requests have come before it.
 //!
 //! It says `listening PORT` first, and ends with its input.
 #![forbid(unsafe_code)]
@@ -23,15 +24,18 @@ mod policy;
 use std::io::{self, Write};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::map_request;
 use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno::once::http::{OnceLayer, Policy, Routes};
+use turno::once::http::{Counts, OnceLayer, Policy, Routes};
 use turno_server::gate::{Gate, Options};
 
 use self::application::Application;
@@ -64,15 +68,25 @@ async fn serve(url: &str, face: &str, policy: Policy, web: Arc<Web>) -> Result<(
     let router = Router::new()
         .route(PATH, post(handler::pay))
         .with_state(web.clone());
+    let arrived: Arc<AtomicUsize> = Arc::default();
+    let count = arrived.clone();
+    let counted = map_request(move |request: Request| {
+        count.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(request)
+    });
+    let answer = move |word: &str, counts: Counts| match word {
+        "counts" => format!("counts {counts:?}"),
+        _ => format!("arrived {}", arrived.load(Ordering::Relaxed)),
+    };
     let router = match face {
         "bare" => {
-            obey(&web, String::new);
+            obey(&web, move |word| answer(word, Counts::default()));
             router
         }
         "layer" => {
             let layer = OnceLayer::new(Turno::connect(url).await?, policy);
-            let counted = layer.clone();
-            obey(&web, move || format!("{:?}", counted.counts()));
+            let counting = layer.clone();
+            obey(&web, move |word| answer(word, counting.counts()));
             router.layer(layer)
         }
         upstream => {
@@ -84,26 +98,26 @@ async fn serve(url: &str, face: &str, policy: Policy, web: Arc<Web>) -> Result<(
                 routes,
                 Options::default(),
             ));
-            let counted = gate.clone();
-            obey(&web, move || format!("{:?}", counted.counts()));
+            let counting = gate.clone();
+            obey(&web, move |word| answer(word, counting.counts()));
             say(&listening)?;
             gate.serve(listener, CancellationToken::new()).await;
             return Ok(());
         }
     };
     say(&listening)?;
-    Ok(axum::serve(listener, router).await?)
+    Ok(axum::serve(listener, router.layer(counted)).await?)
 }
 
 /// Reads commands, in a thread that ends with the process.
-fn obey(web: &Arc<Web>, counts: impl Fn() -> String + Send + 'static) {
+fn obey(web: &Arc<Web>, answer: impl Fn(&str) -> String + Send + 'static) {
     let web = web.clone();
     std::thread::spawn(move || {
         for line in io::stdin().lines().map_while(Result::ok) {
             match line.as_str() {
                 "go" => web.go(),
                 // Nobody reads any more if this fails, and the input ends too.
-                _ => drop(say(&format!("counts {}", counts()))),
+                word => drop(say(&answer(word))),
             }
         }
         // Nobody is there any more to whom it could matter.

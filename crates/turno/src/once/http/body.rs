@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 pub struct Carried<B> {
     first: Option<Bytes>,
     rest: Option<Pin<Box<B>>>,
-    trailers: Option<HeaderMap>,
+    trailers: Option<Box<HeaderMap>>,
 }
 
 impl<B> fmt::Debug for Carried<B> {
@@ -62,7 +62,7 @@ impl<B: Body<Data = Bytes>> Carried<B> {
                 // Not copied, if it is all.
                 Ok(data) if first.is_empty() => first = data.into(),
                 Ok(data) => first.extend_from_slice(&data),
-                Err(frame) => trailers = frame.into_trailers().ok(),
+                Err(frame) => trailers = frame.into_trailers().ok().map(Box::new),
             }
         }
         Some(Carried {
@@ -108,7 +108,7 @@ impl<B: Body<Data = Bytes>> Body for Carried<B> {
             return rest.as_mut().poll_frame(context);
         }
         let trailers = self.trailers.take();
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(*trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
