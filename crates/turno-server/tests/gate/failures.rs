@@ -61,6 +61,29 @@ async fn an_answer_that_breaks_off_leaves_the_request_unknown() {
 }
 
 #[tokio::test]
+async fn an_answer_that_falls_silent_leaves_the_request_unknown() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let upstream = format!("http://{}", listener.local_addr().unwrap());
+    let options = Options {
+        answer_timeout: Duration::from_millis(50),
+        ..Options::default()
+    };
+    let gate = Running::start_with(upstream.parse().unwrap(), pagos(), options).await;
+    let silent = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4096];
+        assert!(stream.read(&mut buffer).await.unwrap() > 0);
+        let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
+        stream.write_all(half).await.unwrap();
+        // The gate gives it up.
+        while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    });
+    gate.post("/pagos", "1").await.problem(500, "failed");
+    gate.post("/pagos", "1").await.problem(409, "unknown");
+    silent.await.unwrap();
+}
+
+#[tokio::test]
 async fn an_answer_that_does_not_come_in_time_leaves_the_request_unknown() {
     let service = Service::start(|_| std::future::pending()).await;
     let upstream = format!("http://{}", service.address).parse().unwrap();
