@@ -42,9 +42,16 @@ const NATS: Need = Need {
     program: "nats-server",
     packages: &["nats-server"],
 };
+// The legacy service that `turno gate` is tried with.
+const PYTHON: Need = Need {
+    program: "python3",
+    packages: &["python3"],
+};
 
 /// What the tests need.
-pub const TEST: &[Need] = &[COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS];
+pub const TEST: &[Need] = &[
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON,
+];
 
 /// What the benchmarks need.
 pub const BENCH: &[Need] = &[

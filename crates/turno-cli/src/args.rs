@@ -21,7 +21,8 @@ use crate::{cmd, fail};
     after_help = "\
 Options win over environment variables, those over turno.toml, and that over the defaults.
 Durations are written 500ms, 30s, 5m, 1h30m, 1d, or as a whole number of milliseconds.
-Exit codes: 0 done, 1 failed, 2 bad usage, 75 busy or nothing to do (try again later); `turno run` passes its command's own code on."
+Exit codes: 0 done, 1 failed, 2 bad usage, 75 busy or nothing to do (try again later);
+`turno run` and `turno once` pass their command's own code on."
 )]
 pub(crate) struct Cli {
     /// The store: sqlite:FILE or postgres://user@host/database [default: sqlite:turno.db]
@@ -82,12 +83,14 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Lock(cmd::lock::Verb),
     Run(cmd::run::RunArgs),
+    Once(cmd::once::OnceArgs),
     /// Push, take and settle work, and look at it
     #[command(subcommand)]
     Inbox(cmd::inbox::Verb),
     /// Emit events, relay them to a broker, and look at them
     #[command(subcommand)]
     Outbox(cmd::outbox::Verb),
+    Gate(cmd::gate::GateArgs),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
     /// Examine the store: reach, schema, clock, durability
@@ -100,7 +103,10 @@ pub(crate) enum Command {
 impl Command {
     /// Whether it runs until it is stopped, and is read by its log.
     pub(crate) fn is_service(&self) -> bool {
-        matches!(self, Command::Outbox(cmd::outbox::Verb::Relay(_)))
+        matches!(
+            self,
+            Command::Outbox(cmd::outbox::Verb::Relay(_)) | Command::Gate(_)
+        )
     }
 }
 

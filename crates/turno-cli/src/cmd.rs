@@ -1,13 +1,16 @@
 //! The verbs, one file each.
 
 pub(crate) mod adopt;
+mod child;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 mod exec;
+pub(crate) mod gate;
 pub(crate) mod inbox;
 pub(crate) mod lock;
 pub(crate) mod migrate;
+pub(crate) mod once;
 pub(crate) mod outbox;
 pub(crate) mod run;
 pub(crate) mod sweep;

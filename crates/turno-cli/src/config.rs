@@ -4,8 +4,9 @@
 //! named: a setting that is silently ignored is worse than none. The line itself is never shown, for
 //! it may hold a password.
 
+mod once;
 mod outbox;
-mod value;
+pub(crate) mod value;
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+pub(crate) use self::once::Once;
 pub(crate) use self::outbox::Outbox;
 use self::value::{Bytes, Name, Pause, Time, Tries};
 use crate::fail::Usage;
@@ -29,6 +31,7 @@ pub(crate) struct File {
     pub(crate) lock: Lock,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
+    pub(crate) once: Once,
     pub(crate) cleanup: Option<Cleanup>,
     pub(crate) application: Application,
 }
@@ -259,6 +262,12 @@ mod tests {
         assert_eq!(file.outbox.mode, Some(turno::outbox::Mode::default()));
         assert_eq!(file.outbox.on_dead, Some(turno::outbox::OnDead::default()));
         assert!(file.outbox.sink.is_none(), "where events go has no default");
+        assert_eq!(file.once.lease(), Some(turno::once::DEFAULT_LEASE));
+        assert_eq!(file.once.ttl(), Some(turno::once::DEFAULT_TTL));
+        assert!(
+            file.once.answer_keys_file.is_none(),
+            "a secret has no default"
+        );
     }
 
     #[test]
@@ -306,6 +315,14 @@ mod tests {
             ("[outbox]\nlease = \"25h\"", "outbox.lease", 2, "lower it"),
             ("[outbox]\narchive = 1", "outbox.archive", 2, "boolean"),
             ("[outbox]\nsnik = \"\"", "outbox.snik", 2, "unknown"),
+            ("[once]\nlease = \"25h\"", "once.lease", 2, "lower it"),
+            ("[once]\nttl = \"-1s\"", "once.ttl", 2, "negative"),
+            (
+                "[once]\nanswer_keys = \"\"",
+                "once.answer_keys",
+                2,
+                "unknown",
+            ),
             (
                 "[cleanup]\nkeep_seen = \"soon\"",
                 "cleanup.keep_seen",
@@ -342,6 +359,7 @@ mod tests {
             "store = \"postgres://ana:s3cret@db/app",
             "[outbox]\nsink = \"amqp://ana:s3cret@broker/",
             "[outbox]\nsecret = \"whsec_s3cret\" x",
+            "[once]\nanswer_keys = \"a:s3cret\"",
         ] {
             let usage = refused(text);
             assert!(!usage.detail.contains("s3cret"), "{usage}");

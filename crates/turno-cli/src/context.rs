@@ -7,7 +7,7 @@ use anyhow::Result;
 use turno::{Migrate, Settings, Turno};
 
 use crate::args::{Cli, Command};
-use crate::config::{self, Cleanup, File, Outbox};
+use crate::config::{self, Cleanup, File, Once, Outbox};
 use crate::output::Output;
 
 /// The store when nothing else is said.
@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) inbox_lease: Duration,
     /// How events are emitted and relayed, as far as the file says.
     pub(crate) outbox: Outbox,
+    /// How work is done once, as far as the file says.
+    pub(crate) once: Once,
 }
 
 impl Context {
@@ -47,6 +49,7 @@ impl Context {
                 .unwrap_or_else(|| DEFAULT_STORE.to_owned()),
             cleanup: file.cleanup,
             outbox: file.outbox,
+            once: file.once,
         };
         Ok((cli.command, context))
     }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::BUSY;
 use crate::output::{Format, Output};
 
 const FAILED: u8 = 1;
@@ -85,6 +86,41 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
 /// Tells of bad usage.
 pub(crate) fn usage(detail: &str, field: Option<&str>, output: Output) -> ExitCode {
     say("invalid", detail, field, output, BAD_USAGE)
+}
+
+/// How a command that could not do its work ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Failed,
+    /// Somebody else is at it: try again later.
+    Busy,
+}
+
+/// Tells why the work was not done, and what is known of it: on standard error, for the output is the work's.
+pub(crate) fn problem(
+    code: &str,
+    detail: &str,
+    more: &Value,
+    output: Output,
+    exit: Exit,
+) -> ExitCode {
+    match (output.format, exit) {
+        (Format::Json, _) => {
+            let mut object = json!({"code": code, "detail": detail});
+            for (name, value) in more.as_object().into_iter().flatten() {
+                object[name] = value.clone();
+            }
+            print(&object.to_string());
+        }
+        (Format::Human, Exit::Busy) => print(detail),
+        (Format::Human, Exit::Failed) => {
+            print(&format!("{} {detail}", output.alert("error:", "31")));
+        }
+    }
+    ExitCode::from(match exit {
+        Exit::Failed => FAILED,
+        Exit::Busy => BUSY,
+    })
 }
 
 /// Tells of something that is worth a word and does not change the exit code.

@@ -21,7 +21,7 @@ pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
         _ => EnvFilter::new(match cli.verbose {
             // Whoever starts a relay sees what it works on, and that it waits.
             // The broker's client would show every message that comes back, with all that it says.
-            0 if cli.command.is_service() => "warn,turno=info,lapin=error",
+            0 if cli.command.is_service() => "warn,turno=info,turno_server=info,lapin=error",
             0 => "warn,lapin=error",
             1 => "info,lapin=error",
             _ => "debug,lapin=error",

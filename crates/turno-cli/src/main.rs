@@ -1,5 +1,6 @@
 //! The `turno` command: the operator's and the script's face of Turno.
 
+mod answer_keys;
 mod args;
 mod bulk;
 mod cmd;
@@ -7,6 +8,7 @@ mod config;
 mod context;
 mod duration;
 mod fail;
+mod gate;
 mod logging;
 mod name;
 mod ndjson;
@@ -15,6 +17,7 @@ mod payload;
 mod progress;
 mod redact;
 mod signals;
+mod size;
 
 use std::process::ExitCode;
 
@@ -42,10 +45,13 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     logging::start(&cli)?;
     let (command, context) = Context::new(cli)?;
-    // One thread: `turno run` must start its command from the thread that lives as long as it does.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let mut runtime = match command {
+        // It serves many clients at once.
+        Command::Gate(_) => tokio::runtime::Builder::new_multi_thread(),
+        // One thread: `turno run` and `turno once` must start their command from the thread that lives as long as they do.
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build()?;
     let done = runtime.block_on(dispatch(command, &context));
     // A name that is still being resolved must not keep a finished command waiting.
     runtime.shutdown_background();
@@ -57,8 +63,10 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
+        Command::Once(args) => cmd::once::run(context, args).await,
         Command::Inbox(verb) => cmd::inbox::run(context, verb).await,
         Command::Outbox(verb) => cmd::outbox::run(context, verb).await,
+        Command::Gate(args) => cmd::gate::run(context, args).await,
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
         Command::Doctor => cmd::doctor::run(context).await,

@@ -25,6 +25,7 @@
 //! - A request is sent once. The gate never repeats one that may have reached the service.
 //! - Bodies of routes without a policy are streamed, both ways; upgrades (WebSocket) are tunnelled.
 
+mod answering;
 mod clients;
 mod failure;
 mod headers;
@@ -74,7 +75,7 @@ pub struct Options {
     pub identities: Identities,
     /// The header `Host` that the service gets. A service that is spoken to in HTTP/2 always gets its own.
     pub host: HostHeader,
-    /// How long the head of an answer may take. A claim is kept alive meanwhile.
+    /// How long the head of an answer may take, and under a policy each further part. A claim is kept alive meanwhile.
     pub answer_timeout: Duration,
     /// How long work in flight may take to end at shutdown.
     pub drain: Duration,

@@ -42,6 +42,22 @@ pub mod inbox_worker;
 pub mod input;
 mod kit;
 pub mod losing;
+pub mod once_again;
+pub mod once_begin;
+mod once_counted;
+pub mod once_crowd;
+pub mod once_input;
+pub mod once_keep;
+mod once_kit;
+pub mod once_losing;
+pub mod once_quota;
+pub mod once_seal;
+pub mod once_show;
+pub mod once_stale;
+pub mod once_sweep;
+pub mod once_tx;
+pub mod once_unknown;
+pub mod once_wait;
 pub mod outbox_dead;
 pub mod outbox_emit;
 pub mod outbox_input;
@@ -357,6 +373,102 @@ macro_rules! conformance_suite {
                 outbox_relay::a_relay_told_to_stop_gives_back,
             }
         }
+        mod once {
+            $crate::conformance_tests! {
+                $bed;
+                once_begin::a_new_key_is_fresh_and_then_in_flight,
+                once_begin::a_question_can_be_asked_again,
+                once_begin::an_answer_is_replayed_as_it_was_given,
+                once_begin::a_value_is_answered_to_everybody,
+                once_begin::other_content_is_a_mismatch,
+                once_begin::without_a_fingerprint_nothing_is_compared,
+                once_begin::an_answer_is_kept_for_its_time,
+                once_begin::an_answer_can_be_kept_for_another_time,
+                once_begin::without_a_ttl_only_the_flight_counts,
+                once_begin::a_released_key_is_fresh,
+                once_begin::a_tombstone_is_replayed_as_not_stored,
+                once_begin::an_answer_of_another_kind_is_an_error,
+                once_quota::a_scope_has_so_many_live_keys,
+                once_quota::only_live_keys_count,
+                once_quota::a_rerun_is_not_counted_twice,
+                once_quota::what_lives_longer_than_was_said_counts,
+                once_unknown::a_run_past_its_lease_is_unknown,
+                once_unknown::a_rerun_takes_over,
+                once_unknown::of_many_reruns_one_gets_it,
+                once_unknown::a_doubted_run_is_unknown_at_once,
+                once_unknown::unknown_is_remembered_for_a_day_at_least,
+                once_unknown::a_probe_decides,
+                once_unknown::a_probe_that_cannot_tell_leaves_it_unknown,
+                once_unknown::a_person_completes_what_is_unknown,
+                once_unknown::a_person_forgets,
+                once_unknown::a_vanished_run_is_not_repeated,
+                once_unknown::with_a_lock_a_vanished_run_would_be_repeated,
+                once_stale::a_stale_answer_is_told_and_counted,
+                once_stale::a_zombie_does_not_overwrite,
+                once_stale::without_its_token_a_zombie_would_overwrite,
+                once_stale::a_late_answer_counts_if_nobody_took_over,
+                once_stale::a_stale_release_changes_nothing,
+                once_stale::what_has_ended_stays_ended,
+                once_stale::a_claim_is_of_one_key,
+                once_stale::a_token_is_never_given_again,
+                once_again::a_begin_sent_twice_is_one,
+                once_again::a_rerun_sent_twice_is_one,
+                once_again::a_completion_sent_twice_is_one,
+                once_again::a_release_sent_twice_is_one,
+                once_keep::long_work_keeps_its_claim,
+                once_keep::work_that_was_taken_over_hears_of_it,
+                once_keep::an_extension_after_the_end_counts,
+                once_keep::an_extension_never_shortens,
+                once_keep::a_dropped_claim_leaves_the_key_unknown,
+                once_keep::a_claim_that_ended_is_dropped_quietly,
+                once_keep::a_dropped_question_gives_the_claim_back,
+                once_keep::work_that_is_cut_off_leaves_the_key_unknown,
+                once_keep::work_that_fails_releases_or_doubts,
+                once_wait::an_answer_reaches_who_waits,
+                once_wait::a_commit_reaches_who_waits,
+                once_wait::a_wait_ends_as_in_flight,
+                once_wait::a_vanished_run_ends_the_wait,
+                once_wait::a_release_reaches_who_waits,
+                once_wait::a_mismatch_does_not_wait,
+                once_wait::many_who_wait_look_little,
+                once_wait::who_looks_for_all_hands_over,
+                once_wait::who_goes_away_is_not_missed,
+                once_tx::an_answer_commits_with_its_transaction,
+                once_tx::an_answer_is_undone_with_its_transaction,
+                once_tx::an_answer_and_its_events_are_one,
+                once_tx::a_stale_answer_fails_its_transaction,
+                once_tx::an_answer_said_again_in_a_transaction_stays,
+                once_tx::a_claim_answered_in_a_transaction_is_dropped_quietly,
+                once_tx::a_begin_beside_an_open_answer_does_not_wait,
+                once_tx::work_being_answered_is_not_taken_over,
+                once_tx::neighbours_of_an_open_answer_do_not_wait,
+                once_tx::answers_beside_an_open_one_do_not_wait,
+                once_losing::being_turned_away_writes_nothing,
+                once_losing::a_crowd_turned_away_writes_nothing,
+                once_input::keys_may_be_anything_printable,
+                once_input::a_bad_question_names_its_field,
+                once_input::the_extremes_are_allowed,
+                once_input::a_bad_answer_names_its_field,
+                once_input::a_larger_answer_can_be_allowed,
+                once_input::a_strange_claim_is_stale,
+                once_sweep::a_sweep_forgets_answers_past_their_time,
+                once_sweep::a_sweep_keeps_what_is_kept_for_longer,
+                once_sweep::a_sweep_keeps_what_is_unknown,
+                once_sweep::a_sweep_keeps_a_long_run,
+                once_sweep::a_sweep_of_once_goes_batch_by_batch,
+                once_crowd::a_crowd_has_its_work_done_once,
+                once_crowd::a_crowd_that_does_not_wait_is_told,
+                once_crowd::each_of_a_crowd_gets_its_own_answer,
+                once_seal::a_sealed_answer_is_not_in_the_table,
+                once_seal::another_key_is_refused,
+                once_seal::a_sealed_answer_cannot_be_moved,
+                once_seal::keys_can_be_changed,
+                once_show::a_status_of_a_key_tells_everything,
+                once_show::a_list_has_what_is_known,
+                once_show::a_prefix_of_keys_is_no_pattern,
+                once_show::pages_of_keys_lose_nobody,
+            }
+        }
     };
 }
 
@@ -431,6 +543,20 @@ mod tests {
             ("outbox_order", include_str!("conformance/outbox_order.rs")),
             ("outbox_dead", include_str!("conformance/outbox_dead.rs")),
             ("outbox_relay", include_str!("conformance/outbox_relay.rs")),
+            ("once_begin", include_str!("conformance/once_begin.rs")),
+            ("once_quota", include_str!("conformance/once_quota.rs")),
+            ("once_unknown", include_str!("conformance/once_unknown.rs")),
+            ("once_stale", include_str!("conformance/once_stale.rs")),
+            ("once_again", include_str!("conformance/once_again.rs")),
+            ("once_keep", include_str!("conformance/once_keep.rs")),
+            ("once_wait", include_str!("conformance/once_wait.rs")),
+            ("once_tx", include_str!("conformance/once_tx.rs")),
+            ("once_losing", include_str!("conformance/once_losing.rs")),
+            ("once_input", include_str!("conformance/once_input.rs")),
+            ("once_sweep", include_str!("conformance/once_sweep.rs")),
+            ("once_crowd", include_str!("conformance/once_crowd.rs")),
+            ("once_seal", include_str!("conformance/once_seal.rs")),
+            ("once_show", include_str!("conformance/once_show.rs")),
         ];
         for (subject, source) in subjects {
             for line in source

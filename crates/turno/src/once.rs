@@ -193,7 +193,10 @@ impl Once {
         if let Some(quota) = &ask.quota {
             check::quota(quota)?;
         }
-        wait::begin(self).await
+        let mut once = self.clone();
+        // Whoever asks again, or with a clone, asks anew: the same question would be granted the same claim.
+        once.ask.request = Uuid::now_v7();
+        wait::begin(&once).await
     }
 }
 

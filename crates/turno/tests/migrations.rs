@@ -31,7 +31,7 @@ async fn shape(bed: &Bed) -> String {
         "select concat_ws(' ', c.relname, c.relkind, c.relpersistence, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
            pg_get_expr(d.adbin, d.adrelid), c.relacl) \
          from pg_class c join pg_attribute a on a.attrelid = c.oid left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum \
-         where c.relnamespace = 'turno'::regnamespace and a.attnum > 0 order by c.relname, a.attnum",
+         where c.relnamespace = 'turno'::regnamespace and a.attnum > 0 and not a.attisdropped order by c.relname, a.attnum",
         "select concat_ws(' ', pg_get_functiondef(p.oid), p.proacl, obj_description(p.oid)) from pg_proc p \
          where p.pronamespace = 'turno'::regnamespace order by p.oid::regprocedure::text",
         "select indexdef from pg_indexes where schemaname = 'turno' order by indexname",
@@ -213,6 +213,44 @@ async fn the_script_by_hand_is_the_same() {
     }
 }
 
+/// From the version before: what was there stays, and what is new works.
+#[tokio::test]
+async fn the_version_before_is_brought_up_to_date() {
+    for bed in beds() {
+        let turno = bed.turno().await;
+        let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+        turno.inbox("q").push(&1).await.unwrap();
+        turno.close().await;
+        let newest = shape(&bed).await;
+        // As version 4 was: all that 5 adds is taken away.
+        let before = if bed.is_sqlite() {
+            "drop table turno_once; delete from turno_migration where version = 5"
+        } else {
+            "drop function turno.once_begin_batch; drop table turno.once cascade; drop type turno.once_outcome cascade; \
+             drop type turno.once_view cascade; alter type turno.swept drop attribute once; \
+             delete from turno.migration where version = 5"
+        };
+        by_hand(&bed, before).await;
+        assert_ne!(shape(&bed).await, newest);
+        let refused = Turno::builder()
+            .migrate(Migrate::Never)
+            .connect(bed.url())
+            .await;
+        assert!(refused.unwrap_err().is_schema());
+        let turno = bed.turno().await;
+        assert_eq!(turno.store().schema_version().await.unwrap(), Some(5));
+        assert_eq!(shape(&bed).await, newest);
+        assert!(turno.lock("r").acquire().await.unwrap().is_busy());
+        assert_eq!(turno.inbox("q").stats().await.unwrap().pending, 1);
+        lease.detach();
+        for _ in 0..2 {
+            let answer = turno.once("k").run(async || Ok::<_, String>(7)).await;
+            assert_eq!(answer.unwrap(), 7);
+        }
+        assert!(turno.sweep(&Default::default()).await.unwrap().is_empty());
+    }
+}
+
 /// A role that may only call the functions needs nothing else, once the schema is there.
 #[tokio::test]
 async fn a_role_with_few_rights_is_enough() {
@@ -256,6 +294,11 @@ async fn a_role_with_few_rights_is_enough() {
             .release()
             .await
             .unwrap();
+        let once = turno.once("k").wait(std::time::Duration::from_millis(1));
+        assert_eq!(once.run(async || Ok::<_, String>(7)).await.unwrap(), 7);
+        assert!(turno.once_status("k").await.unwrap().is_some());
+        turno.once_list(Default::default()).await.unwrap();
+        turno.once_forget("k").await.unwrap();
         turno.sweep(&Default::default()).await.unwrap();
         assert!(!turno.store().diagnose().await.unwrap().is_empty());
         shared.detach();

@@ -3,23 +3,18 @@
 //! The command runs while the lease is renewed in the background. If the lease is lost, or cannot be
 //! renewed, the command has had TERM and then KILL before the lease could have expired.
 
-mod child;
-
 use std::ffi::OsString;
-use std::io::IsTerminal;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use rustix::process::Signal;
 use turno::lock::{Acquire, Lease, ReleaseOutcome};
 
-use self::child::{Child, Reach};
+use super::child::{Child, Prints, Reach, code_of, stopped_by};
 use super::lock::ask::{Asked, LockArgs, tell_busy};
 use crate::context::Context;
-use crate::signals::{ENDING, Signals, exit_code};
+use crate::signals::Signals;
 use crate::{BUSY, fail};
 
 /// What the command still gets when its lease is gone already.
@@ -53,11 +48,7 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<ExitCode> {
-    let reach = if std::io::stdin().is_terminal() {
-        Reach::Child
-    } else {
-        Reach::Group
-    };
+    let reach = Reach::here();
     let mut signals = Signals::listen(reach.signals())?;
     context
         .with(args.lock.settings(context), async |turno| {
@@ -69,7 +60,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<ExitCode> {
                     tell_busy(context, &busy)?;
                     Ok(ExitCode::from(BUSY))
                 }
-                Asked::Stopped(signal) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
+                Asked::Stopped(signal) => Ok(stopped_by(signal)),
             }
         })
         .await
@@ -83,14 +74,24 @@ async fn under(
     signals: &mut Signals,
 ) -> Result<ExitCode> {
     let keeper = lease.keep();
-    let mut child = match Child::start(command, &lease, reach) {
+    let variables = [
+        ("TURNO_RESOURCE", lease.resource().to_owned()),
+        ("TURNO_TOKEN", lease.token().to_string()),
+        ("TURNO_LEASE", lease.id().to_string()),
+        ("TURNO_OWNER", lease.owner().to_owned()),
+    ];
+    let mut child = match Child::start(command, &variables, reach, Prints::AsWe) {
         Ok(child) => child,
         Err(error) => {
             lease.release().await?;
             return Err(error);
         }
     };
-    let ended = guarded(&mut child, &lease, signals).await?;
+    let is_held = async || !lease.remaining().is_zero();
+    let ended = child.watch(signals, lease.ending(), is_held).await?;
+    if ended.is_none() {
+        child.stop(gone(&lease)).await?;
+    }
     drop(keeper);
     match ended {
         Some(status) => {
@@ -98,7 +99,7 @@ async fn under(
             Ok(if status.success() && !alone {
                 ExitCode::FAILURE
             } else {
-                code_of(status)
+                ExitCode::from(code_of(status))
             })
         }
         None => {
@@ -115,56 +116,20 @@ async fn under(
     }
 }
 
-/// Waits for the command, hands signals on to it, and stops it when its lease ends first (`None`).
-async fn guarded(
-    child: &mut Child,
-    lease: &Lease,
-    signals: &mut Signals,
-) -> Result<Option<ExitStatus>> {
-    loop {
-        tokio::select! {
-            // The command first: what is finished is finished.
-            biased;
-            status = child.wait() => return Ok(Some(status?)),
-            () = lease.ending() => {
-                stop(child, lease).await?;
-                return Ok(None);
-            }
-            signal = signals.next() => match signal {
-                Signal::TSTP => child.pause(),
-                Signal::CONT => child.go_on(lease),
-                signal => child.forward(signal),
-            }
-        }
-    }
-}
-
-/// TERM now; KILL when the lease must be taken for gone, which is before it could have expired.
-async fn stop(child: &mut Child, lease: &Lease) -> Result<()> {
-    child.signal(Signal::TERM);
+/// Until the lease must be taken for gone, which is before it could have expired.
+async fn gone(lease: &Lease) {
     let left = lease.remaining();
-    let gone = async {
-        if tokio::time::timeout(AT_ONCE, lease.gone()).await.is_ok() {
-            // Lost already. A moment to clean up, if there is one; a lease that has expired has none to lose.
-            tokio::time::sleep(if left.is_zero() {
-                GRACE
-            } else {
-                left.min(GRACE)
-            })
-            .await;
+    if tokio::time::timeout(AT_ONCE, lease.gone()).await.is_ok() {
+        // Lost already. A moment to clean up, if there is one; a lease that has expired has none to lose.
+        tokio::time::sleep(if left.is_zero() {
+            GRACE
         } else {
-            lease.gone().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        _ = child.wait() => {}
-        () = gone => {}
+            left.min(GRACE)
+        })
+        .await;
+    } else {
+        lease.gone().await;
     }
-    // Also when the command has ended: others of its group may not have.
-    child.signal(Signal::KILL);
-    child.wait().await?;
-    Ok(())
 }
 
 /// Releases the lease. Answers whether the command was alone all the time, as far as is known.
@@ -188,29 +153,6 @@ async fn give_back(context: &Context, lease: Lease) -> bool {
                 context.output,
             );
             true
-        }
-    }
-}
-
-fn code_of(status: ExitStatus) -> ExitCode {
-    let code = match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, signal) => exit_code(signal.unwrap_or(0)),
-    };
-    ExitCode::from(code)
-}
-
-impl Reach {
-    /// The signals to listen for. Ctrl-C, Ctrl-\ and Ctrl-Z reach a command on the terminal by
-    /// themselves, and twice would be once too often; they only must not end us before it.
-    fn signals(self) -> &'static [Signal] {
-        const WITH_STOP: [Signal; 6] = {
-            let [int, term, hup, quit] = ENDING;
-            [int, term, hup, quit, Signal::TSTP, Signal::CONT]
-        };
-        match self {
-            Reach::Child => &ENDING,
-            Reach::Group => &WITH_STOP,
         }
     }
 }

@@ -125,13 +125,14 @@ fn print(context: &Context, swept: Swept) -> Result<()> {
         return context.output.json(&swept);
     }
     context.output.line(&format!(
-        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}   archived events forgotten: {}   seen events forgotten: {}",
+        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}   archived events forgotten: {}   seen events forgotten: {}   answers forgotten: {}",
         swept.expired,
         swept.purged,
         swept.waiters,
         swept.history,
         swept.completed,
         swept.archived,
-        swept.seen
+        swept.seen,
+        swept.once
     ))
 }

@@ -10,7 +10,7 @@ use crate::{duration, name};
 
 /// A length of time above zero.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Time(pub(super) Duration);
+pub(crate) struct Time(pub(crate) Duration);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Time {
 
 /// A length of time, perhaps none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pause(pub(super) Duration);
+pub(crate) struct Pause(pub(crate) Duration);
 
 impl<'de> Deserialize<'de> for Pause {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Pause {
 
 /// A number of tries.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tries(pub(super) u32);
+pub(crate) struct Tries(pub(crate) u32);
 
 impl<'de> Deserialize<'de> for Tries {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Tries {
 
 /// A size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bytes(pub(super) usize);
+pub(crate) struct Bytes(pub(crate) usize);
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -79,7 +79,7 @@ impl<'de> Deserialize<'de> for Bytes {
 
 /// Who: as short and printable as the library wants it.
 #[derive(Debug)]
-pub(super) struct Name(pub(super) String);
+pub(crate) struct Name(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Name {
 
 /// How long a claim lives.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lease(pub(super) Duration);
+pub(crate) struct Lease(pub(crate) Duration);
 
 impl<'de> Deserialize<'de> for Lease {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for Lease {
 
 /// A number from one to `MOST`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Count<const MOST: u32>(pub(super) u32);
+pub(crate) struct Count<const MOST: u32>(pub(crate) u32);
 
 impl<'de, const MOST: u32> Deserialize<'de> for Count<MOST> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 35] = [
+const HELPS: [&[&str]; 37] = [
     &[],
     &["migrate"],
     &["lock"],
@@ -16,6 +16,7 @@ const HELPS: [&[&str]; 35] = [
     &["lock", "history"],
     &["lock", "break"],
     &["run"],
+    &["once"],
     &["inbox"],
     &["inbox", "push"],
     &["inbox", "claim"],
@@ -35,6 +36,7 @@ const HELPS: [&[&str]; 35] = [
     &["outbox", "show"],
     &["outbox", "requeue"],
     &["outbox", "discard"],
+    &["gate"],
     &["adopt"],
     &["sweep"],
     &["doctor"],
@@ -80,7 +82,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 10);
+    assert_eq!(top.len(), 12);
     for verb in &top {
         known(&[verb]);
     }
@@ -115,6 +117,13 @@ fn help_shows_no_secret_of_the_environment() {
     let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(
         help.contains("TURNO_WEBHOOK_SECRET") && !help.contains("s3cret"),
+        "{help}"
+    );
+    let mut command = place.command(["once", "--help"]);
+    command.env("TURNO_ANSWER_KEYS", "a:s3cret");
+    let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(
+        help.contains("TURNO_ANSWER_KEYS") && !help.contains("s3cret"),
         "{help}"
     );
 }

@@ -15,6 +15,7 @@ mod help;
 mod inbox;
 mod inbox_push;
 mod lock;
+mod once;
 mod operate;
 mod outbox;
 mod outbox_relay;

@@ -25,6 +25,8 @@ use super::proxy::Proxy;
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// How long to wait when the system gives no connection: it has no file descriptors left, say.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How many requests one connection of HTTP/2 may have under way: each may hold a body.
+const MAX_STREAMS: u32 = 100;
 /// How often the counts are told, if they have changed.
 const REPORT: Duration = Duration::from_secs(60);
 
@@ -34,6 +36,10 @@ pub(super) struct Origin {
     pub(super) peer: SocketAddr,
     /// Cancelled when the gate shuts down: tunnels end then.
     pub(super) closing: CancellationToken,
+    /// Where tunnels run.
+    pub(super) tasks: TaskTracker,
+    /// Whoever still works for the client, or is a tunnel to it, takes its room.
+    _room: Arc<OwnedSemaphorePermit>,
 }
 
 /// The clients of one listener.
@@ -78,10 +84,12 @@ impl Clients {
                     }
                 }
                 accepted = next(listener, &self.permits) => match accepted {
-                    Ok((stream, peer, permit)) => {
-                        let origin = Origin { peer, closing: closing.clone() };
-                        self.start(stream, origin, permit);
-                    }
+                    Ok((stream, peer, room)) => self.start(stream, Origin {
+                        peer,
+                        closing: closing.clone(),
+                        tasks: self.tasks.clone(),
+                        _room: Arc::new(room),
+                    }),
                     Err(error) if is_of_client(&error) => {}
                     Err(error) => {
                         tracing::error!(%error, "no client can be let in; it is tried again");
@@ -92,7 +100,7 @@ impl Clients {
         }
     }
 
-    fn start(&self, stream: TcpStream, origin: Origin, permit: OwnedSemaphorePermit) {
+    fn start(&self, stream: TcpStream, origin: Origin) {
         let serve = serve(
             stream,
             origin,
@@ -105,7 +113,6 @@ impl Clients {
                 () = cut.cancelled() => {}
                 () = serve => {}
             }
-            drop(permit);
         });
     }
 
@@ -169,7 +176,10 @@ async fn serve(stream: TcpStream, origin: Origin, service: OnceService<Proxy>, w
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE);
-    server.http2().timer(TokioTimer::new());
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS);
     let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), answer);
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a client's connection ended");

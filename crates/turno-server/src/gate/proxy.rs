@@ -17,6 +17,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use tower_service::Service;
 use turno::once::http::{Attempt, Carried, language};
 
+use super::answering::Answering;
 use super::clients::Origin;
 use super::failure::Failure;
 use super::sending::Sending;
@@ -25,7 +26,7 @@ use super::{HostHeader, Upstream, headers, tunnel};
 
 type Sent = Sending<Carried<Incoming>>;
 /// What the service answers, or what the gate has to say itself.
-pub(super) type Answered = Either<Incoming, Full<Bytes>>;
+pub(super) type Answered = Either<Answering, Full<Bytes>>;
 
 /// Sends requests on to the service.
 #[derive(Clone)]
@@ -52,7 +53,6 @@ impl Proxy {
 
     async fn answer(self, mut request: Request<Carried<Incoming>>) -> Response<Answered> {
         let language = language(request.headers());
-        // Dropped when the request is on its way: the layer holds the claim.
         let attempt = request.extensions_mut().remove::<Attempt>();
         let upgrade = Upgrade::of(&mut request, attempt.as_ref());
         let answered = match self.prepare(&mut request, attempt.as_ref(), upgrade.as_ref()) {
@@ -61,7 +61,12 @@ impl Proxy {
         };
         let answered = answered.and_then(|response| accept(response, upgrade));
         match answered {
-            Ok(response) => response.map(Either::Left),
+            Ok(response) => response.map(|body| {
+                Either::Left(match attempt {
+                    Some(_) => Answering::within(body, self.answer_timeout),
+                    None => Answering::patient(body),
+                })
+            }),
             Err(failure) => failure.response(language).map(Either::Right),
         }
     }
@@ -171,11 +176,8 @@ fn accept(
             given.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             let service = hyper::upgrade::on(&mut response);
             // It ends with either side, or with the gate.
-            tokio::spawn(tunnel::carry(
-                upgrade.client,
-                service,
-                upgrade.origin.closing,
-            ));
+            let tasks = upgrade.origin.tasks.clone();
+            tasks.spawn(tunnel::carry(upgrade.client, service, upgrade.origin));
             Ok(response)
         }
         // Nobody has asked for that.

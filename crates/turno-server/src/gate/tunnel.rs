@@ -2,10 +2,11 @@
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio_util::sync::CancellationToken;
+
+use super::clients::Origin;
 
 /// Carries bytes both ways until one side ends, or the gate shuts down.
-pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, closing: CancellationToken) {
+pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, origin: Origin) {
     let carried = async {
         let (client, service) = tokio::try_join!(client, service)?;
         let (mut client, mut service) = (TokioIo::new(client), TokioIo::new(service));
@@ -13,7 +14,7 @@ pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, closing: Cancel
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     };
     tokio::select! {
-        () = closing.cancelled() => {}
+        () = origin.closing.cancelled() => {}
         carried = carried => {
             if let Err(error) = carried {
                 tracing::debug!(%error, "a tunnel broke");

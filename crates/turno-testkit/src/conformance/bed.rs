@@ -232,7 +232,7 @@ pub(super) async fn connect(url: &str) -> tokio_postgres::Client {
     client
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

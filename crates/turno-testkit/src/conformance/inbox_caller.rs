@@ -1,9 +1,11 @@
-//! Inbox and outbox in a transaction of the caller's own, of every kind, kept open until it is told to end.
+//! Inbox, outbox and once in a transaction of the caller's own, of every kind, kept open until it is told to end.
 
+use std::sync::Arc;
 use std::thread;
 
 use tokio::sync::oneshot;
 use turno::inbox::{ClaimId, Inbox, Item, PushedItem};
+use turno::once::Claim;
 use turno::outbox::Event;
 use turno::tx::CallerTx;
 use turno::{Result, Turno};
@@ -23,6 +25,8 @@ pub(super) enum Write {
     EmitAfterBad(Turno, Vec<Event>, Vec<Event>),
     /// A consumer has an event before it.
     Seen(Turno, String, Uuid),
+    /// The work of a request is answered, with events beside it.
+    Answer(Arc<Claim>, String, Turno, Vec<Event>),
 }
 
 /// What was answered to it.
@@ -215,6 +219,10 @@ impl Work {
                     ..Written::default()
                 })
             }
+            Write::Answer(claim, answer, turno, events) => match emit(&turno, tx, &events).await {
+                Ok(written) => claim.complete_in(tx, &answer).await.map(|()| written),
+                Err(error) => Err(error),
+            },
         };
         let refused = written.is_err();
         assert!(self.answer.send(written).is_ok(), "nobody waits");

@@ -5,13 +5,14 @@ use std::fs;
 use super::bed::{Bed, Place};
 
 /// The tables that a store has.
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "turno.migration",
     "turno.lock",
     "turno.lock_hold",
     "turno.lock_waiter",
     "turno.lock_history",
     "turno.lock_floor",
+    "turno.once",
 ];
 
 /// What a write would change. Two that are equal mean that nothing was written between.

@@ -134,13 +134,13 @@ impl Once {
     }
 }
 
-/// What is known of a run that vanished, to whoever has taken it over.
+/// What is known of a run that vanished, to whoever has taken it over: that it had by then.
 fn vanished(claim: &Claim) -> OnceRun {
     let grant = claim.grant();
     OnceRun {
         worker: None,
         attempt: grant.attempt - 1,
-        began_at: grant.expires_at,
+        began_at: grant.expires_at - grant.remaining,
         expires_at: grant.expires_at,
         remaining: std::time::Duration::ZERO,
     }

@@ -340,7 +340,7 @@ pub struct OnceView {
     pub began_at: Timestamp,
     /// In flight: when the claim ends; done: when the answer is forgotten; unknown: since when.
     pub expires_at: Timestamp,
-    /// How many stale answers came.
+    /// How many came too late: somebody else had begun.
     pub late: u32,
     /// As JSON text; `None` if there is none, or in a list.
     #[serde(skip)]

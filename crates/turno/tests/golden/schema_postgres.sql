@@ -556,6 +556,67 @@ drop function if exists turno.sweep(interval, interval, integer, interval);
 
 insert into turno.migration (version, name) values (4, '0004_outbox');
 
+-- Migration 0005_once
+
+-- Once: who runs the work of a request, and what was answered. One row a key, made when the work begins; nothing but a
+-- sweep or a person deletes it. What its columns mean at a moment (in flight, done, unknown, gone) is said in
+-- once_state (sql/once_begin.sql), and nowhere else.
+
+create table turno.once (
+  key          text        collate "C" primary key,
+  fingerprint  text,                           -- of the content; null: not compared
+  state        text        not null,           -- running, done, released
+  token        bigint      not null,           -- whose work counts; only grows
+  attempt      integer     not null,
+  request      uuid        not null,           -- the begin that made it so
+  worker       text,                           -- who runs it, as people see it
+  began_at     timestamptz not null,
+  until        timestamptz not null,           -- running: the lease's end; done: the answer's
+  ttl          interval    not null,           -- how long the answer is kept
+  waited_until timestamptz,                    -- somebody waits for the answer, and is to be called
+  scope        text,                           -- whose quota it counts against
+  late         integer     not null default 0, -- how many stale answers came
+  sweep_at     timestamptz not null,           -- not before this is it worth a look
+  answer       json                            -- null and done: the answer was not stored
+)
+-- An answer is written beside its claim, on the same page.
+with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
+
+-- As a rule neither of these changes when an answer is stored, so that no index has to be written then.
+create index once_sweep on turno.once (sweep_at);
+create index once_scope on turno.once (scope, sweep_at) where scope is not null;
+
+create type turno.once_outcome as (
+  outcome      text,                           -- fresh, replay, in_flight, mismatch, unknown, over_quota; later
+  key          text,
+  token        bigint,
+  attempt      integer,
+  answer       json,
+  began_at     timestamptz,
+  expires_at   timestamptz,
+  remaining    interval,
+  worker       text,
+  claim        text                            -- fresh: what once_complete and once_release are given
+);
+
+create type turno.once_view as (
+  key          text,
+  state        text,                           -- in_flight, done, unknown
+  claim        text,
+  attempt      integer,
+  fingerprint  text,
+  worker       text,
+  scope        text,
+  began_at     timestamptz,
+  expires_at   timestamptz,
+  late         integer,
+  answer       json
+);
+
+alter type turno.swept add attribute once bigint;
+
+insert into turno.migration (version, name) values (5, '0005_once');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -1854,7 +1915,8 @@ $$;
 
 -- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
 --          callers of one process. Each has an outcome of its own; place says whose, counted from one.
--- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them.
+-- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them. Where one of those cannot be
+--          avoided it looks so dear that it would be compiled, which takes far longer than to run it: so not that either.
 --
 -- The usual ones are done as a set; whatever is left over is done one by one. No caller may have to wait
 -- for another's row lock: rows are locked with `skip locked`, and what would have to wait (a re-entry or a
@@ -1876,6 +1938,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set turno.batch = 'on'
@@ -1973,6 +2036,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -5224,6 +5288,760 @@ $$;
 comment on function turno.seen is
   'True if this consumer sees the event for the first time, and remembers it together with what else this transaction does: handle the event only then.';
 
+-- Function file once_begin
+
+-- Purpose: who may do the work of a request, and what everybody else is told.
+-- Index:   once_pkey; once_scope for a quota. Other plans are ruled out, and with them that they are compiled (see lock_batch).
+
+-- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
+create or replace function turno.once_unknown_for() returns interval
+language sql
+immutable
+as $$
+  select interval '1 day'
+$$;
+
+-- What a row means now: in_flight, done, unknown, or gone (as if it were not there).
+create or replace function turno.once_state(o turno.once) returns text
+language sql
+volatile
+as $$
+  select case
+    when o.state = 'done' then case when o.until > clock_timestamp() then 'done' else 'gone' end
+    when o.state = 'running' then
+      case
+        when o.until > clock_timestamp() then 'in_flight'
+        when o.until + greatest(o.ttl, turno.once_unknown_for()) > clock_timestamp() then 'unknown'
+        else 'gone'
+      end
+    else 'gone'
+  end
+$$;
+
+create or replace function turno.once_told(o turno.once, outcome text) returns turno.once_outcome
+language sql
+volatile
+as $$
+  select row(
+    outcome, o.key,
+    -- The token is a right: it is told to whoever has the claim, and with unknown to whoever has to decide.
+    case when outcome in ('fresh', 'unknown') then o.token end,
+    o.attempt,
+    case when outcome = 'replay' then o.answer end,
+    o.began_at, o.until, greatest(o.until - clock_timestamp(), '0'), o.worker,
+    case when outcome in ('fresh', 'unknown') then o.key || '@' || o.token end)::turno.once_outcome
+$$;
+
+-- The token of a key that has no row: it follows the clock, and is above those of every purged row.
+create or replace function turno.once_token() returns bigint
+language sql
+volatile
+as $$
+  select greatest(turno.lock_tick(), f.token + 1)
+  from turno.lock_floor f
+$$;
+
+create or replace function turno.once_check(
+  key         text,
+  fingerprint text,
+  lease       interval,
+  ttl         interval,
+  unknown     text,
+  worker      text,
+  scope       text,
+  quota       integer
+) returns void
+language plpgsql
+immutable
+as $$
+begin
+  perform turno.check_name('key', key, 255);
+  if fingerprint is not null then perform turno.check_name('fingerprint', fingerprint, 255); end if;
+  if worker is not null then perform turno.check_name('worker', worker, 255); end if;
+  if scope is not null then perform turno.check_name('scope', scope, 255); end if;
+  if not coalesce(lease between '1 millisecond' and '24 hours', false) then
+    raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(lease::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Take a shorter one, and extend it.';
+  end if;
+  if not coalesce(ttl between '0' and '3660 days', false) then
+    raise exception 'ttl is %, and must be between 0 and 10 years', coalesce(ttl::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Give 0 to keep no answer, or say 1 day.';
+  end if;
+  if unknown is null or unknown not in ('refuse', 'rerun') then
+    raise exception 'unknown is %, and must be refuse or rerun', coalesce(quote_literal(unknown), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out to refuse.';
+  end if;
+  if quota is not null and (quota < 1 or quota > 1000000 or scope is null) then
+    raise exception 'quota is %, and must be between 1 and 1000000, with a scope', quota
+      using errcode = 'invalid_parameter_value', hint = 'Say whose quota it is, or leave both out.';
+  end if;
+end
+$$;
+
+-- Whether there is surely nothing wrong with what is asked: the quick look before once_check says what is.
+create or replace function turno.once_is_plain(
+  key         text,
+  fingerprint text,
+  lease       interval,
+  ttl         interval,
+  unknown     text,
+  worker      text,
+  scope       text,
+  quota       integer
+) returns boolean
+language sql
+immutable
+as $$
+  select coalesce(
+    key ~ '^[!-~]{1,255}$'
+    and coalesce(fingerprint, '-') ~ '^[!-~]{1,255}$'
+    and coalesce(worker, '-') ~ '^[ -~]{1,255}$'
+    and lease >= '1 millisecond' and lease <= '24 hours'
+    and ttl >= '0' and ttl <= '3660 days'
+    and unknown in ('refuse', 'rerun')
+    and scope is null and quota is null, false)
+$$;
+
+-- Whether a scope has as many live keys as it may.
+create or replace function turno.once_is_full(scope text, quota integer) returns boolean
+language sql
+volatile
+as $$
+  select count(*) >= quota
+  from (
+    select
+    from turno.once o
+    where o.scope = once_is_full.scope
+      and o.sweep_at > clock_timestamp()
+      and turno.once_state(o) <> 'gone'
+    limit quota) live
+$$;
+
+create or replace function turno.once_begin(
+  key         text,
+  fingerprint text     default null,
+  lease       interval default '30 seconds',
+  ttl         interval default '1 day',
+  unknown     text     default 'refuse',
+  worker      text     default null,
+  waits       boolean  default false,
+  scope       text     default null,
+  quota       integer  default null,
+  request     uuid     default null
+) returns turno.once_outcome
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  o   turno.once;
+  now text;
+begin
+  if not turno.once_is_plain(
+    once_begin.key, once_begin.fingerprint, once_begin.lease, once_begin.ttl, once_begin.unknown, once_begin.worker,
+    once_begin.scope, once_begin.quota) then
+    perform turno.once_check(
+      once_begin.key, once_begin.fingerprint, once_begin.lease, once_begin.ttl, once_begin.unknown, once_begin.worker,
+      once_begin.scope, once_begin.quota);
+  end if;
+  -- Each turn but the last was lost to somebody else, who has changed the row meanwhile.
+  for turn in 1..100 loop
+    select * into o
+    from turno.once t
+    where t.key = once_begin.key;
+    now := case when found then turno.once_state(o) else 'gone' end;
+    if now = 'in_flight' and o.request = once_begin.request then
+      -- The answer to the same question was lost.
+      return turno.once_told(o, 'fresh');
+    end if;
+    if now <> 'gone' and o.fingerprint <> once_begin.fingerprint then
+      return turno.once_told(o, 'mismatch');
+    end if;
+    if now = 'done' then
+      return turno.once_told(o, 'replay');
+    end if;
+    if now = 'in_flight' then
+      if not once_begin.waits or o.waited_until > clock_timestamp() + interval '5 seconds' then
+        return turno.once_told(o, 'in_flight');
+      end if;
+      -- Whoever answers is told to call. Not if the answer is just being written: that may take a transaction's while.
+      perform
+      from turno.once t
+      where t.key = once_begin.key
+      for no key update skip locked;
+      if not found then
+        return turno.once_told(o, 'in_flight');
+      end if;
+      update turno.once t
+      set waited_until = clock_timestamp() + interval '10 seconds'
+      where t.key = once_begin.key
+        and t.token = o.token
+        and t.state = 'running';
+      if found then
+        return turno.once_told(o, 'in_flight');
+      end if;
+      continue;
+    end if;
+    if now = 'unknown' and once_begin.unknown = 'refuse' then
+      return turno.once_told(o, 'unknown');
+    end if;
+    if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
+      return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
+    end if;
+    if o.key is null then
+      insert into turno.once (
+        key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, scope, sweep_at)
+      values (
+        once_begin.key, once_begin.fingerprint, 'running', turno.once_token(), 1,
+        coalesce(once_begin.request, gen_random_uuid()), once_begin.worker, clock_timestamp(),
+        clock_timestamp() + once_begin.lease, once_begin.ttl, once_begin.scope,
+        clock_timestamp() + once_begin.lease + once_begin.ttl)
+      on conflict do nothing
+      returning * into o;
+      if found then
+        return turno.once_told(o, 'fresh');
+      end if;
+      continue;
+    end if;
+    perform
+    from turno.once t
+    where t.key = once_begin.key
+    for update skip locked;
+    if not found then
+      -- Its answer is just being written, late, in somebody's transaction; or it is just being taken, or swept.
+      o.until := clock_timestamp();
+      return turno.once_told(o, 'in_flight');
+    end if;
+    update turno.once t
+    set fingerprint  = once_begin.fingerprint,
+        state        = 'running',
+        token        = greatest(t.token + 1, turno.lock_tick()),
+        -- A run that was given back does not count, and a new life begins with one.
+        attempt      = case when now = 'unknown' then t.attempt + 1 when t.state = 'released' then t.attempt else 1 end,
+        request      = coalesce(once_begin.request, gen_random_uuid()),
+        worker       = once_begin.worker,
+        began_at     = clock_timestamp(),
+        until        = clock_timestamp() + once_begin.lease,
+        ttl          = once_begin.ttl,
+        waited_until = null,
+        scope        = once_begin.scope,
+        sweep_at     = clock_timestamp() + once_begin.lease + once_begin.ttl,
+        answer       = null
+    where t.key = once_begin.key
+      and t.token = o.token
+      and t.state = o.state
+      and t.until = o.until
+    returning * into o;
+    if found then
+      return turno.once_told(o, 'fresh');
+    end if;
+  end loop;
+  raise exception 'key % changes hands all the time', quote_literal(once_begin.key)
+    using errcode = 'lock_not_available', hint = 'Try again in a moment.';
+end
+$$;
+
+comment on function turno.once_begin is
+  'Begins the work of a request, in a transaction of its own: fresh (do it, then once_complete with the claim), replay (its answer), in_flight, mismatch (same key, other content), unknown (an earlier run vanished half-way) or over_quota. A ttl of 0 keeps no answer.';
+
+-- What arrived together: most keys are new, and are inserted together; the others are looked at one by one. Each has its
+-- own request, by which its answer is known.
+create or replace function turno.once_begin_batch(
+  keys         text[],
+  fingerprints text[],
+  leases       interval[],
+  ttls         interval[],
+  unknowns     text[],
+  workers      text[],
+  waits        boolean[],
+  scopes       text[],
+  quotas       integer[],
+  requests     uuid[]
+) returns table (request uuid, answer turno.once_outcome)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- Nobody else's transaction may keep all of them waiting: then each asks alone.
+set lock_timeout = '100ms'
+as $$
+#variable_conflict use_column
+declare
+  places integer[];
+  fresh  uuid[] := '{}';
+  told   record;
+begin
+  -- Answers that are there, and nothing to be written.
+  for told in
+    select a.request, a.place, case when turno.once_state(o) = 'done' then turno.once_told(o, 'replay') end as answer
+    from unnest(once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.requests)
+      with ordinality a(key, fingerprint, request, place)
+    left join turno.once o
+       on o.key = a.key
+      and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
+  loop
+    if told.answer is null then
+      places := places || told.place::integer;
+    else
+      request := told.request;
+      answer := told.answer;
+      return next;
+    end if;
+  end loop;
+  if places is null then
+    return;
+  end if;
+
+  begin
+    for told in
+      insert into turno.once as t (
+        key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, sweep_at)
+      select distinct on (a.key)
+        a.key, a.fingerprint, 'running', turno.once_token(), 1, a.request, a.worker, clock_timestamp(),
+        clock_timestamp() + a.lease, a.ttl, clock_timestamp() + a.lease + a.ttl
+      from unnest(
+        once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,
+        once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.scopes, once_begin_batch.quotas,
+        once_begin_batch.requests)
+        with ordinality a(key, fingerprint, lease, ttl, unknown, worker, scope, quota, request, place)
+      where turno.once_is_plain(a.key, a.fingerprint, a.lease, a.ttl, a.unknown, a.worker, a.scope, a.quota)
+        and not exists (select from turno.once o where o.key = a.key)
+      -- In order of their keys: two batches with the same ones must not wait for each other.
+      order by a.key, a.place
+      on conflict do nothing
+      returning t.*
+    loop
+      fresh := fresh || told.request;
+      request := told.request;
+      answer := row(
+        'fresh', told.key, told.token, told.attempt, null, told.began_at, told.until, told.until - clock_timestamp(),
+        told.worker, told.key || '@' || told.token)::turno.once_outcome;
+      return next;
+    end loop;
+    if cardinality(fresh) < cardinality(places) then
+      for told in
+        select a.*
+        from unnest(
+          once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,
+          once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.waits, once_begin_batch.scopes,
+          once_begin_batch.quotas, once_begin_batch.requests)
+          with ordinality a(key, fingerprint, lease, ttl, unknown, worker, waits, scope, quota, request, place)
+        where a.place = any (places)
+          and a.request <> all (fresh)
+        order by a.key, a.place
+      loop
+        request := told.request;
+        answer := turno.once_begin(
+          key => told.key, fingerprint => told.fingerprint, lease => told.lease, ttl => told.ttl,
+          unknown => told.unknown, worker => told.worker, waits => told.waits, scope => told.scope,
+          quota => told.quota, request => told.request);
+        return next;
+      end loop;
+    end if;
+  exception when lock_not_available then
+    -- Rolled back: what was said since the block began is not so. Of two answers, the later one counts.
+    for told in
+      select r.request
+      from unnest(once_begin_batch.requests) with ordinality r(request, place)
+      where r.place = any (places)
+    loop
+      request := told.request;
+      answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
+      return next;
+    end loop;
+  end;
+end
+$$;
+
+comment on function turno.once_begin_batch is
+  'Many begins at once, each with its own request and an answer of its own (of two, the later one counts); outcome later: ask that one alone.';
+
+-- Function file once_settle
+
+-- Purpose: the end of a run: its answer, or that it was given back; and that it still goes on.
+-- Index:   once_pkey.
+
+-- The key and the token of a claim, as once_begin answered it.
+create or replace function turno.once_claim(claim text, out key text, out token bigint)
+language plpgsql
+immutable
+as $$
+begin
+  -- From the right: a key may have an @ of its own.
+  if claim is null or claim !~ '@[0-9]{1,18}$' then
+    raise exception 'claim is %, and looks like KEY@TOKEN', coalesce(quote_literal(left(claim, 100)), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Give it as once_begin answered it.';
+  end if;
+  key := regexp_replace(claim, '@[0-9]+$', '');
+  token := substring(claim from '@([0-9]+)$')::bigint;
+end
+$$;
+
+-- Calls those who wait for the answer, if any do.
+create or replace function turno.once_call(o turno.once) returns void
+language plpgsql
+as $$
+begin
+  if o.waited_until > clock_timestamp() then
+    perform pg_notify('turno_once', o.key);
+  end if;
+end
+$$;
+
+create or replace function turno.once_check_ttl(ttl interval) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if ttl is not null and not ttl between '0' and '3660 days' then
+    raise exception 'ttl is %, and must be between 0 and 10 years', ttl
+      using errcode = 'invalid_parameter_value',
+        hint = 'Give 0 to keep no answer, or leave it out for what was said at the beginning.';
+  end if;
+end
+$$;
+
+-- Notes that somebody came too late: another has begun, and there is nothing else to do.
+create or replace function turno.once_stale(key text, token bigint) returns void
+language sql
+as $$
+  update turno.once t
+  set late = t.late + 1
+  where t.key = once_stale.key
+    and t.token <> once_stale.token
+$$;
+
+-- Ends a run. True if it is ended so now, and also if it was before: the answer to that may have been lost.
+create or replace function turno.once_settle(
+  key     text,
+  token   bigint,
+  state   text,
+  answer  json,
+  ttl     interval
+) returns boolean
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  o turno.once;
+begin
+  update turno.once t
+  set state    = once_settle.state,
+      until    = clock_timestamp() + case once_settle.state when 'done' then coalesce(once_settle.ttl, t.ttl) else '0' end,
+      -- Far enough already, unless the work took longer or its answer is kept longer than was said.
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + coalesce(once_settle.ttl, t.ttl)),
+      answer   = once_settle.answer
+  where t.key = once_settle.key
+    and t.token = once_settle.token
+    and t.state = 'running'
+  returning * into o;
+  if found then
+    perform turno.once_call(o);
+    return true;
+  end if;
+  perform
+  from turno.once t
+  where t.key = once_settle.key
+    and t.token = once_settle.token
+    and t.state = once_settle.state;
+  return found;
+end
+$$;
+
+create or replace function turno.once_complete(
+  claim  text,
+  answer json     default null,
+  ttl    interval default null
+) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  c record;
+begin
+  perform turno.once_check_ttl(once_complete.ttl);
+  select * into c
+  from turno.once_claim(once_complete.claim);
+  if not turno.once_settle(c.key, c.token, 'done', once_complete.answer, once_complete.ttl) then
+    raise exception 'claim % is stale: somebody else has begun the work, or it was given back', quote_literal(once_complete.claim)
+      using errcode = 'TN410', hint = 'Roll back: the answer that counts is another''s. Begin again to get it.';
+  end if;
+end
+$$;
+
+comment on function turno.once_complete is
+  'Ends the work of a request with its answer, in this transaction: raises TN410 if the claim is stale, so that its effects go with it. Without an answer it is known that the work is done, and no more. ttl: how long the answer is kept, if not as long as once_begin said.';
+
+-- What arrived together, each with an outcome of its own: done, stale, or later (ask that one alone).
+create or replace function turno.once_complete_batch(
+  keys    text[],
+  tokens  bigint[],
+  answers text[],
+  ttls    interval[]
+) returns table (place bigint, outcome text)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  done  boolean[] := array_fill(false, array[cardinality(once_complete_batch.keys)]);
+  ended record;
+begin
+  perform turno.once_check_ttl(t.ttl)
+  from unnest(once_complete_batch.ttls) t(ttl)
+  where t.ttl is not null;
+  for ended in
+    with asked as (
+      select distinct on (a.key) a.*
+      from unnest(
+        once_complete_batch.keys, once_complete_batch.tokens, once_complete_batch.answers, once_complete_batch.ttls)
+        with ordinality a(key, token, answer, ttl, place)
+      order by a.key, a.place),
+    running as materialized (
+      select a.*
+      from asked a
+      join turno.once k on k.key = a.key
+      where k.token = a.token
+        and k.state = 'running'
+      for no key update of k skip locked)
+    update turno.once t
+    set state    = 'done',
+        until    = clock_timestamp() + coalesce(r.ttl, t.ttl),
+        sweep_at = greatest(t.sweep_at, clock_timestamp() + coalesce(r.ttl, t.ttl)),
+        answer   = r.answer::json
+    from running r
+    where t.key = r.key
+    returning r.place, t.key, t.waited_until
+  loop
+    done[ended.place] := true;
+    place := ended.place;
+    outcome := 'done';
+    if ended.waited_until > clock_timestamp() then
+      perform pg_notify('turno_once', ended.key);
+    end if;
+    return next;
+  end loop;
+
+  for i in 1..cardinality(once_complete_batch.keys) loop
+    continue when done[i];
+    place := i;
+    perform
+    from turno.once t
+    where t.key = once_complete_batch.keys[i]
+    for no key update skip locked;
+    if not found and exists (select from turno.once t where t.key = once_complete_batch.keys[i]) then
+      outcome := 'later';
+    elsif turno.once_settle(
+      once_complete_batch.keys[i], once_complete_batch.tokens[i], 'done', once_complete_batch.answers[i]::json,
+      once_complete_batch.ttls[i]) then
+      outcome := 'done';
+    else
+      perform turno.once_stale(once_complete_batch.keys[i], once_complete_batch.tokens[i]);
+      outcome := 'stale';
+    end if;
+    return next;
+  end loop;
+end
+$$;
+
+comment on function turno.once_complete_batch is
+  'Many completions at once, each with an outcome of its own: done or stale; later: ask that one alone.';
+
+create or replace function turno.once_release(
+  claim   text,
+  unknown boolean default false
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  c record;
+  o turno.once;
+begin
+  select * into c
+  from turno.once_claim(once_release.claim);
+  if once_release.unknown then
+    -- As if its time were up: what it did, nobody knows.
+    update turno.once t
+    set until = least(t.until, clock_timestamp())
+    where t.key = c.key
+      and t.token = c.token
+      and t.state = 'running'
+    returning * into o;
+    if found then
+      perform turno.once_call(o);
+      return true;
+    end if;
+  elsif turno.once_settle(c.key, c.token, 'released', null, null) then
+    return true;
+  end if;
+  perform turno.once_stale(c.key, c.token);
+  return false;
+end
+$$;
+
+comment on function turno.once_release is
+  'Gives a claim back: nothing was done, and the next one begins afresh. With unknown: something may have been done. False if the claim is stale.';
+
+create or replace function turno.once_extend(
+  claim text,
+  lease interval default '30 seconds'
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  c record;
+begin
+  if not coalesce(once_extend.lease between '1 millisecond' and '24 hours', false) then
+    raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(once_extend.lease::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Extend it again before it ends.';
+  end if;
+  select * into c
+  from turno.once_claim(once_extend.claim);
+  -- Also after its time: nobody else has begun meanwhile.
+  update turno.once t
+  set until    = greatest(t.until, clock_timestamp() + once_extend.lease),
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + once_extend.lease)
+  where t.key = c.key
+    and t.token = c.token
+    and t.state = 'running';
+  return found;
+end
+$$;
+
+comment on function turno.once_extend is
+  'Says that the work still goes on: the claim lasts for lease from now, or as long as it did. False if it is stale.';
+
+-- Function file once_people
+
+-- Purpose: what people see of requests, and how they decide what is unknown.
+-- Index:   once_pkey.
+
+create or replace function turno.once_shown(o turno.once) returns turno.once_view
+language sql
+volatile
+as $$
+  select row(
+    o.key, turno.once_state(o), o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at,
+    o.until, o.late, o.answer)::turno.once_view
+$$;
+
+create or replace function turno.once_status(key text) returns setof turno.once_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+  perform turno.check_name('key', once_status.key, 255);
+  return query
+    select (turno.once_shown(o)).*
+    from turno.once o
+    where o.key = once_status.key
+      and turno.once_state(o) <> 'gone';
+end
+$$;
+
+comment on function turno.once_status is
+  'What is known of a key: in_flight, done or unknown, with its answer; no row if nothing is.';
+
+-- Answers are left out: a page of them may be large.
+create or replace function turno.once_list(
+  state   text    default null,
+  prefix  text    default '',
+  after   text    default '',
+  "limit" integer default 100
+) returns setof turno.once_view
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set enable_sort = off
+as $$
+declare
+  page integer := least(greatest(coalesce(once_list."limit", 100), 1), 1000);
+begin
+  if once_list.state is not null and once_list.state not in ('in_flight', 'done', 'unknown') then
+    raise exception 'state is %, and must be in_flight, done or unknown', quote_literal(once_list.state)
+      using errcode = 'invalid_parameter_value', hint = 'Leave it out for all.';
+  end if;
+  return query
+    select
+      o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
+      null::json
+    from turno.once o
+    cross join lateral (select turno.once_state(o) as state) s
+    where o.key > coalesce(once_list.after, '')
+      and o.key >= coalesce(once_list.prefix, '')
+      and starts_with(o.key, coalesce(once_list.prefix, ''))
+      and s.state <> 'gone'
+      and (once_list.state is null or s.state = once_list.state)
+    order by o.key
+    limit page;
+end
+$$;
+
+comment on function turno.once_list is
+  'A page of the keys whose requests are in flight, done or unknown, in order; the next page begins after the last key of this one. Without the answers.';
+
+create or replace function turno.once_forget(key text) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  high bigint;
+begin
+  perform turno.check_name('key', once_forget.key, 255);
+  delete from turno.once o
+  where o.key = once_forget.key
+    and turno.once_state(o) in ('done', 'unknown')
+  returning o.token into high;
+  -- Whoever begins next is above it, though the row is gone.
+  update turno.lock_floor f
+  set token = high
+  where f.token < high;
+  return high is not null;
+end
+$$;
+
+comment on function turno.once_forget is
+  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight.';
+
 -- Function file schedule
 
 -- Purpose: each tick of a schedule is pushed once, whatever number of instances run it.
@@ -6388,7 +7206,7 @@ comment on function turno.adopted_calls is
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_request_at; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -6468,6 +7286,43 @@ begin
 end
 $$;
 
+-- Answers that nobody is given any more. What is due for a look and still lives is looked at again when it may be over.
+create or replace function turno.once_sweep(batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  many bigint;
+  high bigint;
+begin
+  with due as materialized (
+    select t.key
+    from turno.once t
+    where t.sweep_at < clock_timestamp()
+    order by t.sweep_at
+    limit batch
+    for update skip locked),
+  gone as (
+    delete from turno.once o
+    using due d
+    where o.key = d.key
+      and turno.once_state(o) = 'gone'
+    returning o.token),
+  later as (
+    update turno.once o
+    set sweep_at = o.until
+      + case o.state when 'running' then greatest(o.ttl, turno.once_unknown_for()) else '0' end
+    from due d
+    where o.key = d.key
+      and turno.once_state(o) <> 'gone')
+  select count(*), max(g.token) into many, high
+  from gone g;
+  update turno.lock_floor f
+  set token = high
+  where f.token < high;
+  return many;
+end
+$$;
+
 create or replace function turno.sweep(
   purge_after    interval default '1 day',
   keep_history   interval default '90 days',
@@ -6493,7 +7348,7 @@ begin
       purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  done := row(0, 0, 0, 0, 0, 0, 0)::turno.swept;
+  done := row(0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -6561,12 +7416,13 @@ begin
   done.completed := turno.inbox_sweep(keep_completed, batch) + gone_events.sent;
   done.archived := gone_events.archived;
   done.seen := gone_events.seen;
+  done.once := turno.once_sweep(batch);
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events and what consumers have seen; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, and answers whose time is up; at most batch of each.';
 
 -- Function file schema_version
 

@@ -1,6 +1,7 @@
 //! The SQL face: the functions of schema `turno`, as any language calls them.
 
 mod calls;
+mod once;
 mod rights;
 mod transactions;
 

@@ -3,7 +3,7 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 48] = [
+const PUBLIC: [&str; 57] = [
     "adopted_calls",
     "inbox_claim",
     "inbox_claim_batch",
@@ -36,6 +36,15 @@ const PUBLIC: [&str; 48] = [
     "lock_renew",
     "lock_status",
     "lock_wait",
+    "once_begin",
+    "once_begin_batch",
+    "once_complete",
+    "once_complete_batch",
+    "once_extend",
+    "once_forget",
+    "once_list",
+    "once_release",
+    "once_status",
     "outbox_claim",
     "outbox_discard",
     "outbox_emit",
@@ -85,6 +94,12 @@ async fn every_public_function_is_documented_and_safe_to_call() {
             settings.starts_with("{\"search_path=pg_catalog, pg_temp\""),
             "{name}: {settings}"
         );
+        // A plan that is not ruled out after all looks so dear that it would be compiled every time.
+        assert_eq!(
+            settings.contains("enable_seqscan=off"),
+            settings.contains("jit=off"),
+            "{name}: {settings}"
+        );
         public.push(name);
     }
     assert_eq!(public, PUBLIC);
@@ -115,6 +130,14 @@ async fn the_role_may_call_and_nothing_else() {
         "select * from turno.lock_history()".into(),
         format!("select turno.lock_break('r', {token}, 'why')"),
         format!("select * from turno.lock_release('r', {token})"),
+        "select turno.once_complete((turno.once_begin('k')).claim, '1')".into(),
+        "select turno.once_extend((turno.once_begin('l')).claim)".into(),
+        "select turno.once_release((turno.once_begin('m', scope => 's', quota => 1)).claim)".into(),
+        "select * from turno.once_begin_batch('{b}', '{f}', '{30 s}', '{1 h}', '{refuse}', '{w}', '{f}', '{s}', '{1}', array[gen_random_uuid()])".into(),
+        "select * from turno.once_complete_batch('{b}', '{1}', '{1}', '{null}')".into(),
+        "select * from turno.once_status('k')".into(),
+        "select * from turno.once_list()".into(),
+        "select turno.once_forget('k')".into(),
         "select * from turno.sweep()".into(),
         "select turno.schema_version()".into(),
     ] {
@@ -174,6 +197,7 @@ async fn the_role_may_call_and_nothing_else() {
         "42501"
     );
     assert_eq!(code(&client, "select turno.lock_tick()").await, "42501");
+    assert_eq!(code(&client, "select * from turno.once").await, "42501");
 }
 
 /// What a caller puts before the system's own names changes nothing.
@@ -276,4 +300,25 @@ async fn a_hostile_search_path_changes_nothing() {
         .await,
         "acquired"
     );
+    let claim = word(
+        &client,
+        "select claim from turno.once_begin('k', fingerprint => 'f')",
+    )
+    .await;
+    for (ask, told) in [
+        ("'k'", "in_flight"),
+        ("'k', fingerprint => 'g'", "mismatch"),
+        ("'l'", "fresh"),
+    ] {
+        let sql = format!("select outcome from turno.once_begin({ask})");
+        assert_eq!(word(&client, &sql).await, told, "{ask}");
+    }
+    assert_eq!(
+        code(&client, "select turno.once_complete('k@1', '1')").await,
+        "TN410"
+    );
+    let complete = format!("select turno.once_complete('{claim}', '1')");
+    client.query(&complete, &[]).await.unwrap();
+    let replay = "select outcome from turno.once_begin('k')";
+    assert_eq!(word(&client, replay).await, "replay");
 }

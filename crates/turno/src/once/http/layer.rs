@@ -434,7 +434,7 @@ impl Telling<'_> {
     fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
         let mut problem = Problem::new(Code::Unidentified, self.language);
         problem.field = error.field();
-        problem.detail = Some(error.to_string());
+        problem.reason = Some(error.to_string());
         problem.into_response()
     }
 

@@ -121,11 +121,11 @@ impl Code {
             ),
             (Code::Unidentified, Language::English) => (
                 "The request cannot be told from others",
-                "Send the key, and a body that is what its content type says.",
+                "Send the key, and a body that is what its content type says and can be read in one way only.",
             ),
             (Code::Unidentified, Language::Spanish) => (
                 "La petición no puede distinguirse de otras",
-                "Envíe la clave, y un cuerpo que sea lo que dice su tipo de contenido.",
+                "Envíe la clave, y un cuerpo que sea lo que dice su tipo de contenido y que solo pueda leerse de una manera.",
             ),
             (Code::TooLarge, Language::English) => {
                 ("The body is too large", "Send less at a time.")
@@ -175,8 +175,8 @@ pub fn language(headers: &HeaderMap) -> Language {
 pub(super) struct Problem {
     pub(super) code: Code,
     pub(super) language: Language,
-    /// What is wrong in particular, if that says more than the code does.
-    pub(super) detail: Option<String>,
+    /// What is wrong in particular, if that says more than the code does; in English.
+    pub(super) reason: Option<String>,
     pub(super) field: Option<&'static str>,
     pub(super) retry_after: Option<Duration>,
 }
@@ -186,7 +186,7 @@ impl Problem {
         Problem {
             code,
             language,
-            detail: None,
+            reason: None,
             field: None,
             retry_after: None,
         }
@@ -195,13 +195,21 @@ impl Problem {
     pub(super) fn into_response<B>(self) -> Response<Carried<B>> {
         let (title, next) = self.code.words(self.language);
         let status = self.code.status();
+        // The library speaks English. Whoever reads Spanish is told what is meant, and beside it the reason as it is.
+        let (detail, reason) = match (self.reason, self.language) {
+            (Some(reason), Language::English) => (reason, None),
+            (reason, _) => (next.to_owned(), reason),
+        };
         let mut body = json!({
             "type": "about:blank",
             "title": title,
             "status": status.as_u16(),
             "code": self.code.as_str(),
-            "detail": self.detail.as_deref().unwrap_or(next),
+            "detail": detail,
         });
+        if let Some(reason) = reason {
+            body["reason"] = reason.into();
+        }
         if let Some(field) = self.field {
             body["field"] = field.into();
         }

@@ -21,8 +21,15 @@ impl Shadow {
     }
 }
 
+/// What shadows leave behind is for shadows only: a policy that is switched on begins anew, with whole quotas.
+const SHADOW: &str = "shadow/";
+
 /// Asks the store behind the request's back.
-pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, identified: Identified) -> Shadow {
+pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, mut identified: Identified) -> Shadow {
+    identified.key.insert_str(0, SHADOW);
+    if let Some(quota) = &mut identified.quota {
+        quota.scope.insert_str(0, SHADOW);
+    }
     let (shadow, ended) = oneshot::channel();
     let once = question(&shared.turno, policy, &identified).wait(std::time::Duration::ZERO);
     let turno = shared.turno.clone();

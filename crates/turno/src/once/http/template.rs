@@ -40,10 +40,13 @@ impl Template {
     pub fn new(status: u16, body: impl Into<String>) -> Result<Self> {
         let text = body.into();
         let wrong = |error: Error| Error::invalid("template", format!("template: {error}"));
-        let status = StatusCode::from_u16(status).map_err(|_| {
+        // Those below 200 are not the end of an answer.
+        let known = StatusCode::from_u16(status).ok();
+        let known = known.filter(|known| (200..600).contains(&known.as_u16()));
+        let status = known.ok_or_else(|| {
             Error::invalid(
                 "template",
-                format!("template has the status {status}, and must have one between 100 and 999"),
+                format!("template has the status {status}, and must have one between 200 and 599"),
             )
         })?;
         let root = parse(text.as_bytes()).map_err(wrong)?;
@@ -151,7 +154,13 @@ mod tests {
 
     #[test]
     fn a_bad_template_is_refused() {
-        for (status, body) in [(20, "{}"), (200, "{"), (200, r#"{"$request": "no-slash"}"#)] {
+        for (status, body) in [
+            (20, "{}"),
+            (101, "{}"),
+            (600, "{}"),
+            (200, "{"),
+            (200, r#"{"$request": "no-slash"}"#),
+        ] {
             let error = Template::new(status, body).unwrap_err();
             assert_eq!(error.field(), Some("template"), "{body}");
         }

@@ -35,7 +35,7 @@ impl OnceStore for SqliteStore {
             .write(move |db| {
                 let settled = complete_in(db, &ask, clock::now_us())?;
                 if settled == OnceSettled::Stale {
-                    exec(db, include_str!("sql/once_late.sql"), [&ask.claim.key])?;
+                    late(db, &ask.claim)?;
                 }
                 Ok(settled)
             })
@@ -101,7 +101,8 @@ impl OnceStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let forget = include_str!("sql/once_forget.sql");
-                let gone = many(db, forget, (&key, clock::now_us()), |row| row.get(0))?;
+                let params = (&key, clock::now_us(), as_us(UNKNOWN_KEPT));
+                let gone = many(db, forget, params, |row| row.get(0))?;
                 forgotten(db, &gone)?;
                 Ok(!gone.is_empty())
             })
@@ -139,6 +140,12 @@ fn forgotten(db: &Connection, tokens: &[i64]) -> Result<()> {
     }
 }
 
+/// Notes that a claim came too late, if somebody else has begun.
+fn late(db: &Connection, claim: &OnceClaim) -> Result<()> {
+    let params = (&claim.key, claim.token.0);
+    exec(db, include_str!("sql/once_late.sql"), params).map(drop)
+}
+
 fn release(db: &Connection, ask: &OnceRelease, now: i64) -> Result<OnceSettled> {
     let (key, token) = (&ask.claim.key, ask.claim.token.0);
     let sql = match ask.released {
@@ -148,7 +155,7 @@ fn release(db: &Connection, ask: &OnceRelease, now: i64) -> Result<OnceSettled> 
     let done = exec(db, sql, (key, token, now))? > 0
         || (ask.released == Released::Undone && one(db, ONCE_IS, (key, token, RELEASED))?);
     if !done {
-        exec(db, include_str!("sql/once_late.sql"), [key])?;
+        late(db, &ask.claim)?;
     }
     Ok(OnceSettled::of(done))
 }
@@ -200,7 +207,7 @@ fn begin(db: &Connection, ask: &OnceBegin, now: i64) -> Result<OnceOutcome> {
                     ":key": ask.key, ":fingerprint": ask.fingerprint, ":request": ask.request.to_string(),
                     ":worker": ask.worker, ":now": now, ":until": until, ":ttl": as_us(ask.ttl),
                     ":scope": ask.quota.as_ref().map(|quota| &quota.scope),
-                    ":sweep_at": until.saturating_add(as_us(ask.ttl)),
+                    ":sweep_at": until.saturating_add(as_us(ask.ttl)), ":unknown": as_us(UNKNOWN_KEPT),
                 },
                 Known::from_row,
             )

@@ -22,7 +22,7 @@ create table turno.once (
 -- An answer is written beside its claim, on the same page.
 with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
 
--- Neither of these changes when an answer is stored, so that no index has to be written then.
+-- As a rule neither of these changes when an answer is stored, so that no index has to be written then.
 create index once_sweep on turno.once (sweep_at);
 create index once_scope on turno.once (scope, sweep_at) where scope is not null;
 

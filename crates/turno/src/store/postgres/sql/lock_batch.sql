@@ -1,6 +1,7 @@
 -- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
 --          callers of one process. Each has an outcome of its own; place says whose, counted from one.
--- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them.
+-- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them. Where one of those cannot be
+--          avoided it looks so dear that it would be compiled, which takes far longer than to run it: so not that either.
 --
 -- The usual ones are done as a set; whatever is left over is done one by one. No caller may have to wait
 -- for another's row lock: rows are locked with `skip locked`, and what would have to wait (a re-entry or a
@@ -22,6 +23,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set turno.batch = 'on'
@@ -119,6 +121,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -1,5 +1,5 @@
 -- Purpose: who may do the work of a request, and what everybody else is told.
--- Index:   once_pkey; once_scope for a quota.
+-- Index:   once_pkey; once_scope for a quota. Other plans are ruled out (plans.sql).
 
 -- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval
@@ -62,7 +62,7 @@ begin
     raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(lease::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Take a shorter one, and extend it.';
   end if;
-  if not coalesce(ttl between '0' and '10 years', false) then
+  if not coalesce(ttl between '0' and '3660 days', false) then
     raise exception 'ttl is %, and must be between 0 and 10 years', coalesce(ttl::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Give 0 to keep no answer, or say 1 day.';
   end if;
@@ -92,11 +92,13 @@ language sql
 immutable
 as $$
   select coalesce(
-    key ~ '^[!-~]{1,255}$'
-    and coalesce(fingerprint, '-') ~ '^[!-~]{1,255}$'
-    and coalesce(worker, '-') ~ '^[ -~]{1,255}$'
+    octet_length(key) between 1 and 255
+    and octet_length(coalesce(fingerprint, '-')) between 1 and 255
+    and octet_length(coalesce(worker, '-')) between 1 and 255
+    -- One look at all of them, and no counting: a pattern that counts to 255 costs more than everything else here.
+    and key || coalesce(fingerprint, '') || coalesce(worker, '') !~ '[^ -~]'
     and lease >= '1 millisecond' and lease <= '24 hours'
-    and ttl >= '0' and ttl <= '10 years'
+    and ttl >= '0' and ttl <= '3660 days'
     and unknown in ('refuse', 'rerun')
     and scope is null and quota is null, false)
 $$;
@@ -219,7 +221,7 @@ begin
         state        = 'running',
         token        = greatest(t.token + 1, turno.lock_tick()),
         -- A run that was given back does not count, and a new life begins with one.
-        attempt      = case t.state when 'running' then t.attempt + 1 when 'released' then t.attempt else 1 end,
+        attempt      = case when now = 'unknown' then t.attempt + 1 when t.state = 'released' then t.attempt else 1 end,
         request      = coalesce(once_begin.request, gen_random_uuid()),
         worker       = once_begin.worker,
         began_at     = clock_timestamp(),
@@ -268,28 +270,38 @@ set lock_timeout = '100ms'
 as $$
 #variable_conflict use_column
 declare
-  places integer[];
-  fresh  uuid[] := '{}';
-  told   record;
+  many  integer   := cardinality(once_begin_batch.keys);
+  -- Keys that have no row, and keys that are answered.
+  new   boolean[] := array_fill(false, array[many]);
+  done  boolean[] := array_fill(false, array[many]);
+  rest  integer   := many;
+  fresh uuid[]    := '{}';
+  told  record;
 begin
   -- Answers that are there, and nothing to be written.
   for told in
-    select a.request, a.place, case when turno.once_state(o) = 'done' then turno.once_told(o, 'replay') end as answer
+    select a.request, a.place, o.key is null as new,
+      case
+        when turno.once_state(o) = 'done'
+          and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
+          then turno.once_told(o, 'replay')
+      end as answer
     from unnest(once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.requests)
       with ordinality a(key, fingerprint, request, place)
-    left join turno.once o
-       on o.key = a.key
-      and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
+    left join turno.once o on o.key = a.key
   loop
-    if told.answer is null then
-      places := places || told.place::integer;
-    else
+    if told.new then
+      new[told.place] := true;
+    -- A row is null if all of it is, and not null only if none of it is.
+    elsif not (told.answer is null) then
+      done[told.place] := true;
+      rest := rest - 1;
       request := told.request;
       answer := told.answer;
       return next;
     end if;
   end loop;
-  if places is null then
+  if rest = 0 then
     return;
   end if;
 
@@ -306,8 +318,8 @@ begin
         once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.scopes, once_begin_batch.quotas,
         once_begin_batch.requests)
         with ordinality a(key, fingerprint, lease, ttl, unknown, worker, scope, quota, request, place)
-      where turno.once_is_plain(a.key, a.fingerprint, a.lease, a.ttl, a.unknown, a.worker, a.scope, a.quota)
-        and not exists (select from turno.once o where o.key = a.key)
+      where new[a.place]
+        and turno.once_is_plain(a.key, a.fingerprint, a.lease, a.ttl, a.unknown, a.worker, a.scope, a.quota)
       -- In order of their keys: two batches with the same ones must not wait for each other.
       order by a.key, a.place
       on conflict do nothing
@@ -320,7 +332,7 @@ begin
         told.worker, told.key || '@' || told.token)::turno.once_outcome;
       return next;
     end loop;
-    if cardinality(fresh) < cardinality(places) then
+    if cardinality(fresh) < rest then
       for told in
         select a.*
         from unnest(
@@ -328,7 +340,7 @@ begin
           once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.waits, once_begin_batch.scopes,
           once_begin_batch.quotas, once_begin_batch.requests)
           with ordinality a(key, fingerprint, lease, ttl, unknown, worker, waits, scope, quota, request, place)
-        where a.place = any (places)
+        where not done[a.place]
           and a.request <> all (fresh)
         order by a.key, a.place
       loop
@@ -345,7 +357,7 @@ begin
     for told in
       select r.request
       from unnest(once_begin_batch.requests) with ordinality r(request, place)
-      where r.place = any (places)
+      where not done[r.place]
     loop
       request := told.request;
       answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;

@@ -77,7 +77,7 @@ begin
   perform turno.check_name('key', once_forget.key, 255);
   delete from turno.once o
   where o.key = once_forget.key
-    and turno.once_state(o) <> 'in_flight'
+    and turno.once_state(o) in ('done', 'unknown')
   returning o.token into high;
   -- Whoever begins next is above it, though the row is gone.
   update turno.lock_floor f

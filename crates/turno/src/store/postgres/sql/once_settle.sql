@@ -33,7 +33,7 @@ language plpgsql
 immutable
 as $$
 begin
-  if ttl is not null and not ttl between '0' and '10 years' then
+  if ttl is not null and not ttl between '0' and '3660 days' then
     raise exception 'ttl is %, and must be between 0 and 10 years', ttl
       using errcode = 'invalid_parameter_value',
         hint = 'Give 0 to keep no answer, or leave it out for what was said at the beginning.';
@@ -41,13 +41,14 @@ begin
 end
 $$;
 
--- Notes that an answer came too late; there is nothing else to do with it.
-create or replace function turno.once_stale(key text) returns void
+-- Notes that somebody came too late: another has begun, and there is nothing else to do.
+create or replace function turno.once_stale(key text, token bigint) returns void
 language sql
 as $$
   update turno.once t
   set late = t.late + 1
   where t.key = once_stale.key
+    and t.token <> once_stale.token
 $$;
 
 -- Ends a run. True if it is ended so now, and also if it was before: the answer to that may have been lost.
@@ -65,9 +66,11 @@ declare
   o turno.once;
 begin
   update turno.once t
-  set state  = once_settle.state,
-      until  = clock_timestamp() + case once_settle.state when 'done' then coalesce(once_settle.ttl, t.ttl) else '0' end,
-      answer = once_settle.answer
+  set state    = once_settle.state,
+      until    = clock_timestamp() + case once_settle.state when 'done' then coalesce(once_settle.ttl, t.ttl) else '0' end,
+      -- Far enough already, unless the work took longer or its answer is kept longer than was said.
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + coalesce(once_settle.ttl, t.ttl)),
+      answer   = once_settle.answer
   where t.key = once_settle.key
     and t.token = once_settle.token
     and t.state = 'running'
@@ -144,9 +147,10 @@ begin
         and k.state = 'running'
       for no key update of k skip locked)
     update turno.once t
-    set state  = 'done',
-        until  = clock_timestamp() + coalesce(r.ttl, t.ttl),
-        answer = r.answer::json
+    set state    = 'done',
+        until    = clock_timestamp() + coalesce(r.ttl, t.ttl),
+        sweep_at = greatest(t.sweep_at, clock_timestamp() + coalesce(r.ttl, t.ttl)),
+        answer   = r.answer::json
     from running r
     where t.key = r.key
     returning r.place, t.key, t.waited_until
@@ -174,7 +178,7 @@ begin
       once_complete_batch.ttls[i]) then
       outcome := 'done';
     else
-      perform turno.once_stale(once_complete_batch.keys[i]);
+      perform turno.once_stale(once_complete_batch.keys[i], once_complete_batch.tokens[i]);
       outcome := 'stale';
     end if;
     return next;
@@ -215,7 +219,7 @@ begin
   elsif turno.once_settle(c.key, c.token, 'released', null, null) then
     return true;
   end if;
-  perform turno.once_stale(c.key);
+  perform turno.once_stale(c.key, c.token);
   return false;
 end
 $$;
@@ -243,7 +247,8 @@ begin
   from turno.once_claim(once_extend.claim);
   -- Also after its time: nobody else has begun meanwhile.
   update turno.once t
-  set until = greatest(t.until, clock_timestamp() + once_extend.lease)
+  set until    = greatest(t.until, clock_timestamp() + once_extend.lease),
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + once_extend.lease)
   where t.key = c.key
     and t.token = c.token
     and t.state = 'running';

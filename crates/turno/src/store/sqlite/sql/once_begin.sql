@@ -1,5 +1,5 @@
 -- Purpose: begin the work of a key, new or gone or taken over; that it may be is known already.
--- Parameters: :key :fingerprint :request :worker :now :until :ttl :scope :sweep_at
+-- Parameters: :key :fingerprint :request :worker :now :until :ttl :scope :sweep_at :unknown (how long that is kept)
 -- Index: the primary key.
 --
 -- A run that was given back does not count as an attempt, and a new life begins with one. Tokens follow the clock, one
@@ -13,7 +13,11 @@ on conflict (key) do update
 set fingerprint = excluded.fingerprint,
     state       = 'running',
     token       = max(:now, t.token + 1),
-    attempt     = case t.state when 'running' then t.attempt + 1 when 'released' then t.attempt else 1 end,
+    attempt     = case
+      when t.state = 'running' and t.until + max(t.ttl, :unknown) > :now then t.attempt + 1
+      when t.state = 'released' then t.attempt
+      else 1
+    end,
     request     = excluded.request,
     worker      = excluded.worker,
     began_at    = excluded.began_at,

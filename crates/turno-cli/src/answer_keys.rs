@@ -1,0 +1,95 @@
+//! The keys that stored answers are sealed with: from the environment, or from a file that `turno.toml` names. Never
+//! from an option, which other users of the machine can see; and nothing of them is ever shown.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use turno::once::AnswerKeys;
+
+use crate::config::Once;
+use crate::fail::Usage;
+
+const VARIABLE: &str = "TURNO_ANSWER_KEYS";
+const SETTING: &str = "once.answer_keys_file";
+/// A thousand keys and more; whatever is longer is another file.
+const LONGEST: u64 = 64 * 1024;
+
+/// The keys of the environment, over those of the file; none if neither says so.
+pub(crate) fn read(file: &Once) -> Result<Option<AnswerKeys>, Usage> {
+    match std::env::var(VARIABLE) {
+        // Also if it is empty: whoever sets it wants answers to be sealed.
+        Ok(text) => parse(&text, VARIABLE, VARIABLE).map(Some),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(refused(VARIABLE, VARIABLE, "it is not a text"))
+        }
+        Err(std::env::VarError::NotPresent) => {
+            file.answer_keys_file.as_deref().map(of_file).transpose()
+        }
+    }
+}
+
+fn of_file(path: &Path) -> Result<AnswerKeys, Usage> {
+    let place = path.display().to_string();
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    match read {
+        Ok(length) if length as u64 > LONGEST => Err(refused(
+            SETTING,
+            &place,
+            "it is too long to be a list of keys",
+        )),
+        Ok(_) => parse(&text, SETTING, &place),
+        Err(error) => Err(refused(
+            SETTING,
+            &place,
+            &format!("it cannot be read, {error}"),
+        )),
+    }
+}
+
+/// Keys stand on lines of their own, or between commas; `#` begins a comment.
+fn parse(text: &str, field: &str, place: &str) -> Result<AnswerKeys, Usage> {
+    let lines = text.lines().map(str::trim);
+    let keys: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.trim_end_matches(','))
+        .collect();
+    keys.join(",")
+        .parse()
+        .map_err(|error: turno::Error| refused(field, place, &error.to_string()))
+}
+
+fn refused(field: &str, place: &str, why: &str) -> Usage {
+    Usage::new(
+        field,
+        format!("{place} has no keys to seal answers with: {why}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+
+    #[test]
+    fn keys_stand_on_lines_or_between_commas() {
+        for text in [
+            format!("a:{KEY},b:{KEY}"),
+            format!("# the newest first\na:{KEY}\n\nb:{KEY}\n"),
+            format!("a:{KEY},\r\nb:{KEY}\r\n"),
+        ] {
+            let keys = parse(&text, SETTING, "keys").expect("these are keys");
+            assert_eq!(format!("{keys:?}"), r#"["a", "b"]"#);
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_and_not_shown() {
+        for text in ["", "# nothing", KEY, &format!("a:{KEY}\na:{KEY}")] {
+            let usage = parse(text, SETTING, "keys").expect_err("these are no keys");
+            assert!(!usage.detail.contains(KEY), "{usage}");
+        }
+    }
+}

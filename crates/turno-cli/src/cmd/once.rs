@@ -1,0 +1,110 @@
+//! `turno once`
+
+mod answer;
+mod capture;
+mod forget;
+mod fresh;
+mod list;
+mod replay;
+mod run;
+mod status;
+mod tell;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{ArgGroup, Args};
+use turno::Settings;
+
+use crate::answer_keys;
+use crate::context::Context;
+
+/// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
+const NO_RUN: [&str; 3] = ["status", "forget", "list"];
+/// And without a list nothing of that.
+const NO_LIST: [&str; 3] = ["status", "forget", "command"];
+
+/// Run a command once, however often it is asked for
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("what").required(true).args(["status", "forget", "list", "command"]),
+    override_usage = "\
+turno once [OPTIONS] <KEY> -- <COMMAND>...
+       turno once <KEY> --status
+       turno once <KEY> --forget
+       turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]",
+    after_help = "\
+The first to come runs the command. What it prints is passed on as it comes, and stored with its
+exit code when it ends; whoever comes later with the same key and the same command line gets just
+that, byte for byte, and the command does not run. The key is of this command line only: standard
+input, environment and folder are not compared. What the command leaves behind in the background
+is not waited for. A command that is not there or cannot be run leaves the key free.
+The command finds TURNO_ONCE_KEY, TURNO_ONCE_TOKEN and TURNO_ONCE_ATTEMPT in its environment: the
+token is larger than that of every earlier run, and above attempt 1 an earlier one has vanished.
+
+If the command is ended by a signal, or fails after one was handed on to it, or if turno once is
+killed (and the command with it), nobody knows what was done: the key is unknown, and refused until
+somebody has looked, and said --forget, or --unknown rerun.
+
+Exits with the command's own code (128 + N if signal N ended it), also when it is replayed; with 75
+if it is in flight elsewhere; with 1 if the key is unknown, belongs to another command, or another
+run has taken over; with 127 or 126 if the command is not there or cannot be run.
+With --json, turno's own word on a run is one line on standard error, the last: {\"claim\", …},
+{\"replay\", …}, or {\"code\", …} with in_flight, mismatch, unknown or stale. --status, --forget and
+--list print theirs on standard output.
+
+Answers are sealed with the keys in TURNO_ANSWER_KEYS (ID:BASE64, …), or in the file that
+answer_keys_file in [once] of turno.toml names."
+)]
+pub(crate) struct OnceArgs {
+    /// What is done once, such as pago/77
+    #[arg(value_name = "KEY", required_unless_present = "list")]
+    key: Option<String>,
+
+    #[command(flatten)]
+    run: run::RunArgs,
+
+    /// Tell what is known of the key, and what was answered
+    #[arg(long)]
+    status: bool,
+
+    /// Forget the key, unless it is in flight: whoever asks next runs the command
+    #[arg(long)]
+    forget: bool,
+
+    /// List the keys, in order
+    #[arg(long, conflicts_with = "key")]
+    list: bool,
+
+    #[command(flatten)]
+    page: list::PageArgs,
+
+    /// The command and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
+    if args.list {
+        return list::run(context, args.page).await;
+    }
+    let Some(key) = args.key else {
+        bail!("clap has let a missing key pass");
+    };
+    if args.status {
+        status::run(context, &key).await
+    } else if args.forget {
+        forget::run(context, &key).await
+    } else {
+        run::run(context, &key, args.run, &args.command).await
+    }
+}
+
+/// The file's settings, with the keys that open and seal answers.
+fn settings(context: &Context) -> Result<Settings> {
+    Ok(Settings {
+        answer_keys: answer_keys::read(&context.once)?,
+        ..context.settings.clone()
+    })
+}

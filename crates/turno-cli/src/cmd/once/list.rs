@@ -1,0 +1,86 @@
+//! `turno once --list`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use comfy_table::Cell;
+use serde_json::json;
+use turno::once::{OnceList, OnceState, OnceView};
+
+use crate::context::Context;
+use crate::output::{number, optional, time};
+use crate::payload::printable;
+
+const STATES: [OnceState; 3] = [OnceState::Unknown, OnceState::InFlight, OnceState::Done];
+
+#[derive(Debug, Args)]
+pub(super) struct PageArgs {
+    /// List: only what is unknown, in_flight or done
+    #[arg(long, value_name = "STATE", conflicts_with_all = super::NO_LIST, hide_possible_values = true, value_parser = PossibleValuesParser::new(STATES.map(OnceState::as_str)).try_map(|word| word.parse::<OnceState>()))]
+    state: Option<OnceState>,
+
+    /// List: only keys that begin with this, such as pago/
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with_all = super::NO_LIST,
+        default_value = "",
+        hide_default_value = true
+    )]
+    prefix: String,
+
+    /// List: at most so many, 1000 at the most
+    #[arg(long, value_name = "N", conflicts_with_all = super::NO_LIST, default_value_t = 100)]
+    limit: u32,
+
+    /// List: only keys after this one, the last of the page before
+    #[arg(
+        long,
+        value_name = "KEY",
+        conflicts_with_all = super::NO_LIST,
+        default_value = "",
+        hide_default_value = true
+    )]
+    after: String,
+}
+
+pub(super) async fn run(context: &Context, args: PageArgs) -> Result<ExitCode> {
+    let ask = OnceList {
+        state: args.state,
+        prefix: args.prefix,
+        after: args.after,
+        limit: args.limit,
+    };
+    let keys = context
+        .with_store(async |turno| Ok(turno.once_list(ask).await?))
+        .await?;
+    if context.output.is_json() {
+        context.output.json(&json!({"keys": keys}))?;
+    } else if keys.is_empty() {
+        context.output.line(&match args.state {
+            Some(state) => format!("no key is {state}"),
+            None => "no key is known".to_owned(),
+        })?;
+    } else {
+        let header = [
+            "KEY", "STATE", "ATTEMPT", "BEGAN", "UNTIL", "LATE", "WORKER",
+        ];
+        let rows = keys.iter().map(row).collect();
+        context.output.table(&header, rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(view: &OnceView) -> Vec<Cell> {
+    vec![
+        Cell::new(&view.key),
+        Cell::new(view.state),
+        number(view.attempt),
+        Cell::new(time(view.began_at)),
+        Cell::new(time(view.expires_at)),
+        number(view.late),
+        optional(view.worker.as_deref().map(printable)),
+    ]
+}

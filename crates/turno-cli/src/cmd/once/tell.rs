@@ -1,0 +1,130 @@
+//! Why a command was not run, or its answer does not count.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use turno::once::{OnceClaim, OnceRun, OnceView};
+
+use crate::context::Context;
+use crate::duration::Shown;
+use crate::fail::{self, Exit};
+use crate::output::time;
+use crate::payload::printable;
+
+/// Somebody else runs the command.
+pub(super) fn in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
+    let detail = format!(
+        "{key} is in flight{}, for {} more unless that is extended: try again later, or wait for its answer with --wait",
+        by(run.worker.as_deref(), run.began_at),
+        Shown(run.remaining)
+    );
+    fail::problem(
+        "in_flight",
+        &detail,
+        &of(key, run),
+        context.output,
+        Exit::Busy,
+    )
+}
+
+/// What is in flight is not forgotten.
+pub(super) fn not_forgotten(context: &Context, view: &OnceView) -> ExitCode {
+    let detail = format!(
+        "{} is in flight{}: end that, or wait until it is over, before it is forgotten",
+        view.key,
+        by(view.worker.as_deref(), view.began_at)
+    );
+    fail::problem(
+        "in_flight",
+        &detail,
+        &json!(view),
+        context.output,
+        Exit::Busy,
+    )
+}
+
+/// An earlier run has vanished.
+pub(super) fn unknown(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
+    let detail = format!(
+        "{key} is unknown: an earlier run{} vanished half-way, and nobody knows what it did. Look at its effects; then \
+         `turno once {key} --forget`, or run the command again with --unknown rerun",
+        by(run.worker.as_deref(), run.began_at)
+    );
+    fail::problem(
+        "unknown",
+        &detail,
+        &of(key, run),
+        context.output,
+        Exit::Failed,
+    )
+}
+
+/// The key is of another command line.
+pub(super) fn mismatch(context: &Context, key: &str) -> ExitCode {
+    let detail = format!(
+        "{key} belongs to another command, or the same one with other arguments: use a new key for it, or, if the old answer \
+         is not wanted any more, `turno once {key} --forget`"
+    );
+    fail::problem(
+        "mismatch",
+        &detail,
+        &json!({"key": key}),
+        context.output,
+        Exit::Failed,
+    )
+}
+
+/// It is done, and no more is known.
+pub(super) fn not_stored(context: &Context, key: &str) -> ExitCode {
+    let detail = format!(
+        "{key} is done, and its answer was not stored: look for its effects, or `turno once {key} --forget`"
+    );
+    fail::problem(
+        "not_stored",
+        &detail,
+        &json!({"key": key}),
+        context.output,
+        Exit::Failed,
+    )
+}
+
+/// Somebody else's run counts.
+pub(super) fn stale(context: &Context, claim: &OnceClaim) -> ExitCode {
+    let key = &claim.key;
+    let detail = format!(
+        "{key} was taken over, or forgotten, while the command ran, for its lease was over: the answer of this run was \
+         not stored. Ask again to get that of the newer one; a longer --lease outlives longer pauses"
+    );
+    let more = json!({"key": key, "claim": claim});
+    fail::problem("stale", &detail, &more, context.output, Exit::Failed)
+}
+
+/// The command has run, and nobody will be told how it ended.
+pub(super) fn lost_answer(
+    context: &Context,
+    claim: &OnceClaim,
+    exit_code: u8,
+    error: &turno::Error,
+) -> ExitCode {
+    let key = &claim.key;
+    let detail = format!(
+        "the command has ended with exit code {exit_code}, and that could not be stored ({error}): {key} is unknown when its \
+         lease is over, as `turno once {key} --status` will tell"
+    );
+    let more = json!({"key": key, "claim": claim, "exit_code": exit_code});
+    fail::problem("not_stored", &detail, &more, context.output, Exit::Failed)
+}
+
+fn of(key: &str, run: &OnceRun) -> Value {
+    let mut more = json!(run);
+    more["key"] = key.into();
+    more
+}
+
+fn by(worker: Option<&str>, began_at: Timestamp) -> String {
+    match worker {
+        Some(worker) => format!(" (by {}, since {})", printable(worker), time(began_at)),
+        None => format!(" (since {})", time(began_at)),
+    }
+}

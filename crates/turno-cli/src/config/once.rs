@@ -1,0 +1,28 @@
+//! `[once]`: work that is done once, and how its answers are kept.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::value::{Lease, Pause};
+
+/// How work is done once.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Once {
+    lease: Option<Lease>,
+    ttl: Option<Pause>,
+    /// A file, and not the keys themselves: this one is read by many.
+    pub(crate) answer_keys_file: Option<PathBuf>,
+}
+
+impl Once {
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        self.lease.map(|lease| lease.0)
+    }
+
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.ttl.map(|ttl| ttl.0)
+    }
+}

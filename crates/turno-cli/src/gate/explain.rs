@@ -1,0 +1,152 @@
+//! What each route does, for whoever wants to be sure.
+
+use serde_json::{Value, json};
+use turno::once::http::KeyFrom;
+
+use super::file::RoutesFile;
+use super::route::Route;
+use super::value::{Door, FlightTable, FlightWord, Force, Header, Unstored, VanishedWord};
+use super::word::WordOr;
+use crate::duration::Shown;
+use crate::output::Output;
+
+/// Prints it.
+pub(crate) fn explain(file: &RoutesFile, output: Output) -> anyhow::Result<()> {
+    if output.is_json() {
+        let routes: Vec<Value> = file.routes.iter().map(told).collect();
+        return output.json(&json!({ "routes": routes }));
+    }
+    for (number, route) in file.routes.iter().enumerate() {
+        if number > 0 {
+            output.line("")?;
+        }
+        output.line(&format!("{} {}", methods(route), route.path))?;
+        output.pairs(&lines(route))?;
+    }
+    Ok(())
+}
+
+fn methods(route: &Route) -> String {
+    let methods: Vec<&str> = route.methods.iter().map(http::Method::as_str).collect();
+    methods.join(", ")
+}
+
+fn list(headers: &[Header]) -> Option<String> {
+    let names: Vec<&str> = headers.iter().map(|header| header.0.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn key(route: &Route) -> String {
+    match &route.key {
+        KeyFrom::Content => "content".to_owned(),
+        KeyFrom::Header(name) => name.to_string(),
+    }
+}
+
+fn in_flight(route: &Route) -> String {
+    match &route.in_flight {
+        WordOr::Word(FlightWord::Conflict) => "conflict: 409".to_owned(),
+        WordOr::Table(FlightTable::Wait(wait)) => {
+            format!(
+                "waits {} for the first one's answer, then 409",
+                Shown(*wait)
+            )
+        }
+        WordOr::Table(FlightTable::Template(answer)) => {
+            format!("{} with an answer of its own", answer.status)
+        }
+    }
+}
+
+fn unknown(route: &Route) -> String {
+    match &route.unknown {
+        WordOr::Word(VanishedWord::Refuse) => "refused: 409, until somebody has looked".to_owned(),
+        WordOr::Word(VanishedWord::Rerun) => "done again".to_owned(),
+        WordOr::Table(table) => format!("GET {} is asked", table.probe.path.text),
+    }
+}
+
+fn stored(route: &Route) -> String {
+    let statuses = match &route.store {
+        None => "below 500, but 408, 409, 423, 425 and 429".to_owned(),
+        Some(ranges) if ranges.is_empty() => "none".to_owned(),
+        Some(ranges) => {
+            let texts: Vec<&str> = ranges.iter().map(|range| range.text.as_str()).collect();
+            texts.join(", ")
+        }
+    };
+    let others = match route.unstored {
+        Unstored::Release => "others are done again",
+        Unstored::Unknown => "others are unknown",
+    };
+    format!("{statuses}; {others}")
+}
+
+fn door(door: Door) -> &'static str {
+    match door {
+        Door::Closed => "refused",
+        Door::Open => "passes, and may be done twice",
+    }
+}
+
+fn switch(route: &Route) -> &'static str {
+    match route.switch {
+        Force::On => "on",
+        Force::Shadow => "shadow: counts, and changes nothing",
+        Force::Off => "off",
+    }
+}
+
+fn lines(route: &Route) -> Vec<(&'static str, Option<String>)> {
+    let kept = match route.ttl.is_zero() {
+        true => "not kept: only duplicates in flight are turned away".to_owned(),
+        false => format!("kept for {}", Shown(route.ttl)),
+    };
+    vec![
+        ("  name", Some(route.name.clone())),
+        ("  switch", Some(switch(route).to_owned())),
+        ("  key", Some(key(route))),
+        ("  principal", list(&route.principal)),
+        ("  tenant", list(&route.tenant)),
+        ("  in flight", Some(in_flight(route))),
+        ("  answers", Some(kept)),
+        ("  stored", Some(stored(route))),
+        ("  unknown", Some(unknown(route))),
+        ("  lease", Some(Shown(route.lease).to_string())),
+        ("  unidentified", Some(door(route.unidentified).to_owned())),
+        ("  store down", Some(door(route.store_down).to_owned())),
+        ("  quota", route.quota.map(|most| most.to_string())),
+    ]
+}
+
+fn told(route: &Route) -> Value {
+    let word = |door| match door {
+        Door::Closed => "closed",
+        Door::Open => "open",
+    };
+    json!({
+        "name": route.name,
+        "path": route.path,
+        "methods": route.methods.iter().map(http::Method::as_str).collect::<Vec<_>>(),
+        "key": key(route),
+        "principal": route.principal.iter().map(|header| &header.0).collect::<Vec<_>>(),
+        "tenant": route.tenant.iter().map(|header| &header.0).collect::<Vec<_>>(),
+        "lease_ms": route.lease.as_millis() as u64,
+        "ttl_ms": route.ttl.as_millis() as u64,
+        "in_flight": in_flight(route),
+        "unknown": unknown(route),
+        "stored": stored(route),
+        "store_down": word(route.store_down),
+        "unidentified": word(route.unidentified),
+        "headers": route.headers.iter().map(http::HeaderName::as_str).collect::<Vec<_>>(),
+        "max_body": route.max_body,
+        "max_answer": route.max_answer,
+        "quota": route.quota,
+        "retry_after_ms": route.retry_after.as_millis() as u64,
+        "switch": match route.switch {
+            Force::On => "on",
+            Force::Shadow => "shadow",
+            Force::Off => "off",
+        },
+    })
+}

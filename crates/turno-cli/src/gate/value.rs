@@ -1,0 +1,376 @@
+//! What a key of a route may be. Each is checked where it is read, so that an error comes with its place.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method, header};
+use serde::Deserialize;
+use turno::once::http::Template;
+use turno_server::gate::ProbePath;
+
+use super::word::WordOr;
+use crate::config::value::{Pause, Time};
+
+/// How long an answer can be kept: ten years.
+const MAX_TTL: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+/// How long somebody can wait.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Keys in the store begin with the name.
+const MAX_NAME_BYTES: usize = 100;
+
+/// A route's name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Name(pub(super) String);
+
+impl TryFrom<String> for Name {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+            return Err(format!(
+                "a name has 1 to {MAX_NAME_BYTES} bytes and no control characters: shorten or correct it"
+            ));
+        }
+        Ok(Name(name))
+    }
+}
+
+/// A path, perhaps with parameters.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Path(pub(super) String);
+
+impl TryFrom<String> for Path {
+    type Error = String;
+
+    fn try_from(path: String) -> Result<Self, String> {
+        if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
+            return Err(
+                "is no path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
+                    .to_owned(),
+            );
+        }
+        Ok(Path(path))
+    }
+}
+
+/// A method.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Verb(pub(super) Method);
+
+impl TryFrom<String> for Verb {
+    type Error = String;
+
+    fn try_from(method: String) -> Result<Self, String> {
+        match Method::from_bytes(method.as_bytes()) {
+            Ok(known) if method.bytes().all(|letter| !letter.is_ascii_lowercase()) => {
+                Ok(Verb(known))
+            }
+            _ => Err(format!(
+                "{method:?} is no method: write POST, for example, in capitals"
+            )),
+        }
+    }
+}
+
+/// The name of a header.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Header(pub(super) String);
+
+impl TryFrom<String> for Header {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known: HeaderName = name.parse().map_err(|_| {
+            format!("{name:?} is no name of a header: write X-Request-Id, for example")
+        })?;
+        Ok(Header(known.as_str().to_owned()))
+    }
+}
+
+impl Header {
+    pub(super) fn name(&self) -> HeaderName {
+        self.0.parse().expect("it was checked when it was read")
+    }
+}
+
+/// The name of a header that an answer can have of itself: not one that says how it is carried.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "Header")]
+pub(super) struct AnswerHeader(pub(super) Header);
+
+impl TryFrom<Header> for AnswerHeader {
+    type Error = String;
+
+    fn try_from(header: Header) -> Result<Self, String> {
+        let carries = [
+            header::CONNECTION,
+            header::CONTENT_LENGTH,
+            header::TRAILER,
+            header::TRANSFER_ENCODING,
+            header::UPGRADE,
+        ];
+        if carries.contains(&header.name()) {
+            return Err(format!(
+                "{} says how an answer is carried, and the gate says that itself: leave it out",
+                header.0
+            ));
+        }
+        Ok(AnswerHeader(header))
+    }
+}
+
+/// The value of a header.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+struct HeaderText(HeaderValue);
+
+impl TryFrom<String> for HeaderText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(HeaderText).map_err(|_| {
+            format!("{text:?} is no value of a header: it has visible letters on one line")
+        })
+    }
+}
+
+/// Where the key comes from.
+pub(super) type Key = WordOr<KeyWord, KeyTable>;
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum KeyWord {
+    Header,
+    Content,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeyTable {
+    pub(super) header: Header,
+}
+
+/// What a request is answered that meets its own work in flight.
+pub(super) type Flight = WordOr<FlightWord, FlightTable>;
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FlightWord {
+    Conflict,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "FlightKeys")]
+pub(super) enum FlightTable {
+    Wait(Duration),
+    Template(Answer),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlightKeys {
+    wait: Option<Wait>,
+    template: Option<Answer>,
+}
+
+impl TryFrom<FlightKeys> for FlightTable {
+    type Error = &'static str;
+
+    fn try_from(keys: FlightKeys) -> Result<Self, &'static str> {
+        match (keys.wait, keys.template) {
+            (Some(wait), None) => Ok(FlightTable::Wait(wait.0)),
+            (None, Some(template)) => Ok(FlightTable::Template(template)),
+            _ => Err(
+                "must be \"conflict\", { wait = \"30s\" } or { template = { status = 200, body = '…' } }",
+            ),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "Time")]
+struct Wait(Duration);
+
+impl TryFrom<Time> for Wait {
+    type Error = String;
+
+    fn try_from(time: Time) -> Result<Self, String> {
+        if time.0 > MAX_WAIT {
+            return Err(format!("{MAX_WAIT:?} is the longest wait: lower it"));
+        }
+        Ok(Wait(time.0))
+    }
+}
+
+/// An answer of one's own.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "AnswerKeys")]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) template: Template,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerKeys {
+    status: u16,
+    #[serde(default)]
+    headers: BTreeMap<AnswerHeader, HeaderText>,
+    body: Json,
+}
+
+/// Text that is JSON: checked before the rest, so that its own place is told.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Json(String);
+
+impl TryFrom<String> for Json {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        // Any status will do: this is about the body.
+        Template::new(200, text.clone()).map_err(|error| error.to_string())?;
+        Ok(Json(text))
+    }
+}
+
+impl TryFrom<AnswerKeys> for Answer {
+    type Error = turno::Error;
+
+    fn try_from(keys: AnswerKeys) -> Result<Self, turno::Error> {
+        let mut template = Template::new(keys.status, keys.body.0)?;
+        for (name, value) in keys.headers {
+            template = template.header(name.0.name(), value.0);
+        }
+        Ok(Answer {
+            status: keys.status,
+            template,
+        })
+    }
+}
+
+/// What is done with a request whose earlier run has vanished.
+pub(super) type Vanished = WordOr<VanishedWord, VanishedTable>;
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum VanishedWord {
+    Refuse,
+    Rerun,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VanishedTable {
+    pub(super) probe: Probe,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Probe {
+    pub(super) path: Question,
+    pub(super) timeout: Option<Time>,
+}
+
+/// Where a probe asks.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Question {
+    pub(super) text: String,
+    pub(super) path: ProbePath,
+}
+
+impl TryFrom<String> for Question {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let path = text.parse()?;
+        Ok(Question { text, path })
+    }
+}
+
+/// Statuses: `2xx`, `404`, `200-299`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Range {
+    pub(super) text: String,
+    pub(super) range: RangeInclusive<u16>,
+}
+
+impl TryFrom<String> for Range {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let range = match text.strip_suffix("xx") {
+            Some(hundreds) => hundreds
+                .parse::<u16>()
+                .ok()
+                .filter(|hundreds| *hundreds < 10)
+                .map(|hundreds| hundreds * 100..=hundreds * 100 + 99),
+            None => {
+                let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+                match (first.trim().parse(), last.trim().parse()) {
+                    (Ok(first), Ok(last)) => Some(first..=last),
+                    _ => None,
+                }
+            }
+        };
+        let known = range.filter(|range| {
+            (200..=599).contains(range.start())
+                && (200..=599).contains(range.end())
+                && !range.is_empty()
+        });
+        match known {
+            Some(range) => Ok(Range { text, range }),
+            None => Err(format!(
+                "{text:?} is no status: write 2xx, 404 or 500-503, between 200 and 599"
+            )),
+        }
+    }
+}
+
+/// What an answer means that is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Unstored {
+    Release,
+    Unknown,
+}
+
+/// What is done when something does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Door {
+    Closed,
+    Open,
+}
+
+/// Whether a route's policy is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Force {
+    On,
+    Shadow,
+    Off,
+}
+
+/// How long an answer is kept.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "Pause")]
+pub(super) struct Ttl(pub(super) Duration);
+
+impl TryFrom<Pause> for Ttl {
+    type Error = &'static str;
+
+    fn try_from(pause: Pause) -> Result<Self, &'static str> {
+        match pause.0 {
+            ttl if ttl > MAX_TTL => Err("ten years are the most: keep answers for less"),
+            ttl => Ok(Ttl(ttl)),
+        }
+    }
+}

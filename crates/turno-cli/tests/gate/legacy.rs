@@ -1,0 +1,136 @@
+//! The legacy service, and gates before it.
+
+use std::io::Write as _;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+
+use serde_json::Value;
+use turno_testkit::Process;
+
+use crate::common::{LONG, Place};
+use crate::http::{Told, ask};
+
+pub const PATH: &str = "/disposicionimss/certificacion";
+
+/// The contract of seed 003.
+pub const ROUTES: &str = r#"
+[[route]]
+name = "certificacion"
+path = "/disposicionimss/certificacion"
+methods = ["POST"]
+key = "content"
+principal = ["x-user"]
+ttl = "0s"
+lease = "30s"
+max_body = 4096
+unknown = "rerun"
+in_flight = { template = { status = 200, body = '{"resultadoOperacion": "02", "diagnosticoProcesar": "532", "tipoPrestacion": {"$request": "/tipoPrestacion"}}' } }
+"#;
+
+/// The service: it is as it was before there was a gate.
+pub struct Legacy {
+    process: Process,
+    stdin: Mutex<ChildStdin>,
+    pub address: String,
+}
+
+impl Legacy {
+    pub fn start() -> Self {
+        // Tests run in their package's folder.
+        let mut command = Command::new("python3");
+        command.arg("tests/gate/afore.py").stdin(Stdio::piped());
+        let process = Process::spawn(&mut command).unwrap();
+        let port = process.lines().expect_line("port ", LONG);
+        Legacy {
+            stdin: Mutex::new(process.take_stdin().unwrap()),
+            process,
+            address: format!("127.0.0.1:{port}"),
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        writeln!(self.stdin.lock().unwrap(), "{line}").unwrap();
+    }
+
+    /// Lets one request end that waits.
+    pub fn go(&self) {
+        self.tell("go");
+    }
+
+    pub fn holiday(&self, is_holiday: bool) {
+        self.tell(&format!("habil {}", u8::from(!is_holiday)));
+        self.process.lines().expect_line("habil", LONG);
+    }
+
+    /// Waits until a request is processed; answers the number of its attempt.
+    #[track_caller]
+    pub fn begins(&self, curp: &str) -> String {
+        self.process
+            .lines()
+            .expect_line(&format!("begin {curp} "), LONG)
+    }
+
+    /// How many requests were processed.
+    pub fn processed(&self) -> u64 {
+        let told = ask(&self.address, "GET /", &[], "").unwrap();
+        told.json()["procesadas"].as_u64().unwrap()
+    }
+}
+
+/// A gate that runs.
+pub struct Gate {
+    pub process: Process,
+    pub address: String,
+}
+
+impl Gate {
+    pub fn start(place: &Place, legacy: &Legacy, routes: &str) -> Self {
+        Self::start_with(place, legacy, routes, &[])
+    }
+
+    pub fn start_with(place: &Place, legacy: &Legacy, routes: &str, more: &[&str]) -> Self {
+        std::fs::write(place.path("routes.toml"), routes).unwrap();
+        let upstream = format!("http://{}", legacy.address);
+        let words = ["--json", "gate", "--upstream", &upstream];
+        let files = ["--routes", "routes.toml", "--listen", "127.0.0.1:0"];
+        let process = place.start(&[&words[..], &files, more].concat());
+        let told: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
+        let address = told["listening"].as_str().unwrap().to_owned();
+        Gate { process, address }
+    }
+
+    /// A request for certification; `None` if the gate went away.
+    pub fn try_certify(&self, entrada: &str) -> Option<Told> {
+        let headers = [("content-type", "application/json"), ("x-user", "ana")];
+        ask(&self.address, &format!("POST {PATH}"), &headers, entrada)
+    }
+
+    #[track_caller]
+    pub fn certify(&self, entrada: &str) -> Told {
+        self.try_certify(entrada).unwrap()
+    }
+}
+
+/// What a duplicate in flight is told, to the letter.
+#[track_caller]
+pub fn assert_duplicate(told: &Told, tipo: &Value) {
+    assert_eq!(told.status, 200, "{told:?}");
+    assert_eq!(told.headers["content-type"], "application/json");
+    let wanted = serde_json::json!({
+        "resultadoOperacion": "02",
+        "diagnosticoProcesar": "532",
+        "tipoPrestacion": tipo,
+    });
+    assert_eq!(told.json(), wanted);
+    assert!(!told.headers.contains_key("x-servicio"), "the gate's own");
+}
+
+#[track_caller]
+pub fn assert_processed(told: &Told) {
+    assert_eq!(
+        (told.status, &told.json()["resultadoOperacion"]),
+        (200, &"01".into()),
+        "{told:?}"
+    );
+    assert_eq!(told.headers["x-servicio"], "CERT_AFORE");
+}

@@ -1,0 +1,13 @@
+//! `turno gate` before a service that knows nothing of it: real processes, on both stores.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod afore;
+mod http;
+mod legacy;
+mod routes;
+mod running;

@@ -1,0 +1,85 @@
+//! Routes files: what is refused, and what a good one is told to mean.
+
+use crate::common::{Kind, Place, text};
+
+fn check(place: &Place, routes: &str) -> crate::common::Done {
+    std::fs::write(place.path("routes.toml"), routes).unwrap();
+    place.turno(&["--json", "gate", "--check", "--routes", "routes.toml"])
+}
+
+#[test]
+fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
+    let place = Place::new(Kind::Sqlite);
+    for (routes, line, says) in [
+        ("", 1, "[[route]]"),
+        ("[[route]]\npath = \"a\"", 2, "no path"),
+        ("[[route]]\npath = \"/a\"\nunknown = \"redo\"", 3, "rerun"),
+        ("[[route]]\npath = \"/a\"\n\nttl = \"soon\"", 4, "30s"),
+        (
+            "[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }",
+            3,
+            "header",
+        ),
+        (
+            "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 200, body = '{' } }",
+            3,
+            "JSON",
+        ),
+        (
+            "[[route]]\npath = \"/a\"\n[[route]]\nname = \"b\"\npath = \"/a\"",
+            5,
+            "two policies",
+        ),
+        ("[[route]]\npath = \"/a\"\ntll = 5", 3, "unknown field"),
+        ("[[route]\n", 1, ""),
+    ] {
+        let refused = check(&place, routes).expect(2).error();
+        assert_eq!(
+            (text(&refused, "code"), text(&refused, "field")),
+            ("invalid", "routes")
+        );
+        let detail = text(&refused, "detail");
+        let at = format!("routes.toml, line {line}, column ");
+        assert!(
+            detail.starts_with(&at) && detail.contains(says),
+            "{routes}\n{detail}"
+        );
+    }
+    let refused = place
+        .turno(&["gate", "--check", "--routes", "none.toml"])
+        .expect(2);
+    assert!(
+        refused.err.contains("none.toml cannot be read"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_good_file_is_explained() {
+    let place = Place::new(Kind::Sqlite);
+    let example = std::fs::read_to_string("../../examples/gate/routes.toml").unwrap();
+    let told = check(&place, &example).expect(0).json();
+    let route = &told["routes"][0];
+    assert_eq!(
+        (
+            text(route, "name"),
+            text(route, "key"),
+            route["ttl_ms"].as_u64()
+        ),
+        ("certificacion", "content", Some(0))
+    );
+    assert_eq!(told["routes"][2]["switch"], "shadow");
+    let told = place
+        .turno(&["gate", "--check", "--routes", "routes.toml"])
+        .expect(0);
+    for said in [
+        "POST /disposicionimss/certificacion",
+        "200 with an answer of its own",
+        "only duplicates in flight are turned away",
+        "GET /pagos/by-key/{key} is asked",
+        "shadow: counts, and changes nothing",
+        "kept for 24h",
+    ] {
+        assert!(told.out.contains(said), "{said}: {}", told.out);
+    }
+}

@@ -1,0 +1,165 @@
+//! How the gate starts, what it refuses to start with, and how it ends.
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::thread;
+
+use turno_testkit::Process;
+
+use crate::common::{Done, Kind, LONG, Place, TURNO};
+use crate::legacy::{Gate, Legacy, ROUTES, assert_processed};
+
+fn place() -> Place {
+    let place = Place::new(Kind::Sqlite);
+    std::fs::write(place.path("routes.toml"), ROUTES).unwrap();
+    place
+}
+
+const WORDS: [&str; 5] = [
+    "gate",
+    "--routes",
+    "routes.toml",
+    "--upstream",
+    "http://127.0.0.1:9",
+];
+
+#[test]
+fn what_it_cannot_work_with_is_refused_at_the_start() {
+    let place = place();
+    let refused = place.turno(&["gate", "--routes", "routes.toml"]).expect(2);
+    assert!(refused.err.contains("--upstream"), "{refused:?}");
+    for (upstream, says) in [
+        ("https://x", "no TLS"),
+        ("http://x/base", "path"),
+        ("http://ana:s3cret@x", "user"),
+        ("x", "http://HOST:PORT"),
+    ] {
+        let refused = place
+            .turno(&["gate", "--routes", "routes.toml", "--upstream", upstream])
+            .expect(2);
+        assert!(refused.err.contains(says), "{upstream}: {refused:?}");
+    }
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = place
+        .turno(&[&WORDS[..], &["--listen", &address]].concat())
+        .expect(2);
+    assert!(refused.err.contains("--listen"), "{refused:?}");
+    let refused = place
+        .turno(&[&WORDS[..], &["--store", "sqlite:/nowhere/at/all.db"]].concat())
+        .expect(1);
+    assert!(refused.err.contains("/nowhere/at/all.db"), "{refused:?}");
+    std::fs::write(place.path("secret"), "short\n").unwrap();
+    let refused = place
+        .turno(&[&WORDS[..], &["--secret-file", "secret"]].concat())
+        .expect(2);
+    assert!(refused.err.contains("too short"), "{refused:?}");
+    let mut command = place.command(WORDS);
+    let refused = Done::of(command.env("TURNO_ONCE_SECRET", "s3cret").output().unwrap()).expect(2);
+    assert!(
+        refused.err.contains("too short") && !refused.err.contains("s3cret"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
+    let place = place();
+    for (listen, warns) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
+        let mut command = place.program(TURNO);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        command
+            .args(WORDS)
+            .args(["--listen", listen])
+            .stderr(writer);
+        let process = Process::spawn(&mut command).unwrap();
+        // Ends with the process, which holds the only other end now.
+        drop(command);
+        let told = process.lines().expect_line("listening on http://", LONG);
+        assert!(told.ends_with(" for 127.0.0.1:9"), "{told}");
+        process.term();
+        assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
+        let mut said = String::new();
+        reader.read_to_string(&mut said).unwrap();
+        assert_eq!(said.contains("adds no authentication"), warns, "{said}");
+        assert!(
+            process
+                .lines()
+                .rest()
+                .iter()
+                .any(|line| line.starts_with("FRESH"))
+        );
+    }
+}
+
+#[test]
+fn what_is_in_flight_is_answered_before_it_ends() {
+    let place = place();
+    let legacy = Legacy::start();
+    let gate = Gate::start(&place, &legacy, ROUTES);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| gate.certify(r#"{"curp": "AAAA", "esperar": true}"#));
+        legacy.begins("AAAA");
+        gate.process.term();
+        legacy.go();
+        assert_processed(&first.join().unwrap());
+    });
+    assert_eq!(gate.process.wait_timeout(LONG).unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let place = place();
+    let legacy = Legacy::start();
+    let gate = Gate::start(&place, &legacy, ROUTES);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| gate.try_certify(r#"{"curp": "AAAA", "esperar": true}"#));
+        legacy.begins("AAAA");
+        turno_testkit::eventually(LONG, "the gate to end", || {
+            gate.process.term();
+            gate.process
+                .wait_timeout(std::time::Duration::from_millis(5))
+        });
+        assert!(first.join().unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_secret_changes_what_the_store_is_told() {
+    let place = place();
+    let legacy = Legacy::start();
+    let keep = ROUTES.replace("ttl = \"0s\"", "ttl = \"1h\"");
+    let entrada = r#"{"curp": "AAAA"}"#;
+    std::fs::write(place.path("secret"), "a long and random secret\n").unwrap();
+    let plain = Gate::start(&place, &legacy, &keep);
+    let secret = Gate::start_with(&place, &legacy, &keep, &["--secret-file", "secret"]);
+    for gate in [&plain, &secret] {
+        assert_eq!(
+            gate.certify(entrada).headers.get("idempotency-replayed"),
+            None
+        );
+        assert_eq!(
+            gate.certify(entrada).headers["idempotency-replayed"],
+            "true"
+        );
+    }
+    assert_eq!(place.ask("select count(*) from {once}"), "2");
+}
+
+#[test]
+fn silence_is_no_output() {
+    // A gate that is asked for JSON says nothing else on its standard output.
+    let place = place();
+    let mut command = place.command(&WORDS[..]);
+    command
+        .args(["--json", "--listen", "127.0.0.1:0"])
+        .stderr(Stdio::null());
+    let process = Process::spawn(&mut command).unwrap();
+    let first = process.lines().next(LONG).unwrap();
+    process.term();
+    assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
+    for line in std::iter::once(first).chain(process.lines().rest()) {
+        serde_json::from_str::<serde_json::Value>(&line).unwrap();
+    }
+}

@@ -1,0 +1,168 @@
+//! Clients that go away, work that takes long, and a gate that shuts down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Response;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use turno::once::http::{Policy, Routes};
+use turno::once::{OnceList, OnceState};
+use turno_server::gate::Options;
+use turno_testkit::eventually_async;
+
+use crate::common::{LONG, Running, pagos, send};
+use crate::service::{Service, whole};
+
+/// A service whose work ends when it is told to.
+struct Slow {
+    service: Service,
+    began: Arc<Notify>,
+    go: Arc<Notify>,
+    /// Cancelled when its work was cut off.
+    cut: CancellationToken,
+}
+
+impl Slow {
+    async fn start() -> Self {
+        let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let cut = CancellationToken::new();
+        let (begins, goes, cuts) = (began.clone(), go.clone(), cut.clone());
+        let service = Service::start(move |_| {
+            let (begins, goes, cuts) = (begins.clone(), goes.clone(), cuts.clone());
+            async move {
+                let guard = cuts.drop_guard();
+                begins.notify_one();
+                goes.notified().await;
+                guard.disarm();
+                Response::new(whole("done"))
+            }
+        })
+        .await;
+        Slow {
+            service,
+            began,
+            go,
+            cut,
+        }
+    }
+
+    async fn begun(&self) {
+        tokio::time::timeout(LONG, self.began.notified())
+            .await
+            .unwrap();
+    }
+}
+
+/// A client that sends a request, and can go away.
+async fn connect(gate: &Running, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(gate.address).await.unwrap();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nidempotency-key: 1\r\ncontent-length: 2\r\n\r\n{{}}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_work_without_a_policy() {
+    let slow = Slow::start().await;
+    let gate = Running::start(slow.service.address, pagos()).await;
+    let client = connect(&gate, "/other").await;
+    slow.begun().await;
+    drop(client);
+    tokio::time::timeout(LONG, slow.cut.cancelled())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_does_not_end_work_under_a_policy() {
+    let slow = Slow::start().await;
+    let gate = Running::start(slow.service.address, pagos()).await;
+    let client = connect(&gate, "/pagos").await;
+    slow.begun().await;
+    drop(client);
+    gate.post("/pagos", "1").await.problem(409, "in_flight");
+    slow.go.notify_one();
+    let told = eventually_async(LONG, "the first one's answer", async || {
+        let told = gate.post("/pagos", "1").await;
+        (told.status == 200).then_some(told)
+    })
+    .await;
+    assert_eq!(told.headers["idempotency-replayed"], "true");
+    assert_eq!(told.body, "done");
+    assert!(!slow.cut.is_cancelled());
+}
+
+#[tokio::test]
+async fn work_that_outlasts_its_lease_stays_in_flight() {
+    let slow = Slow::start().await;
+    let policy = Policy::new("pagos").lease(Duration::from_millis(300));
+    let routes = Routes::new().add("/pagos", policy).unwrap();
+    let gate = Running::start(slow.service.address, routes).await;
+    let first = tokio::spawn(send(gate.keyed("/pagos", "1").body(whole("{}")).unwrap()));
+    slow.begun().await;
+    let keys = gate.turno.once_list(OnceList::default()).await.unwrap();
+    let began = &keys[0];
+    // The lease has ended twice by now, had nobody extended it.
+    let wanted = began.expires_at + began.expires_at.duration_since(began.began_at);
+    eventually_async(LONG, "the claim to be extended twice", async || {
+        let now = gate.turno.once_status(&began.key).await.unwrap().unwrap();
+        assert_eq!(now.state, OnceState::InFlight);
+        (now.expires_at > wanted).then_some(())
+    })
+    .await;
+    gate.post("/pagos", "1").await.problem(409, "in_flight");
+    slow.go.notify_one();
+    assert_eq!(first.await.unwrap().status, 200);
+    assert_eq!(gate.gate.counts().stale, 0);
+}
+
+#[tokio::test]
+async fn work_in_flight_ends_before_the_gate_does() {
+    let slow = Slow::start().await;
+    let gate = Running::start(slow.service.address, pagos()).await;
+    let address = gate.address;
+    let stays = tokio::spawn(send(gate.keyed("/other", "1").body(whole("")).unwrap()));
+    slow.begun().await;
+    let goes = connect(&gate, "/pagos").await;
+    slow.begun().await;
+    // Its client goes away, and its work is waited for all the same.
+    drop(goes);
+    let (stop, turno) = (gate.stop.clone(), gate.turno.clone());
+    let ended = tokio::spawn(gate.end());
+    eventually_async(LONG, "the gate to let nobody in", async || {
+        TcpStream::connect(address).await.is_err().then_some(())
+    })
+    .await;
+    assert!(stop.is_cancelled() && !ended.is_finished());
+    slow.go.notify_one();
+    slow.go.notify_waiters();
+    eventually_async(LONG, "both to be let go", async || {
+        slow.go.notify_waiters();
+        ended.is_finished().then_some(())
+    })
+    .await;
+    assert_eq!(stays.await.unwrap().body, "done");
+    assert_eq!(ended.await.unwrap().fresh, 1);
+    let keys = turno.once_list(OnceList::default()).await.unwrap();
+    assert_eq!(keys[0].state, OnceState::Done);
+}
+
+#[tokio::test]
+async fn work_that_does_not_end_does_not_keep_the_gate() {
+    let slow = Slow::start().await;
+    let upstream = format!("http://{}", slow.service.address).parse().unwrap();
+    let options = Options {
+        drain: Duration::from_millis(20),
+        ..Options::default()
+    };
+    let gate = Running::start_with(upstream, pagos(), options).await;
+    let client = connect(&gate, "/pagos").await;
+    slow.begun().await;
+    gate.end().await;
+    drop(client);
+}

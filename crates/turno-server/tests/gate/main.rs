@@ -1,0 +1,14 @@
+//! The gate before a service, over real connections.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+mod common;
+mod failures;
+mod headers;
+mod http2;
+mod lifetime;
+mod modes;
+mod probe;
+mod service;
+mod streaming;
+mod upgrade;

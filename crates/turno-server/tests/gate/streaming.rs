@@ -1,0 +1,153 @@
+//! Bodies: bit by bit where no policy needs them whole, and of any size.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Channel, channel::Sender};
+use tokio::sync::mpsc;
+
+use crate::common::{LONG, Running, client, pagos, send};
+use crate::service::{Body, Service, whole};
+
+const LARGE: usize = 32 * 1024 * 1024;
+
+fn channel() -> (Sender<Bytes, hyper::Error>, Body) {
+    let (sender, body) = Channel::new(1);
+    (sender, body.boxed())
+}
+
+#[tokio::test]
+async fn both_directions_flow_bit_by_bit() {
+    // Every part of the body is answered before the next one comes: whoever buffers would wait for ever.
+    let service = Service::start(|request| async move {
+        let (mut sender, body) = channel();
+        tokio::spawn(async move {
+            let mut parts = request.into_body();
+            while let Some(Ok(frame)) = parts.frame().await {
+                let data = frame.into_data().unwrap();
+                let _ = sender.send_data(data).await;
+            }
+        });
+        Response::new(body)
+    })
+    .await;
+    let gate = Running::start(service.address, pagos()).await;
+    let (mut sender, body) = channel();
+    let exchange = async {
+        let request = gate.request("/echo").method("POST").body(body).unwrap();
+        let response = client().request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut answer = response.into_body();
+        for part in ["one", "two", "three"] {
+            sender.send_data(Bytes::from(part)).await.unwrap();
+            let frame = answer.frame().await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), part);
+        }
+        drop(sender);
+        assert!(answer.frame().await.is_none());
+    };
+    tokio::time::timeout(LONG, exchange).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_bodies_pass_whole() {
+    let service = Service::start(|request| async {
+        let said = request.headers().get("content-length").cloned();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let mut response = Response::new(whole(body));
+        response.headers_mut().insert("x-said", said.unwrap());
+        response
+    })
+    .await;
+    let gate = Running::start(service.address, pagos()).await;
+    let body: Bytes = (0..LARGE).map(|n| (n % 251) as u8).collect();
+    let request = gate.request("/echo").method("PUT");
+    let told = send(request.body(whole(body.clone())).unwrap()).await;
+    assert_eq!(told.headers["x-said"], LARGE.to_string());
+    assert!(told.body == body, "{} bytes", told.body.len());
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_reaches_the_service_with_any_method() {
+    let (service, mut heard) = Service::counting().await;
+    let gate = Running::start(service.address, pagos()).await;
+    for method in ["GET", "POST", "DELETE"] {
+        let (mut sender, body) = channel();
+        sender.send_data(Bytes::from("part")).await.unwrap();
+        drop(sender);
+        let request = gate.request("/other").method(method);
+        let request = request.header("transfer-encoding", "chunked");
+        assert_eq!(send(request.body(body).unwrap()).await.status, 200);
+        assert_eq!(heard.recv().await.unwrap().body(), "part", "{method}");
+    }
+    // And one that has none says so, where its client did.
+    let request = gate.request("/other").method("POST");
+    let request = request.header("content-length", "0");
+    send(request.body(whole("")).unwrap()).await;
+    assert_eq!(heard.recv().await.unwrap().headers()["content-length"], "0");
+}
+
+#[tokio::test]
+async fn trailers_pass_both_ways() {
+    let service = Service::start(|request| async {
+        let body = request.into_body().collect().await.unwrap();
+        let sum = body.trailers().unwrap()["x-sum"].clone();
+        let trailers: HeaderMap = [("x-sum".parse().unwrap(), sum)].into_iter().collect();
+        let (mut sender, body) = channel();
+        tokio::spawn(async move {
+            sender.send_data(Bytes::from("answer")).await.unwrap();
+            sender.send(Frame::trailers(trailers)).await.unwrap();
+        });
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert("trailer", "x-sum".parse().unwrap());
+        response
+    })
+    .await;
+    let gate = Running::start(service.address, pagos()).await;
+    let (mut sender, body) = channel();
+    let trailers: HeaderMap = [("x-sum".parse().unwrap(), "7".parse().unwrap())]
+        .into_iter()
+        .collect();
+    tokio::spawn(async move {
+        sender.send_data(Bytes::from("question")).await.unwrap();
+        sender.send(Frame::trailers(trailers)).await.unwrap();
+    });
+    let request = gate
+        .request("/sum")
+        .method("POST")
+        .header("te", "trailers")
+        .header("trailer", "x-sum");
+    let response = client().request(request.body(body).unwrap()).await.unwrap();
+    let body = response.into_body().collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["x-sum"], "7");
+    assert_eq!(body.to_bytes(), "answer");
+}
+
+#[tokio::test]
+async fn an_upload_may_take_its_time() {
+    let (service, mut heard) = Service::counting().await;
+    let upstream = format!("http://{}", service.address).parse().unwrap();
+    let options = turno_server::gate::Options {
+        answer_timeout: Duration::from_millis(50),
+        ..Default::default()
+    };
+    let gate = Running::start_with(upstream, pagos(), options).await;
+    let (mut sender, body) = channel();
+    let request = gate.request("/other").method("POST").body(body).unwrap();
+    let (done, ended) = mpsc::channel::<()>(1);
+    tokio::spawn(async move {
+        sender.send_data(Bytes::from("one")).await.unwrap();
+        // Four times the time that an answer has.
+        tokio::time::timeout(Duration::from_millis(200), std::future::pending::<()>())
+            .await
+            .unwrap_err();
+        sender.send_data(Bytes::from("two")).await.unwrap();
+        drop(done);
+    });
+    assert_eq!(send(request).await.status, 200);
+    drop(ended);
+    assert_eq!(heard.recv().await.unwrap().body(), "onetwo");
+}

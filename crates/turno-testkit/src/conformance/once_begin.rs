@@ -1,0 +1,243 @@
+//! Beginning: whoever comes first does the work, and whoever comes later is told what became of it.
+
+use std::time::Duration;
+
+use turno::once::{AfterUnknown, Begin, OnceError, OnceSettled, OnceState};
+
+use super::Bed;
+use super::kit::secs;
+use super::once_kit::*;
+
+/// A key that nobody has is whoever's asks, on whichever machine; everybody else is told who that is.
+pub async fn a_new_key_is_fresh_and_then_in_flight(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let once = turno.once("k").worker("first").lease(LONG);
+    let claim = fresh(once.begin().await.unwrap());
+    assert_eq!((claim.key(), claim.attempt()), ("k", 1));
+    let grant = claim.grant();
+    assert!(grant.remaining > LONG / 2 && grant.remaining <= LONG);
+    for turno in [&turno, &other] {
+        let run = in_flight(begin(turno, "k").await);
+        assert_eq!((run.worker.as_deref(), run.attempt), (Some("first"), 1));
+        assert!(run.remaining > LONG / 2 && run.remaining <= LONG, "{run:?}");
+        assert_eq!(run.expires_at, grant.expires_at);
+        let lease = Duration::try_from(run.expires_at.duration_since(run.began_at)).unwrap();
+        assert!(lease.abs_diff(LONG) < secs(1), "{run:?}");
+    }
+    take(&other, "another").await.detach();
+    claim.detach();
+}
+
+/// One question that is asked twice is two: the second finds the first in flight.
+pub async fn a_question_can_be_asked_again(bed: &Bed) {
+    let once = bed.turno().await.once("k");
+    let claim = fresh(once.begin().await.unwrap());
+    in_flight(once.begin().await.unwrap());
+    in_flight(once.clone().begin().await.unwrap());
+    claim.complete("done").await.unwrap();
+    replay(once.begin().await.unwrap());
+}
+
+/// An answer is replayed as it was given, to the last digit and blank.
+pub async fn an_answer_is_replayed_as_it_was_given(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for (n, text) in [
+        r#"{"b": 1.0, "a":1e400,"n":12345678901234567890123456789.10}"#,
+        "null",
+        "0",
+        "-0.0",
+        r#"  [ 1 ,
+                2 ] "#,
+        r#""\u00e9 é \" \u0000 \/""#,
+        r#"{"a":1,"a":2}"#,
+        r#"{"status":200,"body":"ñandú 🔒","headers":[["content-type","application/json"]]}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("k/{n}");
+        let claim = take(&turno, &key).await.detach();
+        let settled = turno.once_complete(&claim, Some(text), None).await;
+        assert_eq!(settled.unwrap(), OnceSettled::Done, "{text}");
+        for turno in [&turno, &other] {
+            assert_eq!(answered(turno, &key).await.as_deref(), Some(text));
+        }
+        assert_eq!(status(&other, &key).await.answer.as_deref(), Some(text));
+    }
+}
+
+/// What is answered as a value is replayed as one, whoever asks how often.
+pub async fn a_value_is_answered_to_everybody(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let mut runs = 0;
+    for turno in [&turno, &other, &turno] {
+        let receipt: (u64, String) = turno
+            .once("k")
+            .run(async || {
+                runs += 1;
+                Ok::<_, std::convert::Infallible>((18_446_744_073_709_551_615, "ñ".to_owned()))
+            })
+            .await
+            .unwrap();
+        assert_eq!(receipt, (u64::MAX, "ñ".to_owned()));
+    }
+    assert_eq!(runs, 1);
+}
+
+/// The same key with other content is a mismatch, whatever became of the key, and begins nothing.
+pub async fn other_content_is_a_mismatch(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for (key, state) in [
+        ("in flight", OnceState::InFlight),
+        ("done", OnceState::Done),
+        ("unknown", OnceState::Unknown),
+    ] {
+        let once = turno.once(key).fingerprint("one");
+        let claim = fresh(once.begin().await.unwrap());
+        match state {
+            OnceState::InFlight => drop(claim.detach()),
+            OnceState::Done => drop(claim.complete("done").await.unwrap()),
+            OnceState::Unknown => drop(claim.doubt().await.unwrap()),
+        }
+        let before = status(&turno, key).await;
+        assert_eq!(before.state, state);
+        for unknown in [AfterUnknown::Refuse, AfterUnknown::Rerun] {
+            let ask = other.once(key).fingerprint("two").unknown(unknown);
+            let told = ask.begin().await.unwrap();
+            assert!(matches!(told, Begin::Mismatch), "{key}: {told:?}");
+        }
+        let waits = other.once(key).fingerprint("two").wait(LONG);
+        let told = waits.run(async || Ok::<_, String>(1)).await;
+        assert!(matches!(told, Err(OnceError::Mismatch)), "{key}: {told:?}");
+        assert_eq!(status(&turno, key).await, before);
+    }
+}
+
+/// Who gives no fingerprint compares with nothing, and neither does a key that has none.
+pub async fn without_a_fingerprint_nothing_is_compared(bed: &Bed) {
+    let turno = bed.turno().await;
+    for (key, first, second) in [
+        ("both", Some("f"), Some("f")),
+        ("first", Some("f"), None),
+        ("second", None, Some("f")),
+        ("none", None, None),
+    ] {
+        let ask = |fingerprint: Option<&str>| match fingerprint {
+            Some(fingerprint) => turno.once(key).fingerprint(fingerprint),
+            None => turno.once(key),
+        };
+        let claim = fresh(ask(first).begin().await.unwrap());
+        in_flight(ask(second).begin().await.unwrap());
+        claim.complete("done").await.unwrap();
+        replay(ask(second).begin().await.unwrap());
+    }
+}
+
+/// An answer is kept for its time; then the key is as new, with a greater token.
+pub async fn an_answer_is_kept_for_its_time(bed: &Bed) {
+    let turno = bed.turno().await;
+    let once = turno.once("k").fingerprint("one").ttl(secs(60));
+    let claim = fresh(once.begin().await.unwrap());
+    claim.complete("old").await.unwrap();
+    bed.age_once("k", secs(30)).await;
+    replay(once.begin().await.unwrap());
+    bed.age_once("k", secs(31)).await;
+    assert_eq!(turno.once_status("k").await.unwrap(), None);
+    // Other content, too: there is nothing left to compare with.
+    let next = fresh(turno.once("k").fingerprint("two").begin().await.unwrap());
+    assert_eq!(next.attempt(), 1);
+    assert!(next.token() > claim.token());
+    let view = status(&turno, "k").await;
+    assert_eq!((view.state, view.answer), (OnceState::InFlight, None));
+    next.complete("new").await.unwrap();
+    assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
+}
+
+/// Whoever completes may say for how long.
+pub async fn an_answer_can_be_kept_for_another_time(bed: &Bed) {
+    let turno = bed.turno().await;
+    for (key, begun_for, kept_for) in [("longer", secs(10), LONG), ("shorter", LONG, secs(10))] {
+        let claim = fresh(turno.once(key).ttl(begun_for).begin().await.unwrap());
+        claim.complete_for("done", kept_for).await.unwrap();
+        bed.age_once(key, secs(30)).await;
+        match key {
+            "longer" => drop(replay(begin(&turno, key).await)),
+            _ => drop(take(&turno, key).await.detach()),
+        }
+    }
+}
+
+/// With no time at all, only those are turned away who come while the work is in flight.
+pub async fn without_a_ttl_only_the_flight_counts(bed: &Bed) {
+    let turno = bed.turno().await;
+    let once = turno.once("k").ttl(Duration::ZERO);
+    let mut last = turno::Token(0);
+    for _ in 0..3 {
+        let claim = fresh(once.begin().await.unwrap());
+        assert_eq!(claim.attempt(), 1);
+        assert!(claim.token() > last);
+        last = claim.token();
+        in_flight(once.begin().await.unwrap());
+        assert_eq!(claim.complete("done").await.unwrap(), OnceSettled::Done);
+        assert_eq!(turno.once_status("k").await.unwrap(), None);
+    }
+}
+
+/// What was given back is done by whoever asks next; it does not count as an attempt.
+pub async fn a_released_key_is_fresh(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let first = take(&turno, "k").await;
+    let token = first.token();
+    assert_eq!(first.release().await.unwrap(), OnceSettled::Done);
+    assert_eq!(turno.once_status("k").await.unwrap(), None);
+    let second = take(&other, "k").await;
+    assert_eq!(second.attempt(), 1);
+    assert!(second.token() > token);
+    // After a run that vanished, each is the second one until it ends.
+    second.doubt().await.unwrap();
+    for _ in 0..2 {
+        let again = take_over(&turno, "k").await;
+        assert_eq!(again.attempt(), 2);
+        again.release().await.unwrap();
+    }
+    let last = take(&other, "k").await;
+    assert_eq!(last.attempt(), 2);
+    last.complete("done").await.unwrap();
+    bed.expire_once("k").await;
+    let new_life = take(&other, "k").await;
+    assert_eq!(new_life.attempt(), 1);
+    new_life.detach();
+}
+
+/// Without its answer, it is known that the work is done, and no more.
+pub async fn a_tombstone_is_replayed_as_not_stored(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let claim = take(&turno, "k").await;
+    assert_eq!(claim.complete_without().await.unwrap(), OnceSettled::Done);
+    let answer = replay(begin(&other, "k").await);
+    assert_eq!(answer.text(), None);
+    assert_eq!(answer.get::<String>().unwrap(), None);
+    let told = other.once("k").run(async || Ok::<_, String>(1)).await;
+    assert!(matches!(told, Err(OnceError::NotStored)), "{told:?}");
+    // It is another thing to answer null.
+    answer_null(&turno).await;
+}
+
+async fn answer_null(turno: &turno::Turno) {
+    let claim = take(turno, "null").await;
+    claim.complete(&()).await.unwrap();
+    assert_eq!(answered(turno, "null").await.as_deref(), Some("null"));
+    let told = turno.once("null").run(async || Ok::<(), String>(())).await;
+    told.unwrap();
+}
+
+/// An answer of another kind is an error that says so, and not a panic or a second run.
+pub async fn an_answer_of_another_kind_is_an_error(bed: &Bed) {
+    let turno = bed.turno().await;
+    answer(&turno, "k", "text").await;
+    let told = turno.once("k").run(async || Ok::<u32, String>(1)).await;
+    let Err(OnceError::Store(error)) = told else {
+        panic!("{told:?}");
+    };
+    assert!(error.to_string().contains("another kind"), "{error}");
+}

@@ -1,0 +1,174 @@
+//! Keeping: a claim lives for as long as its work, and what is left of it when that is cut off.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use turno::once::{Begin, OnceError, OnceSettled, OnceState, Released};
+
+use super::Bed;
+use super::kit::{PATIENCE, secs};
+use super::once_kit::*;
+
+/// Work that outlasts its lease many times over is nobody else's meanwhile.
+pub async fn long_work_keeps_its_claim(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let lease = Duration::from_millis(300);
+    let once = turno.once("k").lease(lease);
+    let told = once
+        .run_with(async |claim| {
+            let end = claim.grant().expires_at + lease * 4;
+            crate::eventually_async(PATIENCE, "the claim to be extended", async || {
+                let view = status(&other, "k").await;
+                assert_eq!(view.claim, *claim.id(), "it was taken over");
+                (view.expires_at > end).then_some(())
+            })
+            .await;
+            in_flight(begin(&other, "k").await);
+            Ok::<_, String>("done".to_owned())
+        })
+        .await;
+    assert_eq!(told.unwrap(), "done");
+    assert_eq!(answered(&other, "k").await.as_deref(), Some(r#""done""#));
+}
+
+/// Work that was taken over hears of it, and its answer is told stale.
+pub async fn work_that_was_taken_over_hears_of_it(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let once = turno.once("k").lease(Duration::from_millis(300));
+    let told = once
+        .run_with(async |claim| {
+            // Its own extension may come between.
+            let newest = crate::eventually_async(PATIENCE, "a takeover", async || {
+                bed.expire_once("k").await;
+                let again = other.once("k").unknown(turno::once::AfterUnknown::Rerun);
+                again.begin().await.unwrap().fresh()
+            })
+            .await;
+            timeout(PATIENCE, claim.stale()).await.expect("a word");
+            newest.complete("new").await.unwrap();
+            Ok::<_, String>("old".to_owned())
+        })
+        .await;
+    assert!(matches!(told, Err(OnceError::Stale(_))), "{told:?}");
+    assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
+}
+
+/// A claim whose time is over lives again when it is extended, if nobody took over.
+pub async fn an_extension_after_the_end_counts(bed: &Bed) {
+    let turno = bed.turno().await;
+    let claim = take(&turno, "k").await.detach();
+    bed.expire_once("k").await;
+    unknown(begin(&turno, "k").await);
+    let extended = turno.once_extend(&claim, LONG).await.unwrap();
+    assert_eq!(extended, OnceSettled::Done);
+    let run = in_flight(begin(&turno, "k").await);
+    assert!(run.remaining > LONG / 2 && run.remaining <= LONG, "{run:?}");
+}
+
+/// An extension lengthens, and never shortens.
+pub async fn an_extension_never_shortens(bed: &Bed) {
+    let turno = bed.turno().await;
+    let claim = take(&turno, "k").await.detach();
+    let end = status(&turno, "k").await.expires_at;
+    turno.once_extend(&claim, secs(1)).await.unwrap();
+    assert_eq!(status(&turno, "k").await.expires_at, end);
+    turno.once_extend(&claim, LONG * 2).await.unwrap();
+    assert!(status(&turno, "k").await.expires_at > end + secs(30));
+}
+
+/// A claim that is dropped without an end leaves its key unknown; a detached one lives on.
+pub async fn a_dropped_claim_leaves_the_key_unknown(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    drop(take(&turno, "dropped").await);
+    until_state(&other, "dropped", OnceState::Unknown).await;
+    let detached = take(&turno, "detached").await.detach();
+    turno.close().await;
+    in_flight(begin(&other, "detached").await);
+    let settled = other.once_complete(&detached, Some("1"), None).await;
+    assert_eq!(settled.unwrap(), OnceSettled::Done);
+}
+
+/// A claim that ended is not doubted when it is dropped.
+pub async fn a_claim_that_ended_is_dropped_quietly(bed: &Bed) {
+    let turno = bed.turno().await;
+    answer(&turno, "done", "done").await;
+    take(&turno, "given back").await.release().await.unwrap();
+    turno.close().await;
+    let turno = bed.turno().await;
+    let view = status(&turno, "done").await;
+    assert_eq!((view.state, view.late), (OnceState::Done, 0));
+    assert_eq!(turno.once_status("given back").await.unwrap(), None);
+}
+
+/// Asks, and does not stay for the answer.
+async fn ask_and_go(question: impl Future<Output = turno::Result<Begin>>) {
+    let mut question = Box::pin(question);
+    std::future::poll_fn(|context| {
+        assert!(question.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Whoever goes away while it asks leaves nothing behind: the next one begins, and never finds it unknown.
+pub async fn a_dropped_question_gives_the_claim_back(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for n in 0..10 {
+        let key = format!("k/{n}");
+        let once = turno.once(&key);
+        ask_and_go(once.begin()).await;
+        // It was granted, to nobody.
+        crate::eventually_async(PATIENCE, "the grant", async || {
+            (bed.stored_keys().await > n).then_some(())
+        })
+        .await;
+        let next = crate::eventually_async(PATIENCE, "a fresh key", async || {
+            match begin(&other, &key).await {
+                Begin::Fresh(claim) => Some(claim),
+                Begin::InFlight(_) => None,
+                other => panic!("{other:?}"),
+            }
+        })
+        .await;
+        assert_eq!(next.attempt(), 1);
+        next.complete("done").await.unwrap();
+    }
+}
+
+/// Work that panics, or is cut off, leaves its key unknown.
+pub async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let once = turno.once("panic");
+    let panics = tokio::spawn(async move {
+        once.run(async || -> Result<u32, String> { panic!("as it should") })
+            .await
+    });
+    assert!(panics.await.unwrap_err().is_panic());
+    until_state(&other, "panic", OnceState::Unknown).await;
+
+    let once = turno.once("cut off");
+    let cut_off = tokio::spawn(async move {
+        once.run(async || std::future::pending::<Result<u32, String>>().await)
+            .await
+    });
+    until_state(&other, "cut off", OnceState::InFlight).await;
+    cut_off.abort();
+    until_state(&other, "cut off", OnceState::Unknown).await;
+}
+
+/// Work that fails gives its key back, or leaves it unknown, as it was told.
+pub async fn work_that_fails_releases_or_doubts(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let fails = async || Err::<u32, _>("no money".to_owned());
+    let told = turno.once("undone").run(fails).await;
+    assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no money"));
+    assert_eq!(other.once_status("undone").await.unwrap(), None);
+    let told = other.once("undone").run(async || Ok::<_, String>(7)).await;
+    assert_eq!(told.unwrap(), 7);
+
+    let doubts = turno.once("doubted").on_error(Released::Unknown);
+    let told = doubts.run(fails).await;
+    assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no money"));
+    assert_eq!(unknown(begin(&other, "doubted").await).attempt, 1);
+}

@@ -1,0 +1,387 @@
+//! Once in SQL: named arguments, defaults, checks, and the caller's own transaction.
+
+use turno::once::{Begin, OnceSettled, OnceState};
+
+use super::{bed, code, one, word};
+
+/// The lexemes of its numbers, its blanks and its doubled keys are kept.
+const ANSWER: &str = r#"{"total": 1.00,  "big":12345678901234567890123, "a":1, "a":2}"#;
+
+#[tokio::test]
+async fn arguments_are_named_and_have_defaults() {
+    let (_bed, client) = bed().await;
+    let row = one(
+        &client,
+        "select outcome, key, token, attempt, answer::text, expires_at - began_at <= '30 seconds', \
+           remaining > '29 seconds', worker, claim \
+         from turno.once_begin('k')",
+    )
+    .await;
+    assert_eq!(
+        (
+            row.get::<_, &str>(0),
+            row.get::<_, &str>(1),
+            row.get::<_, i32>(3)
+        ),
+        ("fresh", "k", 1)
+    );
+    assert_eq!(row.get::<_, Option<&str>>(4), None);
+    assert!(row.get::<_, bool>(6));
+    assert_eq!(row.get::<_, Option<&str>>(7), None);
+    let (token, claim): (i64, String) = (row.get(2), row.get(8));
+    assert_eq!(claim, format!("k@{token}"));
+    let row = one(
+        &client,
+        "select outcome, token, claim, worker from turno.once_begin(key => 'k', fingerprint => 'f', lease => '1 min', \
+           ttl => '1 h', unknown => 'rerun', worker => 'w', waits => true, request => gen_random_uuid())",
+    )
+    .await;
+    assert_eq!(row.get::<_, &str>(0), "in_flight");
+    // A token is a right, and another's.
+    assert_eq!(row.get::<_, Option<i64>>(1), None);
+    assert_eq!(row.get::<_, Option<&str>>(2), None);
+    let extend = format!("select turno.once_extend(claim => '{claim}', lease => '1 min')::text");
+    assert_eq!(word(&client, &extend).await, "true");
+    let complete = format!(
+        "select turno.once_complete(claim => '{claim}', answer => '{ANSWER}', ttl => '1 h')::text"
+    );
+    for _ in 0..2 {
+        assert_eq!(word(&client, &complete).await, "");
+    }
+    let row = one(
+        &client,
+        "select outcome, answer::text, expires_at > now() + '59 min', token from turno.once_begin('k')",
+    )
+    .await;
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, &str>(1)),
+        ("replay", ANSWER)
+    );
+    assert!(row.get::<_, bool>(2));
+    assert_eq!(row.get::<_, Option<i64>>(3), None);
+}
+
+#[tokio::test]
+async fn claims_end_in_every_way() {
+    let (_bed, client) = bed().await;
+    let begin = async |ask: &str| -> (String, String) {
+        let sql = format!(
+            "select outcome || ' ' || coalesce(attempt::text, '-'), coalesce(claim, '') from turno.once_begin({ask})"
+        );
+        let row = one(&client, &sql).await;
+        (row.get(0), row.get(1))
+    };
+    let (outcome, claim) = begin("'k@7', fingerprint => 'f'").await;
+    assert_eq!(outcome, "fresh 1");
+    let release = format!("select turno.once_release('{claim}')::text");
+    assert_eq!(word(&client, &release).await, "true");
+    let (outcome, claim) = begin("'k@7', fingerprint => 'g'").await;
+    assert_eq!(outcome, "fresh 1");
+    assert_eq!(word(&client, &release).await, "false", "it is stale now");
+    let doubt = format!("select turno.once_release('{claim}', unknown => true)::text");
+    assert_eq!(word(&client, &doubt).await, "true");
+    let (outcome, told) = begin("'k@7'").await;
+    assert_eq!((outcome.as_str(), &told), ("unknown 1", &claim));
+    assert_eq!(begin("'k@7', fingerprint => 'h'").await.0, "mismatch 1");
+    let (outcome, claim) = begin("'k@7', unknown => 'rerun'").await;
+    assert_eq!(outcome, "fresh 2");
+    let complete = format!("select turno.once_complete('{claim}')");
+    client.query(&complete, &[]).await.unwrap();
+    let row = one(
+        &client,
+        "select outcome, answer::text from turno.once_begin('k@7')",
+    )
+    .await;
+    assert_eq!(row.get::<_, &str>(0), "replay");
+    assert_eq!(row.get::<_, Option<&str>>(1), None, "it was not stored");
+    let row = one(
+        &client,
+        "select state, late, claim from turno.once_status('k@7')",
+    )
+    .await;
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, i32>(1)),
+        ("done", 1),
+        "one came too late"
+    );
+    assert_eq!(row.get::<_, &str>(2), claim);
+    let list = "select string_agg(key || ' ' || state, ',') from turno.once_list()";
+    assert_eq!(word(&client, list).await, "k@7 done");
+    let forget = "select turno.once_forget('k@7')::text";
+    assert_eq!(word(&client, forget).await, "true");
+    assert_eq!(word(&client, forget).await, "false");
+    let swept = one(&client, "select once from turno.sweep()").await;
+    assert_eq!(swept.get::<_, i64>(0), 0);
+}
+
+/// A stale completion raises: the effects of its transaction go with it.
+#[tokio::test]
+async fn a_stale_completion_raises() {
+    let (_bed, client) = bed().await;
+    client
+        .batch_execute("create table payment (amount integer)")
+        .await
+        .unwrap();
+    let stale = word(
+        &client,
+        "select claim from turno.once_begin('k', lease => '1 ms')",
+    )
+    .await;
+    let newest = turno_testkit::eventually_async(
+        std::time::Duration::from_secs(20),
+        "the lease's end",
+        async || {
+            let row = one(
+                &client,
+                "select outcome, claim from turno.once_begin('k', unknown => 'rerun')",
+            )
+            .await;
+            (row.get::<_, &str>(0) == "fresh").then(|| row.get::<_, String>(1))
+        },
+    )
+    .await;
+    for claim in [stale.as_str(), "k@1", "never@1794708000000000"] {
+        client
+            .batch_execute("begin; insert into payment values (1)")
+            .await
+            .unwrap();
+        let complete = format!("select turno.once_complete('{claim}', '1')");
+        assert_eq!(code(&client, &complete).await, "TN410", "{claim}");
+        client.batch_execute("commit").await.unwrap();
+    }
+    let paid = one(&client, "select count(*) from payment").await;
+    assert_eq!(paid.get::<_, i64>(0), 0, "rolled back");
+    client
+        .batch_execute(&format!(
+            "begin; insert into payment values (1); select turno.once_complete('{newest}', '\"new\"'); commit"
+        ))
+        .await
+        .unwrap();
+    let told = word(&client, "select answer::text from turno.once_begin('k')").await;
+    assert_eq!(told, "\"new\"");
+    let error = client
+        .query(&format!("select turno.once_complete('{stale}')"), &[])
+        .await
+        .unwrap_err();
+    let told = error.as_db_error().unwrap();
+    assert!(told.message().contains(&stale), "{told:?}");
+    assert!(told.hint().unwrap().contains("Roll back"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_scope_has_its_quota() {
+    let (_bed, client) = bed().await;
+    let begin = async |key: &str| {
+        let sql = format!(
+            "select outcome from turno.once_begin('{key}', scope => 'tenant 7', quota => 2)"
+        );
+        word(&client, &sql).await
+    };
+    assert_eq!(begin("1").await, "fresh");
+    assert_eq!(begin("2").await, "fresh");
+    assert_eq!(begin("3").await, "over_quota");
+    assert_eq!(begin("2").await, "in_flight");
+    let rows = one(&client, "select count(*) from turno.once").await;
+    assert_eq!(rows.get::<_, i64>(0), 2);
+}
+
+#[tokio::test]
+async fn arguments_are_checked_on_every_path() {
+    let (_bed, client) = bed().await;
+    for sql in [
+        "select turno.once_begin('held')",
+        "select turno.once_complete((turno.once_begin('done')).claim, '1')",
+        "select turno.once_release((turno.once_begin('unknown')).claim, true)",
+    ] {
+        client.query(sql, &[]).await.unwrap();
+    }
+    // All of them before the verdict: a caller wants to know every gap.
+    let mut accepted = Vec::new();
+    let long = "x".repeat(256);
+    let arguments = [
+        "fingerprint => ''".to_owned(),
+        format!("fingerprint => '{long}'"),
+        "fingerprint => E'a\\nb'".into(),
+        "worker => ''".into(),
+        "worker => E'\\u0085'".into(),
+        "scope => ''".into(),
+        "lease => '0'".into(),
+        "lease => '-1 s'".into(),
+        "lease => '25 hours'".into(),
+        "lease => null".into(),
+        "ttl => '-1 s'".into(),
+        "ttl => '11 years'".into(),
+        "ttl => null".into(),
+        "unknown => 'maybe'".into(),
+        "unknown => null".into(),
+        "quota => 1".into(),
+        "quota => 0, scope => 's'".into(),
+        "quota => 1000001, scope => 's'".into(),
+    ];
+    let mut calls: Vec<String> = Vec::new();
+    for key in ["new", "held", "done", "unknown"] {
+        calls.extend(
+            arguments
+                .iter()
+                .map(|argument| format!("turno.once_begin('{key}', {argument})")),
+        );
+    }
+    for key in [
+        "''".to_owned(),
+        "null".into(),
+        format!("'{long}'"),
+        "E'a\\tb'".into(),
+    ] {
+        for verb in ["once_begin", "once_status", "once_forget"] {
+            calls.push(format!("turno.{verb}({key})"));
+        }
+    }
+    for claim in ["''", "null", "'k'", "'k@'", "'k@x'", "'k@-1'", "'k@1 '"] {
+        for verb in ["once_complete", "once_release", "once_extend"] {
+            calls.push(format!("turno.{verb}({claim})"));
+        }
+    }
+    calls.extend(
+        [
+            "turno.once_complete('k@1', ttl => '-1 s')",
+            "turno.once_complete('k@1', ttl => '11 years')",
+            "turno.once_extend('k@1', '0')",
+            "turno.once_extend('k@1', '25 hours')",
+            "turno.once_extend('k@1', null)",
+            "turno.once_list('lost')",
+        ]
+        .map(str::to_owned),
+    );
+    for call in calls {
+        match code(&client, &format!("select * from {call}"))
+            .await
+            .as_str()
+        {
+            "22023" => {}
+            other => accepted.push(format!("{other}: {call}")),
+        }
+    }
+    // What is no JSON does not even arrive.
+    let no_json = "select turno.once_complete('k@1', '{')";
+    assert_eq!(code(&client, no_json).await, "22P02");
+    assert_eq!(accepted, [""; 0]);
+    let rows = one(&client, "select count(*) from turno.once").await;
+    assert_eq!(rows.get::<_, i64>(0), 3, "nothing was stored");
+}
+
+/// Being told what is known is a read: the call does not even get a transaction id.
+#[tokio::test]
+async fn being_turned_away_gets_no_transaction_id() {
+    let (_bed, client) = bed().await;
+    for sql in [
+        "select turno.once_begin('held', fingerprint => 'f', scope => 's')",
+        "select turno.once_complete((turno.once_begin('done', fingerprint => 'f')).claim, '1')",
+        "select turno.once_release((turno.once_begin('unknown', fingerprint => 'f')).claim, true)",
+    ] {
+        client.query(sql, &[]).await.unwrap();
+    }
+    for (ask, told) in [
+        ("'held'", "in_flight"),
+        ("'done'", "replay"),
+        ("'unknown'", "unknown"),
+        ("'held', fingerprint => 'g'", "mismatch"),
+        ("'done', fingerprint => 'g'", "mismatch"),
+        (
+            "'unknown', fingerprint => 'g', unknown => 'rerun'",
+            "mismatch",
+        ),
+        ("'new', scope => 's', quota => 1", "over_quota"),
+    ] {
+        client.batch_execute("begin").await.unwrap();
+        let sql = format!("select outcome from turno.once_begin({ask})");
+        assert_eq!(word(&client, &sql).await, told, "{ask}");
+        let id: Option<String> = one(&client, "select pg_current_xact_id_if_assigned()::text")
+            .await
+            .get(0);
+        client.batch_execute("rollback").await.unwrap();
+        assert_eq!(id, None, "{ask} got a transaction id");
+    }
+}
+
+/// Those who ask together with somebody who would have to wait are told to ask alone.
+#[tokio::test]
+async fn a_batch_does_not_wait_for_a_stranger() {
+    let (bed, client) = bed().await;
+    let other = bed.postgres_connection().await;
+    client
+        .batch_execute("select turno.once_complete((turno.once_begin('done')).claim, '1')")
+        .await
+        .unwrap();
+    client
+        .batch_execute("begin; select turno.once_begin('open')")
+        .await
+        .unwrap();
+    let batch = "select string_agg((answer).outcome, ' ') \
+                 from turno.once_begin_batch('{done,new,open}', '{null,null,null}', '{30 s,30 s,30 s}', '{1 h,1 h,1 h}', \
+                   '{refuse,refuse,refuse}', '{null,null,null}', '{f,f,f}', '{null,null,null}', '{null,null,null}', \
+                   array[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()])";
+    // What was said of the new one before is taken back: the later answer counts.
+    assert_eq!(word(&other, batch).await, "replay later later");
+    client.batch_execute("rollback").await.unwrap();
+    assert_eq!(word(&other, batch).await, "replay fresh fresh");
+}
+
+/// A begin in an open transaction keeps nobody waiting for long, and is nobody's if that is rolled back.
+#[tokio::test]
+async fn a_begin_that_is_rolled_back_was_never_there() {
+    let (bed, client) = bed().await;
+    let turno = bed.turno().await;
+    client.batch_execute("begin").await.unwrap();
+    let begin = "select outcome from turno.once_begin('k')";
+    assert_eq!(word(&client, begin).await, "fresh");
+    // Others, who ask together with somebody who has to wait for that, do not.
+    let waits = {
+        let once = turno.once("k");
+        tokio::spawn(async move { once.begin().await.unwrap() })
+    };
+    for n in 0..20 {
+        let once = turno.once(format!("other/{n}"));
+        let begun = tokio::time::timeout(std::time::Duration::from_secs(10), once.begin()).await;
+        let claim = begun.expect("it waits for a stranger").unwrap().fresh();
+        claim.unwrap().detach();
+    }
+    client.batch_execute("rollback").await.unwrap();
+    let claim = waits.await.unwrap().fresh().expect("nobody has it");
+    assert_eq!(claim.attempt(), 1);
+    claim.detach();
+}
+
+#[tokio::test]
+async fn sql_and_rust_see_each_other() {
+    let (bed, client) = bed().await;
+    let turno = bed.turno().await;
+    let claim = word(
+        &client,
+        "select claim from turno.once_begin('ñ@1', worker => 'sql', fingerprint => 'f')",
+    )
+    .await;
+    let Begin::InFlight(run) = turno.once("ñ@1").begin().await.unwrap() else {
+        panic!("not in flight");
+    };
+    assert_eq!(run.worker.as_deref(), Some("sql"));
+    let waits = {
+        let once = turno.once("ñ@1").wait(std::time::Duration::from_secs(20));
+        tokio::spawn(async move { once.begin().await.unwrap() })
+    };
+    let complete = format!("select turno.once_complete('{claim}', '{ANSWER}')");
+    client.query(&complete, &[]).await.unwrap();
+    let Begin::Replay(answer) = waits.await.unwrap() else {
+        panic!("not replayed");
+    };
+    assert_eq!(answer.text(), Some(ANSWER));
+    let view = turno.once_status("ñ@1").await.unwrap().unwrap();
+    assert_eq!(view.state, OnceState::Done);
+    assert_eq!(view.claim.to_string(), claim);
+
+    let claim = turno.once("rust").begin().await.unwrap().fresh().unwrap();
+    let extend = format!("select turno.once_extend('{}', '1 h')::text", claim.id());
+    assert_eq!(word(&client, &extend).await, "true");
+    assert_eq!(claim.complete("done").await.unwrap(), OnceSettled::Done);
+    let told = word(&client, "select answer::text from turno.once_begin('rust')").await;
+    assert_eq!(told, "\"done\"");
+}
