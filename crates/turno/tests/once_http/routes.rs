@@ -3,10 +3,12 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Method;
+use axum::{Router, routing};
+use tower::ServiceExt;
 use turno::Turno;
 use turno::once::http::{KeyFrom, OnceLayer, Policy, Routes};
 
-use crate::kit::{Site, post, run_number};
+use crate::kit::{Site, Told, post, run_number};
 
 #[tokio::test]
 async fn each_route_has_its_policy_and_the_others_pass() {
@@ -50,6 +52,24 @@ async fn each_route_has_its_policy_and_the_others_pass() {
         !told.is_replayed(),
         "another content type is another content"
     );
+}
+
+/// Around nested routers, where it sees whole paths: a nested one is given what follows its prefix.
+#[tokio::test]
+async fn nested_routers_are_told_apart_from_outside() {
+    let turno = Turno::connect("sqlite::memory:").await.unwrap();
+    let nested = |name: &'static str| Router::new().route("/pagos", routing::post(async || name));
+    let router = Router::new()
+        .nest("/a", nested("a"))
+        .nest("/b", nested("b"))
+        .layer(OnceLayer::new(turno, Policy::new("pagos")));
+    for is_replayed in [false, true] {
+        for (uri, answer) in [("/a/pagos", "a"), ("/b/pagos", "b")] {
+            let request = post("77").uri(uri).body(Body::empty()).unwrap();
+            let told = Told::from(router.clone().oneshot(request).await.unwrap()).await;
+            assert_eq!((told.text(), told.is_replayed()), (answer, is_replayed));
+        }
+    }
 }
 
 #[test]
