@@ -58,7 +58,9 @@ async fn each_route_has_its_policy_and_the_others_pass() {
 #[tokio::test]
 async fn nested_routers_are_told_apart_from_outside() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
-    let nested = |name: &'static str| Router::new().route("/pagos", routing::post(async || name));
+    let nested = |name: &'static str| {
+        Router::new().route("/pagos", routing::post(move || std::future::ready(name)))
+    };
     let router = Router::new()
         .nest("/a", nested("a"))
         .nest("/b", nested("b"))
