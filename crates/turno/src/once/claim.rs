@@ -31,6 +31,8 @@ struct State {
     in_hand: AtomicBool,
     /// Whether there is nothing left to do when it is dropped.
     over: AtomicBool,
+    /// Whether it was completed in a transaction of the caller's, which may have been committed.
+    in_tx: AtomicBool,
     /// Cancelled when the store has said that somebody else's run counts.
     stale: CancellationToken,
 }
@@ -131,8 +133,10 @@ impl Claim {
             ttl: None,
         };
         let completed = tx.once_complete(&ask).await;
-        if completed.as_ref().is_err_and(Error::is_lost) {
-            self.state.stale.cancel();
+        match &completed {
+            Ok(()) => self.state.in_tx.store(true, Ordering::Relaxed),
+            Err(error) if error.is_lost() => self.state.stale.cancel(),
+            Err(_) => {}
         }
         completed
     }
@@ -189,6 +193,12 @@ impl Claim {
     /// Resolves when the store has said that somebody else's run counts now; [`Claim::keep`] notices.
     pub async fn stale(&self) {
         self.state.stale.cancelled().await;
+    }
+
+    /// Whether it was completed in a transaction of the caller's.
+    #[cfg(feature = "http")]
+    pub(super) fn is_completed_in_tx(&self) -> bool {
+        self.state.in_tx.load(Ordering::Relaxed)
     }
 
     fn ended(&self, settled: OnceSettled) {
