@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(certificacion.lease.as_secs(), 30);
     }
 
+    /// What is wrong in a list is told with the place of the list, and in its own words.
     #[test]
     fn what_is_wrong_is_named_with_its_line_and_column() {
         for (text, line, column, says) in [
@@ -188,7 +189,7 @@ mod tests {
             (
                 "[[route]]\npath = \"/a\"\nmethods = [\"POST\", \"put\"]",
                 3,
-                20,
+                11,
                 "capitals",
             ),
             (
@@ -213,7 +214,7 @@ mod tests {
             (
                 "[[route]]\npath = \"/a\"\nprincipal = [\"x user\"]",
                 3,
-                14,
+                13,
                 "no name of a header",
             ),
             (
@@ -273,7 +274,7 @@ mod tests {
             (
                 "[[route]]\npath = \"/a\"\nstore = [\"2xx\", \"9xx\"]",
                 3,
-                17,
+                9,
                 "no status",
             ),
             (
@@ -292,12 +293,12 @@ mod tests {
                 "[[route]]\npath = \"/a\"\nunidentified = true",
                 3,
                 16,
-                "boolean",
+                "string",
             ),
             (
                 "[[route]]\npath = \"/a\"\nheaders = [\"transfer-encoding\"]",
                 3,
-                12,
+                11,
                 "leave it out",
             ),
             ("[[route]]\npath = \"/a\"\nmax_body = 0", 3, 12, "1 or more"),
@@ -333,7 +334,7 @@ mod tests {
                 8,
                 "cannot be used",
             ),
-            ("[[route]]\npath = \"/a", 2, 8, ""),
+            ("[[route]]\npath = \"/a", 2, 11, ""),
         ] {
             let detail = refused(text);
             let at = format!("routes.toml, line {line}, column {column}: ");
