@@ -143,7 +143,12 @@ impl Bench {
         let title = format!("The gate in front of a service, {CONNECTIONS} connections");
         let mut table = Table::new(&title, "requests/s");
         table.add(BARE_PROXY, median(bare));
-        table.against("the gate, its route switched off", median(off), BARE_PROXY, Some(0.85));
+        table.against(
+            "the gate, its route switched off",
+            median(off),
+            BARE_PROXY,
+            Some(0.85),
+        );
         table.against("the gate, each request once", median(on), BARE_PROXY, None);
         Ok(())
     }

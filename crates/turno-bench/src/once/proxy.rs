@@ -31,7 +31,9 @@ pub async fn serve(upstream: u16) -> Result<Served> {
                     async move { Ok::<_, Infallible>(forward(&client, request, upstream).await) }
                 });
                 let connection = auto::Builder::new(TokioExecutor::new());
-                let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+                let _ = connection
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
             });
         }
     });
@@ -45,7 +47,10 @@ async fn forward(
     mut request: Request<Incoming>,
     upstream: u16,
 ) -> Response<Body> {
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
     let uri: Result<Uri, _> = format!("http://127.0.0.1:{upstream}{path}").parse();
     let answer = match uri {
         Ok(uri) => {
