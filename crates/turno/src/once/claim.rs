@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer;
 use crate::Turno;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::{OnceClaim, OnceComplete, OnceGrant, OnceSettled, Released, Token};
 use crate::tx::CallerTx;
 
@@ -120,7 +120,7 @@ impl Claim {
     /// transaction ([`Outbox::emit`](crate::outbox::Outbox::emit)).
     ///
     /// # Errors
-    /// [`Error::is_lost`] if somebody else's run counts now: roll back.
+    /// [`Error::is_lost`](crate::Error::is_lost) if somebody else's run counts now: roll back.
     pub async fn complete_in<T: Serialize + ?Sized>(
         &self,
         tx: &mut impl CallerTx,
