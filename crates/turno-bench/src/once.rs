@@ -3,12 +3,14 @@
 mod by_hand;
 mod hot;
 mod load;
+mod proxy;
 mod web;
 
 use std::time::Duration;
 
 use anyhow::Result;
 use turno::Turno;
+use turno::once::http::Switch;
 use turno_testkit::PostgresServer;
 
 use self::load::{Keys, load};
@@ -17,6 +19,8 @@ use crate::table::Table;
 
 /// Connections of the load, each with one request under way.
 const CONNECTIONS: usize = 64;
+/// What the gate is measured against.
+const BARE_PROXY: &str = "a bare proxy";
 /// Requests that were answered before, where answers are repeated.
 const STORED: usize = 10_000;
 
@@ -33,6 +37,8 @@ pub enum Part {
     Fresh,
     /// Every request was answered before.
     Replay,
+    /// The reverse proxy.
+    Gate,
     /// Many callers wait for one answer.
     Hot,
 }
@@ -53,6 +59,9 @@ impl Bench {
         }
         if wanted(Part::Replay) {
             self.replay(&server).await?;
+        }
+        if wanted(Part::Gate) {
+            self.gate(&server).await?;
         }
         if wanted(Part::Hot) {
             hot::run(&server).await?;
@@ -115,6 +124,32 @@ impl Bench {
             "one indexed read by hand",
             Some(0.8),
         );
+        Ok(())
+    }
+
+    async fn gate(&self, server: &PostgresServer) -> Result<()> {
+        let (mut bare, mut off, mut on) = (Vec::new(), Vec::new(), Vec::new());
+        let turno = Turno::connect(&server.create_database()).await?;
+        let service = web::serve(web::nothing()).await?;
+        let proxy = proxy::serve(service.port).await?;
+        let idle = web::gate(&turno, service.port, Switch::Off).await?;
+        let busy = web::gate(&turno, service.port, Switch::On).await?;
+        for _ in 0..self.rounds {
+            bare.push(load(proxy.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
+            off.push(load(idle.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
+            on.push(load(busy.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
+        }
+        turno.close().await;
+        let title = format!("The gate in front of a service, {CONNECTIONS} connections");
+        let mut table = Table::new(&title, "requests/s");
+        table.add(BARE_PROXY, median(bare));
+        table.against(
+            "the gate, its route switched off",
+            median(off),
+            BARE_PROXY,
+            Some(0.85),
+        );
+        table.against("the gate, each request once", median(on), BARE_PROXY, None);
         Ok(())
     }
 }

@@ -30,7 +30,9 @@ async fn pool(url: &str) -> Result<Pool> {
 }
 
 fn key(headers: &HeaderMap) -> Result<&str, StatusCode> {
-    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+    let key = headers
+        .get("idempotency-key")
+        .and_then(|key| key.to_str().ok());
     key.ok_or(StatusCode::BAD_REQUEST)
 }
 
@@ -47,13 +49,19 @@ pub async fn two_writes(url: &str) -> Result<Router> {
             {
                 let client = pool.get().await.map_err(failed)?;
                 let begin = client.prepare_cached(BEGIN).await.map_err(failed)?;
-                client.execute(&begin, &[&key, &"-"]).await.map_err(failed)?;
+                client
+                    .execute(&begin, &[&key, &"-"])
+                    .await
+                    .map_err(failed)?;
             }
             // The connection is not kept while the work is done.
             let answer = answer();
             let client = pool.get().await.map_err(failed)?;
             let complete = client.prepare_cached(COMPLETE).await.map_err(failed)?;
-            client.execute(&complete, &[&key, &answer.1]).await.map_err(failed)?;
+            client
+                .execute(&complete, &[&key, &answer.1])
+                .await
+                .map_err(failed)?;
             Ok::<Answer, StatusCode>(answer)
         }
     };
@@ -73,7 +81,10 @@ pub async fn one_read(url: &str, stored: usize) -> Result<Router> {
         async move {
             let client = pool.get().await.map_err(failed)?;
             let read = client.prepare_cached(READ).await.map_err(failed)?;
-            let row = client.query_one(&read, &[&key(&headers)?]).await.map_err(failed)?;
+            let row = client
+                .query_one(&read, &[&key(&headers)?])
+                .await
+                .map_err(failed)?;
             let answer: String = row.get(3);
             Ok::<Answer, StatusCode>(([("content-type", "application/json")], answer))
         }

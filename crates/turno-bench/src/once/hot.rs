@@ -49,9 +49,15 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     turno.close().await;
     let title = format!("Once, {CALLERS} callers wait for one answer on PostgreSQL");
     let mut table = Table::new(&title, "");
-    table.add("transactions/s while they wait", waiting / WORK.as_secs_f64());
+    table.add(
+        "transactions/s while they wait",
+        waiting / WORK.as_secs_f64(),
+    );
     table.add("transactions when the answer is there", after);
-    table.add("ms until the last of them has it", last.as_secs_f64() * 1000.0);
+    table.add(
+        "ms until the last of them has it",
+        last.as_secs_f64() * 1000.0,
+    );
     Ok(())
 }
 

@@ -105,11 +105,7 @@ impl Connection {
 
     /// Where the answer ends, if it is all there.
     fn end(&self) -> Result<Option<usize>> {
-        let Some(head) = self
-            .buffer
-            .windows(4)
-            .position(|four| four == b"\r\n\r\n")
-        else {
+        let Some(head) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Ok(None);
         };
         let text = std::str::from_utf8(&self.buffer[..head])?;

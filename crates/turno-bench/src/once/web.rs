@@ -4,8 +4,10 @@ use axum::Router;
 use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno::once::http::{OnceLayer, Policy};
+use turno::once::http::{OnceLayer, Policy, Routes, Switch};
+use turno_server::gate::{Gate, Options, Upstream};
 
 /// What every handler answers.
 pub const ANSWER: &str = r#"{"folio": "A-000123", "estado": "registrado"}"#;
@@ -14,6 +16,12 @@ pub const ANSWER: &str = r#"{"folio": "A-000123", "estado": "registrado"}"#;
 pub struct Served {
     pub port: u16,
     task: JoinHandle<()>,
+}
+
+impl Served {
+    pub fn of(port: u16, task: JoinHandle<()>) -> Self {
+        Served { port, task }
+    }
 }
 
 impl Drop for Served {
@@ -42,6 +50,19 @@ pub fn answer() -> Answer {
 /// A handler that answers, and does nothing else.
 pub fn nothing() -> Router {
     Router::new().route("/pagos", post(|_: axum::body::Bytes| async { answer() }))
+}
+
+/// A gate in front of a service; what it does with its requests is the policy's to say.
+pub async fn gate(turno: &Turno, upstream: u16, switch: Switch) -> anyhow::Result<Served> {
+    let routes = Routes::new().add("/pagos", Policy::new("pagos").switch(switch))?;
+    let upstream: Upstream = format!("http://127.0.0.1:{upstream}").parse()?;
+    let gate = Gate::new(turno.clone(), upstream, routes, Options::default());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let port = listener.local_addr()?.port();
+    let task = tokio::spawn(async move {
+        gate.serve(listener, CancellationToken::new()).await;
+    });
+    Ok(Served { port, task })
 }
 
 /// The same, once.

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer;
 use crate::Turno;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::{OnceClaim, OnceComplete, OnceGrant, OnceSettled, Released, Token};
 use crate::tx::CallerTx;
 
@@ -31,6 +31,8 @@ struct State {
     in_hand: AtomicBool,
     /// Whether there is nothing left to do when it is dropped.
     over: AtomicBool,
+    /// Whether it was completed in a transaction of the caller's, which may have been committed.
+    in_tx: AtomicBool,
     /// Cancelled when the store has said that somebody else's run counts.
     stale: CancellationToken,
 }
@@ -118,7 +120,7 @@ impl Claim {
     /// transaction ([`Outbox::emit`](crate::outbox::Outbox::emit)).
     ///
     /// # Errors
-    /// [`Error::is_lost`] if somebody else's run counts now: roll back.
+    /// [`Error::is_lost`](crate::Error::is_lost) if somebody else's run counts now: roll back.
     pub async fn complete_in<T: Serialize + ?Sized>(
         &self,
         tx: &mut impl CallerTx,
@@ -131,8 +133,10 @@ impl Claim {
             ttl: None,
         };
         let completed = tx.once_complete(&ask).await;
-        if completed.as_ref().is_err_and(Error::is_lost) {
-            self.state.stale.cancel();
+        match &completed {
+            Ok(()) => self.state.in_tx.store(true, Ordering::Relaxed),
+            Err(error) if error.is_lost() => self.state.stale.cancel(),
+            Err(_) => {}
         }
         completed
     }
@@ -189,6 +193,12 @@ impl Claim {
     /// Resolves when the store has said that somebody else's run counts now; [`Claim::keep`] notices.
     pub async fn stale(&self) {
         self.state.stale.cancelled().await;
+    }
+
+    /// Whether it was completed in a transaction of the caller's.
+    #[cfg(feature = "http")]
+    pub(super) fn is_completed_in_tx(&self) -> bool {
+        self.state.in_tx.load(Ordering::Relaxed)
     }
 
     fn ended(&self, settled: OnceSettled) {

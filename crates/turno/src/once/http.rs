@@ -34,6 +34,8 @@
 //! - An answer is stored before it is sent. One that is too large, streamed, or marked `no-store` is passed on, and only
 //!   that there was one is remembered: the work is not done again.
 //! - A run that vanishes leaves the request *unknown*, and so does a handler that panics.
+//! - A path counts as the layer sees it. Put the layer around a whole router: inside `nest`, axum has taken the prefix
+//!   away, and two nested routers with one policy would answer for each other.
 //! - What cannot be told apart is refused, unless the [`Policy`] says that it may pass.
 
 mod answer;

@@ -1915,7 +1915,8 @@ $$;
 
 -- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
 --          callers of one process. Each has an outcome of its own; place says whose, counted from one.
--- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them.
+-- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them. Where one of those cannot be
+--          avoided it looks so dear that it would be compiled, which takes far longer than to run it: so not that either.
 --
 -- The usual ones are done as a set; whatever is left over is done one by one. No caller may have to wait
 -- for another's row lock: rows are locked with `skip locked`, and what would have to wait (a re-entry or a
@@ -1937,6 +1938,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set turno.batch = 'on'
@@ -2034,6 +2036,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -5288,7 +5291,7 @@ comment on function turno.seen is
 -- Function file once_begin
 
 -- Purpose: who may do the work of a request, and what everybody else is told.
--- Index:   once_pkey; once_scope for a quota.
+-- Index:   once_pkey; once_scope for a quota. Other plans are ruled out (plans.sql).
 
 -- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval
@@ -5327,15 +5330,6 @@ as $$
     case when outcome = 'replay' then o.answer end,
     o.began_at, o.until, greatest(o.until - clock_timestamp(), '0'), o.worker,
     case when outcome in ('fresh', 'unknown') then o.key || '@' || o.token end)::turno.once_outcome
-$$;
-
--- The token of a key that has no row: it follows the clock, and is above those of every purged row.
-create or replace function turno.once_token() returns bigint
-language sql
-volatile
-as $$
-  select greatest(turno.lock_tick(), f.token + 1)
-  from turno.lock_floor f
 $$;
 
 create or replace function turno.once_check(
@@ -5390,9 +5384,11 @@ language sql
 immutable
 as $$
   select coalesce(
-    key ~ '^[!-~]{1,255}$'
-    and coalesce(fingerprint, '-') ~ '^[!-~]{1,255}$'
-    and coalesce(worker, '-') ~ '^[ -~]{1,255}$'
+    octet_length(key) between 1 and 255
+    and octet_length(coalesce(fingerprint, '-')) between 1 and 255
+    and octet_length(coalesce(worker, '-')) between 1 and 255
+    -- One look at all of them, and no counting: a pattern that counts to 255 costs more than everything else here.
+    and key || coalesce(fingerprint, '') || coalesce(worker, '') !~ '[^ -~]'
     and lease >= '1 millisecond' and lease <= '24 hours'
     and ttl >= '0' and ttl <= '3660 days'
     and unknown in ('refuse', 'rerun')
@@ -5429,8 +5425,6 @@ create or replace function turno.once_begin(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -5486,13 +5480,15 @@ begin
       return turno.once_told(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
-      return row('over_quota', once_begin.key)::turno.once_outcome;
+      return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
     end if;
     if o.key is null then
       insert into turno.once (
         key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, scope, sweep_at)
       values (
-        once_begin.key, once_begin.fingerprint, 'running', turno.once_token(), 1,
+        once_begin.key, once_begin.fingerprint, 'running',
+        -- Tokens follow the clock, and are above those of every purged row.
+        greatest(turno.lock_tick(), (select f.token + 1 from turno.lock_floor f)), 1,
         coalesce(once_begin.request, gen_random_uuid()), once_begin.worker, clock_timestamp(),
         clock_timestamp() + once_begin.lease, once_begin.ttl, once_begin.scope,
         clock_timestamp() + once_begin.lease + once_begin.ttl)
@@ -5561,37 +5557,43 @@ create or replace function turno.once_begin_batch(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 -- Nobody else's transaction may keep all of them waiting: then each asks alone.
 set lock_timeout = '100ms'
 as $$
 #variable_conflict use_column
 declare
-  places integer[];
-  fresh  uuid[] := '{}';
-  told   record;
+  many  integer   := cardinality(once_begin_batch.keys);
+  -- Keys that have no row, and keys that are answered.
+  new   boolean[] := array_fill(false, array[many]);
+  done  boolean[] := array_fill(false, array[many]);
+  rest  integer   := many;
+  fresh uuid[]    := '{}';
+  told  record;
 begin
   -- Answers that are there, and nothing to be written.
   for told in
-    select a.request, a.place, case when turno.once_state(o) = 'done' then turno.once_told(o, 'replay') end as answer
+    select a.request, a.place, o.key is null as new,
+      case
+        when turno.once_state(o) = 'done'
+          and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
+          then turno.once_told(o, 'replay')
+      end as answer
     from unnest(once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.requests)
       with ordinality a(key, fingerprint, request, place)
-    left join turno.once o
-       on o.key = a.key
-      and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
+    left join turno.once o on o.key = a.key
   loop
-    if told.answer is null then
-      places := places || told.place::integer;
-    else
+    if told.new then
+      new[told.place] := true;
+    -- A row is null if all of it is, and not null only if none of it is.
+    elsif not (told.answer is null) then
+      done[told.place] := true;
+      rest := rest - 1;
       request := told.request;
       answer := told.answer;
       return next;
     end if;
   end loop;
-  if places is null then
+  if rest = 0 then
     return;
   end if;
 
@@ -5600,15 +5602,16 @@ begin
       insert into turno.once as t (
         key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, sweep_at)
       select distinct on (a.key)
-        a.key, a.fingerprint, 'running', turno.once_token(), 1, a.request, a.worker, clock_timestamp(),
+        a.key, a.fingerprint, 'running',
+        greatest(turno.lock_tick(), (select f.token + 1 from turno.lock_floor f)), 1, a.request, a.worker, clock_timestamp(),
         clock_timestamp() + a.lease, a.ttl, clock_timestamp() + a.lease + a.ttl
       from unnest(
         once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,
         once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.scopes, once_begin_batch.quotas,
         once_begin_batch.requests)
         with ordinality a(key, fingerprint, lease, ttl, unknown, worker, scope, quota, request, place)
-      where turno.once_is_plain(a.key, a.fingerprint, a.lease, a.ttl, a.unknown, a.worker, a.scope, a.quota)
-        and not exists (select from turno.once o where o.key = a.key)
+      where new[a.place]
+        and turno.once_is_plain(a.key, a.fingerprint, a.lease, a.ttl, a.unknown, a.worker, a.scope, a.quota)
       -- In order of their keys: two batches with the same ones must not wait for each other.
       order by a.key, a.place
       on conflict do nothing
@@ -5621,7 +5624,7 @@ begin
         told.worker, told.key || '@' || told.token)::turno.once_outcome;
       return next;
     end loop;
-    if cardinality(fresh) < cardinality(places) then
+    if cardinality(fresh) < rest then
       for told in
         select a.*
         from unnest(
@@ -5629,7 +5632,7 @@ begin
           once_begin_batch.unknowns, once_begin_batch.workers, once_begin_batch.waits, once_begin_batch.scopes,
           once_begin_batch.quotas, once_begin_batch.requests)
           with ordinality a(key, fingerprint, lease, ttl, unknown, worker, waits, scope, quota, request, place)
-        where a.place = any (places)
+        where not done[a.place]
           and a.request <> all (fresh)
         order by a.key, a.place
       loop
@@ -5646,10 +5649,10 @@ begin
     for told in
       select r.request
       from unnest(once_begin_batch.requests) with ordinality r(request, place)
-      where r.place = any (places)
+      where not done[r.place]
     loop
       request := told.request;
-      answer := row('later')::turno.once_outcome;
+      answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
       return next;
     end loop;
   end;
@@ -5759,8 +5762,6 @@ create or replace function turno.once_complete(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 declare
   c record;
@@ -5788,10 +5789,6 @@ create or replace function turno.once_complete_batch(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -5865,8 +5862,6 @@ create or replace function turno.once_release(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -5905,8 +5900,6 @@ create or replace function turno.once_extend(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -5950,7 +5943,6 @@ create or replace function turno.once_status(key text) returns setof turno.once_
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
 as $$
 begin
   perform turno.check_name('key', once_status.key, 255);
@@ -5975,8 +5967,6 @@ create or replace function turno.once_list(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_sort = off
 as $$
 declare
   page integer := least(greatest(coalesce(once_list."limit", 100), 1), 1000);
@@ -6008,7 +5998,6 @@ create or replace function turno.once_forget(key text) returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -6100,9 +6089,9 @@ $$;
 comment on function turno.schedule_tick is
   'Moves a schedule on to a tick and pushes its item, in one step; ours is false if another instance did so before.';
 
--- Function file inbox_plans
+-- Function file plans
 
--- Purpose: the plans of the inbox's functions are the same whatever the statistics say, or do not say yet: along the
+-- Purpose: the plans of the functions of inbox, outbox and once are the same whatever the statistics say, or do not say yet: along the
 --          indexes, row by row. What is called from inside inherits it from the public function around it.
 -- Index:   all of them.
 
@@ -6114,7 +6103,7 @@ begin
     select p.oid::regprocedure
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
-      and p.proname ~ '^(in|out)box_'
+      and p.proname ~ '^(inbox|outbox|once)_'
       and p.prosecdef
       -- Those in SQL only pass their arguments on.
       and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')

@@ -93,8 +93,8 @@ pub(super) fn not_stored(context: &Context, key: &str) -> ExitCode {
 pub(super) fn stale(context: &Context, claim: &OnceClaim) -> ExitCode {
     let key = &claim.key;
     let detail = format!(
-        "{key} was taken over while the command ran, for its lease was over: the answer of the newer run counts, and this one \
-         was not stored. Ask again to get that; a longer --lease outlives longer pauses"
+        "{key} was taken over, or forgotten, while the command ran, for its lease was over: the answer of this run was \
+         not stored. Ask again to get that of the newer one; a longer --lease outlives longer pauses"
     );
     let more = json!({"key": key, "claim": claim});
     fail::problem("stale", &detail, &more, context.output, Exit::Failed)

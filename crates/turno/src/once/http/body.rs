@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 pub struct Carried<B> {
     first: Option<Bytes>,
     rest: Option<Pin<Box<B>>>,
-    trailers: Option<HeaderMap>,
+    trailers: Option<Box<HeaderMap>>,
 }
 
 impl<B> fmt::Debug for Carried<B> {
@@ -47,36 +47,47 @@ impl<B: Body<Data = Bytes>> Carried<B> {
     /// Reads a body up to a size; more of it stays where it is. `None` if it breaks off.
     pub(super) async fn read(body: B, most: usize) -> Option<Self> {
         let mut body = Box::pin(body);
-        let mut first = Bytes::new();
+        let mut first = BytesMut::new();
         let mut trailers = None;
-        while first.len() <= most {
-            let frame = match body.frame().await {
-                None => {
-                    return Some(Carried {
-                        first: Some(first),
-                        rest: None,
-                        trailers,
-                    });
-                }
-                Some(frame) => frame.ok()?,
+        let mut rest = None;
+        loop {
+            if first.len() > most {
+                rest = Some(body);
+                break;
+            }
+            let Some(frame) = body.frame().await else {
+                break;
             };
-            match frame.into_data() {
-                Ok(data) if first.is_empty() => first = data,
-                Ok(data) => first = [first, data].concat().into(),
-                Err(frame) => trailers = frame.into_trailers().ok(),
+            match frame.ok()?.into_data() {
+                // Not copied, if it is all.
+                Ok(data) if first.is_empty() => first = data.into(),
+                Ok(data) => first.extend_from_slice(&data),
+                Err(frame) => trailers = frame.into_trailers().ok().map(Box::new),
             }
         }
         Some(Carried {
-            first: Some(first),
-            rest: Some(body),
+            first: Some(first.freeze()),
+            rest,
             trailers,
         })
     }
 
+    /// All of it, without trailers; or the body as it was, if it is larger.
+    pub(super) fn into_bytes(self, most: usize) -> Result<Bytes, Self> {
+        match self {
+            Carried {
+                first: Some(first),
+                rest: None,
+                ..
+            } if first.len() <= most => Ok(first),
+            larger => Err(larger),
+        }
+    }
+
     /// All of it, if there is no rest, and nothing after it.
     pub(super) fn bytes(&self) -> Option<&Bytes> {
-        match (&self.first, &self.rest) {
-            (Some(first), None) => Some(first),
+        match (&self.first, &self.rest, &self.trailers) {
+            (Some(first), None, None) => Some(first),
             _ => None,
         }
     }
@@ -97,7 +108,7 @@ impl<B: Body<Data = Bytes>> Body for Carried<B> {
             return rest.as_mut().poll_frame(context);
         }
         let trailers = self.trailers.take();
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(*trailers))))
     }
 
     fn is_end_stream(&self) -> bool {

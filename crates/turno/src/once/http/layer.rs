@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -277,9 +276,16 @@ where
     };
     let body = match read(body, policy.max_body).await {
         Ok(body) => body,
-        Err(code) => {
+        Err(unread) => {
             add(&shared.counters.unidentified);
-            return Ok(telling.problem(code));
+            return match unread {
+                Unread::TooLarge(body) if policy.switch == Switch::Shadow => {
+                    pass(inner, head, body).await
+                }
+                Unread::TooLarge(_) => Ok(telling.problem(Code::TooLarge)),
+                // Nobody may be there any more to be told.
+                Unread::BrokenOff => Ok(telling.problem(Code::Unidentified)),
+            };
         }
     };
     let identified = match identify(&shared.identities, &policy, &head, &body) {
@@ -287,14 +293,14 @@ where
         Err(error) => {
             add(&shared.counters.unidentified);
             if policy.unidentified == Fails::Open || policy.switch == Switch::Shadow {
-                return pass(inner, head, body).await;
+                return pass(inner, head, Carried::whole(body)).await;
             }
             return Ok(telling.unidentified(&error));
         }
     };
     if policy.switch == Switch::Shadow {
         let shadow = shadow::begin(shared, &policy, identified);
-        let answered = pass(inner, head, body).await;
+        let answered = pass(inner, head, Carried::whole(body)).await;
         shadow.ended();
         return answered;
     }
@@ -352,7 +358,7 @@ where
             add(&counters.store_down);
             tracing::error!(%error, route = policy.name, "the store does not answer");
             if policy.store_down == Fails::Open {
-                return pass(inner, head, body).await;
+                return pass(inner, head, Carried::whole(body)).await;
             }
             Ok(telling.problem(Code::StoreDown))
         }
@@ -385,29 +391,32 @@ pub(super) fn question(turno: &Turno, policy: &Policy, identified: &Identified) 
 async fn pass<S, B, R>(
     mut inner: S,
     head: Parts,
-    body: Bytes,
+    body: Carried<B>,
 ) -> Result<Response<Carried<R>>, S::Error>
 where
     S: Service<Request<Carried<B>>, Response = Response<R>>,
 {
-    let request = Request::from_parts(head, Carried::whole(body));
+    let request = Request::from_parts(head, body);
     Ok(inner.call(request).await?.map(Carried::untouched))
 }
 
+/// Why a body was not read.
+enum Unread<B> {
+    TooLarge(Carried<B>),
+    BrokenOff,
+}
+
 /// The whole body, or why not.
-async fn read<B>(body: B, most: usize) -> Result<Bytes, Code>
+async fn read<B>(body: B, most: usize) -> Result<Bytes, Unread<B>>
 where
     B: Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
 {
     if body.size_hint().lower() > most as u64 {
-        return Err(Code::TooLarge);
+        return Err(Unread::TooLarge(Carried::untouched(body)));
     }
-    match std::pin::pin!(Limited::new(body, most)).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Code::TooLarge),
-        // Nobody may be there any more to be told.
-        Err(_) => Err(Code::Unidentified),
+    match Carried::read(body, most).await {
+        Some(body) => body.into_bytes(most).map_err(Unread::TooLarge),
+        None => Err(Unread::BrokenOff),
     }
 }
 

@@ -96,7 +96,7 @@ as $$
     and octet_length(coalesce(fingerprint, '-')) between 1 and 255
     and octet_length(coalesce(worker, '-')) between 1 and 255
     -- One look at all of them, and no counting: a pattern that counts to 255 costs more than everything else here.
-    and concat(key, fingerprint, worker) !~ '[^ -~]'
+    and key || coalesce(fingerprint, '') || coalesce(worker, '') !~ '[^ -~]'
     and lease >= '1 millisecond' and lease <= '24 hours'
     and ttl >= '0' and ttl <= '3660 days'
     and unknown in ('refuse', 'rerun')

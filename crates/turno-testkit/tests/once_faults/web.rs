@@ -1,0 +1,118 @@
+//! The test's end of a `turno-web` process.
+
+use std::io::Write;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use turno_testkit::Process;
+
+use crate::LONG;
+
+/// The program, built along with this test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-web");
+
+/// How a server is run; the words are the program's.
+#[derive(Debug, Clone, Copy)]
+pub struct How {
+    pub ending: &'static str,
+    pub in_flight: &'static str,
+    pub unknown: &'static str,
+    pub lease: Duration,
+}
+
+/// The usual, with a lease that no test outlives.
+pub const USUAL: How = How {
+    ending: "plain",
+    in_flight: "conflict",
+    unknown: "refuse",
+    lease: LONG,
+};
+
+/// Work is taken over soon.
+pub const SHORT: How = How {
+    lease: Duration::from_secs(1),
+    ..USUAL
+};
+
+pub struct Web {
+    process: Process,
+    stdin: Mutex<ChildStdin>,
+    port: u16,
+}
+
+impl Web {
+    /// The handler with the layer around it.
+    pub fn start(url: &str, how: How) -> Self {
+        Self::face(url, "layer", how)
+    }
+
+    /// The handler alone.
+    pub fn bare(url: &str, how: How) -> Self {
+        Self::face(url, "bare", how)
+    }
+
+    /// A gate before another server.
+    pub fn gate(url: &str, service: &Web, how: How) -> Self {
+        Self::face(url, &format!("http://127.0.0.1:{}", service.port), how)
+    }
+
+    fn face(url: &str, face: &str, how: How) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args([url, face, how.ending, how.in_flight, how.unknown]);
+        command.arg(how.lease.as_millis().to_string());
+        let process =
+            Process::spawn(command.stdin(Stdio::piped())).expect("a server can be started");
+        let stdin = process.take_stdin().expect("its input is piped");
+        let port = process.lines().expect_line("listening ", LONG);
+        Self {
+            process,
+            stdin: Mutex::new(stdin),
+            port: port.parse().unwrap(),
+        }
+    }
+
+    pub fn pid(&self) -> i64 {
+        self.process.id().into()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Lets one handler go on that is held.
+    pub fn go(&self) {
+        self.tell("go");
+    }
+
+    /// What its layer has counted.
+    pub fn counts(&self) -> String {
+        self.tell("counts");
+        self.process.lines().expect_line("counts ", LONG)
+    }
+
+    /// How many requests have come to its layer.
+    pub fn arrived(&self) -> usize {
+        self.tell("arrived");
+        let arrived = self.process.lines().expect_line("arrived ", LONG);
+        arrived.parse().unwrap()
+    }
+
+    fn tell(&self, line: &str) {
+        let mut stdin = self
+            .stdin
+            .lock()
+            .expect("nobody panics while writing a line");
+        writeln!(stdin, "{line}").expect("the server is there");
+    }
+
+    /// The key of the next request whose handler is held.
+    #[track_caller]
+    pub fn held(&self) -> String {
+        self.process.lines().expect_line("held ", LONG)
+    }
+}

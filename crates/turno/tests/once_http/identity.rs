@@ -1,0 +1,202 @@
+//! Which requests are one, and which only look so.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Builder;
+use axum::http::{HeaderName, StatusCode, header};
+use turno::Turno;
+use turno::once::Identities;
+use turno::once::http::{KeyFrom, OnceLayer, Policy};
+
+use crate::kit::{Site, Told, paying, post, problem, run_number};
+use crate::on_each_store;
+
+on_each_store! {
+    other_content_under_one_key_is_refused => other_content_under_one_key_is_refused;
+    nobody_has_more_live_keys_than_they_may => nobody_has_more_live_keys_than_they_may;
+}
+
+async fn other_content_under_one_key_is_refused(url: &str) {
+    let site = Site::on(url, Policy::new("pagos"), run_number).await;
+    site.send(paying("77")).await.assert_fresh("run 1");
+    let other = || post("77").body(Body::from(r#"{"amount": 101}"#)).unwrap();
+    for _ in 0..2 {
+        let told = site.send(other()).await;
+        assert_eq!(told.problem(), problem(422, "mismatch"));
+    }
+    assert_eq!((site.runs(), site.counts().mismatch), (1, 2));
+    site.send(paying("77")).await.assert_replayed("run 1");
+}
+
+async fn nobody_has_more_live_keys_than_they_may(url: &str) {
+    let site = Site::on(url, Policy::new("pagos").quota(2), run_number).await;
+    let of = |who: &str, key: &str| {
+        let request = post(key).header("authorization", who);
+        request.body(Body::empty()).unwrap()
+    };
+    for key in ["1", "2"] {
+        assert_eq!(site.send(of("ana", key)).await.status, StatusCode::OK);
+    }
+    let told = site.send(of("ana", "3")).await;
+    assert_eq!(told.problem(), problem(429, "over_quota"));
+    assert!(told.headers.contains_key("retry-after"));
+    assert!(site.send(of("ana", "1")).await.is_replayed());
+    assert_eq!(site.send(of("eva", "3")).await.status, StatusCode::OK);
+    assert_eq!((site.runs(), site.counts().over_quota), (3, 1));
+}
+
+/// Runs for all of these, under one key and with one body.
+async fn all_run(policy: Policy, requests: Vec<Builder>) {
+    for key in [
+        KeyFrom::Content,
+        KeyFrom::Header("idempotency-key".parse().unwrap()),
+    ] {
+        let site = Site::new(policy.clone().key(key), run_number).await;
+        let request = |builder: &Builder| {
+            let headers = builder.headers_ref().unwrap().clone();
+            let (method, uri) = (builder.method_ref().unwrap(), builder.uri_ref().unwrap());
+            let mut request = Request::builder().method(method).uri(uri);
+            request.headers_mut().unwrap().extend(headers);
+            let request = request
+                .header("idempotency-key", "77")
+                .header("content-type", "application/json");
+            request.body(Body::from(r#"{"amount": 100}"#)).unwrap()
+        };
+        for (place, builder) in requests.iter().enumerate() {
+            let told = site.send(request(builder)).await;
+            told.assert_fresh(&format!("run {}", place + 1));
+        }
+        for (place, builder) in requests.iter().enumerate() {
+            let told = site.send(request(builder)).await;
+            told.assert_replayed(&format!("run {}", place + 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn principals_do_not_meet() {
+    let of = |who| Request::post("/pagos").header("authorization", who);
+    let requests = vec![of("Bearer ana"), of("Bearer eva"), Request::post("/pagos")];
+    all_run(Policy::new("pagos"), requests).await;
+}
+
+#[tokio::test]
+async fn tenants_do_not_meet() {
+    let tenant = HeaderName::from_static("x-tenant");
+    let of = |which| Request::post("/pagos").header("x-tenant", which);
+    let requests = vec![of("acme"), of("other"), of(""), Request::post("/pagos")];
+    all_run(Policy::new("pagos").tenant([tenant]), requests).await;
+}
+
+/// Neither when one is named as the other's tenant is.
+#[tokio::test]
+async fn tenants_and_principals_do_not_meet() {
+    let policy = Policy::new("pagos")
+        .tenant([HeaderName::from_static("x-who")])
+        .principal([HeaderName::from_static("x-whose")]);
+    let of = |name| Request::post("/pagos").header(name, "acme");
+    all_run(policy, vec![of("x-who"), of("x-whose")]).await;
+}
+
+#[tokio::test]
+async fn methods_and_paths_do_not_meet() {
+    let requests = vec![
+        Request::post("/pagos"),
+        Request::patch("/pagos"),
+        Request::post("/pagos/"),
+        Request::post("/pagos/1"),
+        Request::post("/Pagos"),
+    ];
+    all_run(Policy::new("pagos"), requests).await;
+}
+
+#[tokio::test]
+async fn a_principal_can_be_found_by_other_means() {
+    #[derive(Clone)]
+    struct User(&'static str);
+    let policy = Policy::new("pagos")
+        .principal_from(|head| head.extensions.get::<User>().map(|user| user.0.to_owned()));
+    let site = Site::new(policy, run_number).await;
+    let of = |user, token| {
+        let request = post("77")
+            .header("authorization", token)
+            .extension(User(user));
+        request.body(Body::empty()).unwrap()
+    };
+    site.send(of("ana", "old")).await.assert_fresh("run 1");
+    site.send(of("ana", "new")).await.assert_replayed("run 1");
+    site.send(of("eva", "old")).await.assert_fresh("run 2");
+}
+
+async fn content(site: &Site, kind: &str, body: &'static str) -> Told {
+    let request = Request::post("/pagos").header(header::CONTENT_TYPE, kind);
+    site.send(request.body(Body::from(body)).unwrap()).await
+}
+
+#[tokio::test]
+async fn content_is_what_it_says_and_not_how_it_is_written() {
+    const JSON: &str = "application/json";
+    let site = Site::new(Policy::new("afore").key(KeyFrom::Content), run_number).await;
+    let first = content(&site, JSON, r#"{"a": 1, "b": [true, "ñ"]}"#).await;
+    first.assert_fresh("run 1");
+    for (kind, same) in [
+        (JSON, r#"{"b":[true,"ñ"],"a":1}"#),
+        (JSON, "{\n\t\"b\": [true, \"\\u00f1\"],\r\n \"a\": 1 }"),
+        (
+            "Application/JSON; charset=utf-8",
+            r#"{"a": 1, "b": [true, "ñ"]}"#,
+        ),
+    ] {
+        content(&site, kind, same).await.assert_replayed("run 1");
+    }
+    for (kind, other) in [
+        (JSON, r#"{"a": 2, "b": [true, "ñ"]}"#),
+        (JSON, r#"{"a": 1.0, "b": [true, "ñ"]}"#),
+        (JSON, r#"{"a": "1", "b": [true, "ñ"]}"#),
+        (JSON, r#"{"a": 1, "b": ["ñ", true]}"#),
+        (JSON, r#"{"a": 1, "b": [true, "ñ"], "c": null}"#),
+        ("text/plain", r#"{"a": 1, "b": [true, "ñ"]}"#),
+        ("text/plain", r#"{"b":[true,"ñ"],"a":1}"#),
+    ] {
+        let told = content(&site, kind, other).await;
+        assert!(!told.is_replayed(), "{other}");
+    }
+    assert_eq!(site.runs(), 8);
+}
+
+#[tokio::test]
+async fn a_query_is_content() {
+    let site = Site::new(Policy::new("pagos").key(KeyFrom::Content), run_number).await;
+    let of = |uri| Request::post(uri).body(Body::empty()).unwrap();
+    site.send(of("/pagos?a=1&b=2")).await.assert_fresh("run 1");
+    site.send(of("/pagos?b=2&a=1"))
+        .await
+        .assert_replayed("run 1");
+    site.send(of("/pagos?a=1&b=3")).await.assert_fresh("run 2");
+}
+
+#[tokio::test]
+async fn a_key_is_the_same_with_its_quotation_marks() {
+    let site = Site::new(Policy::new("pagos"), run_number).await;
+    site.send(paying("77")).await.assert_fresh("run 1");
+    site.send(paying("\"77\"")).await.assert_replayed("run 1");
+}
+
+/// Whoever reads the store cannot find out a key that they guess, and another secret knows nothing.
+#[tokio::test]
+async fn a_secret_separates_identities() {
+    let turno = Turno::connect("sqlite::memory:").await.unwrap();
+    let of = |secret: &str| {
+        let layer = OnceLayer::new(turno.clone(), Policy::new("pagos"))
+            .identities(Identities::with_secret(secret).unwrap());
+        Site::with(layer, turno.clone(), run_number)
+    };
+    let (one, same, other) = (
+        of("a long and random secret"),
+        of("a long and random secret"),
+        of("another, just as long"),
+    );
+    one.send(paying("77")).await.assert_fresh("run 1");
+    same.send(paying("77")).await.assert_replayed("run 1");
+    other.send(paying("77")).await.assert_fresh("run 1");
+}

@@ -1,0 +1,93 @@
+//! A policy for each route.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::{Router, routing};
+use tower::ServiceExt;
+use turno::Turno;
+use turno::once::http::{KeyFrom, OnceLayer, Policy, Routes};
+
+use crate::kit::{Site, Told, post, run_number};
+
+#[tokio::test]
+async fn each_route_has_its_policy_and_the_others_pass() {
+    let routes = Routes::new()
+        .add("/pagos/{id}", Policy::new("pagos").methods([Method::POST]))
+        .unwrap()
+        .add(
+            "/pagos/{id}",
+            Policy::new("cambios")
+                .methods([Method::PATCH])
+                .key(KeyFrom::Content),
+        )
+        .unwrap()
+        .add("/v1/{*rest}", Policy::new("v1"))
+        .unwrap();
+    let turno = Turno::connect("sqlite::memory:").await.unwrap();
+    let layer = OnceLayer::routed(turno.clone(), routes);
+    let site = Site::with(layer, turno, run_number);
+    let send = async |method: Method, uri: &str| {
+        let request = post("77").method(method).uri(uri);
+        site.send(request.body(Body::empty()).unwrap()).await
+    };
+    send(Method::POST, "/pagos/1").await.assert_fresh("run 1");
+    send(Method::POST, "/pagos/2").await.assert_fresh("run 2");
+    send(Method::POST, "/pagos/1")
+        .await
+        .assert_replayed("run 1");
+    send(Method::PATCH, "/pagos/1").await.assert_fresh("run 3");
+    send(Method::PATCH, "/pagos/1")
+        .await
+        .assert_replayed("run 3");
+    send(Method::POST, "/v1/a/b").await.assert_fresh("run 4");
+    send(Method::POST, "/v1/a/b").await.assert_replayed("run 4");
+    for run in 5..7 {
+        let told = send(Method::POST, "/other").await;
+        told.assert_fresh(&format!("run {run}"));
+    }
+    let request = Request::patch("/pagos/1").body(Body::empty()).unwrap();
+    let told = site.send(request).await;
+    assert!(
+        !told.is_replayed(),
+        "another content type is another content"
+    );
+}
+
+/// Around nested routers, where it sees whole paths: a nested one is given what follows its prefix.
+#[tokio::test]
+async fn nested_routers_are_told_apart_from_outside() {
+    let turno = Turno::connect("sqlite::memory:").await.unwrap();
+    let nested = |name: &'static str| {
+        Router::new().route("/pagos", routing::post(move || std::future::ready(name)))
+    };
+    let router = Router::new()
+        .nest("/a", nested("a"))
+        .nest("/b", nested("b"))
+        .layer(OnceLayer::new(turno, Policy::new("pagos")));
+    for is_replayed in [false, true] {
+        for (uri, answer) in [("/a/pagos", "a"), ("/b/pagos", "b")] {
+            let request = post("77").uri(uri).body(Body::empty()).unwrap();
+            let told = Told::from(router.clone().oneshot(request).await.unwrap()).await;
+            assert_eq!((told.text(), told.is_replayed()), (answer, is_replayed));
+        }
+    }
+}
+
+#[test]
+fn routes_that_cannot_be_told_apart_are_refused() {
+    let routes = || {
+        Routes::new()
+            .add("/pagos/{id}", Policy::new("pagos"))
+            .unwrap()
+    };
+    let field = |path: &str, name: &str| {
+        let error = routes().add(path, Policy::new(name)).unwrap_err();
+        error.field().map(str::to_owned)
+    };
+    assert_eq!(field("/pagos/{id}", "two"), Some("methods".to_owned()));
+    assert_eq!(field("/pagos/{other}", "two"), Some("path".to_owned()));
+    assert_eq!(field("/{", "two"), Some("path".to_owned()));
+    assert_eq!(field("/two", ""), Some("name".to_owned()));
+    assert_eq!(field("/two", &"x".repeat(101)), Some("name".to_owned()));
+}
