@@ -17,10 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConsumerReport, Delivered, RabbitConsumer, settle};
 use crate::amqp::fault;
-use crate::amqp::link::Dial;
+use crate::amqp::link::{Dial, Link};
 
 /// How long handlers may go on after the shutdown began.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether the connection is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What was done, over all connections.
 #[derive(Debug, Default)]
@@ -75,7 +78,7 @@ where
             .await
             .map_err(|_| "the broker does not answer".to_owned())?
             .map_err(|error: lapin::Error| fault::explain(&error))?;
-        let ended = self.consume(&channel, deliveries).await;
+        let ended = self.consume(&link, &channel, deliveries).await;
         link.close().await;
         ended
     }
@@ -146,13 +149,25 @@ where
 
     /// Hands deliveries to handlers. Whatever ends it, handlers that run are waited for: what they did is
     /// acknowledged if it still can be, and no event is handled twice at the same time by this consumer.
-    async fn consume(&self, channel: &Channel, mut deliveries: Consumer) -> Result<(), String> {
+    async fn consume(
+        &self,
+        link: &Link,
+        channel: &Channel,
+        mut deliveries: Consumer,
+    ) -> Result<(), String> {
         let mut running = JoinSet::new();
+        // Whoever waits for deliveries is not always told that the connection is over.
+        let mut look = tokio::time::interval(LOOK);
         let ended = loop {
             tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => break Ok(()),
                 Some(_) = running.join_next(), if !running.is_empty() => {}
+                _ = look.tick() => {
+                    if !link.is_alive() {
+                        break Err("the connection is lost".to_owned());
+                    }
+                }
                 next = deliveries.next(), if running.len() < self.consumer.concurrency => match next {
                     Some(Ok(delivery)) => {
                         let attempt = settle::Attempt {
@@ -161,6 +176,7 @@ where
                             shutdown: self.shutdown.clone(),
                             queue: self.consumer.queue.clone(),
                             max_deliveries: self.consumer.max_deliveries,
+                            silence: self.consumer.silence,
                         };
                         running.spawn(attempt.run(delivery));
                     }

@@ -25,6 +25,8 @@ pub(super) struct Attempt<H> {
     pub(super) shutdown: CancellationToken,
     pub(super) queue: String,
     pub(super) max_deliveries: u32,
+    /// How long it may take to tell the broker something.
+    pub(super) silence: Duration,
 }
 
 impl<H, F, E> Attempt<H>
@@ -72,15 +74,24 @@ where
             ..BasicNackOptions::default()
         };
         // If it cannot be given back, the connection is lost, and it comes again by that.
-        let _ = delivery.nack(again).await;
+        let _ = self.tell(delivery.nack(again)).await;
+    }
+
+    /// Tells the broker something; why not, if it cannot be. What is said at the very moment at which a connection breaks
+    /// may never be answered by the client.
+    async fn tell(&self, telling: impl Future<Output = lapin::Result<bool>>) -> Result<(), String> {
+        match tokio::time::timeout(self.silence, telling).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => Err("the connection is closed".to_owned()),
+            Ok(Err(error)) => Err(fault::explain(&error)),
+            Err(_) => Err("the connection is silent".to_owned()),
+        }
     }
 
     async fn acknowledge(&self, delivery: &Delivery) {
         self.tally.handled.fetch_add(1, Ordering::Relaxed);
-        let reason = match delivery.ack(BasicAckOptions::default()).await {
-            Ok(true) => return,
-            Ok(false) => "the connection is closed".to_owned(),
-            Err(error) => fault::explain(&error),
+        let Err(reason) = self.tell(delivery.ack(BasicAckOptions::default())).await else {
+            return;
         };
         tracing::debug!(
             queue = self.queue,
@@ -91,7 +102,7 @@ where
 
     async fn reject(&self, delivery: &Delivery) {
         let for_good = BasicRejectOptions { requeue: false };
-        if let Ok(true) = delivery.reject(for_good).await {
+        if self.tell(delivery.reject(for_good)).await.is_ok() {
             self.tally.rejected.fetch_add(1, Ordering::Relaxed);
         }
     }
