@@ -11,11 +11,8 @@ const ROUNDS: u32 = 250;
 
 on_each_store! {
     a_locked_counter_is_exact => |place: &Place| assert_eq!(count(place, "locked"), ACTORS * ROUNDS);
-    /// The control: without the lock updates are lost.
-    a_bare_counter_is_not => |place: &Place| {
-        let counted = count(place, "bare");
-        assert!(counted < ACTORS * ROUNDS, "{counted}");
-    };
+    /// The control: without the lock updates are lost, or written over each other's digits: it may even be too much.
+    a_bare_counter_is_not => |place: &Place| assert_ne!(count(place, "bare"), ACTORS * ROUNDS);
 }
 
 fn count(place: &Place, how: &str) -> u32 {
