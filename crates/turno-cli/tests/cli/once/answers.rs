@@ -1,0 +1,219 @@
+//! What a run answers, and what a repeat is told.
+
+use super::*;
+
+on_each_store!(
+    a_command_runs_once_and_its_answer_is_told_again,
+    output_is_told_again_byte_for_byte,
+    too_much_output_is_passed_on_and_not_kept,
+    a_reader_that_leaves_early_does_not_cut_the_answer,
+    what_is_left_in_the_background_is_not_waited_for,
+    the_command_knows_its_run,
+    a_key_belongs_to_one_command,
+    failures_are_kept_or_tried_again,
+    a_command_that_cannot_be_run_leaves_the_key_free,
+    an_answer_is_kept_as_long_as_is_said,
+);
+
+fn a_command_runs_once_and_its_answer_is_told_again(place: Place) {
+    for (key, code) in [("ok", 0), ("failed", 3)] {
+        let script = format!("{MARK} echo out; echo err >&2; exit {code}");
+        let before = runs(&place);
+        let first = once(&place, key, &[], &script).expect(code);
+        assert_eq!((&*first.out, &*first.err), ("out\n", "err\n"));
+        let again = once(&place, key, &[], &script).expect(code);
+        assert_eq!(again.out, "out\n");
+        let told = again.err.strip_suffix("err\n").unwrap();
+        assert!(
+            told.starts_with(&format!("replayed: {key} ")) && told.ends_with('\n'),
+            "{told}"
+        );
+        let quietly = once(&place, key, &["--quiet"], &script).expect(code);
+        assert_eq!((&*quietly.out, &*quietly.err), ("out\n", "err\n"));
+        assert_eq!(runs(&place), before + 1);
+    }
+}
+
+fn output_is_told_again_byte_for_byte(place: Place) {
+    for (key, script) in [
+        ("nothing", "true"),
+        (
+            "text",
+            "printf 'caf\\303\\251\\r\\n\\033[1m'; printf 'no newline' >&2",
+        ),
+        (
+            "binary",
+            "printf '\\377\\376\\000x'; printf 'a\\000b' >&2; exit 9",
+        ),
+        (
+            "large",
+            "head -c 700000 /dev/urandom; head -c 300000 /dev/urandom >&2",
+        ),
+        ("controls", "head -c 1048576 /dev/zero | tr '\\000' '\\001'"),
+    ] {
+        let first = raw(&place, key, &[], script);
+        let again = raw(&place, key, &["-q"], script);
+        assert_eq!(first.status.code(), again.status.code(), "{key}");
+        assert!(first.stdout == again.stdout, "{key}: standard output");
+        assert!(first.stderr == again.stderr, "{key}: standard error");
+        if key == "large" {
+            assert_eq!((first.stdout.len(), first.stderr.len()), (700_000, 300_000));
+        }
+    }
+}
+
+fn too_much_output_is_passed_on_and_not_kept(place: Place) {
+    let script = format!("{MARK} head -c 200000 /dev/zero; exit 4");
+    for most in ["0", "1KiB", "199999"] {
+        let options = ["--max-output", most];
+        let first = raw(&place, most, &options, &script);
+        assert_eq!(
+            (first.stdout.len(), first.status.code()),
+            (200_000, Some(4))
+        );
+        assert!(String::from_utf8_lossy(&first.stderr).contains("not kept"));
+        let again = once(&place, most, &options, &script).expect(4);
+        assert!(again.out.is_empty(), "{most}");
+        assert!(
+            again.err.contains("200000 bytes, too much to keep"),
+            "{again:?}"
+        );
+        let answer = status(&place, most)["answer"].clone();
+        assert_eq!(answer, json!({"exit_code": 4, "output_bytes": 200_000}));
+        let shown = place.turno(&["once", most, "--status"]).expect(0).out;
+        assert!(shown.contains("too much to keep"), "{shown}");
+    }
+    assert_eq!(runs(&place), 3);
+    let options = ["--max-output", "200000"];
+    raw(&place, "just", &options, &script);
+    let again = raw(&place, "just", &options, &script);
+    assert_eq!(again.stdout.len(), 200_000);
+}
+
+fn a_reader_that_leaves_early_does_not_cut_the_answer(place: Place) {
+    let script = "head -c 300000 /dev/zero; echo end >&2";
+    let pipeline = format!(
+        "{} once it -- sh -c '{script}' | head -c 1",
+        crate::common::TURNO
+    );
+    let mut command = place.program("sh");
+    let head = command.args(["-c", &pipeline]).output().unwrap();
+    assert_eq!(head.stdout.len(), 1);
+    let again = raw(&place, "it", &["-q"], script);
+    assert_eq!(
+        (again.stdout.len(), &*again.stderr),
+        (300_000, &b"end\n"[..])
+    );
+}
+
+fn what_is_left_in_the_background_is_not_waited_for(place: Place) {
+    let script = format!("{MARK} sleep 600 & echo $!");
+    let first = once(&place, "it", &[], &script).expect(0);
+    let pid = first.out.trim();
+    assert!(is_running(pid));
+    kill(pid, Signal::KILL);
+    let again = once(&place, "it", &[], &script).expect(0);
+    assert_eq!((again.out, runs(&place)), (first.out, 1));
+}
+
+fn the_command_knows_its_run(place: Place) {
+    let script = "env | grep ^TURNO_ | sort";
+    let told = once(&place, "a b@c", &[], script).expect(0).out;
+    let claim = text(&status(&place, "a b@c"), "claim").to_owned();
+    let token = claim.strip_prefix("a b@c@").unwrap();
+    let mut expected = [
+        "TURNO_ONCE_ATTEMPT=1".to_owned(),
+        "TURNO_ONCE_KEY=a b@c".to_owned(),
+        format!("TURNO_ONCE_TOKEN={token}"),
+        format!("TURNO_STORE={}", place.store),
+    ];
+    expected.sort();
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+}
+
+fn a_key_belongs_to_one_command(place: Place) {
+    let run = |words: &[&str]| place.turno(&[&["once", "it", "-q", "--"], words].concat());
+    assert_eq!(run(&["echo", "a", "b"]).expect(0).out, "a b\n");
+    for other in [
+        &["echo", "a b"][..],
+        &["echo", "a"],
+        &["echo", "a", "b", ""],
+    ] {
+        let refused = run(other).expect(1);
+        assert!(refused.out.is_empty(), "{refused:?}");
+        assert!(
+            refused.err.contains("another command") && refused.err.contains("--forget"),
+            "{refused:?}"
+        );
+    }
+    let error = place
+        .turno(&["--json", "once", "it", "--", "true"])
+        .expect(1)
+        .error();
+    assert_eq!(
+        (text(&error, "code"), text(&error, "key")),
+        ("mismatch", "it")
+    );
+    assert_eq!(run(&["echo", "a", "b"]).expect(0).out, "a b\n");
+}
+
+fn failures_are_kept_or_tried_again(place: Place) {
+    let script = format!("{MARK} [ -e ready ] || {{ echo not yet >&2; exit 6; }}; echo done");
+    for _ in 0..2 {
+        let failed = once(&place, "it", &["--retry-failures"], &script).expect(6);
+        assert_eq!(failed.err, "not yet\n");
+        place.turno(&["once", "it", "--status"]).expect(1);
+    }
+    fs::write(place.path("ready"), "").unwrap();
+    for _ in 0..2 {
+        let done = once(&place, "it", &["--retry-failures"], &script).expect(0);
+        assert_eq!(done.out, "done\n");
+    }
+    assert_eq!(runs(&place), 3);
+}
+
+fn a_command_that_cannot_be_run_leaves_the_key_free(place: Place) {
+    fs::write(place.path("data"), "not a program").unwrap();
+    for (program, code) in [("./tool", 127), ("no-such-command", 127), ("./data", 126)] {
+        for options in [&[][..], &["--max-output", "0"]] {
+            let words = [&["once", "it"], options, &["--", program]].concat();
+            let failed = place.turno(&words).expect(code);
+            assert!(
+                failed.err.contains(program) && failed.err.lines().count() == 1,
+                "{failed:?}"
+            );
+        }
+        place.turno(&["once", "it", "--status"]).expect(1);
+    }
+    fs::copy("/bin/true", place.path("tool")).unwrap();
+    place.turno(&["once", "it", "--", "./tool"]).expect(0);
+    // A command of its own that ends so is an answer like any other.
+    for _ in 0..2 {
+        once(&place, "own", &[], &format!("{MARK} no-such-command")).expect(127);
+    }
+    assert_eq!(runs(&place), 1);
+}
+
+fn an_answer_is_kept_as_long_as_is_said(place: Place) {
+    let run = |options: &[&str], environment: &[(&str, &str)]| {
+        let mut command = place.command(words("it", options, MARK));
+        command.envs(environment.iter().copied());
+        Done::of(command.output().unwrap()).expect(0);
+        runs(&place)
+    };
+    // None is kept by the file, a while by the environment, none by an option.
+    fs::write(place.path("turno.toml"), "[once]\nttl = 0\n").unwrap();
+    assert_eq!([run(&[], &[]), run(&[], &[])], [1, 2]);
+    let hour = [("TURNO_ONCE_TTL", "1h")];
+    let none = ["--ttl", "0"];
+    assert_eq!([run(&none, &hour), run(&none, &hour)], [3, 4]);
+    assert_eq!([run(&[], &hour), run(&[], &hour), run(&[], &[])], [5, 5, 5]);
+    // What is over is swept.
+    let brief = ["--lease", "1ms", "--ttl", "1ms"];
+    once(&place, "brief", &brief, "true").expect(0);
+    eventually(LONG, "the answer to be swept", || {
+        (place.json(0, &["sweep"])["once"] == json!(1)).then_some(())
+    });
+    let swept = place.turno(&["sweep"]).expect(0).out;
+    assert!(swept.contains("answers forgotten: 0"), "{swept}");
+}
