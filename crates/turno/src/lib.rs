@@ -55,6 +55,7 @@ pub mod inbox;
 pub mod lock;
 pub mod once;
 pub mod outbox;
+mod own_task;
 pub mod schedule;
 mod settings;
 pub mod sink;

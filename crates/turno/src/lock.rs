@@ -35,6 +35,7 @@ pub use self::set::{AcquireAll, LeaseSet, LockSet};
 use crate::Turno;
 use crate::check;
 use crate::error::Result;
+use crate::own_task;
 use crate::settings::Retry;
 pub use crate::store::{
     Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHistory,
@@ -199,7 +200,7 @@ impl wait::Attempt for Lock {
 
     async fn attempt(&self) -> wait::Tried<Lease> {
         let (turno, ask) = (self.turno.clone(), self.ask.clone());
-        wait::ask(async move {
+        own_task::ask(async move {
             // Taken before the question is sent: the lease can only be longer than this clock believes.
             let asked = Instant::now();
             Ok(match turno.store().lock_acquire(&ask).await? {

@@ -10,6 +10,7 @@ use super::{Lease, LeaseId, Lock, LockMode, ReleaseOutcome, RunError, WaitOrder,
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Result};
+use crate::own_task;
 use crate::store::{Busy, LockAcquire, LockAcquireAll, LockAllOutcome};
 
 /// Locks on several resources, to be taken together. They are taken in sorted order, so that two who
@@ -151,7 +152,7 @@ impl wait::Attempt for Together {
 
     async fn attempt(&self) -> wait::Tried<LeaseSet> {
         let (turno, ask) = (self.turno.clone(), self.ask.clone());
-        wait::ask(async move {
+        own_task::ask(async move {
             let asked = Instant::now();
             Ok(match turno.store().lock_acquire_all(&ask).await? {
                 LockAllOutcome::Busy(busy) => Err(busy),

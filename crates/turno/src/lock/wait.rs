@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Turno;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::settings::Retry;
 use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome};
 
@@ -30,20 +30,6 @@ pub(super) trait Attempt: Sync {
 
     /// One try.
     fn attempt(&self) -> impl Future<Output = Tried<Self::Taken>> + Send;
-}
-
-/// Asks in a task of its own. A caller who gives up meanwhile leaves a lease that nobody has in hand, and
-/// dropping that gives it back, instead of keeping everybody waiting for its time to live.
-pub(super) async fn ask<T: Send + 'static>(
-    question: impl Future<Output = Tried<T>> + Send + 'static,
-) -> Tried<T> {
-    match tokio::spawn(question).await {
-        Ok(answer) => answer,
-        Err(failed) => match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Error::new(Kind::Unavailable, "the program is ending")),
-        },
-    }
 }
 
 /// How a caller wants to wait.

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
+use crate::own_task;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
 
 /// The longest pause between two looks when answers are heard of: often enough to still be called.
@@ -56,11 +57,10 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
     }
 }
 
-/// Asks in a task of its own: a caller who gives up meanwhile leaves a claim that nobody has in hand, and dropping that
-/// gives it back.
+/// A caller who gives up meanwhile leaves a claim that nobody has in hand.
 async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
     let turno = turno.clone();
-    let question = tokio::spawn(async move {
+    let begun = own_task::ask(async move {
         let (lease, key) = (ask.lease, ask.key.clone());
         Ok(match turno.store().once_begin(&ask).await? {
             OnceOutcome::Fresh(grant) => Begin::Fresh(Claim::new(turno, grant, lease)),
@@ -70,14 +70,8 @@ async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
             OnceOutcome::Unknown(run) => Begin::Unknown(run),
             OnceOutcome::OverQuota => Begin::OverQuota,
         })
-    });
-    let begun = match question.await {
-        Ok(begun) => begun?,
-        Err(failed) => match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => return Err(Error::new(Kind::Unavailable, "the program is ending")),
-        },
-    };
+    })
+    .await?;
     if let Begin::Fresh(claim) = &begun {
         claim.hand_over();
     }
