@@ -4403,8 +4403,8 @@ begin
     left join held h on h.queue_id = q.id
     where (q.name = inbox_stats.queue or inbox_stats.queue is null and not starts_with(q.name, '$'))
       and starts_with(q.name, inbox_stats.prefix)),
-  -- Counters and claims are read at one moment, the clock at another.
-  known as (
+  -- Counters and claims are read at one moment, the clock at another; and the clock once, or the states would not add up.
+  known as materialized (
     select c.*, least(turno.inbox_scheduled(c.id, c.timed::bigint), greatest(c.items - c.processing, 0)) as scheduled
     from counted c)
   select
@@ -4997,8 +4997,10 @@ begin
   from turno.inbox_item t
   where t.lane = q * 4 + 1
     and t.run_at = turno.outbox_never();
+  -- Those that were blocked since the states were counted are still counted there.
+  blocked := least(blocked, i.scheduled);
   return row(
-    i.total, i.pending, greatest(i.scheduled - blocked, 0), i.processing, i.completed, i.failed, blocked,
+    i.total, i.pending, i.scheduled - blocked, i.processing, i.completed, i.failed, blocked,
     (select count(*) from turno.outbox_parked), i.oldest_pending)::turno.outbox_counts;
 end
 $$;

@@ -143,8 +143,8 @@ begin
     left join held h on h.queue_id = q.id
     where (q.name = inbox_stats.queue or inbox_stats.queue is null and not starts_with(q.name, '$'))
       and starts_with(q.name, inbox_stats.prefix)),
-  -- Counters and claims are read at one moment, the clock at another.
-  known as (
+  -- Counters and claims are read at one moment, the clock at another; and the clock once, or the states would not add up.
+  known as materialized (
     select c.*, least(turno.inbox_scheduled(c.id, c.timed::bigint), greatest(c.items - c.processing, 0)) as scheduled
     from counted c)
   select

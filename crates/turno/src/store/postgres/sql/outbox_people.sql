@@ -17,8 +17,10 @@ begin
   from turno.inbox_item t
   where t.lane = q * 4 + 1
     and t.run_at = turno.outbox_never();
+  -- Those that were blocked since the states were counted are still counted there.
+  blocked := least(blocked, i.scheduled);
   return row(
-    i.total, i.pending, greatest(i.scheduled - blocked, 0), i.processing, i.completed, i.failed, blocked,
+    i.total, i.pending, i.scheduled - blocked, i.processing, i.completed, i.failed, blocked,
     (select count(*) from turno.outbox_parked), i.oldest_pending)::turno.outbox_counts;
 end
 $$;

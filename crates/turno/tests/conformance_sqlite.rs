@@ -1,3 +1,0 @@
-//! SQLite keeps every rule.
-
-turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::sqlite());
