@@ -36,15 +36,15 @@ mod tunnel;
 mod upstream;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tower_layer::Layer;
 use turno::Turno;
 use turno::once::Identities;
 pub use turno::once::http::Counts;
-use turno::once::http::{OnceLayer, OnceService, Routes};
+use turno::once::http::{OnceLayer, Routes};
 
 use self::clients::Clients;
 pub use self::probe::{HttpProber, ProbePath};
@@ -98,7 +98,7 @@ impl Default for Options {
 /// A reverse proxy that lets each request be answered once.
 pub struct Gate {
     layer: OnceLayer,
-    service: OnceService<Proxy>,
+    proxy: Arc<Proxy>,
     drain: Duration,
     max_connections: usize,
 }
@@ -117,8 +117,8 @@ impl Gate {
         let layer = OnceLayer::routed(turno, routes).identities(options.identities);
         let proxy = Proxy::new(upstream, options.host, options.answer_timeout);
         Gate {
-            service: layer.layer(proxy),
             layer,
+            proxy: Arc::new(proxy),
             drain: options.drain,
             max_connections: options.max_connections,
         }
@@ -133,12 +133,12 @@ impl Gate {
     ///
     /// Not cancel-safe: dropping it cuts off its clients, and leaves the requests that are in flight *unknown*.
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Counts {
-        let clients = Clients::new(self.service.clone(), self.max_connections);
-        clients.accept(&listener, &shutdown, &self.layer).await;
+        let mut clients =
+            Clients::new(self.proxy.clone(), self.layer.clone(), self.max_connections);
+        clients.accept(&listener, &shutdown).await;
         // Nobody else is let in.
         drop(listener);
-        // The work of clients that went away is to end too.
-        clients.end(self.drain, self.layer.idle()).await;
+        clients.end(self.drain).await;
         let counts = self.counts();
         clients::report(&counts);
         counts

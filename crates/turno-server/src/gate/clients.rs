@@ -13,13 +13,16 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower_layer::Layer as _;
 use tower_service::Service as _;
-use turno::once::http::{Counts, OnceLayer, OnceService};
+use turno::once::http::{Counts, OnceLayer};
 
-use super::proxy::Proxy;
+use super::headers::Peer;
+use super::proxy::{Forward, Proxy};
 
 /// How long a client may take to say what it wants.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -30,65 +33,63 @@ const MAX_STREAMS: u32 = 100;
 /// How often the counts are told, if they have changed.
 const REPORT: Duration = Duration::from_secs(60);
 
-/// Where a request comes from: in its extensions.
-#[derive(Debug, Clone)]
+/// Where a request comes from.
+#[derive(Debug)]
 pub(super) struct Origin {
-    pub(super) peer: SocketAddr,
+    pub(super) peer: Peer,
     /// Cancelled when the gate shuts down: tunnels end then.
     pub(super) closing: CancellationToken,
     /// Where tunnels run.
     pub(super) tasks: TaskTracker,
     /// Whoever still works for the client, or is a tunnel to it, takes its room.
-    _room: Arc<OwnedSemaphorePermit>,
+    _room: OwnedSemaphorePermit,
 }
 
 /// The clients of one listener.
 pub(super) struct Clients {
-    service: OnceService<Proxy>,
+    proxy: Arc<Proxy>,
+    layer: OnceLayer,
     permits: Arc<Semaphore>,
     graceful: GracefulShutdown,
-    tasks: TaskTracker,
-    /// Cancelled when what has not ended is cut off.
-    cut: CancellationToken,
+    connections: JoinSet<()>,
+    tunnels: TaskTracker,
 }
 
 impl Clients {
-    pub(super) fn new(service: OnceService<Proxy>, most: usize) -> Self {
+    pub(super) fn new(proxy: Arc<Proxy>, layer: OnceLayer, most: usize) -> Self {
         Clients {
-            service,
+            proxy,
+            layer,
             permits: Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))),
             graceful: GracefulShutdown::new(),
-            tasks: TaskTracker::new(),
-            cut: CancellationToken::new(),
+            connections: JoinSet::new(),
+            tunnels: TaskTracker::new(),
         }
     }
 
     /// Lets clients in until it is told to stop.
-    pub(super) async fn accept(
-        &self,
-        listener: &TcpListener,
-        closing: &CancellationToken,
-        layer: &OnceLayer,
-    ) {
-        let mut told = layer.counts();
+    pub(super) async fn accept(&mut self, listener: &TcpListener, closing: &CancellationToken) {
+        let mut told = self.layer.counts();
         let mut minutes = tokio::time::interval_at(Instant::now() + REPORT, REPORT);
         minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = closing.cancelled() => return,
                 _ = minutes.tick() => {
-                    let counts = layer.counts();
+                    let counts = self.layer.counts();
                     if counts != told {
                         report(&counts);
                         told = counts;
                     }
                 }
+                // Whoever has gone is forgotten.
+                Some(_) = self.connections.join_next() => {}
                 accepted = next(listener, &self.permits) => match accepted {
                     Ok((stream, peer, room)) => self.start(stream, Origin {
-                        peer,
+                        peer: Peer::new(peer),
                         closing: closing.clone(),
-                        tasks: self.tasks.clone(),
-                        _room: Arc::new(room),
+                        tasks: self.tunnels.clone(),
+                        _room: room,
                     }),
                     Err(error) if is_of_client(&error) => {}
                     Err(error) => {
@@ -100,36 +101,28 @@ impl Clients {
         }
     }
 
-    fn start(&self, stream: TcpStream, origin: Origin) {
-        let serve = serve(
-            stream,
-            origin,
-            self.service.clone(),
-            self.graceful.watcher(),
-        );
-        let cut = self.cut.clone();
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = cut.cancelled() => {}
-                () = serve => {}
-            }
-        });
+    fn start(&mut self, stream: TcpStream, origin: Origin) {
+        let client = Forward::new(self.proxy.clone(), Arc::new(origin));
+        let watcher = self.graceful.watcher();
+        self.connections
+            .spawn(serve(stream, client, self.layer.clone(), watcher));
     }
 
     /// Lets what is under way end, within a bound; then cuts off what has not.
-    pub(super) async fn end(self, bound: Duration, work: impl Future<Output = ()>) {
-        self.tasks.close();
+    pub(super) async fn end(mut self, bound: Duration) {
+        self.tunnels.close();
         let ended = async {
             self.graceful.shutdown().await;
-            work.await;
+            // The work of clients that went away is to end too.
+            self.layer.idle().await;
         };
         if tokio::time::timeout(bound, ended).await.is_err() {
             tracing::warn!(
                 "work in flight did not end in {bound:?} and is cut off: what was sent is unknown when its lease is over"
             );
         }
-        self.cut.cancel();
-        self.tasks.wait().await;
+        self.connections.shutdown().await;
+        self.tunnels.wait().await;
     }
 }
 
@@ -157,20 +150,18 @@ fn is_of_client(error: &io::Error) -> bool {
     )
 }
 
-async fn serve(stream: TcpStream, origin: Origin, service: OnceService<Proxy>, watcher: Watcher) {
+async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Watcher) {
     // Which protocol it speaks is read without a bound of its own.
     let spoken = tokio::select! {
-        () = origin.closing.cancelled() => return,
+        () = client.closing().cancelled() => return,
         spoken = tokio::time::timeout(HEAD_PATIENCE, stream.readable()) => spoken,
     };
     if !matches!(spoken, Ok(Ok(()))) || stream.set_nodelay(true).is_err() {
         return;
     }
-    let answer = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(origin.clone());
-        // The proxy is always ready.
-        service.clone().call(request)
-    });
+    let service = layer.layer(client);
+    // The proxy is always ready.
+    let answer = service_fn(move |request: Request<Incoming>| service.clone().call(request));
     let mut server = auto::Builder::new(TokioExecutor::new());
     server
         .http1()

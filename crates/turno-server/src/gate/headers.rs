@@ -34,6 +34,9 @@ pub(super) const ATTEMPT: HeaderName = HeaderName::from_static("turno-attempt");
 /// The request's key in the store.
 pub(super) const KEY: HeaderName = HeaderName::from_static("turno-key");
 
+/// What a client may not say: the gate itself lets it go on that waits for 100 Continue, and knows which run this is.
+const OWN: [HeaderName; 4] = [EXPECT, FENCE, ATTEMPT, KEY];
+
 /// Removes what belongs to one connection only.
 pub(super) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
@@ -41,7 +44,24 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         // How long the body is, and for whom the request is, is said anew.
         .filter(|name| *name != CONTENT_LENGTH && *name != HOST)
         .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
+    remove(headers, |name| {
+        HOP_BY_HOP.contains(name) || named.contains(name)
+    });
+}
+
+/// Removes what only the gate says to a service.
+pub(super) fn disown(headers: &mut HeaderMap) {
+    remove(headers, |name| OWN.contains(name));
+}
+
+/// Looks at those that are there, which are few and as a rule to be kept.
+fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| is_unwanted(name))
+        .cloned()
+        .collect();
+    for name in &unwanted {
         headers.remove(name);
     }
 }
@@ -80,53 +100,73 @@ pub(super) fn host(request: &Request<impl Sized>) -> Option<HeaderValue> {
     request.headers().get(HOST).cloned()
 }
 
-/// Says from where a request comes.
-pub(super) fn forward(headers: &mut HeaderMap, peer: SocketAddr, host: Option<&HeaderValue>) {
-    let address = peer.ip().to_canonical();
-    append(headers, FORWARDED_FOR, &address.to_string());
-    // Whoever ends TLS before the gate has said these already, and knows better.
-    headers
-        .entry(FORWARDED_PROTO)
-        .or_insert(HeaderValue::from_static("http"));
-    if let Some(host) = host {
+/// Who is at the other end of a connection, as headers have it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// In `X-Forwarded-For`.
+    address: HeaderValue,
+    /// In `Forwarded`.
+    element: String,
+}
+
+impl Peer {
+    pub(super) fn new(peer: SocketAddr) -> Self {
+        let address = peer.ip().to_canonical();
+        let element = match address {
+            IpAddr::V4(address) => format!("for={address}"),
+            IpAddr::V6(address) => format!("for=\"[{address}]\""),
+        };
+        Peer {
+            address: HeaderValue::try_from(address.to_string())
+                .unwrap_or(HeaderValue::from_static("unknown")),
+            element,
+        }
+    }
+
+    /// Says from where a request comes.
+    pub(super) fn forward(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
+        append(headers, FORWARDED_FOR, self.address.clone());
+        // Whoever ends TLS before the gate has said these already, and knows better.
         headers
-            .entry(FORWARDED_HOST)
-            .or_insert_with(|| host.clone());
+            .entry(FORWARDED_PROTO)
+            .or_insert(HeaderValue::from_static("http"));
+        if let Some(host) = host {
+            headers
+                .entry(FORWARDED_HOST)
+                .or_insert_with(|| host.clone());
+        }
+        let host = host
+            .and_then(|host| host.to_str().ok())
+            .filter(|host| !host.contains(['"', '\\']));
+        let parts = match host {
+            Some(host) => [&self.element, ";host=\"", host, "\";proto=http"],
+            None => [&self.element, "", "", ";proto=http"],
+        };
+        if let Ok(element) = HeaderValue::try_from(parts.concat()) {
+            append(headers, FORWARDED, element);
+        }
     }
-    let mut forwarded = match address {
-        IpAddr::V4(address) => format!("for={address}"),
-        IpAddr::V6(address) => format!("for=\"[{address}]\""),
-    };
-    if let Some(host) = host.and_then(|host| host.to_str().ok())
-        && !host.contains(['"', '\\'])
-    {
-        forwarded.push_str(&format!(";host=\"{host}\""));
-    }
-    forwarded.push_str(";proto=http");
-    append(headers, FORWARDED, &forwarded);
 }
 
 /// One more to a list, on the same line.
-fn append(headers: &mut HeaderMap, name: HeaderName, more: &str) {
+fn append(headers: &mut HeaderMap, name: HeaderName, more: HeaderValue) {
     let mut list = Vec::new();
     for value in headers.get_all(&name) {
         list.extend_from_slice(value.as_bytes());
         list.extend_from_slice(b", ");
     }
+    if list.is_empty() {
+        headers.insert(name, more);
+        return;
+    }
     list.extend_from_slice(more.as_bytes());
-    if let Ok(value) = HeaderValue::from_bytes(&list) {
+    if let Ok(value) = HeaderValue::try_from(list) {
         headers.insert(name, value);
     }
 }
 
-/// Says which run of which request this is. What a client says of that counts for nothing.
-pub(super) fn attempt(headers: &mut HeaderMap, attempt: Option<&Attempt>) {
-    for name in [FENCE, ATTEMPT, KEY] {
-        headers.remove(name);
-    }
-    let Some(attempt) = attempt else {
-        return;
-    };
+/// Says which run of which request this is.
+pub(super) fn attempt(headers: &mut HeaderMap, attempt: &Attempt) {
     headers.insert(FENCE, attempt.token().0.into());
     headers.insert(ATTEMPT, attempt.number().into());
     // A route's name may be no ASCII.
@@ -137,19 +177,18 @@ pub(super) fn attempt(headers: &mut HeaderMap, attempt: Option<&Attempt>) {
 
 /// Says how long the body is, as the gate knows it.
 pub(super) fn length(headers: &mut HeaderMap, body: &impl Body, version: Version) {
-    // The gate itself lets a client go on that waits for 100 Continue.
-    headers.remove(EXPECT);
-    let was_said = headers.remove(CONTENT_LENGTH).is_some();
     match body.size_hint().exact() {
-        Some(0) if !was_said => {}
+        Some(0) if !headers.contains_key(CONTENT_LENGTH) => {}
         Some(length) => {
             headers.insert(CONTENT_LENGTH, length.into());
         }
-        // Said aloud: bodies of GET would be lost otherwise.
-        None if version == Version::HTTP_11 && !body.is_end_stream() => {
-            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        None => {
+            headers.remove(CONTENT_LENGTH);
+            // Said aloud: bodies of GET would be lost otherwise.
+            if version == Version::HTTP_11 && !body.is_end_stream() {
+                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
         }
-        None => {}
     }
 }
 
@@ -201,7 +240,7 @@ mod tests {
         ]);
         let host = HeaderValue::from_static("pagos.example:8443");
         let peer = "[::ffff:10.0.0.9]:4711".parse().unwrap();
-        forward(&mut given, peer, Some(&host));
+        Peer::new(peer).forward(&mut given, Some(&host));
         assert_eq!(given[FORWARDED_FOR], "203.0.113.7, 10.0.0.9");
         assert_eq!(given[FORWARDED_PROTO], "https");
         assert_eq!(given[FORWARDED_HOST], "pagos.example:8443");
@@ -210,7 +249,7 @@ mod tests {
             "for=203.0.113.7, for=10.0.0.9;host=\"pagos.example:8443\";proto=http"
         );
         let mut none = HeaderMap::new();
-        forward(&mut none, "[2001:db8::1]:1".parse().unwrap(), None);
+        Peer::new("[2001:db8::1]:1".parse().unwrap()).forward(&mut none, None);
         assert_eq!(none[FORWARDED_FOR], "2001:db8::1");
         assert_eq!(none[FORWARDED], "for=\"[2001:db8::1]\";proto=http");
     }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 use turno::once::http::{Attempt, Carried, language};
 
@@ -28,8 +30,7 @@ type Sent = Sending<Carried<Incoming>>;
 /// What the service answers, or what the gate has to say itself.
 pub(super) type Answered = Either<Answering, Full<Bytes>>;
 
-/// Sends requests on to the service.
-#[derive(Clone)]
+/// The way to the service.
 pub(super) struct Proxy {
     upstream: Upstream,
     /// For requests without a policy.
@@ -51,30 +52,11 @@ impl Proxy {
         }
     }
 
-    async fn answer(self, mut request: Request<Carried<Incoming>>) -> Response<Answered> {
-        let language = language(request.headers());
-        let attempt = request.extensions_mut().remove::<Attempt>();
-        let upgrade = Upgrade::of(&mut request, attempt.as_ref());
-        let answered = match self.prepare(&mut request, attempt.as_ref(), upgrade.as_ref()) {
-            Ok(()) => self.send(request, attempt.is_some()).await,
-            Err(failure) => Err(failure),
-        };
-        let answered = answered.and_then(|response| accept(response, upgrade));
-        match answered {
-            Ok(response) => response.map(|body| {
-                Either::Left(match attempt {
-                    Some(_) => Answering::within(body, self.answer_timeout),
-                    None => Answering::patient(body),
-                })
-            }),
-            Err(failure) => failure.response(language).map(Either::Right),
-        }
-    }
-
     /// Makes the client's request the gate's own.
     fn prepare(
         &self,
         request: &mut Request<Carried<Incoming>>,
+        origin: &Origin,
         attempt: Option<&Attempt>,
         upgrade: Option<&Upgrade>,
     ) -> Result<(), Failure> {
@@ -87,27 +69,28 @@ impl Proxy {
         };
         let host = headers::host(request);
         let takes_trailers = headers::takes_trailers(request.headers());
-        let peer = request.extensions().get::<Origin>().map(|from| from.peer);
         let version = self.upstream.version();
         *request.uri_mut() = self.upstream.uri(path).map_err(|_| Failure::Unsupported)?;
         *request.version_mut() = version;
 
-        headers::strip(request.headers_mut());
-        let length = {
-            let mut said = std::mem::take(request.headers_mut());
-            headers::length(&mut said, request.body(), version);
-            said
-        };
-        *request.headers_mut() = length;
-        let given = request.headers_mut();
-        headers::attempt(given, attempt);
-        if let Some(peer) = peer {
-            headers::forward(given, peer, host.as_ref());
+        let mut given = std::mem::take(request.headers_mut());
+        // Room for what is added to every request.
+        given.reserve(4);
+        headers::strip(&mut given);
+        headers::disown(&mut given);
+        headers::length(&mut given, request.body(), version);
+        if let Some(attempt) = attempt {
+            headers::attempt(&mut given, attempt);
         }
-        // The client sets the service's own, if there is none. HTTP/2 has it in the address.
-        given.remove(HOST);
-        if let (HostHeader::Client, Some(host), Version::HTTP_11) = (self.host, host, version) {
-            given.insert(HOST, host);
+        origin.peer.forward(&mut given, host.as_ref());
+        match (self.host, host, version) {
+            (HostHeader::Client, Some(host), Version::HTTP_11) => {
+                given.insert(HOST, host);
+            }
+            // The client sets the service's own. HTTP/2 has it in the address.
+            _ => {
+                given.remove(HOST);
+            }
         }
         if takes_trailers {
             given.insert(TE, HeaderValue::from_static("trailers"));
@@ -119,6 +102,7 @@ impl Proxy {
             given.insert(UPGRADE, upgrade.protocol.clone());
             given.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         }
+        *request.headers_mut() = given;
         Ok(())
     }
 
@@ -134,7 +118,7 @@ impl Proxy {
         let late = async {
             // A body that comes bit by bit takes the time that its client takes. One under a policy is here already.
             if !is_under_policy {
-                sent.cancelled().await;
+                sent.wait().await;
             }
             tokio::time::sleep(self.answer_timeout).await;
         };
@@ -165,12 +149,14 @@ fn accept(
 ) -> Result<Response<Incoming>, Failure> {
     // Each side has its own: an answer in HTTP/1.0 would end the client's connection.
     *response.version_mut() = Version::default();
-    let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        headers::strip(response.headers_mut());
+        return Ok(response);
+    }
     let protocol = response.headers().get(UPGRADE).cloned();
     headers::strip(response.headers_mut());
-    match (switched, upgrade, protocol) {
-        (false, _, _) => Ok(response),
-        (true, Some(upgrade), Some(protocol)) => {
+    match (upgrade, protocol) {
+        (Some(upgrade), Some(protocol)) => {
             let given = response.headers_mut();
             given.insert(UPGRADE, protocol);
             given.insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -181,7 +167,7 @@ fn accept(
             Ok(response)
         }
         // Nobody has asked for that.
-        (true, _, _) => Err(Failure::Broken),
+        _ => Err(Failure::Broken),
     }
 }
 
@@ -189,27 +175,68 @@ fn accept(
 struct Upgrade {
     protocol: HeaderValue,
     client: OnUpgrade,
-    origin: Origin,
+    origin: Arc<Origin>,
 }
 
 impl Upgrade {
     /// Not under a policy: what follows has no answer that could be kept. The request then goes without it, as the
     /// standard allows.
-    fn of(request: &mut Request<Carried<Incoming>>, attempt: Option<&Attempt>) -> Option<Self> {
+    fn of(
+        request: &mut Request<Carried<Incoming>>,
+        origin: &Arc<Origin>,
+        attempt: Option<&Attempt>,
+    ) -> Option<Self> {
         if attempt.is_some() {
             return None;
         }
-        let protocol = headers::upgrade(request)?;
-        let origin = request.extensions().get::<Origin>()?.clone();
         Some(Upgrade {
-            protocol,
+            protocol: headers::upgrade(request)?,
             client: hyper::upgrade::on(request),
-            origin,
+            origin: origin.clone(),
         })
     }
 }
 
-impl Service<Request<Carried<Incoming>>> for Proxy {
+/// Sends the requests of one client on to the service. The layer stands around it.
+#[derive(Clone)]
+pub(super) struct Forward {
+    proxy: Arc<Proxy>,
+    origin: Arc<Origin>,
+}
+
+impl Forward {
+    pub(super) fn new(proxy: Arc<Proxy>, origin: Arc<Origin>) -> Self {
+        Forward { proxy, origin }
+    }
+
+    /// Cancelled when the gate shuts down.
+    pub(super) fn closing(&self) -> &CancellationToken {
+        &self.origin.closing
+    }
+
+    async fn answer(self, mut request: Request<Carried<Incoming>>) -> Response<Answered> {
+        let Forward { proxy, origin } = self;
+        let language = language(request.headers());
+        let attempt = request.extensions_mut().remove::<Attempt>();
+        let upgrade = Upgrade::of(&mut request, &origin, attempt.as_ref());
+        let prepared = proxy.prepare(&mut request, &origin, attempt.as_ref(), upgrade.as_ref());
+        let answered = match prepared {
+            Ok(()) => proxy.send(request, attempt.is_some()).await,
+            Err(failure) => Err(failure),
+        };
+        match answered.and_then(|response| accept(response, upgrade)) {
+            Ok(response) => response.map(|body| {
+                Either::Left(match attempt {
+                    Some(_) => Answering::within(body, proxy.answer_timeout),
+                    None => Answering::patient(body),
+                })
+            }),
+            Err(failure) => failure.response(language).map(Either::Right),
+        }
+    }
+}
+
+impl Service<Request<Carried<Incoming>>> for Forward {
     type Response = Response<Answered>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;

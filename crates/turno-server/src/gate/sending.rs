@@ -4,23 +4,32 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::oneshot;
 
 /// A body that says when it is over: sent, or given up.
 pub(super) struct Sending<B> {
     body: B,
-    _over: DropGuard,
+    _over: oneshot::Sender<Never>,
+}
+
+/// Nothing is ever said: that its sender is dropped says enough.
+enum Never {}
+
+/// When a body is over.
+pub(super) struct Over(oneshot::Receiver<Never>);
+
+impl Over {
+    /// Waits until it is.
+    pub(super) async fn wait(self) {
+        let _ = self.0.await;
+    }
 }
 
 impl<B> Sending<B> {
-    /// The body, and a token that is cancelled when it is over.
-    pub(super) fn new(body: B) -> (Self, CancellationToken) {
-        let over = CancellationToken::new();
-        let sending = Sending {
-            body,
-            _over: over.clone().drop_guard(),
-        };
-        (sending, over)
+    /// The body, and when it is over.
+    pub(super) fn new(body: B) -> (Self, Over) {
+        let (_over, over) = oneshot::channel();
+        (Sending { body, _over }, Over(over))
     }
 }
 

@@ -1,12 +1,14 @@
 //! Two connections that have left HTTP behind: a WebSocket, for example.
 
+use std::sync::Arc;
+
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::clients::Origin;
 
 /// Carries bytes both ways until one side ends, or the gate shuts down.
-pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, origin: Origin) {
+pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, origin: Arc<Origin>) {
     let carried = async {
         let (client, service) = tokio::try_join!(client, service)?;
         let (mut client, mut service) = (TokioIo::new(client), TokioIo::new(service));

@@ -39,6 +39,7 @@
 //! - What cannot be told apart is refused, unless the [`Policy`] says that it may pass.
 
 mod answer;
+mod answering;
 mod body;
 mod counts;
 mod identify;
@@ -50,6 +51,7 @@ mod template;
 mod work;
 
 pub use self::answer::StoredResponse;
+pub use self::answering::Answering;
 pub use self::body::Carried;
 pub use self::counts::Counts;
 pub use self::layer::{OnceLayer, OnceService, Routes};

@@ -8,12 +8,30 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
+use pin_project_lite::pin_project;
 
-/// What was read of a body, and then the rest of it.
-pub struct Carried<B> {
-    first: Option<Bytes>,
-    rest: Option<Pin<Box<B>>>,
-    trailers: Option<Box<HeaderMap>>,
+pin_project! {
+    /// What was read of a body, and then the rest of it.
+    pub struct Carried<B> {
+        first: Option<Bytes>,
+        #[pin]
+        rest: Rest<B>,
+        trailers: Option<Box<HeaderMap>>,
+    }
+}
+
+pin_project! {
+    #[project = RestNow]
+    enum Rest<B> {
+        None,
+        /// Nobody has read of it.
+        Whole {
+            #[pin]
+            body: B,
+        },
+        /// It was begun, and cannot be moved any more.
+        Begun { body: Pin<Box<B>> },
+    }
 }
 
 impl<B> fmt::Debug for Carried<B> {
@@ -28,7 +46,7 @@ impl<B> Carried<B> {
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
         Carried {
             first: Some(bytes.into()),
-            rest: None,
+            rest: Rest::None,
             trailers: None,
         }
     }
@@ -37,7 +55,7 @@ impl<B> Carried<B> {
     pub(super) fn untouched(body: B) -> Self {
         Carried {
             first: None,
-            rest: Some(Box::pin(body)),
+            rest: Rest::Whole { body },
             trailers: None,
         }
     }
@@ -49,10 +67,10 @@ impl<B: Body<Data = Bytes>> Carried<B> {
         let mut body = Box::pin(body);
         let mut first = BytesMut::new();
         let mut trailers = None;
-        let mut rest = None;
+        let mut rest = Rest::None;
         loop {
             if first.len() > most {
-                rest = Some(body);
+                rest = Rest::Begun { body };
                 break;
             }
             let Some(frame) = body.frame().await else {
@@ -77,7 +95,7 @@ impl<B: Body<Data = Bytes>> Carried<B> {
         match self {
             Carried {
                 first: Some(first),
-                rest: None,
+                rest: Rest::None,
                 ..
             } if first.len() <= most => Ok(first),
             larger => Err(larger),
@@ -87,7 +105,7 @@ impl<B: Body<Data = Bytes>> Carried<B> {
     /// All of it, if there is no rest, and nothing after it.
     pub(super) fn bytes(&self) -> Option<&Bytes> {
         match (&self.first, &self.rest, &self.trailers) {
-            (Some(first), None, None) => Some(first),
+            (Some(first), Rest::None, None) => Some(first),
             _ => None,
         }
     }
@@ -98,30 +116,38 @@ impl<B: Body<Data = Bytes>> Body for Carried<B> {
     type Error = B::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
+        let this = self.project();
+        if let Some(first) = this.first.take().filter(|first| !first.is_empty()) {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        if let Some(rest) = &mut self.rest {
-            return rest.as_mut().poll_frame(context);
+        match this.rest.project() {
+            RestNow::Whole { body } => return body.poll_frame(context),
+            RestNow::Begun { body } => return body.as_mut().poll_frame(context),
+            RestNow::None => {}
         }
-        let trailers = self.trailers.take();
+        let trailers = this.trailers.take();
         Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(*trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
         self.first.as_ref().is_none_or(Bytes::is_empty)
             && self.trailers.is_none()
-            && self.rest.as_ref().is_none_or(|rest| rest.is_end_stream())
+            && match &self.rest {
+                Rest::None => true,
+                Rest::Whole { body } => body.is_end_stream(),
+                Rest::Begun { body } => body.is_end_stream(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
         let first = self.first.as_ref().map_or(0, Bytes::len) as u64;
         let rest = match &self.rest {
-            Some(rest) => rest.size_hint(),
-            None => SizeHint::with_exact(0),
+            Rest::None => SizeHint::with_exact(0),
+            Rest::Whole { body } => body.size_hint(),
+            Rest::Begun { body } => body.size_hint(),
         };
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + first);

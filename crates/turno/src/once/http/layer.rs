@@ -1,7 +1,6 @@
 //! The layer: which policy a request falls under, and what its client is told.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -13,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::answering::Answering;
 use super::counts::{Counters, add};
 use super::identify::{Identified, identify};
 use super::policy::{Fails, InFlight, Policy, Switch, Unknown};
@@ -231,7 +231,7 @@ where
 {
     type Response = Response<Carried<R>>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+    type Future = Answering<S::Future, R, S::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -243,14 +243,13 @@ where
             Which::Routed(routes) => routes.find(&request),
         };
         let Some(policy) = policy else {
-            let answer = self.inner.call(request.map(Carried::untouched));
-            return Box::pin(async move { Ok(answer.await?.map(Carried::untouched)) });
+            return Answering::passed(self.inner.call(request.map(Carried::untouched)));
         };
         let policy = policy.clone();
         // The one that is ready does the work; the copy is for the next request.
         let copy = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, copy);
-        Box::pin(handle(self.shared.clone(), policy, inner, request))
+        Answering::handled(handle(self.shared.clone(), policy, inner, request))
     }
 }
 
