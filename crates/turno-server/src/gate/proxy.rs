@@ -113,14 +113,15 @@ impl Proxy {
         is_under_policy: bool,
     ) -> Result<Response<Incoming>, Failure> {
         let (head, body) = request.into_parts();
-        let (body, sent) = Sending::new(body);
+        let (body, over) = Sending::new(body);
         let request = Request::from_parts(head, body);
         let late = async {
-            // A body that comes bit by bit takes the time that its client takes. One under a policy is here already.
-            if !is_under_policy {
-                sent.wait().await;
-            }
             tokio::time::sleep(self.answer_timeout).await;
+            // A body that comes bit by bit takes the time that its client takes. One under a policy is here already. Asked
+            // this late: whoever asks before is woken for each request.
+            if !is_under_policy && let Ok(sent) = over.await {
+                tokio::time::sleep_until(sent + self.answer_timeout).await;
+            }
         };
         let client = if is_under_policy {
             &self.once

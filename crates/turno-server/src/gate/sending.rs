@@ -5,31 +5,32 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A body that says when it is over: sent, or given up.
 pub(super) struct Sending<B> {
     body: B,
-    _over: oneshot::Sender<Never>,
-}
-
-/// Nothing is ever said: that its sender is dropped says enough.
-enum Never {}
-
-/// When a body is over.
-pub(super) struct Over(oneshot::Receiver<Never>);
-
-impl Over {
-    /// Waits until it is.
-    pub(super) async fn wait(self) {
-        let _ = self.0.await;
-    }
+    over: Option<oneshot::Sender<Instant>>,
 }
 
 impl<B> Sending<B> {
-    /// The body, and when it is over.
-    pub(super) fn new(body: B) -> (Self, Over) {
-        let (_over, over) = oneshot::channel();
-        (Sending { body, _over }, Over(over))
+    /// The body, and since when it is over.
+    pub(super) fn new(body: B) -> (Self, oneshot::Receiver<Instant>) {
+        let (say, over) = oneshot::channel();
+        let body = Sending {
+            body,
+            over: Some(say),
+        };
+        (body, over)
+    }
+}
+
+impl<B> Drop for Sending<B> {
+    fn drop(&mut self) {
+        if let Some(over) = self.over.take() {
+            // Nobody may be left to hear it.
+            let _ = over.send(Instant::now());
+        }
     }
 }
 
