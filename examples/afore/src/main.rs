@@ -1,0 +1,3 @@
+//! Request de-duplication: certification requests that are answered once.
+
+fn main() {}

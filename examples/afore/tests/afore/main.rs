@@ -1,0 +1,1 @@
+//! afore, as several processes.

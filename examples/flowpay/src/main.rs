@@ -1,0 +1,3 @@
+//! Locks with fencing: loans and payments behind a GraphQL API.
+
+fn main() {}

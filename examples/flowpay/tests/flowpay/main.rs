@@ -1,0 +1,1 @@
+//! flowpay, as several processes.

@@ -1,0 +1,3 @@
+//! Inbox: presentations that are sent to a web service once.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! presentations, as several processes.

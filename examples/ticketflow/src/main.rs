@@ -1,0 +1,3 @@
+//! Outbox: tickets whose events reach RabbitMQ if and only if they are committed.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! ticketflow, as several processes.
