@@ -1,0 +1,148 @@
+//! `application.properties`, with the keys of the document.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// What the document's file says; used where no other is named.
+const DOCUMENTO: &str = include_str!("../application.properties");
+
+/// The settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuracion {
+    /// `lock.timeout.seconds`: how long an instance may be silent before others take over what it had.
+    pub lock_timeout: Duration,
+    /// `lock.retry.max`: how often a busy lock is tried, in all.
+    pub lock_retry_max: u32,
+    /// `lock.retry.delay.ms`: the pause between two tries.
+    pub lock_retry_delay: Duration,
+    /// `lock.cleanup.interval.seconds`; `None` if `lock.cleanup.enabled` is false.
+    pub lock_cleanup: Option<Duration>,
+    /// `application.service.name`
+    pub service_name: String,
+    /// `application.user.default`
+    pub user_default: String,
+}
+
+impl Configuracion {
+    /// Reads a file; the document's own values, if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a key of ours is wrong or missing; the message names it.
+    pub fn leer(archivo: Option<&Path>) -> Result<Self> {
+        let Some(archivo) = archivo else {
+            return Self::de_texto(DOCUMENTO);
+        };
+        let texto = std::fs::read_to_string(archivo);
+        texto
+            .map_err(Into::into)
+            .and_then(|texto| Self::de_texto(&texto))
+            .with_context(|| archivo.display().to_string())
+    }
+
+    fn de_texto(texto: &str) -> Result<Self> {
+        let mut claves = Claves::leer(texto)?;
+        let cada = Duration::from_secs(claves.numero("lock.cleanup.interval.seconds")?);
+        let configuracion = Self {
+            lock_timeout: Duration::from_secs(claves.numero("lock.timeout.seconds")?),
+            lock_retry_max: u32::try_from(claves.numero("lock.retry.max")?)?,
+            lock_retry_delay: Duration::from_millis(claves.numero("lock.retry.delay.ms")?),
+            lock_cleanup: match claves.tomar("lock.cleanup.enabled")?.as_str() {
+                "true" => Some(cada),
+                "false" => None,
+                otro => bail!("lock.cleanup.enabled is {otro:?}: write true or false"),
+            },
+            service_name: claves.tomar("application.service.name")?,
+            user_default: claves.tomar("application.user.default")?,
+        };
+        ensure!(
+            !configuracion.lock_timeout.is_zero()
+                && configuracion.lock_retry_max > 0
+                && configuracion.lock_cleanup != Some(Duration::ZERO),
+            "lock.timeout.seconds, lock.retry.max and lock.cleanup.interval.seconds must be above zero"
+        );
+        claves.nada_mas()?;
+        Ok(configuracion)
+    }
+}
+
+struct Claves(BTreeMap<String, String>);
+
+impl Claves {
+    fn leer(texto: &str) -> Result<Self> {
+        let mut claves = BTreeMap::new();
+        for (linea, numero) in texto.lines().map(str::trim).zip(1..) {
+            if linea.is_empty() || linea.starts_with(['#', '!']) {
+                continue;
+            }
+            let partes = linea.split_once(['=', ':']);
+            let (clave, valor) = partes.with_context(|| format!("line {numero}: no `=`"))?;
+            claves.insert(clave.trim().to_owned(), valor.trim().to_owned());
+        }
+        Ok(Self(claves))
+    }
+
+    fn tomar(&mut self, clave: &str) -> Result<String> {
+        let valor = self.0.remove(clave);
+        valor.with_context(|| format!("{clave} is missing"))
+    }
+
+    fn numero(&mut self, clave: &str) -> Result<u64> {
+        let valor = self.tomar(clave)?;
+        let numero = valor.parse();
+        numero.with_context(|| format!("{clave} is {valor:?}: write a whole number"))
+    }
+
+    /// A key that is misspelt would silently do nothing. Those of others, such as Spring's, are none of our business.
+    fn nada_mas(&self) -> Result<()> {
+        let propia =
+            |clave: &&String| clave.starts_with("lock.") || clave.starts_with("application.");
+        match self.0.keys().find(propia) {
+            Some(clave) => bail!("{clave} is no key that is known here"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "Configuración": each key of the document, and what it means.
+    #[test]
+    fn the_documents_keys() {
+        let configuracion = Configuracion::leer(None).unwrap();
+        let documento = Configuracion {
+            lock_timeout: Duration::from_secs(30),
+            lock_retry_max: 3,
+            lock_retry_delay: Duration::from_millis(500),
+            lock_cleanup: Some(Duration::from_secs(300)),
+            service_name: "CERT_AFORE".to_owned(),
+            user_default: "SYSTEM".to_owned(),
+        };
+        assert_eq!(configuracion, documento);
+        let sin = DOCUMENTO.replace("enabled=true", "enabled=false");
+        assert_eq!(Configuracion::de_texto(&sin).unwrap().lock_cleanup, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (era, es, dicho) in [
+            ("seconds=30", "seconds=soon", "lock.timeout.seconds"),
+            ("lock.retry.max=3", "", "lock.retry.max is missing"),
+            ("lock.retry.max=3", "lock.retry.max=0", "above zero"),
+            ("enabled=true", "enabled=si", "write true or false"),
+            (
+                "# Nombre",
+                "lock.timout.seconds=5\n#",
+                "lock.timout.seconds",
+            ),
+            ("# Nombre", "nothing\n#", "line 12"),
+        ] {
+            let error = Configuracion::de_texto(&DOCUMENTO.replacen(era, es, 1)).unwrap_err();
+            assert!(format!("{error:#}").contains(dicho), "{error:#}");
+        }
+    }
+}

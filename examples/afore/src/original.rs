@@ -1,0 +1,67 @@
+//! "Implementación Original": no control of duplicates, and no line of Turno. `turno gate` can stand before it.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Extension, Json, Router, middleware};
+
+use crate::cliente::Cliente;
+use crate::contrato::{
+    self, RUTA, ValidarSolicitudCertificacionAforeEntrada as Entrada,
+    ValidarSolicitudCertificacionAforeSalida as Salida,
+};
+use crate::notificaciones;
+use crate::servicio::ValidarSolicitudCertificacionAforeService as Servicio;
+
+struct Original {
+    servicio: Servicio,
+    cliente: Cliente,
+    aviso: String,
+}
+
+/// The endpoint; `aviso` is where notifications are posted.
+pub fn router(servicio: Servicio, aviso: String) -> Router {
+    let original = Original {
+        servicio,
+        cliente: Cliente::nuevo(),
+        aviso,
+    };
+    let metodo = post(validar_solicitud_certificacion_afore)
+        .route_layer(middleware::from_fn(contrato::mantener));
+    Router::new()
+        .route(RUTA, metodo)
+        .with_state(Arc::new(original))
+}
+
+async fn validar_solicitud_certificacion_afore(
+    State(original): State<Arc<Original>>,
+    Extension(entrada): Extension<Arc<Entrada>>,
+) -> Json<Salida> {
+    tracing::info!(
+        nss = entrada.nss,
+        "Entrada validarSolicitudCertificacionAfore"
+    );
+    Json(original.procesar(&entrada).await.unwrap_or_else(|error| {
+        tracing::error!(error = format!("{error:#}"), "error en la aplicación");
+        Salida::error(Some(entrada.tipo_prestacion.clone()))
+    }))
+}
+
+impl Original {
+    async fn procesar(&self, entrada: &Entrada) -> Result<Salida> {
+        if !self.servicio.es_dia_habil()? {
+            return Ok(Salida::rechazada(entrada));
+        }
+        let salida = self.servicio.validar(entrada).await;
+        let mut tx = self.servicio.base.begin().await?;
+        tx.guardar(entrada, 1, &self.servicio.configuracion).await?;
+        tx.commit().await?;
+        // Whatever goes wrong from here on: it is certified, and nobody is told.
+        let aviso = notificaciones::texto(entrada, &salida)?;
+        let (status, _) = self.cliente.post(&self.aviso, aviso).await?;
+        ensure!(status < 300, "the AFORE answered {status}");
+        Ok(salida)
+    }
+}

@@ -1,0 +1,90 @@
+//! The other way round: the original implementation, without a line of Turno, behind `turno gate`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::escenarios::{PETICIONES, a_la_vez};
+use crate::lugar::{HABIL, Hijo, Lugar, aceptada, duplicada, entrada, salida};
+use crate::on_each_store;
+
+on_each_store!(
+    tras_la_compuerta_se_procesa_una,
+    tras_la_compuerta_el_contrato
+);
+
+/// The product's binary, beside this test's own.
+fn turno() -> PathBuf {
+    let prueba = std::env::current_exe().unwrap();
+    let turno = prueba
+        .parent()
+        .and_then(Path::parent)
+        .unwrap()
+        .join("turno");
+    assert!(
+        turno.exists(),
+        "{} is missing: run `cargo build --workspace --all-features`",
+        turno.display()
+    );
+    turno
+}
+
+/// A gate before an instance, with the routes of this example.
+fn compuerta(lugar: &Lugar, instancia: &Hijo) -> Hijo {
+    let rutas = concat!(env!("CARGO_MANIFEST_DIR"), "/routes.toml");
+    let servicio = format!("http://{}", instancia.direccion);
+    let mut orden = Command::new(turno());
+    orden.args(["--json", "--store", &lugar.store, "gate", "--routes", rutas]);
+    orden.args(["--upstream", &servicio, "--listen", "127.0.0.1:0"]);
+    let hijo = Hijo::de_orden(&mut orden);
+    let dicho: Value = serde_json::from_str(&hijo.dice("")).unwrap();
+    let direccion = dicho["listening"].as_str().unwrap().to_owned();
+    Hijo { direccion, ..hijo }
+}
+
+/// Escenario 2 for a service that knows nothing of it. (Its control is the same without the gates:
+/// `escenario_2_control_la_original_las_procesa_todas`.)
+fn tras_la_compuerta_se_procesa_una(lugar: &Lugar) {
+    let instancias = lugar.instancias(&["--a-mano", "--sin-turno"]);
+    let compuertas = instancias
+        .each_ref()
+        .map(|instancia| compuerta(lugar, instancia));
+    let (primeras, ultimas) = a_la_vez(lugar, &compuertas, PETICIONES - 1);
+    assert_eq!(primeras, vec![duplicada(); PETICIONES - 1]);
+    instancias.iter().for_each(|instancia| instancia.sigue(2));
+    assert_eq!(ultimas(), [aceptada()]);
+    assert_eq!((lugar.procesadas(), lugar.recibidas().avisos.len()), (1, 1));
+    // It has ended: the same is processed again, through any gate.
+    assert_eq!(
+        lugar.certificar(&compuertas[2], entrada("12345678901")),
+        aceptada()
+    );
+    assert_eq!(lugar.procesadas(), 2);
+}
+
+/// "Compatibilidad": what the service answers passes unchanged, also to what is no request.
+fn tras_la_compuerta_el_contrato(lugar: &Lugar) {
+    let instancias = [HABIL, "2026-12-25"].map(|hoy| lugar.instancia_de(hoy, &["--sin-turno"]));
+    let [abierta, festiva] = instancias.each_ref().map(|hijo| compuerta(lugar, hijo));
+    for (cuerpo, esperada) in [
+        ("{", salida("02", "999", Value::Null)),
+        (r#"{"tipoPrestacion": "RT"}"#, salida("02", "999", "RT")),
+        (
+            &entrada("12345678901").replace("RT", "DEMASIADO LARGA"),
+            salida("02", "999", "DEMASIADO LARGA"),
+        ),
+    ] {
+        assert_eq!(lugar.certificar(&abierta, cuerpo), esperada);
+    }
+    assert_eq!(
+        lugar.certificar(&festiva, entrada("12345678901")),
+        duplicada()
+    );
+    assert_eq!(lugar.procesadas(), 0);
+    assert_eq!(
+        lugar.certificar(&abierta, entrada("12345678901")),
+        aceptada()
+    );
+    assert_eq!(lugar.procesadas(), 1);
+}

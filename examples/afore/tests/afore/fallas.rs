@@ -1,0 +1,132 @@
+//! What goes wrong is told in the contract's words, and leaves nothing behind.
+
+use serde_json::Value;
+use turno::once::OnceList;
+use turno_testkit::{PostgresServer, TcpProxy};
+
+use crate::lugar::{Lugar, aceptada, entrada, salida};
+use crate::on_each_store;
+
+on_each_store!(
+    falla_999_no_deja_nada_y_libera,
+    falla_999_control_la_original_certifica_y_no_avisa,
+    peticion_malformada_no_se_ejecuta,
+);
+
+/// "Manejo de Excepciones", "Transaccionalidad": the table refuses this kind of benefit. The answer is 02/999, nothing is
+/// stored, nobody is notified, and the request is free at once: a repeat is tried again, and not told 532.
+fn falla_999_no_deja_nada_y_libera(lugar: &Lugar) {
+    let instancias = lugar.instancias(&[]);
+    let peticion = entrada("12345678901").replace("RT", "DEMASIADO LARGA");
+    for instancia in &instancias {
+        let dicha = lugar.certificar(instancia, &*peticion);
+        assert_eq!(dicha, salida("02", "999", "DEMASIADO LARGA"));
+    }
+    assert_eq!(lugar.procesadas(), 0);
+    assert_eq!(lugar.todo_avisado().recibidas, 0);
+    let turno = lugar.turno();
+    let quedan = lugar.runtime.block_on(turno.once_list(OnceList {
+        limit: 10,
+        ..OnceList::default()
+    }));
+    assert!(
+        quedan
+            .unwrap()
+            .iter()
+            .all(|queda| queda.state.as_str() == "done")
+    );
+    assert_eq!(
+        lugar.certificar(&instancias[0], entrada("12345678901")),
+        aceptada()
+    );
+}
+
+/// The control: the original notifies after it has stored. The AFORE is away: its client is told that it failed, and it
+/// has not; the AFORE is never told.
+fn falla_999_control_la_original_certifica_y_no_avisa(lugar: &Lugar) {
+    let afore = lugar.receptor.direccion.parse().unwrap();
+    let red = lugar.runtime.block_on(TcpProxy::start(afore)).unwrap();
+    lugar.runtime.block_on(red.cut());
+    let instancias = lugar.instancias_que_avisan(&red.addr().to_string(), &["--sin-turno"]);
+    let dicha = lugar.certificar(&instancias[0], entrada("12345678901"));
+    assert_eq!(dicha, salida("02", "999", "RT"));
+    assert_eq!(lugar.procesadas(), 1);
+
+    // The network is there again, and what comes now arrives. The first is lost.
+    lugar.runtime.block_on(red.restore()).unwrap();
+    assert_eq!(
+        lugar.certificar(&instancias[1], entrada("12345678902")),
+        aceptada()
+    );
+    let avisos = lugar.recibidas().avisos;
+    assert_eq!(avisos.len(), 1);
+    assert_eq!(avisos[0]["entrada"]["nss"], "12345678902");
+}
+
+/// "Bad input": 02/999, with the tipoPrestacion if one can be read, and no execution.
+fn peticion_malformada_no_se_ejecuta(lugar: &Lugar) {
+    // Whatever were executed would wait for ever.
+    let instancias = lugar.instancias(&["--a-mano"]);
+    let enorme = format!(
+        r#"{{"tipoPrestacion": "RT", "x": "{}"}}"#,
+        "A".repeat(70_000)
+    );
+    let hondo = entrada("12345678901").replace(
+        '}',
+        &format!(r#","x":{}1{}}}"#, "[".repeat(90), "]".repeat(90)),
+    );
+    for (n, (cuerpo, tipo)) in [
+        ("", Value::Null),
+        ("{", Value::Null),
+        ("[]", Value::Null),
+        (r#""RT""#, Value::Null),
+        (r#"{"tipoPrestacion": "RT""#, Value::Null),
+        (r#"{"tipoPrestacion": {"clave": 7}}"#, Value::Null),
+        (r#"{"tipoPrestacion": "RT"}"#, "RT".into()),
+        (&*entrada("12345"), "RT".into()),
+        (&*entrada("1234567890A"), "RT".into()),
+        (&*entrada("12345678901").replace("PEGJ", "pegj"), "RT".into()),
+        (&*entrada("12345678901").replace("RT", ""), "".into()),
+        (&*entrada("12345678901").replace("\"12345678901\"", "12345678901"), "RT".into()),
+        // Jackson and serde would take the last of them; others the first.
+        (r#"{"nss": "12345678901", "curp": "PEGJ850101HDFRRN09", "tipoPrestacion": "RT", "x": 1, "x": 2}"#, "RT".into()),
+        (&*hondo, "RT".into()),
+        (&*enorme, Value::Null),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dicha = lugar.certificar(&instancias[n % 3], cuerpo);
+        assert_eq!(dicha, salida("02", "999", tipo), "{cuerpo:.100}");
+    }
+    // consumes = application/json
+    let texto = lugar.pedir_con(
+        &instancias[0],
+        entrada("12345678901"),
+        &[("content-type", "text/plain")],
+    );
+    assert_eq!(lugar.esperar(texto), Some((415, Value::Null)));
+    assert_eq!(lugar.procesadas(), 0);
+    assert_eq!(lugar.todo_avisado().recibidas, 0);
+}
+
+/// The database is away: nothing can be compared, so nothing is done, and the answer is the contract's. (The document's
+/// `acquireLock` answers false then, and so tells its client of a duplicate that there is not.)
+#[test]
+fn sin_base_de_datos_999() {
+    let mut lugar = Lugar::postgres();
+    let servidor = ([127, 0, 0, 1], PostgresServer::shared().port()).into();
+    let red = lugar.runtime.block_on(TcpProxy::start(servidor)).unwrap();
+    let directo = std::mem::replace(&mut lugar.store, String::new());
+    lugar.store = red.url_for(&directo);
+    let instancias = lugar.instancias(&[]);
+    lugar.runtime.block_on(red.cut());
+    let dicha = lugar.certificar(&instancias[0], entrada("12345678901"));
+    assert_eq!(dicha, salida("02", "999", "RT"));
+    lugar.runtime.block_on(red.restore()).unwrap();
+    assert_eq!(
+        lugar.certificar(&instancias[0], entrada("12345678901")),
+        aceptada()
+    );
+    assert_eq!(lugar.procesadas(), 1);
+}
