@@ -1,7 +1,7 @@
 //! The conformance suite: what every store must do, one function a rule.
 //!
 //! A store ships by passing all of it. [`conformance_suite!`](crate::conformance_suite) makes one test of each rule; a new
-//! rule is a function in one of these modules and a line in the list ([`rules`]), and every store runs it from then on.
+//! rule is a function in one of these modules and a line in the list (`rules.rs`), and every store runs it from then on.
 #![allow(
     clippy::unwrap_used,
     reason = "a rule is a test: it fails by panicking"
