@@ -47,10 +47,15 @@ const PYTHON: Need = Need {
     program: "python3",
     packages: &["python3"],
 };
+// The users of an example call Turno's SQL functions from TypeScript.
+const NPM: Need = Need {
+    program: "npm",
+    packages: &["nodejs", "npm"],
+};
 
 /// What the tests need.
 pub const TEST: &[Need] = &[
-    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON,
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM,
 ];
 
 /// What the benchmarks need.

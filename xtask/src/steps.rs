@@ -101,7 +101,16 @@ fn component(subcommand: &str, name: &str) -> Result<()> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    run(Command::new(cargo_program()).args(arguments))
+    let mut command = Command::new(cargo_program());
+    // What cargo said of this package is not about the others: build scripts that look at it would run again in each checkout,
+    // and with them everything that needs them.
+    let own = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in
+        own.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+    {
+        command.env_remove(name);
+    }
+    run(command.args(arguments))
 }
 
 /// The cargo that runs this task, so that a chosen toolchain stays chosen.
