@@ -189,6 +189,17 @@ async fn migrating_again_changes_nothing() {
     }
 }
 
+/// A program that starts does not wait for a long transaction of another one, where the schema is there already.
+#[tokio::test]
+async fn starting_waits_for_no_writer() {
+    let bed = Bed::sqlite();
+    bed.turno().await.close().await;
+    let writer = bed.sqlite_connection();
+    writer.execute_batch("begin immediate").unwrap();
+    bed.turno().await.close().await;
+    writer.execute_batch("rollback").unwrap();
+}
+
 #[tokio::test]
 async fn the_script_by_hand_is_the_same() {
     for (migrated, hand_made) in beds().into_iter().zip(beds()) {

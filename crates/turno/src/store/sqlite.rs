@@ -142,7 +142,10 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> Result<Migrated> {
-        self.writer.write(migrate::migrate).await
+        // Whoever starts on a schema that is there already waits for nobody.
+        self.writer
+            .look_then_write(migrate::done, migrate::migrate)
+            .await
     }
 
     async fn schema_version(&self) -> Result<Option<u32>> {

@@ -32,6 +32,15 @@ pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
     }
 }
 
+/// What there is to say where nothing is to be done.
+pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
+    let from = version(db)?;
+    Ok((from == Some(SCHEMA_VERSION)).then_some(Migrated {
+        from,
+        to: SCHEMA_VERSION,
+    }))
+}
+
 pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
     let from = version(db)?;
     refuse_newer(from.unwrap_or(0))?;
