@@ -1,0 +1,196 @@
+//! "Testing" and "Migration Steps": the same through SQL alone, by programs in TypeScript that know Turno's functions and
+//! nothing else of it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use notes::application::{ANA, EVA, note_id};
+use notes::service::Step::{Analysis, Transcription};
+use turno::Turno;
+use turno_testkit::Process;
+
+use crate::LONG;
+use crate::place::{Place, end};
+
+const DOCUMENTED: [&str; 3] = [
+    "scripts/apply-processing-lock-migration.ts",
+    "scripts/test-processing-lock.ts",
+    "scripts/demo-concurrent-processing-protection.ts",
+];
+
+/// A copy of the folder with its packages: nothing is written into the repository. It is kept with what was built, and its
+/// packages are installed anew only when others are wanted.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("notes-ts");
+        fs::create_dir_all(&folder).unwrap();
+        // Two runs of these tests at once take turns.
+        let turn = File::create(folder.join(".turn")).unwrap();
+        turn.lock().unwrap();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("ts"), &folder);
+        install(&folder);
+        folder
+    })
+}
+
+fn install(folder: &Path) {
+    let mut npm = npm("npm");
+    let wanted = fs::read_to_string(folder.join("package-lock.json")).unwrap();
+    let installed = folder.join(".installed");
+    if fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
+        return;
+    }
+    npm.args(["ci", "--no-audit", "--no-fund"]);
+    let done = npm.current_dir(folder).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "npm ci failed: {said}");
+    fs::write(installed, wanted).unwrap();
+}
+
+/// npm, or what to do about its absence.
+fn npm(program: &str) -> Command {
+    let there = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    assert!(
+        there.is_ok_and(|status| status.success()),
+        "{program} is not installed: run `apt-get install nodejs npm`"
+    );
+    Command::new(program)
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap().path();
+        let target = to.join(entry.file_name().unwrap());
+        if entry.is_file() {
+            fs::copy(&entry, &target).unwrap();
+        } else if !entry.ends_with("node_modules") {
+            fs::create_dir_all(&target).unwrap();
+            copy(&entry, &target);
+        }
+    }
+}
+
+/// One trigger, as one process: `npx tsx` would start several, and only the first would be killed.
+fn start(place: &Place, arguments: &[&str]) -> Process {
+    let mut node = Command::new("node");
+    node.current_dir(folder())
+        .args(["--import", "tsx", "scripts/process-notes.ts"])
+        .args(arguments);
+    place.spawn(&mut node)
+}
+
+/// "Apply Migration", "Run the Test Suite", "Demo Concurrent Protection": the document's three commands, as it has them, and
+/// the types are right.
+#[tokio::test]
+async fn the_documented_commands_work() {
+    let place = Place::before().await;
+    // The schema turno, without which there is nothing to adopt with.
+    Turno::connect(&place.url).await.unwrap().close().await;
+    let checking = Process::spawn(npm("npx").arg("tsc").current_dir(folder())).unwrap();
+    let mut said = String::new();
+    for script in DOCUMENTED {
+        let ended = end(&place.spawn(npm("npx").args(["tsx", script]).current_dir(folder())));
+        assert_eq!(ended.code, Some(0), "{script}: {}", ended.out);
+        said += &ended.out;
+    }
+    // How wide a table's columns are depends on the version of Node.
+    said.retain(|character| character != ' ');
+    for expected in [
+        "migrationapplied,0abandonedlockscleanedup",
+        "fail0",
+        "│withoutlocks│6│26│14│234│",
+        "│withlocks│6│12│0│108│",
+    ] {
+        assert!(said.contains(expected), "no {expected:?} in:\n{said}");
+    }
+    let checked = end(&checking);
+    assert_eq!(checked.code, Some(0), "{}", checked.out);
+    // They leave the application's own notes as they were.
+    assert_eq!(
+        place.stats(&[]),
+        r#"{"total":12,"pending":10,"processing":0,"completed":1,"failed":1}"#
+    );
+}
+
+/// Before, through SQL alone: three processes, and each of them pays.
+#[tokio::test]
+async fn without_locks_three_processes_pay_three_times() {
+    let place = Place::before().await;
+    let all = ["batch", "cron", "manual"];
+    let gate = place.shut(Transcription, &all).await;
+    let three = note_id(3);
+    let processes = [
+        start(&place, &["batch", ANA, "--limit", "1", "--without-locks"]),
+        start(&place, &["cron", "--limit", "1", "--without-locks"]),
+        start(&place, &["manual", ANA, &three, "--without-locks"]),
+    ];
+    for who in all {
+        place.await_charge(who, Transcription).await;
+    }
+    gate.open().await.unwrap();
+    for process in &processes {
+        assert_eq!(end(process).code, Some(0));
+    }
+    assert_eq!(place.payers(3, Analysis).await, "batch cron manual");
+}
+
+/// After: processes in TypeScript and in Rust on one table, at once; the functions are the same.
+#[tokio::test]
+async fn with_locks_typescript_and_rust_share_the_notes() {
+    let place = Place::adopted().await;
+    let gate = place.shut(Transcription, &["node"]).await;
+    let three = note_id(3);
+    let manual = start(&place, &["manual", ANA, &three, "--who", "node"]);
+    place.await_charge("node", Transcription).await;
+    let others = [
+        start(&place, &["cron", "--limit", "4"]),
+        start(&place, &["batch", EVA]),
+        start(&place, &["manual", ANA, &three, "--who", "second"]),
+        place.start(&["cron", "--limit", "4"]),
+        place.start(&["batch", "--user", ANA]),
+    ];
+    let mut said = String::new();
+    for process in &others {
+        let ended = end(process);
+        assert_eq!(ended.code, Some(0));
+        said += &ended.out;
+    }
+    let busy = r#"{"success":false,"error":"Note is currently being processed"}"#;
+    assert!(
+        said.contains(&format!("second: note {three}: {busy}")),
+        "{said}"
+    );
+    assert_eq!(place.run(&["manual", &three, "--user", ANA]).code, Some(75));
+    gate.open().await.unwrap();
+    assert_eq!(end(&manual).code, Some(0));
+    assert_eq!(place.payers(3, Transcription).await, "node");
+    let sum = "select count(*) || ' charges for ' || count(distinct (note_id, step)) from charges";
+    assert_eq!(place.ask(sum).await, "22 charges for 22");
+}
+
+/// Timeout recovery across languages: a killed process of one, taken over by the other.
+#[tokio::test]
+async fn what_a_killed_process_left_is_taken_over_by_another_language() {
+    let place = Place::adopted().await;
+    let gate = place.shut(Transcription, &["node"]).await;
+    let victim = start(&place, &["batch", ANA, "--limit", "2", "--who", "node"]);
+    place.await_charge("node", Transcription).await;
+    victim.kill_9();
+    assert!(!victim.wait_timeout(LONG).unwrap().success());
+    gate.open().await.unwrap();
+    place.minutes_pass(16).await;
+    let batch = place.run(&["batch", "--user", ANA]);
+    assert!(batch.out.starts_with("batch: 2 abandoned"), "{batch:?}");
+    assert_eq!(place.payers(3, Transcription).await, "batch node");
+    assert_eq!(
+        place.stats(&["--user", ANA]),
+        r#"{"total":6,"pending":0,"processing":0,"completed":6,"failed":0}"#
+    );
+}

@@ -1,0 +1,92 @@
+// The document's processing service: all that it knows of locks is the names of a few SQL functions.
+
+import { type Note, Services } from './services.ts'
+import { call, pool, supabase } from './supabase.ts'
+
+export type Result = { success: true } | { success: false; error: string }
+export type Stats = { total: number; pending: number; processing: number; completed: number; failed: number }
+
+const LOCK_TIMEOUT_MINUTES = 15
+
+export class ProcessingService {
+  readonly #services: Services
+
+  constructor(
+    who: string,
+    readonly lockTimeoutMinutes = LOCK_TIMEOUT_MINUTES,
+  ) {
+    this.#services = new Services(who)
+  }
+
+  /** Processes one note of a user; one that is processed already only if forced. */
+  async processNote(noteId: string, userId: string, forceReprocess = false): Promise<Result> {
+    const { rowCount } = await pool.query('select from notes where id = $1 and user_id = $2', [noteId, userId])
+    if (!rowCount) return { success: false, error: 'Note not found' }
+    if (forceReprocess) {
+      await pool.query(
+        `update notes set processed_at = null, transcription = null, analysis = null
+         where id = $1 and processed_at is not null`,
+        [noteId],
+      )
+    }
+    const { data: lockAcquired, error } = await supabase.rpc<boolean>('acquire_processing_lock', {
+      p_note_id: noteId,
+      p_lock_timeout_minutes: this.lockTimeoutMinutes,
+    })
+    if (error) return { success: false, error: error.message }
+    if (!lockAcquired) {
+      // Note is already being processed or already completed
+      return { success: false, error: 'Note is currently being processed' }
+    }
+    return this.#processJobWithLock(noteId)
+  }
+
+  /** Processes the next notes, of one user or all. Each is locked when it is retrieved. */
+  async processBatch(userId: string | null, batchSize: number): Promise<Map<string, Result>> {
+    await this.cleanupAbandonedLocks()
+    const notes = await call<Note[]>('get_next_notes_for_processing', {
+      p_user_id: userId,
+      p_limit: batchSize,
+      p_lock_timeout_minutes: this.lockTimeoutMinutes,
+    })
+    const results = new Map<string, Result>()
+    for (const note of notes) results.set(note.id, await this.#processJobWithLock(note.id))
+    return results
+  }
+
+  async #processJobWithLock(noteId: string): Promise<Result> {
+    try {
+      const { rows } = await pool.query<Note>('select * from notes where id = $1', [noteId])
+      const [note] = rows
+      if (!note) throw new Error('Note not found')
+      await this.#services.process(note)
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      await call('release_processing_lock_with_error', { p_note_id: noteId, p_error_message: message })
+      return { success: false, error: message }
+    }
+    await call('release_processing_lock', { p_note_id: noteId })
+    return { success: true }
+  }
+
+  async cleanupAbandonedLocks(): Promise<number> {
+    const cleaned = await call<number>('cleanup_abandoned_processing_locks', {
+      p_timeout_minutes: this.lockTimeoutMinutes,
+    })
+    if (cleaned > 0) console.log(`${cleaned} abandoned locks cleaned up`)
+    return cleaned
+  }
+
+  /** How many notes are in which state. Abandoned locks are cleaned up first, so that they do not count as processing. */
+  async getProcessingStats(userId: string | null = null): Promise<Stats> {
+    await this.cleanupAbandonedLocks()
+    const [stats] = await call<Stats[]>('get_processing_stats', { p_user_id: userId })
+    if (!stats) throw new Error('no statistics')
+    return stats
+  }
+
+  /** Makes stuck notes pending again, or all that are not processed. */
+  async resetStuckProcessing(all = false): Promise<number> {
+    return call<number>('reset_stuck_processing', { p_all: all, p_timeout_minutes: this.lockTimeoutMinutes })
+  }
+}

@@ -1,0 +1,50 @@
+// Transcription and analysis, which cost money each time they are asked: the same stand-ins as in ../../src/service.rs.
+
+import { pool } from './supabase.ts'
+
+export type Note = {
+  id: string
+  audio: string | null
+  transcription: string | null
+  analysis: string | null
+  processing_attempts: number | null
+}
+
+export class Services {
+  constructor(readonly who: string) {}
+
+  async transcribe(note: Note): Promise<string> {
+    if (!note.audio) throw new Error('the note has no audio')
+    await this.#charge(note, 'transcription', 12)
+    return `words of ${note.audio} by ${this.who}`
+  }
+
+  async analyse(note: Note, transcription: string): Promise<string> {
+    await this.#charge(note, 'analysis', 6)
+    return `gist of ${transcription}`
+  }
+
+  /** Paid first, and answered when nobody holds the service back: see Gate. */
+  async #charge(note: Note, step: string, cents: number) {
+    await pool.query('insert into charges (note_id, step, cents, who) values ($1, $2, $3, $4)', [
+      note.id,
+      step,
+      cents,
+      this.who,
+    ])
+    await pool.query('select pg_advisory_xact_lock_shared(hashtext($1), hashtext($2))', [this.who, step])
+  }
+
+  /** Transcribes and analyses, each unless it is done and paid for already. */
+  async process(note: Note) {
+    let { transcription } = note
+    if (transcription === null) {
+      transcription = await this.transcribe(note)
+      await pool.query('update notes set transcription = $2 where id = $1', [note.id, transcription])
+    }
+    if (note.analysis === null) {
+      const analysis = await this.analyse(note, transcription)
+      await pool.query('update notes set analysis = $2 where id = $1', [note.id, analysis])
+    }
+  }
+}
