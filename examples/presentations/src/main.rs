@@ -1,3 +1,168 @@
-//! Inbox: presentations that are sent to a web service once.
+//! Compares ways of keeping instances apart that send presentations to a web service.
+#![forbid(unsafe_code)]
 
-fn main() {}
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Parser, Subcommand};
+use presentations::database::Database;
+use presentations::how::How;
+use presentations::instance::{RAN, READY, STORE, Setup, application_name};
+use presentations::scheduler::{self, Scheduler};
+use presentations::table;
+use presentations::use_case::ProcessPresentationUseCase;
+use presentations::web_service_client::WebServiceClient;
+use tracing_subscriber::EnvFilter;
+use turno::Turno;
+
+/// The pause between two runs of a scheduler, in the comparison.
+const EVERY: Duration = Duration::from_millis(20);
+/// How long Turno waits for an instance that may have died, in the comparison.
+const LEASE: Duration = Duration::from_secs(3);
+/// How long nothing has to happen until instances count as waiting for one another.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Presentations wait in an inbox; several instances send them to a web service. Shows what each way of keeping the
+/// instances apart is worth, in one table. RUST_LOG=info shows what the instances do.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Program {
+    #[command(subcommand)]
+    role: Option<Role>,
+    #[command(flatten)]
+    compare: Compare,
+}
+
+#[derive(Debug, Args)]
+struct Compare {
+    /// sqlite:FILE or postgres://…, without a table `presentations`; a temporary file otherwise.
+    #[arg(long)]
+    store: Option<String>,
+    /// How many instances, each a process.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=20))]
+    instances: u32,
+    /// How many presentations, at least one for each instance.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    presentations: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// One instance of the application. It ends with its standard input.
+    Instance(InstanceArgs),
+}
+
+#[derive(Debug, Args)]
+struct InstanceArgs {
+    /// Where the presentations are.
+    #[arg(long, env = STORE, hide_env_values = true)]
+    store: String,
+    /// How it keeps apart from others.
+    #[arg(long)]
+    how: How,
+    /// The web service.
+    #[arg(long)]
+    service: String,
+    /// Which of the instances this is, from 0.
+    #[arg(long)]
+    instance_partition: u32,
+    /// How many there are.
+    #[arg(long)]
+    total_instances: u32,
+    /// The pause between two runs of the scheduler.
+    #[arg(long, default_value_t = 1000)]
+    every_ms: u64,
+    /// How long Turno waits for an instance that may have died.
+    #[arg(long, default_value_t = 30_000)]
+    lease_ms: u64,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let program = Program::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .with_writer(io::stderr)
+        .init();
+    match program.role {
+        Some(Role::Instance(args)) => instance(args).await.map(|()| ExitCode::SUCCESS),
+        None => compare(program.compare).await,
+    }
+}
+
+async fn compare(args: Compare) -> Result<ExitCode> {
+    ensure!(
+        args.presentations >= args.instances,
+        "there must be a presentation for each instance: give --presentations {} or more",
+        args.instances
+    );
+    let folder = tempfile::tempdir().context("a temporary folder is needed")?;
+    let file = || {
+        format!(
+            "sqlite:{}",
+            folder.path().join("presentations.db").display()
+        )
+    };
+    let setup = Setup {
+        program: std::env::current_exe()?,
+        store: args.store.unwrap_or_else(file),
+        instances: args.instances,
+        presentations: args.presentations,
+        every: EVERY,
+        lease: LEASE,
+        patience: PATIENCE,
+    };
+    let database = Database::open(&setup.store, "presentations").await?;
+    database.create().await?;
+    let compared = table::compare(&setup).await;
+    database.drop_table().await?;
+    let lines = compared?;
+    table::print(&setup, &lines)?;
+    Ok(match lines.last() {
+        Some(turno) if turno.is_clean() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+async fn instance(args: InstanceArgs) -> Result<()> {
+    ensure!(
+        args.how.is_possible_on(&args.store),
+        "{} is not possible on SQLite: use postgres://…",
+        args.how.name()
+    );
+    let number = args.instance_partition;
+    let use_case = ProcessPresentationUseCase {
+        how: args.how,
+        database: Database::open(&args.store, &application_name(number)).await?,
+        web_service: WebServiceClient::new(&args.service, number),
+    };
+    let every = Duration::from_millis(args.every_ms);
+    if args.how == How::Turno {
+        let turno = Turno::connect(&args.store).await?;
+        say(READY)?;
+        let lease = Duration::from_millis(args.lease_ms);
+        return scheduler::work(use_case, &turno, lease, every, input_ended()).await;
+    }
+    let scheduler = Scheduler {
+        use_case,
+        every,
+        instance_partition: number,
+        total_instances: args.total_instances,
+    };
+    say(READY)?;
+    tokio::select! {
+        failed = scheduler.run(|| say(RAN)) => failed,
+        () = input_ended() => Ok(()),
+    }
+}
+
+/// Whoever started this process wants it to end, or is gone.
+async fn input_ended() {
+    let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
+}
+
+fn say(line: &str) -> Result<()> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}

@@ -1,0 +1,170 @@
+//! The application's own table, on PostgreSQL or SQLite.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{PgPool, SqlitePool};
+use turno::inbox::{Inbox, Item};
+use uuid::Uuid;
+
+/// The connections of one process.
+const CONNECTIONS: u32 = 4;
+/// How long a connection waits for a transaction of another process, on SQLite. Longer than a call of the web service.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// SQLite takes any name for a type. An id is text there and here, so that one statement does for both.
+const CREATE: &str = "
+    create table presentations (
+        id text primary key,
+        processed boolean not null default false,
+        processed_at timestamptz
+    )";
+
+/// What is received, and sent on.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Presentation {
+    /// Its identity, for the web service too.
+    pub id: Uuid,
+}
+
+/// A pool of connections; sqlx tells databases apart by type.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// `postgres://…`
+    Postgres(PgPool),
+    /// `sqlite:FILE`
+    Sqlite(SqlitePool),
+}
+
+/// The same expression for both: `$1` is a parameter on either.
+macro_rules! on_each {
+    ($database:expr, $pool:ident => $body:expr) => {
+        match $database {
+            Database::Postgres($pool) => $body,
+            Database::Sqlite($pool) => $body,
+        }
+    };
+}
+
+impl Database {
+    /// Opens the store's database for the application. The name is what the server shows for this process.
+    ///
+    /// # Errors
+    /// If the URL is of neither database, or it cannot be reached.
+    pub async fn open(store: &str, name: &str) -> Result<Self> {
+        if store.starts_with("postgres") {
+            let options = PgConnectOptions::from_str(store)?.application_name(name);
+            let pool = PgPoolOptions::new().max_connections(CONNECTIONS);
+            return Ok(Database::Postgres(pool.connect_with(options).await?));
+        }
+        ensure!(
+            store.starts_with("sqlite:") && !store.contains(":memory:"),
+            "{store:?} cannot be shared by several processes: use sqlite:FILE or postgres://…"
+        );
+        let options = SqliteConnectOptions::from_str(store)?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .busy_timeout(PATIENCE);
+        let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
+        Ok(Database::Sqlite(pool.connect_with(options).await?))
+    }
+
+    /// Creates the table.
+    ///
+    /// # Errors
+    /// If it is there already: it would be somebody's, and here every row in it is sent to a web service.
+    pub async fn create(&self) -> Result<()> {
+        on_each!(self, pool => sqlx::query(CREATE).execute(pool).await.map(drop)).context(
+            "the table presentations could not be made: name a store that has none, or drop what an earlier run left",
+        )
+    }
+
+    /// Drops the table.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub async fn drop_table(&self) -> Result<()> {
+        on_each!(self, pool => sqlx::query("drop table presentations").execute(pool).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Empties the table.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub async fn clear(&self) -> Result<()> {
+        on_each!(self, pool => sqlx::query("delete from presentations").execute(pool).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Receives presentations, all in one transaction; with Turno's inbox, they are pushed in that same transaction.
+    ///
+    /// # Errors
+    /// If the database refuses; nothing was received then.
+    pub async fn receive(&self, ids: &[Uuid], inbox: Option<&Inbox>) -> Result<()> {
+        on_each!(self, pool => {
+            let mut tx = pool.begin().await?;
+            for id in ids {
+                sqlx::query("insert into presentations (id) values ($1)")
+                    .bind(id.to_string())
+                    .execute(&mut *tx)
+                    .await?;
+                if let Some(inbox) = inbox {
+                    // Received twice, it is pushed once.
+                    let item = Item::new(&Presentation { id: *id })?.key(id.to_string());
+                    inbox.push_many_in(&mut *tx, [item]).await?;
+                }
+            }
+            Ok(tx.commit().await?)
+        })
+    }
+
+    /// The presentations that are marked as processed.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub async fn processed(&self) -> Result<Vec<Uuid>> {
+        let select = "select id from presentations where processed = true order by id";
+        self.ids(select).await
+    }
+
+    /// What a run of the scheduler begins with: `WHERE processed = false`.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub async fn unprocessed(&self) -> Result<Vec<Uuid>> {
+        let select = "select id from presentations where processed = false order by id";
+        self.ids(select).await
+    }
+
+    async fn ids(&self, select: &'static str) -> Result<Vec<Uuid>> {
+        let ids: Vec<String> =
+            on_each!(self, pool => sqlx::query_scalar(select).fetch_all(pool).await)?;
+        ids.iter().map(|id| Ok(id.parse()?)).collect()
+    }
+
+    /// Whether the database has noticed that a process is gone, and ended its transactions.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub async fn has_forgotten(&self, name: &str) -> Result<bool> {
+        let Database::Postgres(pool) = self else {
+            // The kernel has released the file's locks when the process is gone.
+            return Ok(true);
+        };
+        let select = "
+            select count(*)
+            from pg_stat_activity
+            where datname = current_database()
+            and application_name = $1";
+        let connections: i64 = sqlx::query_scalar(select)
+            .bind(name)
+            .fetch_one(pool)
+            .await?;
+        Ok(connections == 0)
+    }
+}

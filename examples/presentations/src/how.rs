@@ -1,0 +1,70 @@
+//! The ways of keeping instances apart: those of the document, and Turno's.
+
+use clap::ValueEnum;
+use uuid::Uuid;
+
+/// One way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum How {
+    /// *Problema original*: select what is not processed, process it, mark it.
+    PlainSelect,
+    /// *Solución implementada*, with the mark committed before the web service is called.
+    ConditionalUpdate,
+    /// *Solución implementada* as it is written: mark and call in one transaction.
+    ConditionalUpdateInTransaction,
+    /// *Alternativa 1*: `SELECT … FOR UPDATE SKIP LOCKED`.
+    SkipLocked,
+    /// *Alternativa 2*: each instance has its share of the ids.
+    HashPartition,
+    /// *Alternativa 3*: the plain select at isolation level REPEATABLE READ.
+    RepeatableRead,
+    /// Turno's inbox, with a worker in each instance.
+    Turno,
+}
+
+impl How {
+    /// What the table calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            How::PlainSelect => "plain select",
+            How::ConditionalUpdate => "conditional update, committed first",
+            How::ConditionalUpdateInTransaction => "conditional update, one transaction",
+            How::SkipLocked => "select for update skip locked",
+            How::HashPartition => "hash partitioning",
+            How::RepeatableRead => "repeatable read",
+            How::Turno => "Turno's inbox",
+        }
+    }
+
+    /// Whether a store can do it. H2 was the document's reason against `SKIP LOCKED`; SQLite is ours.
+    pub fn is_possible_on(self, store: &str) -> bool {
+        self != How::SkipLocked || store.starts_with("postgres")
+    }
+}
+
+/// Which instance of so many a presentation belongs to: `MOD(ABS(HASH(id)), totalInstances)`.
+///
+/// Most of a UUID is random already, and SQLite has no hash function that the condition could call.
+pub fn partition(id: Uuid, total_instances: u32) -> u32 {
+    let rest = id.as_u128() % u128::from(total_instances.max(1));
+    u32::try_from(rest).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// *Alternativa 2, desventaja*: "Requiere conocer el número de instancias". While one instance still counts three
+    /// and another counts four already, presentations are everybody's or nobody's.
+    #[test]
+    fn partitions_that_disagree_on_the_number_of_instances_overlap_and_leave_gaps() {
+        let owners = |id: Uuid| {
+            let old = (0..2).filter(|instance| partition(id, 3) == *instance);
+            let new = (2..4).filter(|instance| partition(id, 4) == *instance);
+            old.chain(new).count()
+        };
+        let owners: Vec<usize> = (0..12).map(|id| owners(Uuid::from_u128(id))).collect();
+        assert!(owners.contains(&2), "sent twice: {owners:?}");
+        assert!(owners.contains(&0), "sent by nobody: {owners:?}");
+    }
+}

@@ -1,0 +1,153 @@
+//! The document's alternatives, compared.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use comfy_table::{Cell, CellAlignment, Color, Table, presets};
+
+use crate::how::How;
+use crate::instance::Setup;
+use crate::scene::{self, Errors, Killed, Race};
+
+const HEADER: [&str; 7] = [
+    "ALTERNATIVE",
+    "PRESENTATIONS",
+    "CALLS",
+    "DOUBLED",
+    "WAIT",
+    "RETRIED",
+    "KILLED",
+];
+
+/// One line of the table.
+#[derive(Debug)]
+pub struct Line {
+    how: How,
+    /// `None` where the store cannot do it.
+    scenes: Option<(Race, Errors, Killed)>,
+}
+
+impl Line {
+    /// Whether nothing was doubled, lost or left.
+    pub fn is_clean(&self) -> bool {
+        self.scenes.as_ref().is_some_and(|(race, _, killed)| {
+            race.doubled == 0 && killed.lost == 0 && killed.left == 0
+        })
+    }
+}
+
+/// Plays every scene with every alternative, Turno's inbox last.
+///
+/// # Errors
+/// If something does not start, or does not come to an end.
+pub async fn compare(setup: &Setup) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for how in How::value_variants() {
+        let mut scenes = None;
+        if how.is_possible_on(&setup.store) {
+            show_progress(how.name())?;
+            scenes = Some((
+                scene::race(setup, *how).await?,
+                scene::errors(setup, *how).await?,
+                scene::killed(setup, *how).await?,
+            ));
+        }
+        lines.push(Line { how: *how, scenes });
+    }
+    show_progress("")?;
+    Ok(lines)
+}
+
+/// Prints the table.
+///
+/// # Errors
+/// If nobody reads it.
+pub fn print(setup: &Setup, lines: &[Line]) -> Result<()> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(HEADER);
+    for column in 1..5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    if !io::stdout().is_terminal() {
+        table.force_no_tty();
+    }
+    table.add_rows(lines.iter().map(row));
+    // Padding at the end of a line is no use to anybody.
+    let table: Vec<_> = table
+        .to_string()
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    writeln!(
+        io::stdout(),
+        "{}\n\n\
+         {} instances, each a process of its own, are given {} presentations at once, three times.
+\
+         DOUBLED, WAIT: the web service answers a call when a second one for the same presentation has come, or when
+\
+         none can come any more. WAIT says whether an instance could do nothing until another one's call was answered.
+\
+         RETRIED: the web service refuses each presentation once.
+\
+         KILLED: an instance is killed (kill -9) while it waits for an answer.",
+        table.join("\n"),
+        setup.instances,
+        setup.presentations,
+    )?;
+    Ok(())
+}
+
+fn row(line: &Line) -> Vec<Cell> {
+    let mut cells = vec![Cell::new(line.how.name())];
+    let Some((race, errors, killed)) = &line.scenes else {
+        cells.extend(["", "", "", "", "", "not on SQLite"].map(Cell::new));
+        return cells;
+    };
+    cells.extend([
+        Cell::new(race.presentations),
+        Cell::new(race.calls),
+        colored(race.doubled, race.doubled == 0),
+        Cell::new(if race.waited { "yes" } else { "no" }),
+        Cell::new(format!("{} of {}", errors.retried, errors.refused)),
+        match killed {
+            Killed {
+                lost: 0,
+                left: 0,
+                again,
+            } => {
+                let attempt = again.unwrap_or_default();
+                let counted = line.how == How::Turno;
+                colored(
+                    if counted {
+                        format!("done again, as attempt {attempt}")
+                    } else {
+                        "done again".to_owned()
+                    },
+                    true,
+                )
+            }
+            Killed { left: 0, lost, .. } => {
+                colored(format!("{lost} lost: processed = true"), false)
+            }
+            Killed { left, .. } => colored(format!("{left} left: processed = false"), false),
+        },
+    ]);
+    cells
+}
+
+fn colored(text: impl ToString, is_good: bool) -> Cell {
+    Cell::new(text.to_string()).fg(if is_good { Color::Green } else { Color::Red })
+}
+
+/// On a terminal only.
+fn show_progress(name: &str) -> Result<()> {
+    let mut screen = io::stderr();
+    if screen.is_terminal() {
+        write!(screen, "\r\x1b[K{name}")?;
+        screen.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! *Alternativas consideradas* 1 and 2. The third is with the problem, where it belongs.
+
+use std::process::Stdio;
+
+use presentations::how::How;
+use presentations::instance::STORE;
+use presentations::scene;
+
+use crate::on_each_store;
+use crate::place::{PROGRAM, Place};
+
+/// *Alternativa 1*, *ventajas*: each instance gets records of its own, and none waits.
+#[tokio::test]
+async fn skip_locked_distributes_and_does_not_wait() {
+    let place = Place::postgres().await;
+    let race = scene::race(&place.setup, How::SkipLocked).await.unwrap();
+    assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
+    assert_eq!((race.instances, race.waited), (3, false), "{race:?}");
+}
+
+/// The lock on the row ends with its instance.
+#[tokio::test]
+async fn skip_locked_forgets_an_instance_that_was_killed() {
+    let place = Place::postgres().await;
+    let killed = scene::killed(&place.setup, How::SkipLocked).await.unwrap();
+    assert!(killed.again.is_some(), "{killed:?}");
+    assert_eq!((killed.lost, killed.left), (0, 0), "{killed:?}");
+}
+
+/// *Alternativa 1*, *desventajas*: "No soportado en H2", nor on SQLite.
+#[tokio::test]
+async fn skip_locked_is_refused_on_sqlite() {
+    let place = Place::sqlite().await;
+    let output = tokio::process::Command::new(PROGRAM)
+        .args(["instance", "--how", "skip-locked"])
+        .args(["--service", "http://127.0.0.1:1"])
+        .args(["--instance-partition", "0", "--total-instances", "3"])
+        .env(STORE, &place.setup.store)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("not possible on SQLite"), "{message}");
+}
+
+on_each_store! {
+    /// *Alternativa 2*, *ventajas*: works on any database, distribution foreseeable.
+    hash_partitions_do_not_meet;
+    /// *Alternativa 2*, *desventajas*: "Si una instancia cae, su partición no se procesa".
+    the_partition_of_a_dead_instance_is_left;
+}
+
+async fn hash_partitions_do_not_meet(place: Place) {
+    let race = scene::race(&place.setup, How::HashPartition).await.unwrap();
+    assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
+    assert_eq!((race.instances, race.waited), (3, false), "{race:?}");
+}
+
+async fn the_partition_of_a_dead_instance_is_left(place: Place) {
+    let killed = scene::killed(&place.setup, How::HashPartition)
+        .await
+        .unwrap();
+    assert_eq!(killed.again, None, "{killed:?}");
+    // Two of six, with three instances: what it had in hand, and what it had not come to.
+    assert_eq!((killed.lost, killed.left), (0, 2), "{killed:?}");
+}

@@ -1,0 +1,62 @@
+//! *Solución implementada: actualización atómica*, in both readings: with the mark committed before the web service is
+//! called, and with the call in the transaction, as the document's `@Transactional` has it.
+
+use std::time::Duration;
+
+use presentations::how::How;
+use presentations::instance::Setup;
+use presentations::scene;
+
+use crate::on_each_store;
+use crate::place::Place;
+
+on_each_store! {
+    /// *Cómo funciona*, T0 to T5; *ventajas* 2 (no explicit locks), 5 (nobody waits) and 6 (each instance has records of
+    /// its own).
+    only_one_instance_processes;
+    /// The same with the call in the transaction. *Ventaja* 5 does not hold: the others wait for the call, on PostgreSQL
+    /// for the row and on SQLite for the file.
+    only_one_instance_processes_and_the_others_wait;
+    /// *Ventaja* 1, "exactly-once", does not hold: what was marked by an instance that died is never processed.
+    a_mark_that_was_committed_outlives_its_instance;
+    /// With the call in the transaction the mark is undone; the web service may have been called, so it is at least once.
+    a_mark_in_a_transaction_ends_with_its_instance;
+}
+
+async fn only_one_instance_processes(place: Place) {
+    let race = scene::race(&place.setup, How::ConditionalUpdate)
+        .await
+        .unwrap();
+    assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
+    assert!(!race.waited, "{race:?}");
+    assert_eq!(race.instances, 3, "{race:?}");
+}
+
+async fn only_one_instance_processes_and_the_others_wait(place: Place) {
+    let setup = Setup {
+        // Whatever it is, they wait for longer.
+        patience: Duration::from_millis(500),
+        ..place.setup
+    };
+    let race = scene::race(&setup, How::ConditionalUpdateInTransaction)
+        .await
+        .unwrap();
+    assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
+    assert!(race.waited, "{race:?}");
+}
+
+async fn a_mark_that_was_committed_outlives_its_instance(place: Place) {
+    let killed = scene::killed(&place.setup, How::ConditionalUpdate)
+        .await
+        .unwrap();
+    assert_eq!(killed.again, None, "{killed:?}");
+    assert_eq!((killed.lost, killed.left), (1, 0), "{killed:?}");
+}
+
+async fn a_mark_in_a_transaction_ends_with_its_instance(place: Place) {
+    let killed = scene::killed(&place.setup, How::ConditionalUpdateInTransaction)
+        .await
+        .unwrap();
+    assert!(killed.again.is_some(), "{killed:?}");
+    assert_eq!((killed.lost, killed.left), (0, 0), "{killed:?}");
+}

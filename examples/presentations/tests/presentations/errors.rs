@@ -1,0 +1,46 @@
+//! *Manejo de errores*, and *ventaja* 4.
+
+use clap::ValueEnum;
+use presentations::how::How;
+use presentations::ledger::Manner;
+use presentations::scene;
+use presentations::use_case::Outcome;
+use presentations::web_service::WebService;
+use uuid::Uuid;
+
+use crate::on_each_store;
+use crate::place::Place;
+
+on_each_store! {
+    /// Steps 1 to 5, one after the other: the error is thrown again, the record is unprocessed, the next run has it.
+    what_failed_is_unprocessed_and_processed_in_the_next_run;
+    /// Every alternative retries, three processes each.
+    what_the_web_service_refused_is_sent_again;
+}
+
+async fn what_failed_is_unprocessed_and_processed_in_the_next_run(place: Place) {
+    for how in [How::ConditionalUpdate, How::ConditionalUpdateInTransaction] {
+        let service = WebService::start(Manner::RefuseFirst).await.unwrap();
+        let use_case = place.use_case(how, &service);
+        let id = Uuid::now_v7();
+        place.database.receive(&[id], None).await.unwrap();
+
+        let error = use_case.execute(id).await.unwrap_err();
+        assert!(error.to_string().contains("503"), "{how:?}: {error}");
+        assert_eq!(place.database.unprocessed().await.unwrap(), [id], "{how:?}");
+
+        assert_eq!(use_case.execute(id).await.unwrap(), Outcome::Processed);
+        assert!(place.database.unprocessed().await.unwrap().is_empty());
+        assert_eq!(service.ledger().calls.len(), 2, "{how:?}");
+    }
+}
+
+async fn what_the_web_service_refused_is_sent_again(place: Place) {
+    for how in How::value_variants() {
+        if how.is_possible_on(&place.setup.store) {
+            let errors = scene::errors(&place.setup, *how).await.unwrap();
+            let (refused, retried) = (errors.refused, errors.retried);
+            assert_eq!((refused, retried), (6, 6), "{how:?}: {errors:?}");
+        }
+    }
+}

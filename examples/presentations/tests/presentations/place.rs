@@ -1,0 +1,69 @@
+//! An empty store for one test.
+
+use std::time::Duration;
+
+use presentations::database::Database;
+use presentations::how::How;
+use presentations::instance::Setup;
+use presentations::use_case::ProcessPresentationUseCase;
+use presentations::web_service::WebService;
+use presentations::web_service_client::WebServiceClient;
+use tempfile::TempDir;
+use turno_testkit::PostgresServer;
+
+/// The program, built along with this test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_presentations");
+/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+pub const LONG: Duration = Duration::from_secs(60);
+
+pub struct Place {
+    pub setup: Setup,
+    pub database: Database,
+    /// For a store that is a file: where it is, until the test ends.
+    _folder: Option<TempDir>,
+}
+
+impl Place {
+    pub async fn postgres() -> Self {
+        Self::new(PostgresServer::shared().create_database(), None).await
+    }
+
+    pub async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("sqlite:{}", folder.path().join("test.db").display());
+        Self::new(store, Some(folder)).await
+    }
+
+    async fn new(store: String, folder: Option<TempDir>) -> Self {
+        let database = Database::open(&store, "test").await.unwrap();
+        database.create().await.unwrap();
+        let setup = Setup {
+            program: PROGRAM.into(),
+            store,
+            instances: 3,
+            presentations: 6,
+            every: Duration::from_millis(20),
+            // So long that only a scene which kills can get to see its end.
+            lease: LONG,
+            patience: LONG,
+        };
+        Place {
+            setup,
+            database,
+            _folder: folder,
+        }
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.database, Database::Postgres(_))
+    }
+
+    /// The use case in this process, which is to be seen step by step.
+    pub fn use_case(&self, how: How, service: &WebService) -> ProcessPresentationUseCase {
+        ProcessPresentationUseCase {
+            how,
+            database: self.database.clone(),
+            web_service: WebServiceClient::new(&service.url, 0),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! *Problema original*, and the control of everything else here.
+
+use presentations::how::How;
+use presentations::scene;
+
+use crate::on_each_store;
+use crate::place::Place;
+
+on_each_store! {
+    /// *Escenario problemático*, T0 to T6: the web service is called twice for one presentation.
+    a_plain_select_calls_the_web_service_twice;
+    /// *Alternativa 3*: the database refuses the second mark, and the second call has been made.
+    repeatable_read_calls_the_web_service_twice_too;
+}
+
+async fn a_plain_select_calls_the_web_service_twice(place: Place) {
+    let race = scene::race(&place.setup, How::PlainSelect).await.unwrap();
+    assert_eq!(race.doubled, race.presentations, "{race:?}");
+    assert!(race.calls >= 2 * race.presentations, "{race:?}");
+}
+
+async fn repeatable_read_calls_the_web_service_twice_too(place: Place) {
+    let race = scene::race(&place.setup, How::RepeatableRead)
+        .await
+        .unwrap();
+    assert_eq!(race.doubled, race.presentations, "{race:?}");
+}

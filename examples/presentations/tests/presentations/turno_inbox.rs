@@ -1,0 +1,57 @@
+//! The same with Turno's inbox.
+
+use std::time::Duration;
+
+use presentations::how::How;
+use presentations::instance::Setup;
+use presentations::{scene, scheduler};
+use turno::Turno;
+use turno::inbox::QueueStats;
+use uuid::Uuid;
+
+use crate::on_each_store;
+use crate::place::Place;
+
+on_each_store! {
+    /// The problem's absence: one call a presentation; *ventajas* 5 and 6 hold, too.
+    each_presentation_is_sent_by_one_instance;
+    /// *Ventaja* 1, as far as it can be had: never lost, and the second attempt is known to be one.
+    what_a_killed_instance_had_in_hand_is_done_again;
+    /// Received and pushed in one transaction: both, or neither.
+    what_is_not_received_is_not_pushed;
+}
+
+async fn each_presentation_is_sent_by_one_instance(place: Place) {
+    let race = scene::race(&place.setup, How::Turno).await.unwrap();
+    assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
+    assert_eq!((race.instances, race.waited), (3, false), "{race:?}");
+    // The mark and the completion have committed together.
+    let stats = stats(&place).await;
+    assert_eq!((stats.total, stats.completed), (6, 6), "{stats:?}");
+}
+
+async fn what_a_killed_instance_had_in_hand_is_done_again(mut place: Place) {
+    place.setup = Setup {
+        lease: Duration::from_secs(2),
+        ..place.setup
+    };
+    let killed = scene::killed(&place.setup, How::Turno).await.unwrap();
+    assert_eq!(killed.again, Some(2), "{killed:?}");
+    assert_eq!((killed.lost, killed.left), (0, 0), "{killed:?}");
+    assert_eq!(stats(&place).await.completed, 6);
+}
+
+async fn what_is_not_received_is_not_pushed(place: Place) {
+    let inbox = scheduler::inbox(&Turno::connect(&place.setup.store).await.unwrap());
+    let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+    let receive = async |ids: &[Uuid]| place.database.receive(ids, Some(&inbox)).await;
+    receive(&[one]).await.unwrap();
+    receive(&[other, one]).await.unwrap_err();
+    assert_eq!(place.database.unprocessed().await.unwrap(), [one]);
+    assert_eq!(stats(&place).await.total, 1);
+}
+
+async fn stats(place: &Place) -> QueueStats {
+    let turno = Turno::connect(&place.setup.store).await.unwrap();
+    scheduler::inbox(&turno).stats().await.unwrap()
+}
