@@ -1,3 +1,223 @@
 //! Outbox: tickets whose events reach RabbitMQ if and only if they are committed.
+//!
+//! `ticketflow` alone starts private servers and shows it; `migrate`, `api`, `worker` and `consumer` are its processes.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod announce;
+mod api;
+#[allow(dead_code, reason = "the tests look at more than the show does")]
+mod cast;
+mod consumer;
+mod db;
+mod demo;
+mod fault;
+mod metrics;
+mod publisher;
+mod settings;
+mod tally;
+#[allow(dead_code, reason = "the tests look at more than the show does")]
+mod tap;
+mod ticket;
+mod topology;
+mod worker;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use clap::{Args, Parser, Subcommand};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+
+use crate::announce::{Announcer, SinOutbox};
+use crate::consumer::{Consumer, Idempotency};
+use crate::db::Db;
+use crate::metrics::Metrics;
+use crate::publisher::RabbitMqPublisher;
+use crate::settings::Settings;
+
+/// Tickets whose events reach RabbitMQ if and only if they are committed.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    role: Option<Role>,
+    /// For the show: a store of yours (with the broker of appsettings.json) instead of private servers.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Makes the tables, once.
+    Migrate(Place),
+    /// The tickets API.
+    Api {
+        #[command(flatten)]
+        place: Place,
+        /// Publishes by itself, as is usual: the control.
+        #[arg(long, value_enum)]
+        sin_outbox: Option<SinOutbox>,
+    },
+    /// Publishes what was committed: any number, of which one works.
+    Worker {
+        #[command(flatten)]
+        place: Place,
+        /// The pause after the first refusal, in milliseconds; it doubles.
+        #[arg(long, default_value_t = 1000)]
+        pausa_ms: u64,
+    },
+    /// Handles events: any number, which share one queue.
+    Consumer {
+        #[command(flatten)]
+        place: Place,
+        /// Does not ask whether it has seen an event: the control.
+        #[arg(long)]
+        sin_seen: bool,
+    },
+}
+
+/// What every process needs.
+#[derive(Args)]
+struct Place {
+    /// sqlite:FILE or postgres://…: the tickets and Turno's tables, in one database.
+    #[arg(long, env = "TICKETFLOW_STORE", value_name = "URL")]
+    store: String,
+    #[arg(long, default_value = "appsettings.json", value_name = "FILE")]
+    config: PathBuf,
+    /// Where to answer requests: `/metrics`, and the API's.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let Some(role) = cli.role else {
+        return demo::run(cli.store).await;
+    };
+    tracing_subscriber::fmt()
+        .without_time()
+        .with_target(false)
+        .with_ansi(false)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .init();
+    match role {
+        Role::Migrate(place) => {
+            Turno::connect(&place.store).await?;
+            Db::connect(&place.store).await?.migrate().await
+        }
+        Role::Api { place, sin_outbox } => run_api(place, sin_outbox).await,
+        Role::Worker { place, pausa_ms } => run_worker(place, pausa_ms).await,
+        Role::Consumer { place, sin_seen } => {
+            let idempotency = match sin_seen {
+                true => Idempotency::None,
+                false => Idempotency::Seen,
+            };
+            run_consumer(place, idempotency).await
+        }
+    }
+}
+
+async fn run_api(place: Place, sin_outbox: Option<SinOutbox>) -> Result<()> {
+    let turno = Turno::connect(&place.store).await?;
+    let announcer = match sin_outbox {
+        None => Announcer::Outbox(turno.clone()),
+        Some(when) => {
+            let settings = Settings::read(&place.config)?;
+            Announcer::Usual(when, RabbitMqPublisher::new(&settings.rabbitmq)?)
+        }
+    };
+    let db = Db::connect(&place.store).await?;
+    let metrics = Metrics {
+        turno,
+        consumer: None,
+    };
+    let router = api::router(api::Api { db, announcer }).merge(metrics::router(metrics));
+    serve(place.listen, router, stop_on_signal()?).await
+}
+
+async fn run_worker(place: Place, pause_ms: u64) -> Result<()> {
+    let settings = Settings::read(&place.config)?;
+    let turno = Turno::connect(&place.store).await?;
+    let stop = stop_on_signal()?;
+    let metrics = Metrics {
+        turno: turno.clone(),
+        consumer: None,
+    };
+    let pause = Duration::from_millis(pause_ms);
+    let work = worker::run(&turno, &settings, pause, stop.clone());
+    let (report, ()) = tokio::try_join!(
+        work,
+        serve(place.listen, metrics::router(metrics), stop.clone())
+    )?;
+    tracing::info!(
+        "Worker detenido. Exitosos: {}, Fallidos: {}, Muertos: {}",
+        report.sent,
+        report.refused,
+        report.dead
+    );
+    Ok(())
+}
+
+async fn run_consumer(place: Place, idempotency: Idempotency) -> Result<()> {
+    let settings = Settings::read(&place.config)?;
+    let turno = Turno::connect(&place.store).await?;
+    let counts = Arc::default();
+    let consumer = Consumer {
+        turno: turno.clone(),
+        db: Db::connect(&place.store).await?,
+        idempotency,
+        counts: Arc::clone(&counts),
+    };
+    topology::declare(&settings.rabbitmq).await?;
+    let stop = stop_on_signal()?;
+    let metrics = Metrics {
+        turno,
+        consumer: Some(counts),
+    };
+    tokio::try_join!(
+        consumer.run(&settings, stop.clone()),
+        serve(place.listen, metrics::router(metrics), stop.clone())
+    )?;
+    Ok(())
+}
+
+/// Answers requests until told to stop, and says first where.
+async fn serve(listen: SocketAddr, router: Router, stop: CancellationToken) -> Result<()> {
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("could not listen on {listen}"))?;
+    // One write, so that a kill can lose the line but never cut it.
+    let line = format!("listening {}\n", listener.local_addr()?);
+    std::io::stdout().write_all(line.as_bytes())?;
+    axum::serve(listener, router)
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await?;
+    Ok(())
+}
+
+/// Cancelled by SIGTERM and SIGINT.
+fn stop_on_signal() -> Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let (mut term, mut int) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    let told = stop.clone();
+    // Ends with the process.
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        told.cancel();
+    });
+    Ok(stop)
+}

@@ -1,0 +1,74 @@
+//! How events leave the API: through the outbox, or (the control) in one of the two usual ways.
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use turno::Turno;
+use turno::sink::{Fate, Outgoing, Sink};
+use turno::tx::CallerTx;
+use uuid::Uuid;
+
+use crate::publisher::RabbitMqPublisher;
+use crate::ticket::TicketEvent;
+
+/// When the API publishes by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SinOutbox {
+    /// Killed in between, it loses the event.
+    DespuesDelCommit,
+    /// Killed in between, it has told of a ticket that there is not.
+    AntesDelCommit,
+}
+
+/// How events leave.
+pub(crate) enum Announcer {
+    Outbox(Turno),
+    Usual(SinOutbox, RabbitMqPublisher),
+}
+
+impl Announcer {
+    /// Called in the ticket's transaction.
+    pub(crate) async fn within(&self, tx: &mut impl CallerTx, event: &TicketEvent) -> Result<()> {
+        match self {
+            Announcer::Outbox(turno) => {
+                turno.outbox().emit(tx, &event.to_outbox()).await?;
+            }
+            Announcer::Usual(SinOutbox::AntesDelCommit, publisher) => {
+                publish(publisher, event).await?;
+            }
+            Announcer::Usual(SinOutbox::DespuesDelCommit, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Called after its commit.
+    pub(crate) async fn after(&self, event: &TicketEvent) -> Result<()> {
+        match self {
+            Announcer::Usual(SinOutbox::DespuesDelCommit, publisher) => {
+                publish(publisher, event).await
+            }
+            Announcer::Usual(SinOutbox::AntesDelCommit, _) | Announcer::Outbox(_) => Ok(()),
+        }
+    }
+}
+
+async fn publish(publisher: &RabbitMqPublisher, event: &TicketEvent) -> Result<()> {
+    let outgoing = Outgoing {
+        id: Uuid::now_v7(),
+        kind: event.kind.to_owned(),
+        key: Some(event.ticket.to_string()),
+        correlation_id: Some(event.correlation_id.clone()),
+        traceparent: None,
+        tracestate: None,
+        headers: Default::default(),
+        emitted_at: turno::clock::machine(),
+        payload: event.payload.to_string(),
+        attempt: 1,
+        possible_duplicate: false,
+    };
+    let fates = publisher.publish(&[outgoing]).await;
+    ensure!(
+        fates == [Fate::Sent],
+        "the event was not published: {fates:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Starts the example's processes and talks to them: for the show, and for the tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use axum::http::{Request, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use turno_testkit::Process;
+
+use crate::fault;
+use crate::settings::Settings;
+
+/// Longer than anything takes that ends at all, on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// One store and one exchange, and what processes need to find them.
+pub(crate) struct Cast {
+    program: PathBuf,
+    pub(crate) store: String,
+    pub(crate) settings: Settings,
+    folder: TempDir,
+}
+
+/// One process of the example. It is killed when dropped.
+pub(crate) struct Actor {
+    pub(crate) process: Process,
+    address: String,
+}
+
+impl Cast {
+    /// Writes `appsettings.json`, and makes the tables.
+    pub(crate) fn new(program: &Path, store: String, settings: Settings) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("appsettings.json");
+        std::fs::write(file, serde_json::to_string_pretty(&settings)?)?;
+        let cast = Cast {
+            program: program.to_owned(),
+            store,
+            settings,
+            folder,
+        };
+        let migrated = cast.command(&["migrate"], None).status()?;
+        ensure!(migrated.success(), "`ticketflow migrate` failed");
+        Ok(cast)
+    }
+
+    /// Starts a process, and goes on when it is ready. It may be told where to die.
+    pub(crate) fn start(&self, words: &[&str], fault: Option<&str>) -> Result<Actor> {
+        let process = Process::spawn(&mut self.command(words, fault))?;
+        let line = await_line(&process, "listening ")?;
+        let address = line.trim_start_matches("listening ").to_owned();
+        Ok(Actor { process, address })
+    }
+
+    pub(crate) fn command(&self, words: &[&str], fault: Option<&str>) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(self.folder.path());
+        command.env_remove(fault::VARIABLE);
+        command.env("TICKETFLOW_STORE", &self.store);
+        command.args(words);
+        if let Some(fault) = fault {
+            command.env(fault::VARIABLE, fault);
+        }
+        command
+    }
+}
+
+impl Actor {
+    /// Reads on to a line of its log that has these words in it.
+    pub(crate) fn await_log(&self, words: &str) -> Result<String> {
+        await_line(&self.process, words)
+    }
+
+    /// Waits until it is dead: it was told where to die.
+    pub(crate) fn await_death(&self) -> Result<()> {
+        let status = self.process.wait_timeout(LONG);
+        let status = status.context("a process did not die where it was told to")?;
+        ensure!(!status.success(), "a process ended instead of dying");
+        Ok(())
+    }
+
+    /// `POST /tickets`; answers the ticket's id.
+    pub(crate) async fn create(&self, title: &str) -> Result<String> {
+        let asked = json!({"title": title});
+        let (status, ticket) = self.call("POST", "/tickets", &[], Some(asked)).await?;
+        match ticket["ticketId"].as_str() {
+            Some(id) if status == StatusCode::CREATED => Ok(id.to_owned()),
+            _ => bail!("POST /tickets answered {status}: {ticket}"),
+        }
+    }
+
+    /// `PATCH /tickets/{id}/status`.
+    pub(crate) async fn change_status(&self, id: &str, to: &str) -> Result<()> {
+        let path = format!("/tickets/{id}/status");
+        let (status, answer) = self
+            .call("PATCH", &path, &[], Some(json!({"status": to})))
+            .await?;
+        ensure!(
+            status == StatusCode::OK,
+            "PATCH {path} answered {status}: {answer}"
+        );
+        Ok(())
+    }
+
+    /// A number of `GET /metrics`, without its prefix; what is not there is an error.
+    pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
+        let (_, text) = self.call("GET", "/metrics", &[], None).await?;
+        let wanted = format!("ticketflow_{name} ");
+        let text = text.as_str().context("metrics are text")?;
+        let line = text.lines().find_map(|line| line.strip_prefix(&wanted));
+        Ok(line
+            .with_context(|| format!("no {name} in {text}"))?
+            .parse()?)
+    }
+
+    /// One request; answers JSON, or what else was said as a string.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Result<(StatusCode, Value)> {
+        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body))?;
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let (parts, body) = client.request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+        Ok((
+            parts.status,
+            serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+        ))
+    }
+}
+
+fn await_line(process: &Process, words: &str) -> Result<String> {
+    let deadline = Instant::now() + LONG;
+    let mut read = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match process.lines().next(left) {
+            Some(line) if line.contains(words) => return Ok(line),
+            Some(line) => read.push(line),
+            None => bail!(
+                "no line with {words:?} came; the lines were:\n{}",
+                read.join("\n")
+            ),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A consumer: the step that the document left open. It notifies people of what happens to tickets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno::consume::{Delivered, RabbitConsumer};
+use uuid::Uuid;
+
+use crate::db::{Db, with_tx};
+use crate::fault;
+use crate::settings::Settings;
+
+/// Under this name the consumers remember what they have handled: all of them, together.
+pub(crate) const CONSUMER: &str = "notifications";
+
+/// After how many deliveries a failure is the last; then the event goes to the dead-letter queue.
+const MAX_DELIVERIES: u32 = 5;
+
+/// Whether it asks before it handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idempotency {
+    Seen,
+    /// The control: `--sin-seen`.
+    None,
+}
+
+/// What one process has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) handled: AtomicU64,
+    pub(crate) duplicates: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+pub(crate) struct Consumer {
+    pub(crate) turno: Turno,
+    pub(crate) db: Db,
+    pub(crate) idempotency: Idempotency,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// What all events of tickets have in common.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfTicket {
+    ticket_id: Uuid,
+}
+
+impl Consumer {
+    /// Consumes until told to stop. What cannot be handled comes again, and in the end goes to the dead-letter queue.
+    pub(crate) async fn run(self, settings: &Settings, stop: CancellationToken) -> Result<()> {
+        let this = Arc::new(self);
+        // The queue was declared with its dead letters, by `topology`.
+        let consumer = RabbitConsumer::new(&settings.rabbitmq.url(), settings.rabbitmq.queue())?
+            .declare(false)
+            .max_deliveries(MAX_DELIVERIES);
+        let handler = move |event: Delivered| {
+            let this = this.clone();
+            async move {
+                let id = event.id;
+                this.handle(event).await.inspect_err(|error| {
+                    this.counts.failed.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!("❌ Error al procesar mensaje {id}: {error:#}");
+                })
+            }
+        };
+        consumer.run(stop, handler).await?;
+        Ok(())
+    }
+
+    /// One transaction: remember the event, do the work. Only after its commit the broker is told.
+    async fn handle(&self, event: Delivered) -> Result<()> {
+        let about: OfTicket =
+            serde_json::from_str(&event.payload).context("it does not tell of a ticket")?;
+        with_tx!(&self.db, |tx| {
+            if self.idempotency == Idempotency::Seen
+                && !self.turno.seen(&mut *tx, CONSUMER, event.id).await?
+            {
+                self.counts.duplicates.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("Mensaje {} ya fue procesado (idempotencia).", event.id);
+                return Ok(());
+            }
+            sqlx::query(
+                "insert into notifications (event_id, ticket_id, type, correlation_id) \
+                 values ($1, $2, $3, $4)",
+            )
+            .bind(event.id.to_string())
+            .bind(about.ticket_id.to_string())
+            .bind(&event.kind)
+            .bind(&event.correlation_id)
+            .execute(&mut *tx)
+            .await?;
+            tx.commit().await?;
+        });
+        self.counts.handled.fetch_add(1, Ordering::Relaxed);
+        tracing::info!("Mensaje procesado: {} (ID: {})", event.kind, event.id);
+        fault::here(fault::AFTER_COMMIT);
+        Ok(())
+    }
+}

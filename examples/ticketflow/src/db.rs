@@ -1,0 +1,79 @@
+//! The application's database: PostgreSQL or SQLite, the one that Turno's store is in.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{PgPool, SqlitePool};
+
+/// How long a transaction waits for those of other processes, in SQLite.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A pool of connections.
+#[derive(Debug, Clone)]
+pub(crate) enum Db {
+    Postgres(PgPool),
+    Sqlite(SqlitePool),
+}
+
+/// Opens a transaction and runs the same statements in it on either database. Whoever does not commit rolls back.
+macro_rules! with_tx {
+    ($db:expr, |$tx:ident| $body:expr) => {
+        match $db {
+            $crate::db::Db::Postgres(pool) => {
+                let mut $tx = pool.begin().await?;
+                $body
+            }
+            // SQLite has one writer: asked for at once, it is waited for; asked for half-way, it may be refused.
+            $crate::db::Db::Sqlite(pool) => {
+                let mut $tx = pool.begin_with("begin immediate").await?;
+                $body
+            }
+        }
+    };
+}
+
+/// The same without a transaction, for a single statement.
+macro_rules! with_pool {
+    ($db:expr, |$pool:ident| $body:expr) => {
+        match $db {
+            $crate::db::Db::Postgres($pool) => $body,
+            $crate::db::Db::Sqlite($pool) => $body,
+        }
+    };
+}
+pub(crate) use {with_pool, with_tx};
+
+impl Db {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let connect = async || -> Result<Self> {
+            if url.starts_with("sqlite:") {
+                let options = SqliteConnectOptions::from_str(url)?
+                    .create_if_missing(true)
+                    .busy_timeout(PATIENCE);
+                let pool = SqlitePoolOptions::new().max_connections(4);
+                return Ok(Db::Sqlite(pool.connect_with(options).await?));
+            }
+            Ok(Db::Postgres(PgPool::connect(url).await?))
+        };
+        connect()
+            .await
+            .context("could not open the application's database")
+    }
+
+    /// Makes what is missing: the tables and, on PostgreSQL, the views. Once, before anything else is started.
+    pub(crate) async fn migrate(&self) -> Result<()> {
+        let tables = include_str!("../sql/tables.sql");
+        match self {
+            Db::Postgres(pool) => {
+                sqlx::raw_sql(tables).execute(pool).await?;
+                sqlx::raw_sql(include_str!("../sql/views_postgres.sql"))
+                    .execute(pool)
+                    .await?;
+            }
+            Db::Sqlite(pool) => drop(sqlx::raw_sql(tables).execute(pool).await?),
+        }
+        Ok(())
+    }
+}

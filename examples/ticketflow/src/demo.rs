@@ -1,0 +1,207 @@
+//! The show: the same tickets and the same crashes, first the usual way, then with Turno.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use comfy_table::{Cell, CellAlignment, Table};
+use turno::Turno;
+use turno_testkit::{PostgresServer, RabbitMq, eventually_async};
+
+use crate::cast::{Actor, Cast, LONG};
+use crate::db::Db;
+use crate::settings::Settings;
+use crate::tally::Tally;
+use crate::tap::Tap;
+
+/// How many tickets the API is asked for before its last crash.
+const TICKETS: u32 = 20;
+
+/// One way to do it.
+struct Way {
+    name: &'static str,
+    exchange: &'static str,
+    /// The API that dies after a commit, before it can say anything.
+    api: &'static [&'static str],
+    /// The API that dies before a commit, when all is said.
+    hasty_api: &'static [&'static str],
+    hasty_fault: &'static str,
+    consumer: &'static [&'static str],
+    workers: usize,
+}
+
+const USUAL: Way = Way {
+    name: "publish by hand",
+    exchange: ".usual",
+    api: &["api", "--sin-outbox", "despues-del-commit"],
+    hasty_api: &["api", "--sin-outbox", "antes-del-commit"],
+    hasty_fault: "kill@despues-de-publicar",
+    consumer: &["consumer", "--sin-seen"],
+    workers: 0,
+};
+
+const TURNO: Way = Way {
+    name: "Turno's outbox",
+    exchange: "",
+    api: &["api"],
+    hasty_api: &["api"],
+    hasty_fault: "kill@antes-del-commit",
+    consumer: &["consumer"],
+    workers: 3,
+};
+
+/// Private servers, which end with this process; or a store of somebody's.
+struct Servers {
+    _private: Option<(PostgresServer, RabbitMq)>,
+    store: String,
+    settings: Settings,
+}
+
+impl Servers {
+    fn start(store: Option<String>) -> Result<Self> {
+        let mut settings = Settings::default();
+        if let Some(store) = store {
+            let file = Path::new("appsettings.json");
+            if file.exists() {
+                settings = Settings::read(file)?;
+            }
+            return Ok(Servers {
+                _private: None,
+                store,
+                settings,
+            });
+        }
+        println!("Starting a private PostgreSQL and RabbitMQ (some ten seconds) …");
+        let (postgres, rabbitmq) = (PostgresServer::start()?, RabbitMq::start()?);
+        settings.rabbitmq.host = "127.0.0.1".to_owned();
+        settings.rabbitmq.port = rabbitmq.port();
+        Ok(Servers {
+            store: postgres.create_database(),
+            _private: Some((postgres, rabbitmq)),
+            settings,
+        })
+    }
+}
+
+pub(crate) async fn run(store: Option<String>) -> Result<()> {
+    let servers = tokio::task::spawn_blocking(|| Servers::start(store)).await??;
+    let program = std::env::current_exe().context("who am I?")?;
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "",
+        "tickets",
+        "events",
+        "published",
+        "handled",
+        "lost",
+        "of no ticket",
+        "doubled",
+    ]);
+    for way in [USUAL, TURNO] {
+        println!("\n{}:", way.name);
+        let (tally, published) = way.play(&program, &servers).await?;
+        let numbers = [
+            tally.tickets,
+            tally.expected,
+            published,
+            tally.handled,
+            tally.lost,
+            tally.phantom,
+            tally.doubled,
+        ];
+        let mut row = vec![Cell::new(way.name)];
+        let number = |number| Cell::new(number).set_alignment(CellAlignment::Right);
+        row.extend(numbers.map(number));
+        table.add_row(row);
+    }
+    println!("\n{table}");
+    println!(
+        "The worker that was killed had published, and could not say so: its event came twice, and was handled once."
+    );
+    Ok(())
+}
+
+impl Way {
+    /// Tickets are created and changed while processes die; answers what became of the events, and how many were published.
+    async fn play(&self, program: &PathBuf, servers: &Servers) -> Result<(Tally, i64)> {
+        let mut settings = servers.settings.clone();
+        settings.rabbitmq.exchange.push_str(self.exchange);
+        let cast = Cast::new(program, servers.store.clone(), settings)?;
+        let tap = Tap::open(&cast.settings.rabbitmq).await?;
+        let db = Db::connect(&cast.store).await?;
+        let before = Tally::of(&db).await?;
+        let published_before = i64::from(tap.count().await?);
+
+        let doomed_consumer = cast.start(self.consumer, Some("kill@despues-del-commit:5"))?;
+        let consumer = cast.start(self.consumer, None)?;
+        let workers = self.start_workers(&cast)?;
+        let mut api = cast.start(self.api, Some("kill@despues-del-commit:15"))?;
+        println!(
+            "  an API, {} workers and 2 consumers are at work",
+            workers.len()
+        );
+        for number in 1..=TICKETS {
+            if let Err(error) = ticket(&api, number).await {
+                api.await_death().context(error)?;
+                println!("  the API was killed (-9) after a commit; another goes on");
+                api = cast.start(self.api, None)?;
+            }
+        }
+        let hasty = cast.start(self.hasty_api, Some(self.hasty_fault))?;
+        let answer = hasty.create("a ticket that is rolled back").await;
+        hasty.await_death()?;
+        drop(answer);
+        println!("  an API was killed (-9) before a commit");
+        doomed_consumer.await_death()?;
+        println!("  a consumer was killed (-9) before it could acknowledge");
+        if let Some(worker) = workers.first() {
+            worker.await_death()?;
+            println!("  a worker was killed (-9) after it had published");
+        }
+        self.drain(&cast, consumer).await?;
+        let published = i64::from(tap.count().await?) - published_before;
+        Ok((Tally::of(&db).await?.since(before), published))
+    }
+
+    /// The first one dies as soon as it has published a second time; until then, it is the one that works.
+    fn start_workers(&self, cast: &Cast) -> Result<Vec<Actor>> {
+        let mut workers = Vec::new();
+        for number in 0..self.workers {
+            let fault = (number == 0).then_some("kill@despues-de-publicar:2");
+            let worker = cast.start(&["worker"], fault)?;
+            if number == 0 {
+                worker.await_log("the only relay now")?;
+            }
+            workers.push(worker);
+        }
+        Ok(workers)
+    }
+
+    /// Waits until all that was published has been handled: the outbox and the consumers' queue are empty, and stay so when
+    /// the consumer gives back what it had fetched ahead.
+    async fn drain(&self, cast: &Cast, mut consumer: Actor) -> Result<()> {
+        let turno = Turno::connect(&cast.store).await?;
+        let settings = &cast.settings.rabbitmq;
+        let queue = Tap::on(settings, settings.queue()).await?;
+        loop {
+            eventually_async(LONG, "the queues to be empty", async || {
+                let stats = turno.outbox().stats().await.ok()?;
+                let in_outbox = stats.pending + stats.scheduled + stats.processing;
+                (in_outbox == 0 && queue.count().await.ok()? == 0).then_some(())
+            })
+            .await;
+            consumer.process.term();
+            let ended = consumer.process.wait_timeout(LONG);
+            ended.context("a consumer does not end")?;
+            if queue.count().await? == 0 {
+                return Ok(());
+            }
+            consumer = cast.start(self.consumer, None)?;
+        }
+    }
+}
+
+async fn ticket(api: &Actor, number: u32) -> Result<()> {
+    let id = api.create(&format!("ticket {number}")).await?;
+    api.change_status(&id, "InProgress").await
+}

@@ -1,0 +1,73 @@
+//! `GET /metrics`, in Prometheus's text format: the outbox's counts, and a consumer's own.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use turno::Turno;
+
+use crate::consumer::Counts;
+
+/// What is measured.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    pub(crate) turno: Turno,
+    /// Of a process that consumes.
+    pub(crate) consumer: Option<Arc<Counts>>,
+}
+
+pub(crate) fn router(metrics: Metrics) -> Router {
+    Router::new()
+        .route("/metrics", get(show))
+        .with_state(metrics)
+}
+
+async fn show(State(metrics): State<Metrics>) -> Response {
+    match metrics.text().await {
+        Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+    }
+}
+
+impl Metrics {
+    async fn text(&self) -> turno::Result<String> {
+        let stats = self.turno.outbox().stats().await?;
+        let oldest = stats.oldest_pending.map_or(0, |age| age.as_secs());
+        let mut all = vec![
+            ("outbox_pending", "gauge", stats.pending),
+            ("outbox_scheduled", "gauge", stats.scheduled),
+            ("outbox_processing", "gauge", stats.processing),
+            ("outbox_dead", "gauge", stats.dead),
+            ("outbox_blocked", "gauge", stats.blocked),
+            ("outbox_dispatched_total", "counter", stats.dispatched),
+            ("outbox_oldest_pending_seconds", "gauge", oldest),
+        ];
+        if let Some(counts) = &self.consumer {
+            let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+            all.extend([
+                ("consumer_handled_total", "counter", read(&counts.handled)),
+                (
+                    "consumer_duplicates_total",
+                    "counter",
+                    read(&counts.duplicates),
+                ),
+                ("consumer_failed_total", "counter", read(&counts.failed)),
+            ]);
+        }
+        let mut text = String::new();
+        for (name, kind, value) in all {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "# TYPE ticketflow_{name} {kind}\nticketflow_{name} {value}"
+            );
+        }
+        Ok(text)
+    }
+}

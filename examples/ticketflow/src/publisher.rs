@@ -1,0 +1,70 @@
+//! The document's `RabbitMqPublisher`: Turno's sink for RabbitMQ, and a line in the log for every step.
+
+use async_trait::async_trait;
+use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink};
+
+use crate::fault;
+use crate::settings::RabbitMqSettings;
+use crate::worker::{LOCK_ID, MAX_ATTEMPTS};
+
+/// Publishes to the document's exchange. Exchange, routing keys, headers and confirms are Turno's.
+#[derive(Debug)]
+pub(crate) struct RabbitMqPublisher {
+    sink: RabbitMq,
+}
+
+impl RabbitMqPublisher {
+    pub(crate) fn new(settings: &RabbitMqSettings) -> turno::Result<Self> {
+        let sink = RabbitMq::new(&settings.url())?.exchange(&settings.exchange);
+        Ok(RabbitMqPublisher { sink })
+    }
+}
+
+#[async_trait]
+impl Sink for RabbitMqPublisher {
+    fn name(&self) -> String {
+        self.sink.name()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        self.sink.ready().await
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        tracing::info!(
+            "Procesando {} mensajes del Outbox (Lock ID: {LOCK_ID})",
+            events.len()
+        );
+        let fates = self.sink.publish(events).await;
+        for (event, fate) in events.iter().zip(&fates) {
+            log(event, fate);
+        }
+        let sent = fates.iter().filter(|fate| **fate == Fate::Sent).count();
+        tracing::info!(
+            "Procesamiento completado. Exitosos: {sent}, Fallidos: {}",
+            fates.len() - sent
+        );
+        fault::here(fault::AFTER_PUBLISH);
+        fates
+    }
+
+    async fn close(&self) {
+        self.sink.close().await;
+    }
+}
+
+fn log(event: &Outgoing, fate: &Fate) {
+    let Outgoing { id, kind, .. } = event;
+    let name = kind.rsplit('.').next().unwrap_or(kind);
+    match fate {
+        Fate::Sent => tracing::info!("✅ Mensaje publicado: {name} (ID: {id})"),
+        Fate::Refused(error) | Fate::Suspect(error) => tracing::error!(
+            "❌ Error al procesar mensaje {id} del tipo {name}. Intento {}/{MAX_ATTEMPTS}: {error}",
+            event.attempt
+        ),
+        // The document counts these too; half an hour without a broker would kill every event that way.
+        Fate::Unsent(outage) | Fate::Doubtful(outage) => tracing::error!(
+            "❌ Error al procesar mensaje {id} del tipo {name}. No cuenta como intento: {outage}"
+        ),
+    }
+}

@@ -1,0 +1,70 @@
+//! `appsettings.json`, with the document's keys.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+
+/// The file. Other sections are other people's.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Settings {
+    #[serde(rename = "RabbitMQ")]
+    pub(crate) rabbitmq: RabbitMqSettings,
+}
+
+/// Section `RabbitMQ`. What is left out is as in the document; a key that is not in it is a mistake.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "PascalCase")]
+pub(crate) struct RabbitMqSettings {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) username: String,
+    pub(crate) password: String,
+    pub(crate) exchange: String,
+}
+
+impl Default for RabbitMqSettings {
+    fn default() -> Self {
+        RabbitMqSettings {
+            host: "localhost".to_owned(),
+            port: 5672,
+            username: "guest".to_owned(),
+            password: "guest".to_owned(),
+            exchange: "ticketflow.events".to_owned(),
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn read(file: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("could not read {}", file.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is out of rule", file.display()))
+    }
+}
+
+impl RabbitMqSettings {
+    /// The broker's URL, on the virtual host `/`.
+    pub(crate) fn url(&self) -> String {
+        let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let (user, password) = (escaped(&self.username), escaped(&self.password));
+        format!("amqp://{user}:{password}@{}:{}/%2f", self.host, self.port)
+    }
+
+    /// The consumers' queue.
+    pub(crate) fn queue(&self) -> String {
+        format!("{}.notifications", self.exchange)
+    }
+
+    /// Where the broker sends what consumers reject.
+    pub(crate) fn dead_letter_exchange(&self) -> String {
+        format!("{}.dlx", self.exchange)
+    }
+
+    /// And the queue in which it waits for a person.
+    pub(crate) fn dead_letter_queue(&self) -> String {
+        format!("{}.dlq", self.queue())
+    }
+}

@@ -1,0 +1,76 @@
+//! A second queue at the same exchange, which sees everything that is published and hands it to nobody.
+
+use anyhow::Result;
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicAckOptions, BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
+
+use crate::settings::RabbitMqSettings;
+
+pub(crate) struct Tap {
+    _connection: Connection,
+    channel: Channel,
+    queue: String,
+}
+
+impl Tap {
+    pub(crate) async fn open(settings: &RabbitMqSettings) -> Result<Self> {
+        let tap = Self::on(settings, format!("{}.tap", settings.exchange)).await?;
+        let durable = ExchangeDeclareOptions {
+            durable: true,
+            ..ExchangeDeclareOptions::default()
+        };
+        let (exchange, queue) = (settings.exchange.as_str(), tap.queue.as_str());
+        let none = FieldTable::default();
+        tap.channel
+            .exchange_declare(exchange.into(), ExchangeKind::Topic, durable, none.clone())
+            .await?;
+        tap.channel
+            .queue_declare(queue.into(), QueueDeclareOptions::durable(), none.clone())
+            .await?;
+        let bind = QueueBindOptions::default();
+        tap.channel
+            .queue_bind(queue.into(), exchange.into(), "#".into(), bind, none)
+            .await?;
+        Ok(tap)
+    }
+
+    /// A look at a queue that is there.
+    pub(crate) async fn on(settings: &RabbitMqSettings, queue: String) -> Result<Self> {
+        let properties = ConnectionProperties::default();
+        let connection = Connection::connect(&settings.url(), properties).await?;
+        let channel = connection.create_channel().await?;
+        Ok(Tap {
+            _connection: connection,
+            channel,
+            queue,
+        })
+    }
+
+    /// How many messages wait in it.
+    pub(crate) async fn count(&self) -> Result<u32> {
+        let look = QueueDeclareOptions {
+            passive: true,
+            ..QueueDeclareOptions::default()
+        };
+        let queue = self.queue.as_str().into();
+        let state = self
+            .channel
+            .queue_declare(queue, look, FieldTable::default());
+        Ok(state.await?.message_count())
+    }
+
+    /// Takes the next message, if there is one.
+    pub(crate) async fn take(&self) -> Result<Option<Delivery>> {
+        let queue = self.queue.as_str().into();
+        let got = self.channel.basic_get(queue, BasicGetOptions::default());
+        let Some(got) = got.await? else {
+            return Ok(None);
+        };
+        got.delivery.ack(BasicAckOptions::default()).await?;
+        Ok(Some(got.delivery))
+    }
+}

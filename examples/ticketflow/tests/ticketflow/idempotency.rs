@@ -1,0 +1,158 @@
+//! Scenario 4 of the document, and its "Escenarios Protegidos": what comes twice is handled once.
+
+use lapin::message::Delivery;
+use lapin::types::AMQPValue;
+use turno::outbox::EventState;
+use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
+use turno_testkit::eventually_async;
+
+use crate::cast::{Actor, LONG};
+use crate::db::with_tx;
+use crate::on_each_store;
+use crate::stage::{Stage, all_once};
+
+on_each_store! {
+    escenario_4_idempotencia;
+    worker_crash_despues_de_publicar;
+    control_sin_seen_se_procesa_dos_veces;
+    consumer_muerto_antes_de_confirmar;
+}
+
+/// "Idempotencia": somebody has entered the event as processed by hand. It is dispatched, and not handled. And "Duplicación
+/// manual": somebody publishes by hand what was handled already.
+async fn escenario_4_idempotencia(stage: Stage) {
+    let tap = stage.tap().await;
+    let api = stage.start(&["api"]);
+    api.create("processed already").await.unwrap();
+    let event = stage.list(EventState::Pending).await.remove(0);
+    remember(&stage, event.id).await.unwrap();
+    let consumers = [stage.start(&["consumer"]), stage.start(&["consumer"])];
+    let _worker = stage.start(&["worker"]);
+    stage
+        .await_stats("it to be dispatched", |stats| stats.dispatched == 1)
+        .await;
+    await_sum(&consumers, "consumer_duplicates_total", 1).await;
+    assert_eq!(stage.tally().await.handled, 0);
+    // The next one is nobody's duplicate, until somebody makes it one.
+    api.create("new").await.unwrap();
+    await_sum(&consumers, "consumer_handled_total", 1).await;
+    tap.take().await.unwrap().unwrap();
+    publish_by_hand(&stage, tap.take().await.unwrap().unwrap()).await;
+    await_sum(&consumers, "consumer_duplicates_total", 2).await;
+    assert_eq!(stage.tally().await.handled, 1);
+}
+
+/// What the document enters by hand: `INSERT INTO ProcessedEvents`.
+async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
+    with_tx!(&stage.db, |tx| {
+        let first = stage.turno.seen(&mut *tx, "notifications", event).await?;
+        assert!(first);
+        tx.commit().await?;
+    });
+    Ok(())
+}
+
+/// The same message once more.
+async fn publish_by_hand(stage: &Stage, message: Delivery) {
+    let settings = &stage.cast.settings.rabbitmq;
+    let sink = RabbitMq::new(&settings.url()).unwrap();
+    let id = message.properties.message_id().as_ref().unwrap().as_str();
+    let again = Outgoing {
+        id: id.parse().unwrap(),
+        kind: "TicketFlow.Domain.Events.TicketCreatedEvent".to_owned(),
+        key: None,
+        correlation_id: None,
+        traceparent: None,
+        tracestate: None,
+        headers: Default::default(),
+        emitted_at: turno::clock::machine(),
+        payload: String::from_utf8(message.data).unwrap(),
+        attempt: 1,
+        possible_duplicate: false,
+    };
+    let fates = sink.exchange(&settings.exchange).publish(&[again]).await;
+    assert_eq!(fates, [Fate::Sent]);
+}
+
+/// "Worker crash después de publicar": nobody can know whether it arrived, so it is published again, under its id and
+/// labelled; the consumers handle it once.
+async fn worker_crash_despues_de_publicar(stage: Stage) {
+    let tap = stage.tap().await;
+    let crew = stage.crew(&["consumer"], Some("kill@despues-de-publicar"));
+    stage
+        .start(&["api"])
+        .create("published twice")
+        .await
+        .unwrap();
+    crew.workers[0].await_death().unwrap();
+    await_sum(&crew.consumers, "consumer_duplicates_total", 1).await;
+    assert_eq!(stage.tally().await, all_once(1, 1));
+    assert_eq!(tap.count().await.unwrap(), 2);
+    let first = tap.take().await.unwrap().unwrap().properties;
+    let second = tap.take().await.unwrap().unwrap().properties;
+    assert_eq!(first.message_id(), second.message_id());
+    let label = |table: &Option<lapin::types::FieldTable>| {
+        table
+            .as_ref()
+            .unwrap()
+            .inner()
+            .get("x-possible-duplicate")
+            .cloned()
+    };
+    assert_eq!(label(first.headers()), None);
+    assert_eq!(label(second.headers()), Some(AMQPValue::Boolean(true)));
+}
+
+/// The same crash without `seen`: the document's check before publishing would not have helped, and it is handled twice.
+async fn control_sin_seen_se_procesa_dos_veces(stage: Stage) {
+    let crew = stage.crew(
+        &["consumer", "--sin-seen"],
+        Some("kill@despues-de-publicar"),
+    );
+    stage
+        .start(&["api"])
+        .create("published twice")
+        .await
+        .unwrap();
+    crew.workers[0].await_death().unwrap();
+    let tally = stage
+        .await_tally("the second time", |tally| tally.handled == 2)
+        .await;
+    assert_eq!(tally.doubled, 1);
+}
+
+/// "Retry después de timeout", on the other side: a consumer commits and dies before it acknowledges. The other one gets
+/// the event again; with `seen` it recognises it, without it handles it again.
+async fn consumer_muerto_antes_de_confirmar(stage: Stage) {
+    let doomed = stage.start_doomed(&["consumer"], "kill@despues-del-commit");
+    let _workers = [stage.start(&["worker"]), stage.start(&["worker"])];
+    let api = stage.start(&["api"]);
+    api.create("acknowledged late").await.unwrap();
+    doomed.await_death().unwrap();
+    let consumers = [stage.start(&["consumer"])];
+    await_sum(&consumers, "consumer_duplicates_total", 1).await;
+    assert_eq!(stage.tally().await, all_once(1, 1));
+    drop(consumers);
+
+    let control = ["consumer", "--sin-seen"];
+    let doomed = stage.start_doomed(&control, "kill@despues-del-commit");
+    api.create("doubled").await.unwrap();
+    doomed.await_death().unwrap();
+    let _consumer = stage.start(&control);
+    let tally = stage
+        .await_tally("the second time", |tally| tally.handled == 3)
+        .await;
+    assert_eq!(tally.doubled, 1);
+}
+
+/// Waits until some processes together have counted so many.
+async fn await_sum(actors: &[Actor], name: &str, wanted: u64) {
+    eventually_async(LONG, name, async || {
+        let mut sum = 0;
+        for actor in actors {
+            sum += actor.metric(name).await.unwrap();
+        }
+        (sum == wanted).then_some(())
+    })
+    .await;
+}
