@@ -119,9 +119,10 @@ impl Tx {
     /// # Errors
     /// If the database refuses.
     pub async fn commit(self) -> Result<()> {
-        Ok(match self {
+        match self {
             Self::Postgres(tx) => tx.commit().await?,
             Self::Sqlite(tx) => tx.commit().await?,
-        })
+        }
+        Ok(())
     }
 }

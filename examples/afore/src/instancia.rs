@@ -130,8 +130,9 @@ async fn limpiar(turno: Turno, configuracion: Configuracion, stop: CancellationT
     let Some(cada) = configuracion.lock_cleanup else {
         return;
     };
+    let todo = Sweep::default();
     tokio::select! {
         () = stop.cancelled() => {}
-        _ = turno.sweep_every(cada, &Sweep::default()) => {}
+        _ = turno.sweep_every(cada, &todo) => {}
     }
 }

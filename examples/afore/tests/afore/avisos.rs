@@ -2,7 +2,8 @@
 
 use turno_testkit::{TcpProxy, eventually};
 
-use crate::lugar::{Lugar, aceptada, entrada};
+use crate::contrato::{aceptada, entrada};
+use crate::lugar::Lugar;
 use crate::{LONG, on_each_store};
 
 on_each_store!(

@@ -5,7 +5,8 @@ use std::path::Path;
 use turno::lock::{HistoryEvent, LockHistory};
 use turno_testkit::eventually;
 
-use crate::lugar::{Hijo, Lugar};
+use crate::hijo::Hijo;
+use crate::lugar::Lugar;
 use crate::{LONG, on_each_store};
 
 on_each_store!(

@@ -5,8 +5,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::contrato::{aceptada, duplicada, entrada, salida};
 use crate::escenarios::{PETICIONES, a_la_vez};
-use crate::lugar::{HABIL, Hijo, Lugar, aceptada, duplicada, entrada, salida};
+use crate::hijo::Hijo;
+use crate::lugar::{HABIL, Lugar};
 use crate::on_each_store;
 
 on_each_store!(
@@ -37,10 +39,10 @@ fn compuerta(lugar: &Lugar, instancia: &Hijo) -> Hijo {
     let mut orden = Command::new(turno());
     orden.args(["--json", "--store", &lugar.store, "gate", "--routes", rutas]);
     orden.args(["--upstream", &servicio, "--listen", "127.0.0.1:0"]);
-    let hijo = Hijo::de_orden(&mut orden);
+    let mut hijo = Hijo::de_orden(&mut orden);
     let dicho: Value = serde_json::from_str(&hijo.dice("")).unwrap();
-    let direccion = dicho["listening"].as_str().unwrap().to_owned();
-    Hijo { direccion, ..hijo }
+    hijo.direccion = dicho["listening"].as_str().unwrap().to_owned();
+    hijo
 }
 
 /// Escenario 2 for a service that knows nothing of it. (Its control is the same without the gates:

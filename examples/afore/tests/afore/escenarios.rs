@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::lugar::{Hijo, Lugar, aceptada, duplicada, entrada, salida};
+use crate::contrato::{aceptada, duplicada, entrada, salida};
+use crate::hijo::Hijo;
+use crate::lugar::Lugar;
 use crate::on_each_store;
 
 on_each_store!(

@@ -3,7 +3,9 @@
 use serde_json::Value;
 use turno_testkit::eventually;
 
-use crate::lugar::{Hijo, Lugar, aceptada, duplicada, entrada};
+use crate::contrato::{aceptada, duplicada, entrada};
+use crate::hijo::Hijo;
+use crate::lugar::Lugar;
 use crate::{LONG, on_each_store};
 
 on_each_store!(

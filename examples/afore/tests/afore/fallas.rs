@@ -4,7 +4,8 @@ use serde_json::Value;
 use turno::once::OnceList;
 use turno_testkit::{PostgresServer, TcpProxy};
 
-use crate::lugar::{Lugar, aceptada, entrada, salida};
+use crate::contrato::{aceptada, entrada, salida};
+use crate::lugar::Lugar;
 use crate::on_each_store;
 
 on_each_store!(
@@ -117,7 +118,7 @@ fn sin_base_de_datos_999() {
     let mut lugar = Lugar::postgres();
     let servidor = ([127, 0, 0, 1], PostgresServer::shared().port()).into();
     let red = lugar.runtime.block_on(TcpProxy::start(servidor)).unwrap();
-    let directo = std::mem::replace(&mut lugar.store, String::new());
+    let directo = std::mem::take(&mut lugar.store);
     lugar.store = red.url_for(&directo);
     let instancias = lugar.instancias(&[]);
     lugar.runtime.block_on(red.cut());

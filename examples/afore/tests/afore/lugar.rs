@@ -1,22 +1,20 @@
 //! An empty store, the AFORE that is notified, instances, and what an observer asks of them.
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Mutex;
 
 use axum::http::Request;
 use http_body_util::Full;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use turno::Turno;
-use turno_testkit::{PostgresServer, Process, eventually};
+use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;
 use crate::cliente::Cliente;
+use crate::hijo::Hijo;
 
 pub const RUTA: &str = "/disposicionimss/certificacion";
 /// A Tuesday.
@@ -28,14 +26,6 @@ pub struct Lugar {
     pub receptor: Hijo,
     cliente: Cliente,
     carpeta: TempDir,
-}
-
-/// A process of the example's program.
-pub struct Hijo {
-    pub proceso: Process,
-    stdin: Mutex<ChildStdin>,
-    /// Where it listens, if it does.
-    pub direccion: String,
 }
 
 /// What the AFORE has received.
@@ -198,63 +188,4 @@ impl Lugar {
         });
         self.recibidas()
     }
-}
-
-impl Hijo {
-    pub fn de(argumentos: &[&str]) -> Self {
-        let mut programa = Command::new(env!("CARGO_BIN_EXE_afore"));
-        Self::de_orden(programa.args(argumentos))
-    }
-
-    pub fn de_orden(orden: &mut Command) -> Self {
-        let orden = orden.stdin(Stdio::piped()).stderr(Stdio::null());
-        let proceso = Process::spawn(orden).unwrap();
-        Self {
-            stdin: Mutex::new(proceso.take_stdin().unwrap()),
-            proceso,
-            direccion: String::new(),
-        }
-    }
-
-    fn escuchando(self) -> Self {
-        let direccion = self.dice("escucha ");
-        Self { direccion, ..self }
-    }
-
-    /// Waits for a line that begins so.
-    #[track_caller]
-    pub fn dice(&self, prefijo: &str) -> String {
-        self.proceso.lines().expect_line(prefijo, LONG)
-    }
-
-    /// Lets so many certifications go on that wait, or will.
-    pub fn sigue(&self, cuantas: usize) {
-        let lineas = "sigue\n".repeat(cuantas);
-        self.stdin
-            .lock()
-            .unwrap()
-            .write_all(lineas.as_bytes())
-            .unwrap();
-    }
-}
-
-/// A request for certification of this worker.
-pub fn entrada(nss: &str) -> String {
-    json!({"nss": nss, "curp": "PEGJ850101HDFRRN09", "tipoPrestacion": "RT"}).to_string()
-}
-
-pub fn salida(resultado: &str, diagnostico: &str, tipo: impl Into<Value>) -> Value {
-    json!({
-        "resultadoOperacion": resultado,
-        "diagnosticoProcesar": diagnostico,
-        "tipoPrestacion": tipo.into(),
-    })
-}
-
-pub fn aceptada() -> Value {
-    salida("01", "000", "RT")
-}
-
-pub fn duplicada() -> Value {
-    salida("02", "532", "RT")
 }

@@ -9,13 +9,16 @@
 
 mod avisos;
 mod bloqueos;
+#[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../src/cliente.rs"]
 mod cliente;
 mod compuerta;
+mod contrato;
 mod demostracion;
 mod escenarios;
 mod expiracion;
 mod fallas;
+mod hijo;
 mod lugar;
 
 use std::time::Duration;
