@@ -1,0 +1,143 @@
+//! The database: FlowPay's own tables, on SQLite or PostgreSQL, beside Turno's.
+//!
+//! Every statement is written once and runs on both: both know `$1` and `returning`. What differs, the tables' definition
+//! and how a transaction begins, is in this file.
+
+mod escritura;
+mod lectura;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use sqlx::{Postgres, Sqlite, Transaction};
+use turno::Turno;
+use turno::lock::LeaseId;
+use turno::tx::CallerTx;
+
+pub use self::escritura::NuevaCuota;
+use crate::fallo::Fallo;
+
+/// Connections of one instance.
+const CONEXIONES: u32 = 4;
+/// How long a transaction waits for SQLite's one writer.
+const PACIENCIA: Duration = Duration::from_secs(30);
+
+/// Where the tables are.
+#[derive(Debug, Clone)]
+pub enum Base {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+/// A transaction on either.
+pub enum Tx {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+/// Runs one expression on the connection of whichever transaction it is.
+macro_rules! en {
+    ($tx:expr, $conexion:ident => $consulta:expr) => {
+        match $tx {
+            $crate::datos::Tx::Sqlite(tx) => {
+                let $conexion = &mut **tx;
+                $consulta
+            }
+            $crate::datos::Tx::Postgres(tx) => {
+                let $conexion = &mut **tx;
+                $consulta
+            }
+        }
+    };
+}
+use en;
+
+impl Base {
+    /// Opens the database that Turno is in, and makes the tables if they are missing.
+    pub async fn abrir(url: &str, turno: &Turno) -> Result<Self> {
+        let base = match url.strip_prefix("sqlite:") {
+            Some(":memory:") => bail!("flowpay needs a file, for its connections to share"),
+            Some(archivo) => {
+                let archivo = archivo.strip_prefix("//").unwrap_or(archivo);
+                let opciones = SqliteConnectOptions::new()
+                    .filename(archivo)
+                    .busy_timeout(PACIENCIA);
+                let pool = SqlitePoolOptions::new().max_connections(CONEXIONES);
+                Base::Sqlite(pool.connect_with(opciones).await?)
+            }
+            None => {
+                let pool = PgPoolOptions::new().max_connections(CONEXIONES);
+                Base::Postgres(pool.connect(url).await?)
+            }
+        };
+        // Instances that start together would fall over each other: `create table if not exists` is no lock.
+        turno
+            .lock("flowpay/tablas")
+            .wait(PACIENCIA)
+            .run(async |_| base.crear_tablas().await)
+            .await
+            .map_err(|error| anyhow::anyhow!("{error}"))
+            .context("the tables could not be made")?;
+        Ok(base)
+    }
+
+    async fn crear_tablas(&self) -> Result<(), sqlx::Error> {
+        match self {
+            Base::Sqlite(pool) => {
+                let tablas = sqlx::raw_sql(include_str!("sql/sqlite.sql"));
+                tablas.execute(pool).await.map(drop)
+            }
+            Base::Postgres(pool) => {
+                let tablas = sqlx::raw_sql(include_str!("sql/postgres.sql"));
+                tablas.execute(pool).await.map(drop)
+            }
+        }
+    }
+
+    /// A transaction that only reads, and sees one moment.
+    pub async fn leer(&self) -> Result<Tx, Fallo> {
+        Ok(match self {
+            Base::Sqlite(pool) => Tx::Sqlite(pool.begin().await?),
+            Base::Postgres(pool) => {
+                let un_momento = "begin isolation level repeatable read read only";
+                Tx::Postgres(pool.begin_with(un_momento).await?)
+            }
+        })
+    }
+
+    /// A transaction that writes. Keep it short: SQLite has one writer at a time, and Turno's renewals want their turn too.
+    pub async fn escribir(&self) -> Result<Tx, Fallo> {
+        Ok(match self {
+            // Immediate: one that begins by reading could find, at its first write, that others have written.
+            Base::Sqlite(pool) => Tx::Sqlite(pool.begin_with("begin immediate").await?),
+            Base::Postgres(pool) => Tx::Postgres(pool.begin().await?),
+        })
+    }
+
+    pub async fn cerrar(&self) {
+        match self {
+            Base::Sqlite(pool) => pool.close().await,
+            Base::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl Tx {
+    /// Commits, if the lock is still ours; otherwise nothing of the transaction happens.
+    ///
+    /// This is the fencing. The guard is the last statement: from it to the commit nobody can take the lock over, so a
+    /// holder that was paused for longer than its lease cannot write what it read before that. Everything that writes
+    /// under a lock ends here.
+    pub async fn confirmar(mut self, idlock: Option<&LeaseId>) -> Result<(), Fallo> {
+        if let Some(idlock) = idlock {
+            en!(&mut self, db => db.lock_guard(&idlock.resource, idlock.token).await)?;
+        }
+        match self {
+            Tx::Sqlite(tx) => tx.commit().await?,
+            Tx::Postgres(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+}

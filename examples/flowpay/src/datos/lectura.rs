@@ -1,0 +1,213 @@
+//! What is read.
+
+use super::{Tx, en};
+use crate::estado::{EstadoCuota, EstadoPrestamo};
+use crate::fallo::Fallo;
+use crate::monto::Monto;
+use crate::tipos::{
+    Aplicacion, Asignacion, Cuota, DatosPrestamo, Gestor, Pago, Prestamo, Reestructuracion,
+};
+
+impl Tx {
+    /// A loan's own row.
+    pub async fn datos_prestamo(&mut self, idprestamo: i64) -> Result<DatosPrestamo, Fallo> {
+        type Fila = (
+            i64,
+            String,
+            String,
+            i64,
+            Option<i64>,
+            String,
+            String,
+            String,
+        );
+        let fila: Option<Fila> = en!(self, db => sqlx::query_as(
+            "select idprestamo, codigo, estado, monto, idgestor, telefono, direccion, observaciones \
+             from tbl_prestamo \
+             where idprestamo = $1",
+        )
+        .bind(idprestamo)
+        .fetch_optional(db)
+        .await)?;
+        let Some((idprestamo, codigo, estado, monto, idgestor, telefono, direccion, observaciones)) =
+            fila
+        else {
+            return Err(Fallo::negocio(
+                "PRESTAMO_NO_ENCONTRADO",
+                format!("El préstamo {idprestamo} no existe."),
+            ));
+        };
+        Ok(DatosPrestamo {
+            idprestamo,
+            codigo,
+            estado: EstadoPrestamo::leer(&estado)?,
+            monto: Monto::de_centavos(monto),
+            idgestor,
+            telefono,
+            direccion,
+            observaciones,
+        })
+    }
+
+    /// A loan's own row, if it is active: the document's `ensurePrestamoActivo`.
+    pub async fn ensure_prestamo_activo(
+        &mut self,
+        idprestamo: i64,
+    ) -> Result<DatosPrestamo, Fallo> {
+        let datos = self.datos_prestamo(idprestamo).await?;
+        match datos.estado {
+            EstadoPrestamo::Activo => Ok(datos),
+            estado => Err(Fallo::negocio(
+                "PRESTAMO_NO_ACTIVO",
+                format!(
+                    "El préstamo {} no está activo: {}.",
+                    datos.codigo,
+                    estado.as_str()
+                ),
+            )),
+        }
+    }
+
+    /// A loan with all that belongs to it.
+    pub async fn prestamo(&mut self, idprestamo: i64) -> Result<Prestamo, Fallo> {
+        let datos = self.datos_prestamo(idprestamo).await?;
+        let cuotas = self.cuotas(idprestamo).await?;
+        Ok(Prestamo {
+            datos,
+            saldo: cuotas.iter().map(Cuota::pendiente).sum(),
+            cuotas,
+            pagos: self.pagos(idprestamo).await?,
+            asignaciones: self.asignaciones(idprestamo).await?,
+            reestructuraciones: self.reestructuraciones(idprestamo).await?,
+        })
+    }
+
+    /// A loan's instalments, the oldest first.
+    pub async fn cuotas(&mut self, idprestamo: i64) -> Result<Vec<Cuota>, Fallo> {
+        let filas: Vec<(i64, i64, String, i64, i64, String)> = en!(self, db => sqlx::query_as(
+            "select idcuota, numero, fecha_vencimiento, monto, pagado, estado \
+             from tbl_cuota \
+             where idprestamo = $1 \
+             order by fecha_vencimiento, numero",
+        )
+        .bind(idprestamo)
+        .fetch_all(db)
+        .await)?;
+        filas
+            .into_iter()
+            .map(
+                |(idcuota, numero, fecha_vencimiento, monto, pagado, estado)| {
+                    Ok(Cuota {
+                        idcuota,
+                        numero,
+                        fecha_vencimiento,
+                        monto: Monto::de_centavos(monto),
+                        pagado: Monto::de_centavos(pagado),
+                        estado: EstadoCuota::leer(&estado)?,
+                    })
+                },
+            )
+            .collect()
+    }
+
+    async fn pagos(&mut self, idprestamo: i64) -> Result<Vec<Pago>, Fallo> {
+        let filas: Vec<(i64, Option<i64>, i64, String)> = en!(self, db => sqlx::query_as(
+            "select idpago, idusuario, monto, fecha \
+             from tbl_pago \
+             where idprestamo = $1 \
+             order by idpago",
+        )
+        .bind(idprestamo)
+        .fetch_all(db)
+        .await)?;
+        let mut pagos = Vec::with_capacity(filas.len());
+        for (idpago, idusuario, monto, fecha) in filas {
+            pagos.push(Pago {
+                idpago,
+                idprestamo,
+                idusuario,
+                monto: Monto::de_centavos(monto),
+                fecha,
+                aplicaciones: self.aplicaciones(idpago).await?,
+            });
+        }
+        Ok(pagos)
+    }
+
+    async fn aplicaciones(&mut self, idpago: i64) -> Result<Vec<Aplicacion>, Fallo> {
+        let filas: Vec<(i64, i64)> = en!(self, db => sqlx::query_as(
+            "select idcuota, monto from tbl_aplicacion where idpago = $1 order by idcuota",
+        )
+        .bind(idpago)
+        .fetch_all(db)
+        .await)?;
+        let aplicacion = |(idcuota, monto)| Aplicacion {
+            idcuota,
+            monto: Monto::de_centavos(monto),
+        };
+        Ok(filas.into_iter().map(aplicacion).collect())
+    }
+
+    async fn asignaciones(&mut self, idprestamo: i64) -> Result<Vec<Asignacion>, Fallo> {
+        type Fila = (Option<i64>, i64, Option<i64>, String);
+        let filas: Vec<Fila> = en!(self, db => sqlx::query_as(
+            "select idgestor_anterior, idgestor, idusuario, fecha \
+             from tbl_asignacion \
+             where idprestamo = $1 \
+             order by idasignacion",
+        )
+        .bind(idprestamo)
+        .fetch_all(db)
+        .await)?;
+        let asignacion = |(idgestor_anterior, idgestor, idusuario, fecha)| Asignacion {
+            idgestor_anterior,
+            idgestor,
+            idusuario,
+            fecha,
+        };
+        Ok(filas.into_iter().map(asignacion).collect())
+    }
+
+    async fn reestructuraciones(
+        &mut self,
+        idprestamo: i64,
+    ) -> Result<Vec<Reestructuracion>, Fallo> {
+        type Fila = (i64, i64, Option<i64>, i64, String);
+        let filas: Vec<Fila> = en!(self, db => sqlx::query_as(
+            "select idreestructuracion, idprestamo_nuevo, idusuario_solicitante, saldo, fecha \
+             from tbl_reestructuracion \
+             where idprestamo_original = $1 \
+             order by idreestructuracion",
+        )
+        .bind(idprestamo)
+        .fetch_all(db)
+        .await)?;
+        let reestructuracion =
+            |(id, nuevo, idusuario_solicitante, saldo, fecha)| Reestructuracion {
+                idreestructuracion: id,
+                idprestamo_original: idprestamo,
+                idprestamo_nuevo: nuevo,
+                idusuario_solicitante,
+                saldo: Monto::de_centavos(saldo),
+                fecha,
+            };
+        Ok(filas.into_iter().map(reestructuracion).collect())
+    }
+
+    /// A manager, if there is one.
+    pub async fn ensure_gestor(&mut self, idgestor: i64) -> Result<Gestor, Fallo> {
+        let fila: Option<(i64, String)> = en!(self, db => sqlx::query_as(
+            "select idgestor, nombre from tbl_gestor where idgestor = $1",
+        )
+        .bind(idgestor)
+        .fetch_optional(db)
+        .await)?;
+        fila.map(|(idgestor, nombre)| Gestor { idgestor, nombre })
+            .ok_or_else(|| {
+                Fallo::negocio(
+                    "GESTOR_NO_ENCONTRADO",
+                    format!("El gestor {idgestor} no existe."),
+                )
+            })
+    }
+}

@@ -1,0 +1,182 @@
+//! The document's lock service (`lock-service.ts`), over Turno's locks.
+//!
+//! `adquirirLock`, `liberarLock`, `conLock`, `verificarLock` and `limpiarLocksExpirados` mean what they mean there; whose
+//! turn it is, the database decides in one step and by its own clock.
+
+use std::time::Duration;
+
+use turno::Turno;
+use turno::lock::{
+    Acquire, HistoryEvent, Language, LeaseId, Lock, LockHistory, LockHolder, ReleaseOutcome, Sweep,
+};
+
+use crate::fallo::Fallo;
+use crate::recurso::{Recurso, TipoRecurso};
+use crate::tipos::{EstadoLock, FilaLock, ResultadoLock};
+
+/// Quick operations, such as a payment: 5 minutes.
+pub const TIMEOUT_RAPIDA: Duration = Duration::from_secs(300);
+/// Complex operations, such as a restructuring: 10 minutes.
+pub const TIMEOUT_COMPLEJA: Duration = Duration::from_secs(600);
+/// Very complex operations: 15 minutes. Nothing may ask for more, because a holder that dies blocks a loan for that long.
+pub const TIMEOUT_MUY_COMPLEJA: Duration = Duration::from_secs(900);
+/// How often expired locks are tidied away: hourly, as the document recommends.
+pub const LIMPIEZA: Duration = Duration::from_secs(60 * 60);
+/// The most rows that `locks` answers with.
+const FILAS_MAXIMO: u32 = 1000;
+
+/// Who locks, what for, and for how long at the most.
+#[derive(Debug, Clone)]
+pub struct Opciones {
+    pub idusuario: Option<i64>,
+    pub descripcion: Option<String>,
+    pub timeout: Duration,
+}
+
+/// How much of the protection is on. All of it, but for showing what happens otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proteccion {
+    /// The lock, and its token presented in the transaction that writes.
+    Completa,
+    /// The lock alone, as in the document.
+    SinGuard,
+    /// Nothing.
+    SinLock,
+}
+
+/// The lock service.
+#[derive(Debug, Clone)]
+pub struct Locks {
+    pub turno: Turno,
+    pub proteccion: Proteccion,
+    /// Instead of what each operation asks for.
+    pub timeout: Option<Duration>,
+}
+
+impl Locks {
+    /// Tries to lock a resource. What it answers with stays locked until [`Locks::liberar_lock`] or its time is up.
+    pub async fn adquirir_lock(
+        &self,
+        recurso: Recurso,
+        opciones: Opciones,
+    ) -> Result<ResultadoLock, Fallo> {
+        Ok(match self.lock(recurso, opciones)?.acquire().await? {
+            Acquire::Acquired(lease) => ResultadoLock::exito(lease.detach()),
+            Acquire::Busy(busy) => ResultadoLock::rechazo(busy.message(Language::Spanish)),
+        })
+    }
+
+    /// Gives a lock back. False if it was not held any more: it has expired, or was released before.
+    pub async fn liberar_lock(
+        &self,
+        idlock: &LeaseId,
+        idusuario: Option<i64>,
+    ) -> Result<bool, Fallo> {
+        let holders = self.turno.lock_status(&idlock.resource).await?.holders;
+        let ajeno = |holder: &LockHolder| {
+            holder.token == idlock.token && usuario(&holder.attribution.user) != idusuario
+        };
+        if holders.iter().any(ajeno) {
+            return Err(Fallo::negocio(
+                "LOCK_DE_OTRO_USUARIO",
+                "El lock pertenece a otro usuario.",
+            ));
+        }
+        let outcome = self
+            .turno
+            .lock_release(&idlock.resource, idlock.token)
+            .await?;
+        Ok(matches!(outcome, ReleaseOutcome::Released { .. }))
+    }
+
+    /// Does some work under a lock, which is renewed meanwhile, and given back on success, error, panic and cancellation.
+    ///
+    /// The work gets the idlock that it has to present when it commits: see [`Tx::confirmar`](crate::datos::Tx::confirmar).
+    pub async fn con_lock<T>(
+        &self,
+        recurso: Recurso,
+        opciones: Opciones,
+        trabajo: impl AsyncFnOnce(Option<LeaseId>) -> Result<T, Fallo>,
+    ) -> Result<T, Fallo> {
+        if self.proteccion == Proteccion::SinLock {
+            return trabajo(None).await;
+        }
+        let lock = self.lock(recurso, opciones)?;
+        let hecho = lock
+            .run(async |lease| trabajo(self.para_presentar(lease.id())).await)
+            .await?;
+        Ok(hecho)
+    }
+
+    /// What a transaction presents: nothing, where the guard is off.
+    pub fn para_presentar(&self, idlock: LeaseId) -> Option<LeaseId> {
+        (self.proteccion == Proteccion::Completa).then_some(idlock)
+    }
+
+    /// Whether a resource is locked, by whom, and for how long.
+    pub async fn verificar_lock(&self, recurso: Recurso) -> Result<EstadoLock, Fallo> {
+        let status = self.turno.lock_status(&recurso.to_string()).await?;
+        Ok(match status.holders.first() {
+            None => EstadoLock::default(),
+            Some(holder) => EstadoLock {
+                bloqueado: true,
+                idusuario: usuario(&holder.attribution.user),
+                descripcion: holder.attribution.description.clone(),
+                fecha_expiracion: Some(holder.expires_at.to_string()),
+                segundos_restantes: holder.remaining.as_secs(),
+            },
+        })
+    }
+
+    /// Closes what has expired, and tells how many. Tidiness only: an expired lock keeps nobody out.
+    pub async fn limpiar_locks_expirados(&self) -> Result<u64, Fallo> {
+        Ok(self.turno.sweep(&Sweep::default()).await?.expired)
+    }
+
+    /// The rows of `tbl_lock`, newest first: what is held now, and how each holding before it ended.
+    pub async fn locks(
+        &self,
+        tipo: Option<TipoRecurso>,
+        idrecurso: Option<i64>,
+        limite: u32,
+    ) -> Result<Vec<FilaLock>, Fallo> {
+        let resource = tipo
+            .zip(idrecurso)
+            .map(|(tipo, id)| Recurso { tipo, id }.to_string());
+        let ask = LockHistory {
+            resource,
+            prefix: tipo.map_or(String::new(), |tipo| format!("{}/", tipo.as_str())),
+            before: None,
+            limit: limite.min(FILAS_MAXIMO),
+        };
+        let entries = self.turno.lock_history(ask).await?;
+        Ok(entries
+            .into_iter()
+            // What came late is in the history too, and is no lock.
+            .filter(|entry| !matches!(entry.event, HistoryEvent::Late | HistoryEvent::RenewedLate))
+            .filter_map(|entry| Some(FilaLock::new(entry.resource.parse().ok()?, &entry)))
+            .collect())
+    }
+
+    fn lock(&self, recurso: Recurso, opciones: Opciones) -> Result<Lock, Fallo> {
+        let timeout = self.timeout.unwrap_or(opciones.timeout);
+        if timeout.is_zero() || timeout > TIMEOUT_MUY_COMPLEJA {
+            return Err(Fallo::negocio(
+                "TIMEOUT_INVALIDO",
+                "El timeout debe estar entre 1 y 900 segundos.",
+            ));
+        }
+        let mut lock = self.turno.lock(recurso.to_string()).ttl(timeout);
+        if let Some(idusuario) = opciones.idusuario {
+            lock = lock.user(idusuario.to_string());
+        }
+        if let Some(descripcion) = opciones.descripcion {
+            lock = lock.description(descripcion);
+        }
+        Ok(lock)
+    }
+}
+
+pub fn usuario(user: &Option<String>) -> Option<i64> {
+    user.as_deref().and_then(|user| user.parse().ok())
+}

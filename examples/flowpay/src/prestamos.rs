@@ -1,0 +1,205 @@
+//! The operations on loans, each under the loan's lock.
+//!
+//! They all go the same way: lock, read, compute, write, present the lock and commit, unlock. The reading is not part of the
+//! writing transaction, because that would keep SQLite's one writer, Turno's renewals included, waiting while an operation
+//! takes its time. The lock covers both, and its token proves it at the commit.
+
+pub mod aplicar;
+mod reestructurar;
+
+use jiff::civil::Date;
+use turno::lock::LeaseId;
+
+use self::aplicar::{aplicar, dividir};
+use crate::cita::Cita;
+use crate::datos::Base;
+use crate::estado::EstadoPrestamo;
+use crate::fallo::Fallo;
+use crate::locks::{Locks, Opciones, TIMEOUT_RAPIDA};
+use crate::mutacion::{
+    AsignarGestorInput, CreatePagoInput, CreatePrestamoInput, UpdatePrestamoInput,
+};
+use crate::recurso::Recurso;
+use crate::tipos::{Asignacion, Cuota, DatosPrestamo, Gestor, Pago, Prestamo};
+
+/// The longest code, name or telephone number, in bytes.
+const NOMBRE_BYTES: usize = 100;
+/// The longest text, in bytes.
+const TEXTO_BYTES: usize = 2000;
+
+/// The loans, and what they need.
+#[derive(Debug, Clone)]
+pub struct Prestamos {
+    pub base: Base,
+    pub locks: Locks,
+    pub cita: Cita,
+}
+
+impl Prestamos {
+    /// A loan with all that belongs to it.
+    pub async fn prestamo(&self, idprestamo: i64) -> Result<Prestamo, Fallo> {
+        self.base.leer().await?.prestamo(idprestamo).await
+    }
+
+    pub async fn crear_gestor(&self, nombre: &str) -> Result<Gestor, Fallo> {
+        texto("nombre", nombre, NOMBRE_BYTES)?;
+        let mut tx = self.base.escribir().await?;
+        let idgestor = tx.insertar_gestor(nombre).await?;
+        tx.confirmar(None).await?;
+        Ok(Gestor {
+            idgestor,
+            nombre: nombre.to_owned(),
+        })
+    }
+
+    /// A new loan. Nobody else knows it yet, so that there is nothing to lock.
+    pub async fn crear_prestamo(&self, input: CreatePrestamoInput) -> Result<Prestamo, Fallo> {
+        texto("codigo", &input.codigo, NOMBRE_BYTES)?;
+        let cuotas = dividir(input.monto, input.cuotas, fecha(&input.primer_vencimiento)?)?;
+        let datos = DatosPrestamo {
+            idprestamo: 0,
+            codigo: input.codigo,
+            estado: EstadoPrestamo::Activo,
+            monto: input.monto,
+            idgestor: None,
+            telefono: String::new(),
+            direccion: String::new(),
+            observaciones: String::new(),
+        };
+        let mut tx = self.base.escribir().await?;
+        let idprestamo = tx.insertar_prestamo(&datos, &cuotas).await?;
+        tx.confirmar(None).await?;
+        self.prestamo(idprestamo).await
+    }
+
+    /// Caso de uso 1. Registers a payment and applies it to the oldest instalments first.
+    pub async fn registrar_pago_con_aplicacion(
+        &self,
+        input: CreatePagoInput,
+    ) -> Result<Pago, Fallo> {
+        let idprestamo = input.idprestamo;
+        let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
+        let opciones = Opciones {
+            idusuario: input.idusuario,
+            descripcion: Some(format!(
+                "Registro de pago para préstamo {}",
+                prestamo.codigo
+            )),
+            timeout: TIMEOUT_RAPIDA,
+        };
+        let trabajo = async |idlock: Option<LeaseId>| {
+            let (_, cuotas) = self.leer_activo(idprestamo).await?;
+            let partes = aplicar(&cuotas, input.monto)?;
+            self.cita.esperar().await?;
+
+            let saldo = cuotas.iter().map(Cuota::pendiente).sum();
+            let mut tx = self.base.escribir().await?;
+            let pago = tx
+                .insertar_pago(idprestamo, input.idusuario, input.monto, partes)
+                .await?;
+            if input.monto == saldo {
+                tx.cambiar_estado(idprestamo, EstadoPrestamo::Pagado)
+                    .await?;
+            }
+            tx.confirmar(idlock.as_ref()).await?;
+            Ok(pago)
+        };
+        self.locks
+            .con_lock(Recurso::prestamo(idprestamo), opciones, trabajo)
+            .await
+    }
+
+    /// Caso de uso 2. Changes what is given, and writes the row as it then is.
+    pub async fn update_prestamo(&self, input: UpdatePrestamoInput) -> Result<Prestamo, Fallo> {
+        let idprestamo = input.idprestamo;
+        let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
+        let opciones = Opciones {
+            idusuario: input.idusuario,
+            descripcion: Some(format!("Actualización de préstamo {}", prestamo.codigo)),
+            timeout: TIMEOUT_RAPIDA,
+        };
+        let trabajo = async |idlock: Option<LeaseId>| {
+            let (mut datos, _) = self.leer_activo(idprestamo).await?;
+            input.modificar(&mut datos);
+            texto("codigo", &datos.codigo, NOMBRE_BYTES)?;
+            texto("telefono", &datos.telefono, NOMBRE_BYTES)?;
+            texto("direccion", &datos.direccion, TEXTO_BYTES)?;
+            texto("observaciones", &datos.observaciones, TEXTO_BYTES)?;
+            self.cita.esperar().await?;
+
+            let mut tx = self.base.escribir().await?;
+            tx.actualizar_prestamo(&datos).await?;
+            tx.confirmar(idlock.as_ref()).await?;
+            self.prestamo(idprestamo).await
+        };
+        self.locks
+            .con_lock(Recurso::prestamo(idprestamo), opciones, trabajo)
+            .await
+    }
+
+    /// Caso de uso 3. Gives a loan to a manager, and records from whom.
+    pub async fn asignar_gestor(&self, input: AsignarGestorInput) -> Result<Asignacion, Fallo> {
+        let AsignarGestorInput {
+            idprestamo,
+            idgestor,
+            idusuario,
+        } = input;
+        let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
+        let gestor = self.base.leer().await?.ensure_gestor(idgestor).await?;
+        let opciones = Opciones {
+            idusuario,
+            descripcion: Some(format!(
+                "Asignación de {} a préstamo {}",
+                gestor.nombre, prestamo.codigo
+            )),
+            timeout: TIMEOUT_RAPIDA,
+        };
+        let trabajo = async |idlock: Option<LeaseId>| {
+            let (mut datos, _) = self.leer_activo(idprestamo).await?;
+            let anterior = datos.idgestor.replace(idgestor);
+            self.cita.esperar().await?;
+
+            let mut tx = self.base.escribir().await?;
+            tx.actualizar_prestamo(&datos).await?;
+            let asignacion = tx
+                .insertar_asignacion(idprestamo, anterior, idgestor, idusuario)
+                .await?;
+            tx.confirmar(idlock.as_ref()).await?;
+            Ok(asignacion)
+        };
+        self.locks
+            .con_lock(Recurso::prestamo(idprestamo), opciones, trabajo)
+            .await
+    }
+
+    /// An early refusal, and the code for the lock's description. It proves nothing: the loan is read again under the lock.
+    async fn ensure_prestamo_activo(&self, idprestamo: i64) -> Result<DatosPrestamo, Fallo> {
+        let mut tx = self.base.leer().await?;
+        tx.ensure_prestamo_activo(idprestamo).await
+    }
+
+    async fn leer_activo(&self, idprestamo: i64) -> Result<(DatosPrestamo, Vec<Cuota>), Fallo> {
+        let mut tx = self.base.leer().await?;
+        let datos = tx.ensure_prestamo_activo(idprestamo).await?;
+        Ok((datos, tx.cuotas(idprestamo).await?))
+    }
+}
+
+fn fecha(texto: &str) -> Result<Date, Fallo> {
+    texto.parse().map_err(|_| {
+        Fallo::negocio(
+            "FECHA_INVALIDA",
+            "Una fecha se escribe AAAA-MM-DD, por ejemplo 2027-01-31.",
+        )
+    })
+}
+
+fn texto(campo: &str, valor: &str, bytes: usize) -> Result<(), Fallo> {
+    if valor.len() > bytes || valor.chars().any(char::is_control) {
+        return Err(Fallo::negocio(
+            "TEXTO_INVALIDO",
+            format!("{campo} tiene más de {bytes} bytes o caracteres de control."),
+        ));
+    }
+    Ok(())
+}

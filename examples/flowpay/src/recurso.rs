@@ -1,0 +1,63 @@
+//! What locks are about, and how Turno calls it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use async_graphql::Enum;
+
+/// What a lock protects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub enum TipoRecurso {
+    Prestamo,
+    Pago,
+    Reestructuracion,
+}
+
+impl TipoRecurso {
+    const TODOS: [Self; 3] = [Self::Prestamo, Self::Pago, Self::Reestructuracion];
+
+    /// As `tbl_lock` has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TipoRecurso::Prestamo => "PRESTAMO",
+            TipoRecurso::Pago => "PAGO",
+            TipoRecurso::Reestructuracion => "REESTRUCTURACION",
+        }
+    }
+}
+
+/// One resource; to Turno, `PRESTAMO/123`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recurso {
+    pub tipo: TipoRecurso,
+    pub id: i64,
+}
+
+impl Recurso {
+    pub fn prestamo(id: i64) -> Self {
+        Recurso {
+            tipo: TipoRecurso::Prestamo,
+            id,
+        }
+    }
+}
+
+impl fmt::Display for Recurso {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tipo.as_str(), self.id)
+    }
+}
+
+impl FromStr for Recurso {
+    type Err = ();
+
+    fn from_str(nombre: &str) -> Result<Self, ()> {
+        let (tipo, id) = nombre.split_once('/').ok_or(())?;
+        let tipo = TipoRecurso::TODOS
+            .into_iter()
+            .find(|todo| todo.as_str() == tipo)
+            .ok_or(())?;
+        let id = id.parse().map_err(|_| ())?;
+        Ok(Recurso { tipo, id })
+    }
+}

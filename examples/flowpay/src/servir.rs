@@ -1,0 +1,101 @@
+//! One instance: the API over HTTP.
+
+use std::net::Ipv4Addr;
+
+use anyhow::Result;
+use async_graphql::{EmptySubscription, Request, Response, Schema, ServerError};
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Json, Router};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use turno::Turno;
+use turno::lock::Sweep;
+
+use crate::ServirArgs;
+use crate::cita::Cita;
+use crate::consulta::Consulta;
+use crate::datos::Base;
+use crate::locks::Locks;
+use crate::mutacion::Mutacion;
+use crate::prestamos::Prestamos;
+
+/// The deepest query that is answered, and the one with the most fields.
+const PROFUNDIDAD: usize = 12;
+const COMPLEJIDAD: usize = 1000;
+/// Connections of Turno's own.
+const CONEXIONES: usize = 4;
+
+type Esquema = Schema<Consulta, Mutacion, EmptySubscription>;
+
+/// Serves until it is told to end.
+pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
+    let turno = Turno::builder()
+        .service("flowpay")
+        .connections(CONEXIONES)
+        .connect(store)
+        .await?;
+    let base = Base::abrir(store, &turno).await?;
+    let limpieza = args.limpieza();
+    let prestamos = Prestamos {
+        base: base.clone(),
+        locks: Locks {
+            turno: turno.clone(),
+            proteccion: args.proteccion(),
+            timeout: args.timeout(),
+        },
+        cita: Cita(args.cita),
+    };
+    let esquema = Schema::build(Consulta, Mutacion, EmptySubscription)
+        .limit_depth(PROFUNDIDAD)
+        .limit_complexity(COMPLEJIDAD)
+        .data(prestamos)
+        .finish();
+    let rutas = Router::new()
+        .route("/graphql", post(graphql).get(sdl))
+        .with_state(esquema);
+    let escucha = TcpListener::bind((Ipv4Addr::LOCALHOST, args.puerto)).await?;
+    println!(
+        "flowpay escucha en http://{}/graphql",
+        escucha.local_addr()?
+    );
+
+    // The document's cron job. It is tidiness: an expired lock keeps nobody out, swept or not.
+    let barrido = turno.clone();
+    let barrer = tokio::spawn(async move {
+        barrido.sweep_every(limpieza, &Sweep::default()).await;
+    });
+    axum::serve(escucha, rutas)
+        .with_graceful_shutdown(fin())
+        .await?;
+    barrer.abort();
+    base.cerrar().await;
+    turno.close().await;
+    Ok(())
+}
+
+/// In a task of its own, so that a client who hangs up does not cut an operation off between two of its steps.
+async fn graphql(State(esquema): State<Esquema>, Json(pedido): Json<Request>) -> Json<Response> {
+    let hecho = tokio::spawn(async move { esquema.execute(pedido).await }).await;
+    Json(hecho.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request panicked");
+        let interno = ServerError::new("Error interno: intente más tarde.", None);
+        Response::from_errors(vec![interno])
+    }))
+}
+
+/// The schema, for people and for their tools.
+async fn sdl(State(esquema): State<Esquema>) -> String {
+    esquema.sdl()
+}
+
+/// Resolves when the process is told to end.
+async fn fin() {
+    let Ok(mut termino) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = termino.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,177 @@
+//! What the API shows: loans and what belongs to them, and locks in the words of `tbl_lock`.
+
+use async_graphql::{ID, SimpleObject};
+use turno::lock::{HistoryEntry, HistoryEvent, LeaseId};
+
+use crate::estado::{EstadoCuota, EstadoPrestamo};
+use crate::locks::usuario;
+use crate::monto::Monto;
+use crate::recurso::{Recurso, TipoRecurso};
+
+/// A row of `tbl_prestamo`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct DatosPrestamo {
+    pub idprestamo: i64,
+    pub codigo: String,
+    pub estado: EstadoPrestamo,
+    pub monto: Monto,
+    pub idgestor: Option<i64>,
+    pub telefono: String,
+    pub direccion: String,
+    pub observaciones: String,
+}
+
+/// A loan with all that belongs to it, seen at one moment.
+#[derive(Debug, SimpleObject)]
+pub struct Prestamo {
+    #[graphql(flatten)]
+    pub datos: DatosPrestamo,
+    /// What is still owed.
+    pub saldo: Monto,
+    pub cuotas: Vec<Cuota>,
+    pub pagos: Vec<Pago>,
+    pub asignaciones: Vec<Asignacion>,
+    pub reestructuraciones: Vec<Reestructuracion>,
+}
+
+/// An instalment; a row of `tbl_cuota`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Cuota {
+    pub idcuota: i64,
+    pub numero: i64,
+    pub fecha_vencimiento: String,
+    pub monto: Monto,
+    pub pagado: Monto,
+    pub estado: EstadoCuota,
+}
+
+impl Cuota {
+    /// What is still owed of it.
+    pub fn pendiente(&self) -> Monto {
+        match self.estado {
+            EstadoCuota::Cancelada => Monto::CERO,
+            _ => self.monto - self.pagado,
+        }
+    }
+}
+
+/// A payment; a row of `tbl_pago`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Pago {
+    pub idpago: i64,
+    pub idprestamo: i64,
+    pub idusuario: Option<i64>,
+    pub monto: Monto,
+    pub fecha: String,
+    pub aplicaciones: Vec<Aplicacion>,
+}
+
+/// Which part of a payment went to which instalment; a row of `tbl_aplicacion`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Aplicacion {
+    pub idcuota: i64,
+    pub monto: Monto,
+}
+
+/// A manager; a row of `tbl_gestor`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Gestor {
+    pub idgestor: i64,
+    pub nombre: String,
+}
+
+/// Who looked after a loan before, and who does since; a row of `tbl_asignacion`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Asignacion {
+    pub idgestor_anterior: Option<i64>,
+    pub idgestor: i64,
+    pub idusuario: Option<i64>,
+    pub fecha: String,
+}
+
+/// What became of a loan whose debt went into a new one; a row of `tbl_reestructuracion`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Reestructuracion {
+    pub idreestructuracion: i64,
+    pub idprestamo_original: i64,
+    pub idprestamo_nuevo: i64,
+    pub idusuario_solicitante: Option<i64>,
+    pub saldo: Monto,
+    pub fecha: String,
+}
+
+/// Answer of `adquirirLock`.
+#[derive(Debug, SimpleObject)]
+pub struct ResultadoLock {
+    pub adquirido: bool,
+    pub idlock: Option<ID>,
+    pub mensaje: Option<String>,
+}
+
+impl ResultadoLock {
+    pub fn exito(idlock: LeaseId) -> Self {
+        ResultadoLock {
+            adquirido: true,
+            idlock: Some(idlock.into()),
+            mensaje: None,
+        }
+    }
+
+    pub fn rechazo(mensaje: String) -> Self {
+        ResultadoLock {
+            adquirido: false,
+            idlock: None,
+            mensaje: Some(mensaje),
+        }
+    }
+}
+
+/// Answer of `verificarLock`. It has no idlock: whoever knows that can release the lock.
+#[derive(Debug, Default, SimpleObject)]
+pub struct EstadoLock {
+    pub bloqueado: bool,
+    pub idusuario: Option<i64>,
+    pub descripcion: Option<String>,
+    pub fecha_expiracion: Option<String>,
+    pub segundos_restantes: u64,
+}
+
+/// A holding of a lock, in the words of `tbl_lock`.
+#[derive(Debug, SimpleObject)]
+#[graphql(name = "Lock")]
+pub struct FilaLock {
+    pub idlock: ID,
+    pub tipo_recurso: TipoRecurso,
+    pub idrecurso: i64,
+    pub idusuario: Option<i64>,
+    pub descripcion: Option<String>,
+    pub activo: bool,
+    pub fecha_creacion: Option<String>,
+    pub fecha_expiracion: Option<String>,
+    pub fecha_liberacion: Option<String>,
+    /// How it stands, or how it ended: acquired, released, expired, taken_over, broken.
+    pub evento: &'static str,
+}
+
+impl FilaLock {
+    pub fn new(recurso: Recurso, entry: &HistoryEntry) -> Self {
+        let id = LeaseId {
+            resource: entry.resource.clone(),
+            token: entry.token,
+        };
+        // One that expired was never released: nobody did it.
+        let liberado = matches!(entry.event, HistoryEvent::Released | HistoryEvent::Broken);
+        FilaLock {
+            idlock: id.into(),
+            tipo_recurso: recurso.tipo,
+            idrecurso: recurso.id,
+            idusuario: usuario(&entry.attribution.user),
+            descripcion: entry.attribution.description.clone(),
+            activo: entry.event == HistoryEvent::Acquired,
+            fecha_creacion: entry.acquired_at.map(|at| at.to_string()),
+            fecha_expiracion: entry.expires_at.map(|at| at.to_string()),
+            fecha_liberacion: liberado.then(|| entry.at.to_string()),
+            evento: entry.event.as_str(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Holders that are paused or killed half-way: the fencing, and the expiry.
+
+use turno::lock::LeaseId;
+use turno_testkit::eventually_async;
+
+use crate::en_cada_base;
+use crate::ensayo::PACIENCIA;
+use crate::escena::{Escena, Lugar};
+use crate::pedidos::{PAGAR, REESTRUCTURAR, pago, reestructuracion};
+use crate::respuestas::{codigo, mensaje, segundos_restantes};
+
+en_cada_base! {
+    /// The guard in the payment's transaction: who has lost the lock, and does not know it, cannot commit.
+    un_pago_atrasado_no_se_registra => |lugar| atrasado(lugar, &[]);
+    /// The control, the document as it is: the stale payment gets in, and takes the other one's application away.
+    sin_guard_un_pago_atrasado_se_registra => |lugar| atrasado(lugar, &["--sin-guard"]);
+    /// The same under the manual lock.
+    una_reestructuracion_atrasada_no_se_registra => reestructuracion_atrasada;
+    /// A process that is stopped for longer than its lease, as by a long pause of its machine.
+    un_proceso_detenido_no_registra_su_pago => detenido;
+    /// "Expiración automática de locks para evitar deadlocks": killed with -9, it blocks the loan until its time is up.
+    un_proceso_muerto_bloquea_hasta_la_expiracion => muerto;
+}
+
+/// An operator breaks the lock of a payment that is under way, and another one gets in: no clock has to be waited for, and
+/// the first one's process suspects nothing.
+async fn atrasado(lugar: Lugar, opciones: &[&str]) {
+    let mut escena = Escena::nueva(lugar, opciones).await;
+    let id = escena.testigo.crear_prestamo().await;
+    let atrasado = escena.detener(0, PAGAR, pago(id, 1, "100.00")).await;
+    romper(&escena, id).await;
+    let segundo = escena.detener(1, PAGAR, pago(id, 2, "70.00")).await;
+    assert!(segundo.seguir().await["errors"].is_null());
+
+    let respuesta = atrasado.seguir().await;
+    let prestamo = escena.testigo.prestamo(id).await;
+    if opciones.is_empty() {
+        assert_eq!(codigo(&respuesta), Some("LOCK_PERDIDO"), "{respuesta:#}");
+        assert_eq!((prestamo.pagado(), prestamo.aplicado()), (7_000, 7_000));
+        assert_eq!(prestamo["pagos"][0]["idusuario"], 2);
+    } else {
+        assert!(respuesta["errors"].is_null());
+        assert_eq!((prestamo.pagado(), prestamo.aplicado()), (17_000, 10_000));
+    }
+}
+
+async fn reestructuracion_atrasada(lugar: Lugar) {
+    let mut escena = Escena::nueva(lugar, &[]).await;
+    let id = escena.testigo.crear_prestamo().await;
+    let atrasada = escena
+        .detener(0, REESTRUCTURAR, reestructuracion(id, 1))
+        .await;
+    romper(&escena, id).await;
+    let segundo = escena.detener(1, PAGAR, pago(id, 2, "70.00")).await;
+    assert!(segundo.seguir().await["errors"].is_null());
+
+    assert_eq!(codigo(&atrasada.seguir().await), Some("LOCK_PERDIDO"));
+    let prestamo = escena.testigo.prestamo(id).await;
+    assert_eq!(prestamo["estado"], "ACTIVO");
+    assert_eq!(prestamo["saldo"], "1130.00");
+    assert_eq!(prestamo["reestructuraciones"].as_array().unwrap().len(), 0);
+}
+
+async fn romper(escena: &Escena, id: i64) {
+    let lock = &escena.testigo.locks(id).await[0];
+    assert_eq!(lock["activo"], true);
+    let idlock: LeaseId = lock["idlock"].as_str().unwrap().parse().unwrap();
+    let turno = escena.lugar.turno().await;
+    turno
+        .lock_break(&idlock.resource, idlock.token, "no responde")
+        .await
+        .unwrap();
+    assert_eq!(escena.testigo.locks(id).await[0]["evento"], "broken");
+}
+
+async fn detenido(lugar: Lugar) {
+    // Long enough for the process to be stopped before its first renewal is due, a second later: stopped in the middle of
+    // one, it would keep the whole of an SQLite file locked.
+    let mut escena = Escena::con(lugar, [&["--timeout-segundos", "3"], &[], &[]]).await;
+    let id = escena.testigo.crear_prestamo().await;
+    let pausado = escena.detener(0, PAGAR, pago(id, 1, "100.00")).await;
+    escena.instancias[0].proceso.stop();
+    let pagado = eventually_async(PACIENCIA, "the lock to expire", async || {
+        let respuesta = escena.testigo.pagar(id, 2, "70.00").await;
+        (codigo(&respuesta) != Some("RECURSO_BLOQUEADO")).then_some(respuesta)
+    })
+    .await;
+    assert!(pagado["errors"].is_null(), "{pagado:#}");
+    escena.instancias[0].proceso.cont();
+
+    assert_eq!(codigo(&pausado.seguir().await), Some("LOCK_PERDIDO"));
+    let prestamo = escena.testigo.prestamo(id).await;
+    assert_eq!((prestamo.pagado(), prestamo.aplicado()), (7_000, 7_000));
+}
+
+async fn muerto(lugar: Lugar) {
+    let mut escena = Escena::con(lugar, [&["--timeout-segundos", "1"], &[], &[]]).await;
+    let id = escena.testigo.crear_prestamo().await;
+    let perdido = escena.detener(0, PAGAR, pago(id, 1, "100.00")).await;
+    // As long as it lives, it renews, and nobody gets in.
+    let rechazo = escena.testigo.pagar(id, 2, "70.00").await;
+    assert!(segundos_restantes(mensaje(&rechazo), 1) <= 1);
+    escena.instancias[0].proceso.kill_9();
+
+    eventually_async(PACIENCIA, "the lock to expire", async || {
+        let respuesta = escena.testigo.pagar(id, 2, "70.00").await;
+        (codigo(&respuesta) != Some("RECURSO_BLOQUEADO")).then_some(())
+    })
+    .await;
+    perdido.olvidar();
+    let prestamo = escena.testigo.prestamo(id).await;
+    assert_eq!((prestamo.pagado(), prestamo.aplicado()), (7_000, 7_000));
+    let eventos: Vec<_> = escena
+        .testigo
+        .locks(id)
+        .await
+        .iter()
+        .map(|lock| lock["evento"].clone())
+        .collect();
+    assert_eq!(eventos, ["released", "taken_over"]);
+}

@@ -1,0 +1,94 @@
+//! What an instance answers.
+
+use std::ops::Deref;
+
+use serde_json::Value;
+
+/// The code of a refusal; `None` if there is none.
+pub fn codigo(respuesta: &Value) -> Option<&str> {
+    respuesta["errors"][0]["extensions"]["codigo"].as_str()
+}
+
+pub fn mensaje(respuesta: &Value) -> &str {
+    respuesta["errors"][0]["message"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+/// How many of the answers are refusals because of the lock; the others must have been done.
+#[track_caller]
+pub fn bloqueados(respuestas: &[Value]) -> usize {
+    let (bloqueados, hechos): (Vec<_>, Vec<_>) = respuestas
+        .iter()
+        .partition(|respuesta| codigo(respuesta) == Some("RECURSO_BLOQUEADO"));
+    for hecho in hechos {
+        assert!(hecho["errors"].is_null(), "{hecho:#}");
+    }
+    bloqueados.len()
+}
+
+/// The seconds in the document's message, which must be word for word this one.
+#[track_caller]
+pub fn segundos_restantes(mensaje: &str, idusuario: i64) -> u64 {
+    let segundos = mensaje
+        .strip_prefix("El recurso está bloqueado por otra operación. Tiempo restante: ")
+        .and_then(|resto| resto.strip_suffix(&format!(" segundos. Usuario: {idusuario}")));
+    match segundos.and_then(|segundos| segundos.parse().ok()) {
+        Some(segundos) => segundos,
+        None => panic!("not the document's message: {mensaje:?}"),
+    }
+}
+
+/// A loan as the API shows it.
+#[derive(Debug, PartialEq)]
+pub struct Prestamo(pub Value);
+
+impl Deref for Prestamo {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl Prestamo {
+    pub fn pagos(&self) -> usize {
+        self["pagos"].as_array().unwrap().len()
+    }
+
+    /// The sum of the payments, in centavos.
+    pub fn pagado(&self) -> i64 {
+        sumar(&self["pagos"], "monto")
+    }
+
+    /// What has arrived at the instalments, in centavos.
+    pub fn aplicado(&self) -> i64 {
+        sumar(&self["cuotas"], "pagado")
+    }
+
+    /// The states of the instalments, the oldest first.
+    pub fn cuotas(&self) -> Vec<(&str, &str)> {
+        let cuotas = self["cuotas"].as_array().unwrap();
+        cuotas
+            .iter()
+            .map(|cuota| {
+                (
+                    cuota["pagado"].as_str().unwrap(),
+                    cuota["estado"].as_str().unwrap(),
+                )
+            })
+            .collect()
+    }
+}
+
+fn sumar(lista: &Value, campo: &str) -> i64 {
+    let lista = lista.as_array().unwrap().iter();
+    lista.map(|uno| centavos(&uno[campo])).sum()
+}
+
+pub fn centavos(monto: &Value) -> i64 {
+    let monto = monto.as_str().unwrap();
+    let (pesos, centavos) = monto.split_once('.').unwrap();
+    assert_eq!(centavos.len(), 2, "{monto}");
+    pesos.parse::<i64>().unwrap() * 100 + centavos.parse::<i64>().unwrap()
+}

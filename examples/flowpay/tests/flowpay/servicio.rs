@@ -1,0 +1,194 @@
+//! The lock service's functions, as the document describes them, between processes.
+
+use serde_json::{Value, json};
+use turno::lock::LeaseId;
+use turno_testkit::eventually_async;
+
+use crate::en_cada_base;
+use crate::ensayo::PACIENCIA;
+use crate::escena::Lugar;
+use crate::respuestas::{codigo, segundos_restantes};
+
+en_cada_base! {
+    /// "Ejemplo de Flujo Completo", "Flujo de Adquisición" 3a and 3b, `adquirirLock`, `liberarLock`.
+    el_flujo_completo_del_documento => flujo;
+    /// `verificarLock` and "Monitoreo": who has it, what for, until when.
+    verificar_lock_dice_quien_lo_tiene => verificar;
+    /// "Expiración Automática" and "Si está expirado: limpia el lock y crea uno nuevo".
+    un_lock_expirado_lo_toma_el_siguiente => expirado;
+    /// "Configuración de Timeouts": 5 minutes by default, 10, 15, and not more.
+    los_timeouts_son_los_del_documento => timeouts;
+    /// "Modelo de Datos: tbl_lock", "Trazabilidad completa (usuario, descripción, fechas)".
+    los_campos_de_tbl_lock_se_pueden_leer => auditoria;
+    /// `liberarLock(idlock, idusuario)`: not somebody else's, and not twice.
+    solo_su_usuario_libera_un_lock => ajeno;
+}
+
+async fn flujo(lugar: Lugar) {
+    let instancias = lugar.instancias(&vec![vec![]; 3]);
+    let [a, b, c] = &instancias[..] else { panic!() };
+    let opciones = |usuario: i64| json!({ "idusuario": usuario, "timeoutSegundos": 300 });
+
+    // 1. Usuario A
+    let de_a = a.adquirir_lock(123, opciones(1)).await;
+    assert_eq!(de_a["adquirido"], true);
+    assert_eq!(de_a["mensaje"], Value::Null);
+    // 2. Usuario B, and one more
+    for otra in [b, c] {
+        let rechazado = otra.adquirir_lock(123, opciones(2)).await;
+        assert_eq!(rechazado["adquirido"], false);
+        assert_eq!(rechazado["idlock"], Value::Null);
+        let segundos = segundos_restantes(rechazado["mensaje"].as_str().unwrap(), 1);
+        assert!((1..=300).contains(&segundos), "{segundos}");
+    }
+    // 3. Usuario A is done; from whichever instance.
+    assert_eq!(
+        c.liberar_lock(&de_a["idlock"], 1).await["data"]["liberarLock"],
+        true
+    );
+    // 4. Usuario B again
+    let de_b = b.adquirir_lock(123, opciones(2)).await;
+    assert_eq!(de_b["adquirido"], true);
+    assert!(token(&de_b) > token(&de_a));
+}
+
+/// The fencing token in an idlock.
+fn token(lock: &Value) -> i64 {
+    let idlock: LeaseId = lock["idlock"].as_str().unwrap().parse().unwrap();
+    assert_eq!(idlock.resource, "PRESTAMO/123");
+    idlock.token.0
+}
+
+async fn verificar(lugar: Lugar) {
+    let instancias = lugar.instancias(&vec![vec![]; 2]);
+    let libre = instancias[0].verificar_lock(7).await;
+    assert_eq!(libre["bloqueado"], false);
+    assert_eq!(libre["idusuario"], Value::Null);
+
+    let opciones = json!({ "idusuario": 1, "descripcion": "Registro de pago" });
+    let lock = instancias[0].adquirir_lock(7, opciones).await;
+    let estado = instancias[1].verificar_lock(7).await;
+    assert_eq!(estado["bloqueado"], true);
+    assert_eq!(estado["idusuario"], 1);
+    assert_eq!(estado["descripcion"], "Registro de pago");
+    assert_eq!(
+        estado["fechaExpiracion"],
+        instancias[1].locks(7).await[0]["fechaExpiracion"]
+    );
+    assert_eq!(instancias[1].verificar_lock(8).await["bloqueado"], false);
+
+    instancias[1].liberar_lock(&lock["idlock"], 1).await;
+    assert_eq!(instancias[0].verificar_lock(7).await, libre);
+}
+
+async fn expirado(lugar: Lugar) {
+    let instancias = lugar.instancias(&vec![vec![]; 2]);
+    let corto = json!({ "idusuario": 1, "timeoutSegundos": 1 });
+    let de_a = instancias[0].adquirir_lock(9, corto).await;
+    assert_eq!(de_a["adquirido"], true);
+    let de_b = eventually_async(PACIENCIA, "the lock to expire", async || {
+        let lock = instancias[1]
+            .adquirir_lock(9, json!({ "idusuario": 2 }))
+            .await;
+        (lock["adquirido"] == true).then_some(lock)
+    })
+    .await;
+
+    // What comes late from the first changes nothing for the second.
+    let tarde = instancias[0].liberar_lock(&de_a["idlock"], 1).await;
+    assert_eq!(tarde["data"]["liberarLock"], false);
+    assert_eq!(instancias[0].verificar_lock(9).await["idusuario"], 2);
+    let locks = instancias[0].locks(9).await;
+    assert_eq!(locks.len(), 2, "{locks:#?}");
+    assert_eq!(locks[0]["idlock"], de_b["idlock"]);
+    assert_eq!(locks[0]["activo"], true);
+    assert_eq!(locks[1]["idlock"], de_a["idlock"]);
+    assert_eq!(locks[1]["activo"], false);
+    assert_eq!(locks[1]["evento"], "taken_over");
+    assert_eq!(locks[1]["fechaLiberacion"], Value::Null);
+}
+
+async fn timeouts(lugar: Lugar) {
+    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    for (id, (pedido, segundos)) in (1..).zip([
+        (None, 300),
+        (Some(300), 300),
+        (Some(600), 600),
+        (Some(900), 900),
+    ]) {
+        let lock = instancia
+            .adquirir_lock(id, json!({ "timeoutSegundos": pedido }))
+            .await;
+        assert_eq!(lock["adquirido"], true);
+        let fila = &instancia.locks(id).await[0];
+        let fecha =
+            |campo: &str| -> jiff::Timestamp { fila[campo].as_str().unwrap().parse().unwrap() };
+        let dura = fecha("fechaExpiracion").duration_since(fecha("fechaCreacion"));
+        assert_eq!(dura.as_secs(), segundos);
+    }
+    let adquirir = "mutation($s: Int!) { adquirirLock(tipoRecurso: PAGO, idrecurso: 1, opciones: { timeoutSegundos: $s }) { adquirido } }";
+    for segundos in [0, 901] {
+        let rechazo = instancia
+            .graphql(adquirir, json!({ "s": segundos }))
+            .await
+            .unwrap();
+        assert_eq!(codigo(&rechazo), Some("TIMEOUT_INVALIDO"));
+    }
+}
+
+async fn auditoria(lugar: Lugar) {
+    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let opciones = json!({ "idusuario": 1, "descripcion": "Registro de pago" });
+    let lock = instancia.adquirir_lock(5, opciones).await;
+    let filas = instancia.locks(5).await;
+    assert_eq!(filas.len(), 1);
+    let fila = &filas[0];
+    assert_eq!(fila["idlock"], lock["idlock"]);
+    assert_eq!(fila["tipoRecurso"], "PRESTAMO");
+    assert_eq!(fila["idrecurso"], 5);
+    assert_eq!(fila["idusuario"], 1);
+    assert_eq!(fila["descripcion"], "Registro de pago");
+    assert_eq!(fila["activo"], true);
+    assert!(fila["fechaCreacion"].as_str() < fila["fechaExpiracion"].as_str());
+    assert_eq!(fila["fechaLiberacion"], Value::Null);
+
+    instancia.liberar_lock(&lock["idlock"], 1).await;
+    let filas = instancia.locks(5).await;
+    assert_eq!(filas.len(), 1);
+    assert_eq!(filas[0]["activo"], false);
+    assert_eq!(filas[0]["idusuario"], 1);
+    assert_eq!(filas[0]["descripcion"], "Registro de pago");
+    assert_eq!(filas[0]["fechaCreacion"], fila["fechaCreacion"]);
+    assert!(filas[0]["fechaLiberacion"].as_str() >= fila["fechaCreacion"].as_str());
+
+    // All of them, whatever they protect.
+    let otros = "mutation { a: adquirirLock(tipoRecurso: PAGO, idrecurso: 1) { adquirido }
+                            b: adquirirLock(tipoRecurso: REESTRUCTURACION, idrecurso: 1) { adquirido } }";
+    instancia.datos(otros, json!({})).await;
+    let todos = instancia
+        .datos("{ locks { tipoRecurso } }", json!({}))
+        .await;
+    let mut tipos: Vec<_> = todos["locks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fila| fila["tipoRecurso"].as_str().unwrap())
+        .collect();
+    tipos.sort_unstable();
+    assert_eq!(tipos, ["PAGO", "PRESTAMO", "REESTRUCTURACION"]);
+}
+
+async fn ajeno(lugar: Lugar) {
+    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let lock = instancia.adquirir_lock(3, json!({ "idusuario": 1 })).await;
+    let rechazo = instancia.liberar_lock(&lock["idlock"], 2).await;
+    assert_eq!(codigo(&rechazo), Some("LOCK_DE_OTRO_USUARIO"));
+    assert_eq!(instancia.verificar_lock(3).await["bloqueado"], true);
+
+    for liberado in [true, false] {
+        let respuesta = instancia.liberar_lock(&lock["idlock"], 1).await;
+        assert_eq!(respuesta["data"]["liberarLock"], liberado);
+    }
+    let rechazo = instancia.liberar_lock(&json!("1"), 1).await;
+    assert_eq!(codigo(&rechazo), Some("ARGUMENTO_INVALIDO"));
+}
