@@ -3,7 +3,7 @@
 use turno_testkit::{TcpProxy, eventually};
 
 use crate::contrato::{aceptada, entrada};
-use crate::lugar::Lugar;
+use crate::lugar::{HABIL, Lugar};
 use crate::{LONG, on_each_store};
 
 on_each_store!(
@@ -43,7 +43,9 @@ fn muere_entre_el_commit_y_el_envio(lugar: &Lugar) {
 /// under the same id.
 fn muere_mientras_envia(lugar: &Lugar) {
     let config = lugar.configurar(&[("lock.timeout.seconds", "1")]);
-    let [muerta, _otras @ ..] = lugar.instancias(&["--config", config.to_str().unwrap()]);
+    let opciones = ["--config", config.to_str().unwrap()];
+    // Alone at first: it is this one that sends.
+    let muerta = lugar.instancia_de(HABIL, &opciones);
     lugar.receptor.proceso.stop();
     assert_eq!(lugar.certificar(&muerta, entrada(NSS)), aceptada());
     let turno = lugar.turno();
@@ -53,6 +55,7 @@ fn muere_mientras_envia(lugar: &Lugar) {
     });
     muerta.proceso.kill_9();
     lugar.receptor.proceso.cont();
+    let _otras = lugar.instancias(&opciones);
     assert_eq!(lugar.todo_avisado().avisos.len(), 1);
 }
 
