@@ -95,8 +95,7 @@ pub(crate) enum Command {
     Sweep(cmd::sweep::SweepArgs),
     /// Examine the store: reach, schema, clock, durability
     Doctor,
-    /// Show what a lock is good for, with real processes
-    Demo,
+    Demo(cmd::demo::DemoArgs),
     Completions(cmd::completions::CompletionsArgs),
 }
 

@@ -70,7 +70,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
         Command::Doctor => cmd::doctor::run(context).await,
-        Command::Demo => cmd::demo::run(context).await,
+        Command::Demo(args) => cmd::demo::run(context, args).await,
         Command::Completions(args) => cmd::completions::run(context, args),
     }
 }

@@ -1,191 +1,134 @@
-//! `turno demo`: what happens without a lock, and with one, to a counter in a plain file.
+//! `turno demo`: what goes wrong without Turno, and does not with it, in five systems that asked for it.
 
-mod counter;
+mod afore;
+mod broker;
+mod desk;
+mod figures;
+mod flowpay;
+mod ledger;
+mod notes;
+mod part;
+mod presentations;
+mod scenario;
+mod set;
+mod show;
+mod stage;
+mod ticketflow;
 pub(crate) mod worker;
 
-use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
-use comfy_table::{Cell, Color};
-use serde_json::json;
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum as _};
+use turno::Turno;
+use uuid::Uuid;
 
+use self::figures::Shown;
+use self::scenario::Scenario;
+use self::set::{How, Set};
+use self::stage::{Stage, Stopped};
 use crate::context::Context;
-use crate::output::number;
+use crate::fail::Usage;
+use crate::signals::exit_code;
 
-const PROCESSES: u32 = 8;
-const ROUNDS: u32 = 25;
-const OPERATIONS: u32 = PROCESSES * ROUNDS;
-/// How often the progress line is drawn.
-const FRAME: Duration = Duration::from_millis(20);
+/// Show what goes wrong without Turno, and not with it, with real processes
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Scenarios, each run first without Turno and then with it:
+  flowpay        lock: processes register payments on one loan at the same moment
+  presentations  inbox: instances call a web service for each presentation; one is killed with -9
+  notes          inbox: cron, manual and batch runs process the same notes, and each costs money
+  afore          once: the same certification requests reach all instances at the same moment
+  ticketflow     outbox: tickets are written and told of; processes are killed with -9 in between
+Without a NAME all of them run, which takes less than a minute. Nothing has to be installed or
+started: the store is an SQLite file that vanishes afterwards, unless --store names another one.
+Give it a database of its own then: the outbox has to be empty, and no relay may be at work on it.
 
-/// One way of counting, and what came of it.
-struct Scenario {
-    name: &'static str,
-    counted: u32,
-    took: Duration,
+Exits with 0 if nothing was doubled and nothing lost with Turno, with 1 otherwise.")]
+pub(crate) struct DemoArgs {
+    /// The scenario to run; all of them, if none is named
+    #[arg(value_name = "NAME", value_enum, hide_possible_values = true)]
+    name: Option<Scenario>,
+
+    /// List the scenarios, and run none
+    #[arg(long, conflicts_with = "name")]
+    list: bool,
+
+    /// ticketflow: publish to RabbitMQ at amqp://…, and not to a file; an exchange and a queue named turno.demo stay there
+    #[arg(
+        long,
+        env = worker::BROKER,
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    broker: Option<String>,
 }
 
-impl Scenario {
-    fn lost(&self) -> u32 {
-        OPERATIONS.saturating_sub(self.counted)
+pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitCode> {
+    if args.list {
+        show::list(context.output)?;
+        return Ok(ExitCode::SUCCESS);
     }
-}
-
-pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
+    let scenarios = match args.name {
+        Some(one) => vec![one],
+        None => Scenario::value_variants().to_vec(),
+    };
     let folder = tempfile::tempdir().context("a temporary folder is needed")?;
-    let store = match &context.named_store {
-        Some(store) => store.clone(),
-        None => format!("sqlite:{}", folder.path().join("demo.db").display()),
-    };
+    let store = store(context, folder.path())?;
     // Migrated once, before the processes start; and a store that cannot be used is told here.
-    turno::Turno::connect(&store).await?.close().await;
-    // As unique as the folder, on a store that others may use too.
-    let resource = format!("turno-demo{}", folder.path().display());
-    let without = race("without a lock", &folder.path().join("without"), None)?;
-    let with = race(
-        "with turno",
-        &folder.path().join("with"),
-        Some((&store, &resource)),
-    )?;
-    print(context, &[without, with])
-}
-
-/// Starts the processes, lets them go at the same moment, and reads the counter when all have ended.
-fn race(name: &'static str, file: &Path, lock: Option<(&str, &str)>) -> Result<Scenario> {
-    counter::write(file, 0)?;
-    let mut workers = (0..PROCESSES)
-        .map(|_| start(file, lock))
-        .collect::<Result<Vec<_>>>()?;
-    let done = AtomicU32::new(0);
-    let started = Instant::now();
-    thread::scope(|scope| -> Result<()> {
-        for worker in &mut workers {
-            let (go, output) = (worker.stdin.take(), worker.stdout.take());
-            // Its input ends: it may go. It says a byte a round.
-            drop(go);
-            scope.spawn(|| {
-                for byte in output.into_iter().flat_map(io::Read::bytes) {
-                    done.fetch_add(u32::from(byte.is_ok()), Ordering::Relaxed);
-                }
-            });
+    let turno = Turno::connect(&store).await?;
+    let shown = async {
+        let broker = args
+            .broker
+            .filter(|_| scenarios.contains(&Scenario::Ticketflow));
+        if let Some(url) = &broker {
+            broker::check(url).await?;
         }
-        show_progress(name, &done, &mut workers)
-    })?;
-    let took = started.elapsed();
-    for mut worker in workers {
-        ensure!(
-            worker.wait()?.success(),
-            "a process of the demonstration failed: its message is above"
-        );
-    }
-    Ok(Scenario {
-        name,
-        counted: counter::read(file)?,
-        took,
-    })
-}
-
-fn start(file: &Path, lock: Option<(&str, &str)>) -> Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg(worker::VERB).arg(file).arg(ROUNDS.to_string());
-    if let Some((store, resource)) = lock {
-        // Not an argument: it may hold a password, and arguments can be seen by everybody.
-        command.arg(resource).env(worker::STORE, store);
-    }
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("a process could not be started")
-}
-
-/// Until every process has ended; drawn on a terminal only.
-fn show_progress(name: &str, done: &AtomicU32, workers: &mut [Child]) -> Result<()> {
-    let mut screen = io::stderr();
-    let drawn = screen.is_terminal();
-    loop {
-        let mut running = false;
-        for worker in workers.iter_mut() {
-            running |= worker.try_wait()?.is_none();
+        if scenarios.contains(&Scenario::Ticketflow) {
+            ticketflow::check(&turno).await?;
         }
-        if drawn {
-            let count = done.load(Ordering::Relaxed);
-            write!(
-                screen,
-                "\r\x1b[K{name}: {PROCESSES} processes, {count} of {OPERATIONS} operations"
-            )?;
-            screen.flush()?;
+        let mut stage = Stage::new(context.output)?;
+        let mut shown = Vec::new();
+        for scenario in scenarios {
+            let mut runs = Vec::new();
+            for &how in scenario.ways() {
+                let set = Set {
+                    scenario,
+                    how,
+                    folder: folder
+                        .path()
+                        .join(format!("{}-{}", scenario.name(), how.word())),
+                    run: Uuid::now_v7().simple().to_string(),
+                    store: (how == How::Turno).then(|| store.clone()),
+                    broker: broker.clone(),
+                };
+                runs.push(stage.play(&set, &turno).await?);
+            }
+            shown.push(Shown { scenario, runs });
         }
-        if !running {
-            break;
-        }
-        thread::sleep(FRAME);
-    }
-    if drawn {
-        write!(screen, "\r\x1b[K")?;
-        screen.flush()?;
-    }
-    Ok(())
-}
-
-fn print(context: &Context, scenarios: &[Scenario; 2]) -> Result<ExitCode> {
-    if context.output.is_json() {
-        let rows: Vec<_> = scenarios
-            .iter()
-            .map(|one| {
-                json!({
-                    "scenario": one.name,
-                    "processes": PROCESSES,
-                    "operations": OPERATIONS,
-                    "counter": one.counted,
-                    "lost_updates": one.lost(),
-                    "took_ms": u64::try_from(one.took.as_millis()).unwrap_or(u64::MAX),
-                })
-            })
-            .collect();
-        context.output.json(&json!({"scenarios": rows}))?;
-    } else {
-        let header = [
-            "LOCK",
-            "PROCESSES",
-            "OPERATIONS",
-            "COUNTER",
-            "LOST UPDATES",
-            "TIME",
-        ];
-        context
-            .output
-            .table(&header, scenarios.iter().map(row).collect())?;
-        context.output.line(&format!(
-            "\nEach of {PROCESSES} processes adds 1 to the number in a plain file, {ROUNDS} times: two that read the same \
-             number write the same sum,\nand one addition is lost. Under a lock they take turns, and none is."
-        ))?;
-    }
-    let [_, with] = scenarios;
-    Ok(if with.lost() == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn row(one: &Scenario) -> Vec<Cell> {
-    let color = if one.lost() == 0 {
-        Color::Green
-    } else {
-        Color::Red
+        anyhow::Ok(shown)
     };
-    vec![
-        Cell::new(one.name),
-        number(PROCESSES),
-        number(OPERATIONS),
-        number(one.counted),
-        number(one.lost()).fg(color),
-        number(format!("{:.1} s", one.took.as_secs_f32())),
-    ]
+    let shown = shown.await;
+    turno.close().await;
+    match shown {
+        Ok(shown) => show::table(context.output, &shown),
+        Err(error) => match error.downcast_ref::<Stopped>() {
+            Some(Stopped(signal)) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
+            None => Err(error),
+        },
+    }
+}
+
+/// The store that was named as an option, or one that vanishes.
+fn store(context: &Context, folder: &Path) -> Result<String> {
+    match &context.named_store {
+        Some(store) if store.contains(":memory:") => Err(Usage::new(
+            "store",
+            "a store in memory is one process's own, and the demonstration has many: name a file, or no store",
+        )
+        .into()),
+        Some(store) => Ok(store.clone()),
+        None => Ok(format!("sqlite:{}", folder.join("demo.db").display())),
+    }
 }

@@ -13,7 +13,6 @@ on_each_store!(
     a_sweep_closes_what_has_expired,
     a_sweep_goes_on_until_it_is_stopped,
     a_doctor_examines_the_store,
-    the_demonstration_shows_what_a_lock_is_good_for,
 );
 
 fn the_schema_is_migrated_once(place: Place) {
@@ -141,18 +140,6 @@ fn a_doctor_examines_the_store(place: Place) {
     assert!(
         healthy.out.contains("CHECK") && healthy.out.contains("schema"),
         "{healthy:?}"
-    );
-}
-
-fn the_demonstration_shows_what_a_lock_is_good_for(place: Place) {
-    let shown = place.json(0, &["--store", &place.store, "demo"]);
-    let [without, with] = shown["scenarios"].as_array().unwrap().as_slice() else {
-        panic!("{shown}")
-    };
-    assert!(without["lost_updates"].as_i64().unwrap() > 0, "{shown}");
-    assert_eq!(
-        (&with["lost_updates"], &with["counter"]),
-        (&json!(0), &with["operations"])
     );
 }
 

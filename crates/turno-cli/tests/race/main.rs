@@ -1,10 +1,15 @@
+//! Races of real processes: those of the demonstration, and the oldest one of all.
+//!
 //! 32 processes, each of which adds one to a number in a plain file 200 times: under `turno run` the
 //! sum is exact, and without it additions are lost.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
+
+mod demo;
 
 use std::process::Child;
 

@@ -1,26 +1,26 @@
-//! `turno __demo FILE ROUNDS [RESOURCE]`: one of the demonstration's processes.
+//! `turno __demo SCENARIO HOW ROLE FOLDER RUN INDEX`: one of the demonstration's processes.
 
 use std::ffi::OsString;
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use turno::Turno;
-use turno::lock::RunError;
+use anyhow::{Context as _, Result, anyhow};
+use clap::ValueEnum as _;
+use turno::{Migrate, Turno};
 
-use super::counter;
+use super::part::Part;
+use super::scenario::Scenario;
+use super::set::{How, Role, Set};
 
 /// How `turno demo` calls it.
 pub(crate) const VERB: &str = "__demo";
-/// Where `turno demo` says which store.
-pub(crate) const STORE: &str = "TURNO_DEMO_STORE";
+/// Where `turno demo` says which store. Not an argument: it may hold a password, and arguments can be seen by everybody.
+pub(super) const STORE: &str = "TURNO_DEMO_STORE";
+/// The same for the broker.
+pub(super) const BROKER: &str = "TURNO_DEMO_BROKER";
 
-/// The time between reading and writing: real work takes some, too.
-const WORK: Duration = Duration::from_millis(1);
-const TTL: Duration = Duration::from_secs(30);
-const WAIT: Duration = Duration::from_secs(60);
+/// A relay publishes, keeps alive what it holds, and asks what is left; the others need fewer.
+const CONNECTIONS: usize = 4;
 
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match work(arguments) {
@@ -33,54 +33,56 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
-    let file = PathBuf::from(arguments.next().context("a file is missing")?);
-    let rounds: u32 = arguments
-        .next()
-        .and_then(|text| text.to_str()?.parse().ok())
-        .context("the rounds are missing")?;
-    let resource = arguments.next().and_then(|name| name.into_string().ok());
-    // The parent closes it when all are there.
-    io::stdin().read_to_end(&mut Vec::new())?;
-    match resource {
-        None => (0..rounds).try_for_each(|_| add_one(&file)),
-        Some(resource) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(under_lock(&file, rounds, &resource))
-        }
-    }
+    let mut next = |what: &str| {
+        arguments
+            .next()
+            .with_context(|| format!("{VERB} is for `turno demo` only: the {what} is missing"))
+    };
+    let scenario = text(next("scenario")?)?;
+    let how = How::from_word(&text(next("way")?)?)?;
+    let role = Role::from_word(&text(next("role")?)?)?;
+    let set = Set {
+        scenario: Scenario::from_str(&scenario, false).map_err(|error| anyhow!(error))?,
+        how,
+        folder: PathBuf::from(next("folder")?),
+        run: text(next("run")?)?,
+        store: std::env::var(STORE).ok(),
+        broker: std::env::var(BROKER).ok(),
+    };
+    let index = text(next("index")?)?
+        .parse()
+        .context("the index is no number")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(play(set, role, index))
 }
 
-async fn under_lock(file: &Path, rounds: u32, resource: &str) -> Result<()> {
-    let store = std::env::var(STORE).context("the store is missing")?;
+async fn play(set: Set, role: Role, index: usize) -> Result<()> {
+    let turno = match (set.how, &set.store) {
+        (How::Turno, Some(store)) => Some(connect(store).await?),
+        (How::Turno, None) => return Err(anyhow!("{STORE} is missing")),
+        (How::Plain | How::MarkedFirst, _) => None,
+    };
+    let mut part = Part::new(set, role, index, turno.clone());
+    part.set.scenario.work(&mut part).await?;
+    if let Some(turno) = turno {
+        turno.close().await;
+    }
+    Ok(())
+}
+
+async fn connect(store: &str) -> Result<Turno> {
     let turno = Turno::builder()
-        .ttl(TTL)
-        .user("turno demo")
-        .connect(&store)
+        .connections(CONNECTIONS)
+        .migrate(Migrate::Never)
+        .service("turno demo")
+        .connect(store)
         .await?;
-    for _ in 0..rounds {
-        let added = turno
-            .lock(resource)
-            .wait(WAIT)
-            .run(async |_| add_one(file))
-            .await;
-        added.map_err(|error| match error {
-            RunError::Work(error) => error,
-            other => anyhow::anyhow!("{other}"),
-        })?;
-    }
-    turno.close().await;
-    Ok(())
+    Ok(turno)
 }
 
-/// What goes wrong when two do it at once.
-fn add_one(file: &Path) -> Result<()> {
-    let seen = counter::read(file)?;
-    std::thread::sleep(WORK);
-    counter::write(file, seen + 1)?;
-    let mut progress = io::stdout();
-    progress.write_all(b".")?;
-    progress.flush()?;
-    Ok(())
+fn text(word: OsString) -> Result<String> {
+    word.into_string()
+        .map_err(|word| anyhow!("{} is no text", word.display()))
 }

@@ -1,0 +1,236 @@
+//! Where events go: a file that stands for a broker, or RabbitMQ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use turno::sink::{Fate, Outage, Outgoing, Sink, SinkOptions, from_url};
+use uuid::Uuid;
+
+use super::ledger;
+use super::set::Set;
+use super::ticketflow::TICKET_CREATED;
+use crate::fail::Usage;
+
+/// The header that says whose an event is.
+pub(super) const RUN: &str = "turno-demo-run";
+
+/// The exchange and the queue in RabbitMQ.
+const NAME: &str = "turno.demo";
+/// How long the broker may take to do what is asked of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often an event is offered that nobody listens to yet.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Looks whether the broker can be used.
+pub(super) async fn check(url: &str) -> Result<()> {
+    let wrong = |detail: String| Usage::new("broker", detail);
+    if !url.starts_with("amqp://") && !url.starts_with("amqps://") {
+        return Err(wrong("broker must be amqp://… or amqps://…: RabbitMQ".to_owned()).into());
+    }
+    let sink = from_url(url, &options()).map_err(|error| wrong(error.to_string()))?;
+    sink.ready().await?;
+    sink.close().await;
+    Ok(())
+}
+
+fn options() -> SinkOptions {
+    SinkOptions {
+        exchange: Some(NAME.to_owned()),
+        ..SinkOptions::default()
+    }
+}
+
+/// Where the events of a run go.
+pub(super) fn sink(set: &Set) -> Result<Arc<dyn Sink>> {
+    match &set.broker {
+        Some(url) => Ok(from_url(url, &options())?),
+        None => Ok(Arc::new(Heard(heard(set)))),
+    }
+}
+
+fn heard(set: &Set) -> PathBuf {
+    set.folder.join("heard")
+}
+
+/// A file that stands for a broker: a line for each event.
+#[derive(Debug)]
+struct Heard(PathBuf);
+
+#[async_trait]
+impl Sink for Heard {
+    fn name(&self) -> String {
+        "a file".to_owned()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        let write = |event: &Outgoing| match ledger::append(&self.0, &event.payload) {
+            Ok(()) => Fate::Sent,
+            Err(error) => Fate::Doubtful(Outage::new(format!("{error:#}"))),
+        };
+        events.iter().map(write).collect()
+    }
+}
+
+/// A sink that asks before it publishes, and has nothing to do with the events of others.
+#[derive(Debug)]
+pub(super) struct Ours {
+    sink: Arc<dyn Sink>,
+    run: String,
+    ask: mpsc::UnboundedSender<oneshot::Sender<()>>,
+}
+
+impl Ours {
+    pub(super) fn new(
+        sink: Arc<dyn Sink>,
+        set: &Set,
+        ask: mpsc::UnboundedSender<oneshot::Sender<()>>,
+    ) -> Self {
+        Ours {
+            sink,
+            run: set.run.clone(),
+            ask,
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for Ours {
+    fn name(&self) -> String {
+        self.sink.name()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        self.sink.ready().await
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        let is_ours = |event: &Outgoing| event.headers.get(RUN) == Some(&self.run);
+        if !events.iter().all(is_ours) {
+            let outage =
+                Outage::new("somebody else uses this outbox: its events stay where they are");
+            return vec![Fate::Unsent(outage); events.len()];
+        }
+        let (may_go, went) = oneshot::channel();
+        // Nobody to ask: the relay is being stopped.
+        let _ = self.ask.send(may_go);
+        let _ = went.await;
+        self.sink.publish(events).await
+    }
+
+    async fn close(&self) {
+        self.sink.close().await;
+    }
+}
+
+/// Tells of a ticket at once, as one does without an outbox.
+pub(super) async fn publish(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<()> {
+    match offer(sink, set, ticket).await? {
+        Fate::Sent => Ok(()),
+        other => bail!("the event was not published: {other:?}"),
+    }
+}
+
+async fn offer(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<Fate> {
+    sink.ready().await?;
+    let event = Outgoing {
+        id: Uuid::now_v7(),
+        kind: TICKET_CREATED.to_owned(),
+        key: Some(ticket.to_owned()),
+        correlation_id: None,
+        traceparent: None,
+        tracestate: None,
+        headers: BTreeMap::from([(RUN.to_owned(), set.run.clone())]),
+        emitted_at: turno::clock::machine(),
+        payload: json!({"ticketId": ticket}).to_string(),
+        attempt: 1,
+        possible_duplicate: false,
+    };
+    let fates = sink.publish(&[event]).await;
+    fates
+        .into_iter()
+        .next()
+        .context("a sink answers for each event")
+}
+
+/// Sees to it that events are kept for those who count them.
+pub(super) async fn prepare(set: &Set) -> Result<()> {
+    if let Some(url) = &set.broker {
+        rabbit(set, url, "first").await?;
+    }
+    Ok(())
+}
+
+/// The tickets that were told of.
+pub(super) async fn told(set: &Set) -> Result<BTreeSet<String>> {
+    let payloads = match &set.broker {
+        Some(url) => rabbit(set, url, "last").await?,
+        None => ledger::lines(&heard(set))?,
+    };
+    payloads.iter().map(|payload| ticket(payload)).collect()
+}
+
+fn ticket(payload: &str) -> Result<String> {
+    let event: serde_json::Value = serde_json::from_str(payload)?;
+    let ticket = event["ticketId"].as_str();
+    Ok(ticket.context("an event tells of a ticket")?.to_owned())
+}
+
+/// Takes everything from the queue, up to an event of our own that is put behind all others.
+#[cfg(feature = "rabbitmq")]
+async fn rabbit(set: &Set, url: &str, mark: &str) -> Result<Vec<String>> {
+    use tokio_util::sync::CancellationToken;
+    use turno::consume::{Delivered, RabbitConsumer};
+
+    let (heard, mut hears) = mpsc::unbounded_channel::<Delivered>();
+    let stop = CancellationToken::new();
+    let consumer =
+        RabbitConsumer::new(url, NAME)?
+            .bind(NAME, "ticket.#")
+            .run(stop.clone(), move |event| {
+                let sent = heard.send(event);
+                async { sent.map_err(|_| "nobody counts any more") }
+            });
+    let sink = sink(set)?;
+    let run = Some(&set.run);
+    let collect = async {
+        // Refused until the queue is there.
+        while offer(sink.as_ref(), set, mark).await? != Fate::Sent {
+            tokio::time::sleep(AGAIN).await;
+        }
+        let mut payloads = Vec::new();
+        while let Some(event) = hears.recv().await {
+            // What earlier demonstrations have left there is taken away too.
+            if event.headers.get(RUN) != run {
+                continue;
+            }
+            if ticket(&event.payload)? == mark {
+                break;
+            }
+            payloads.push(event.payload);
+        }
+        stop.cancel();
+        anyhow::Ok(payloads)
+    };
+    let both = async { tokio::join!(collect, consumer) };
+    let (payloads, ended) = tokio::time::timeout(PATIENCE, both)
+        .await
+        .context("RabbitMQ did not deliver in time: look at its queue turno.demo")?;
+    ended?;
+    sink.close().await;
+    payloads
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+async fn rabbit(_: &Set, _: &str, _: &str) -> Result<Vec<String>> {
+    bail!("this program was built without RabbitMQ")
+}

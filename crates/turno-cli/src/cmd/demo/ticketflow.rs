@@ -1,0 +1,172 @@
+//! TicketFlow: tickets are written, and others are told of them. Some processes are killed when a ticket is committed
+//! and its event is not yet published; and then so is a relay.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno::outbox::Event;
+
+use super::broker::{self, Ours, RUN};
+use super::figures::{Count, Figures};
+use super::ledger::{self, number};
+use super::part::Part;
+use super::set::{Cast, How, Role, Set};
+use crate::fail::Usage;
+
+pub(super) const STORY: &str =
+    "tickets are written and told of; processes are killed with -9 in between";
+
+pub(super) const TICKET_CREATED: &str = "TicketCreatedEvent";
+
+const PROCESSES: usize = 4;
+const TICKETS: u32 = 25;
+pub(super) const OPERATIONS: u32 = 60;
+/// Which ones are killed, and at which of their tickets.
+const KILLED: [(usize, u32); 3] = [(1, 5), (2, 10), (3, 20)];
+
+/// What a relay that was killed had taken is free again after so long.
+const LEASE: Duration = Duration::from_secs(3);
+/// How often it is asked whether anything is left.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(super) fn casts(how: How) -> Vec<Cast> {
+    let mut casts = vec![Cast {
+        role: Role::Work,
+        processes: PROCESSES,
+        kills: KILLED.to_vec(),
+    }];
+    if how == How::Turno {
+        // One relay after the other: it is certain which one is killed with events in its hands.
+        casts.extend([vec![(0, 1)], Vec::new()].map(|kills| Cast {
+            role: Role::Relay,
+            processes: 1,
+            kills,
+        }));
+    }
+    casts
+}
+
+/// Refuses a store whose outbox others use: a relay of the demonstration has no business with their events.
+pub(super) async fn check(turno: &Turno) -> Result<()> {
+    let stats = turno.outbox().stats().await?;
+    let others = stats.pending + stats.scheduled + stats.processing;
+    if others == 0 {
+        return Ok(());
+    }
+    Err(Usage::new(
+        "store",
+        format!(
+            "the outbox of this store has {others} events that wait for a relay, and ticketflow needs an empty one: \
+             name another store, or none"
+        ),
+    )
+    .into())
+}
+
+pub(super) async fn prepare(set: &Set) -> Result<()> {
+    broker::prepare(set).await
+}
+
+pub(super) async fn work(part: &mut Part) -> Result<()> {
+    if part.role == Role::Relay {
+        return relay(part).await;
+    }
+    let sink = broker::sink(&part.set)?;
+    part.here(0).await;
+    for number in 1..=TICKETS {
+        let ticket = format!("ticket-{}-{number}", part.index);
+        commit(part, &ticket).await?;
+        // Here some are killed.
+        part.here(number).await;
+        if part.turno.is_none() {
+            broker::publish(sink.as_ref(), &part.set, &ticket).await?;
+        }
+        part.done();
+    }
+    sink.close().await;
+    Ok(())
+}
+
+/// Without Turno, a ticket is a line in a file, and telling of it comes later. With Turno the commit stores the event.
+///
+/// An application's ticket is a row, and its event goes into the row's own transaction: `outbox().emit(&mut tx, …)`.
+/// Here the event has all that there is to the ticket, and one step commits both.
+async fn commit(part: &Part, ticket: &str) -> Result<()> {
+    if let Some(turno) = &part.turno {
+        let event = Event::new(TICKET_CREATED, &json!({"ticketId": ticket}))
+            .key(ticket)
+            .header(RUN, &part.set.run);
+        turno.outbox().emit_alone(&[event]).await?;
+    }
+    ledger::append(&tickets(&part.set), ticket)
+}
+
+/// Publishes until nothing is left. It says so before it does, and may be killed then.
+async fn relay(part: &mut Part) -> Result<()> {
+    let turno = part.turno.clone().context("a relay has a store")?;
+    let (ask, mut asks) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+    let sink = Arc::new(Ours::new(broker::sink(&part.set)?, &part.set, ask));
+    part.here(0).await;
+    let stop = CancellationToken::new();
+    let relay = turno.outbox().relay(sink).lease(LEASE).poll(LOOK);
+    let mut publishing = pin!(relay.run(stop.clone()));
+    let mut emptied = pin!(emptied(&turno));
+    loop {
+        tokio::select! {
+            report = &mut publishing => {
+                report?;
+                return Ok(());
+            }
+            empty = &mut emptied, if !stop.is_cancelled() => {
+                empty?;
+                stop.cancel();
+            }
+            Some(may_go) = asks.recv() => {
+                part.here(1).await;
+                // Whoever asked may have been told to stop.
+                let _ = may_go.send(());
+            }
+        }
+    }
+}
+
+async fn emptied(turno: &Turno) -> Result<()> {
+    loop {
+        let stats = turno.outbox().stats().await?;
+        if stats.pending + stats.scheduled + stats.processing == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+pub(super) async fn count(set: &Set) -> Result<Count> {
+    let committed: BTreeSet<String> = ledger::lines(&tickets(set))?.into_iter().collect();
+    // An event may come twice, and its receivers know it by its id.
+    let told = broker::told(set).await?;
+    let lost = number(committed.difference(&told).count());
+    let figures = Figures {
+        operations: number(committed.len()),
+        lost_events: Some(lost),
+        ..Figures::default()
+    };
+    let remark = match set.how {
+        How::Turno => "the commit stores the event; a relay was killed too, and the next one published everything"
+            .to_owned(),
+        _ => format!("{lost} tickets are there that nobody has heard of"),
+    };
+    Ok(Count { figures, remark })
+}
+
+/// What was committed.
+fn tickets(set: &Set) -> PathBuf {
+    set.folder.join("tickets")
+}
