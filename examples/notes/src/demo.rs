@@ -46,10 +46,8 @@ pub(crate) async fn run(store: Option<String>) -> Result<()> {
     let after = race(&db, &url, &[]).await?;
     compare(&before, &after);
 
-    println!(
-        "\nAdopted: {} of its columns are new.",
-        adoption.columns.join(" and ")
-    );
+    let columns = adoption.columns.join(" and ");
+    println!("\nTo adopt the table, {columns} were added to it.\n");
     recover(&db, &url).await?;
     if server.is_none() {
         println!("\nThe tables are left in the database; look at them.");
@@ -148,7 +146,7 @@ async fn recover(db: &PgPool, url: &str) -> Result<()> {
     victim.kill_9();
     gate.open().await?;
     show_stats(url, "kill -9 of a batch of three")?;
-    // Instead of waiting.
+    // So much older, instead of waiting.
     sqlx::query(
         "update notes set processing_started_at = processing_started_at - interval '16 minutes'",
     )

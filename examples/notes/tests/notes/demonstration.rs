@@ -12,7 +12,7 @@ fn the_demonstration_shows_duplicates_and_their_absence() {
     let url = PostgresServer::shared().create_database();
     let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notes"));
-        command.args(["--store", &url]).env_remove("TURNO_STORE");
+        command.args(["--store", &url]).env("RUST_BACKTRACE", "0");
         end(&Process::spawn(command.stdin(Stdio::null())).unwrap())
     };
     let shown = start();

@@ -81,9 +81,12 @@ async fn after_five_attempts_only_a_person_tries_again() {
 #[tokio::test]
 async fn a_note_that_is_not_there_or_not_yours_costs_nothing() {
     let place = Place::adopted().await;
-    for (note, user) in [(note_id(99), ANA), (note_id(3), EVA), ("3".to_owned(), ANA)] {
-        assert_eq!(place.run(&["manual", &note, "--user", user]).code, Some(1));
+    for (note, user) in [(note_id(99), ANA), (note_id(3), EVA)] {
+        let refusal = place.refusal(&["manual", &note, "--user", user]);
+        assert_eq!(refusal, "Error: Note not found\n");
     }
+    let refusal = place.refusal(&["manual", "3", "--user", ANA]);
+    assert!(refusal.contains("uuid"), "{refusal}");
     assert_eq!(place.run(&["manual", &note_id(3)]).code, Some(2));
     assert_eq!(place.ask("select count(*)::text from charges").await, "0");
     assert_eq!(place.note(3).await, "open, 0 attempts");

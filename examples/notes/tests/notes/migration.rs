@@ -85,6 +85,7 @@ async fn what_waits_and_what_is_locked_is_found_by_an_index() {
 #[tokio::test]
 async fn without_the_migration_the_message_says_what_to_do() {
     let place = Place::before().await;
-    assert_eq!(place.run(&["cron"]).code, Some(1));
+    let refusal = place.refusal(&["cron"]);
+    assert!(refusal.contains("run `turno adopt notes"), "{refusal}");
     assert_eq!(place.ask("select count(*)::text from charges").await, "0");
 }

@@ -50,16 +50,28 @@ impl Place {
 
     /// Starts any program on this database.
     pub fn spawn(&self, command: &mut Command) -> Process {
-        command
-            .env("TURNO_STORE", &self.url)
-            .env("DATABASE_URL", &self.url)
-            .stdin(Stdio::null());
-        Process::spawn(command).unwrap()
+        Process::spawn(self.here(command)).unwrap()
     }
 
     /// A process of this example, from its start to its end.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         end(&self.start(arguments))
+    }
+
+    /// What a process of this example says when it refuses.
+    pub fn refusal(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_notes"));
+        let output = self.here(command.args(arguments)).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn here<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("TURNO_STORE", &self.url)
+            .env("DATABASE_URL", &self.url)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null())
     }
 
     /// The stats as the program prints them.
