@@ -17,7 +17,7 @@ impl Cita {
     pub async fn esperar(&self) -> Result<(), Fallo> {
         if let Some(direccion) = &self.0 {
             let mut linea = TcpStream::connect(direccion).await?;
-            linea.read(&mut [0]).await?;
+            linea.read_to_end(&mut Vec::new()).await?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! What is read.
 
+use std::collections::HashMap;
+
 use super::{Tx, en};
 use crate::estado::{EstadoCuota, EstadoPrestamo};
 use crate::fallo::Fallo;
@@ -120,32 +122,41 @@ impl Tx {
         .bind(idprestamo)
         .fetch_all(db)
         .await)?;
-        let mut pagos = Vec::with_capacity(filas.len());
-        for (idpago, idusuario, monto, fecha) in filas {
-            pagos.push(Pago {
-                idpago,
-                idprestamo,
-                idusuario,
-                monto: Monto::de_centavos(monto),
-                fecha,
-                aplicaciones: self.aplicaciones(idpago).await?,
-            });
-        }
-        Ok(pagos)
+        let mut aplicaciones = self.aplicaciones(idprestamo).await?;
+        let pago = |(idpago, idusuario, monto, fecha)| Pago {
+            idpago,
+            idprestamo,
+            idusuario,
+            monto: Monto::de_centavos(monto),
+            fecha,
+            aplicaciones: aplicaciones.remove(&idpago).unwrap_or_default(),
+        };
+        Ok(filas.into_iter().map(pago).collect())
     }
 
-    async fn aplicaciones(&mut self, idpago: i64) -> Result<Vec<Aplicacion>, Fallo> {
-        let filas: Vec<(i64, i64)> = en!(self, db => sqlx::query_as(
-            "select idcuota, monto from tbl_aplicacion where idpago = $1 order by idcuota",
+    /// What each payment of a loan went to.
+    async fn aplicaciones(
+        &mut self,
+        idprestamo: i64,
+    ) -> Result<HashMap<i64, Vec<Aplicacion>>, Fallo> {
+        let filas: Vec<(i64, i64, i64)> = en!(self, db => sqlx::query_as(
+            "select a.idpago, a.idcuota, a.monto \
+             from tbl_aplicacion a \
+             join tbl_pago p on p.idpago = a.idpago \
+             join tbl_cuota c on c.idcuota = a.idcuota \
+             where p.idprestamo = $1 \
+             order by c.fecha_vencimiento, c.numero",
         )
-        .bind(idpago)
+        .bind(idprestamo)
         .fetch_all(db)
         .await)?;
-        let aplicacion = |(idcuota, monto)| Aplicacion {
-            idcuota,
-            monto: Monto::de_centavos(monto),
-        };
-        Ok(filas.into_iter().map(aplicacion).collect())
+        let mut de_cada_pago = HashMap::<_, Vec<_>>::new();
+        for (idpago, idcuota, monto) in filas {
+            let monto = Monto::de_centavos(monto);
+            let suyas = de_cada_pago.entry(idpago).or_default();
+            suyas.push(Aplicacion { idcuota, monto });
+        }
+        Ok(de_cada_pago)
     }
 
     async fn asignaciones(&mut self, idprestamo: i64) -> Result<Vec<Asignacion>, Fallo> {

@@ -15,7 +15,7 @@ en_cada_base! {
 }
 
 async fn invalido(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let id = instancia.crear_prestamo().await;
     let antes = instancia.prestamo(id).await;
     let fecha = "2028-01-31";
@@ -84,7 +84,7 @@ async fn invalido(lugar: Lugar) {
 }
 
 async fn montos(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let id = instancia.crear_prestamo().await;
     for malo in [
         json!(100.1),

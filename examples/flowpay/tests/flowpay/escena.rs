@@ -35,10 +35,15 @@ impl Lugar {
         }
     }
 
-    /// One instance for each list of options, at whose rendezvous nobody waits.
+    /// One instance for each list of options.
     pub fn instancias(&self, opciones: &[Vec<&str>]) -> Vec<Arc<Instancia>> {
         let programa = Path::new(env!("CARGO_BIN_EXE_flowpay"));
         Instancia::iniciar(programa, &self.url, opciones).unwrap()
+    }
+
+    /// One instance.
+    pub fn instancia(&self, opciones: &[&str]) -> Arc<Instancia> {
+        self.instancias(&[opciones.to_vec()]).remove(0)
     }
 
     /// A look at the store from outside, as an operator has it.

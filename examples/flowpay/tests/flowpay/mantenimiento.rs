@@ -15,7 +15,7 @@ en_cada_base! {
 }
 
 async fn a_mano(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let vivo = instancia.adquirir_lock(1, json!({})).await;
     for id in [2, 3] {
         instancia
@@ -43,8 +43,7 @@ async fn a_mano(lugar: Lugar) {
 }
 
 async fn periodica(lugar: Lugar) {
-    let cada_segundo = vec!["--limpiar-cada", "1"];
-    let [instancia]: [_; 1] = lugar.instancias(&[cada_segundo]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&["--limpiar-cada", "1"]);
     instancia
         .adquirir_lock(1, json!({ "timeoutSegundos": 1 }))
         .await;

@@ -75,7 +75,7 @@ async fn bloqueado(lugar: Lugar) {
 }
 
 async fn rechazado(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let id = instancia.crear_prestamo().await;
     let antes = instancia.prestamo(id).await;
 
@@ -98,7 +98,7 @@ async fn rechazado(lugar: Lugar) {
 }
 
 async fn aplicacion(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let id = instancia.crear_prestamo().await;
 
     let respuesta = instancia.pagar(id, 1, "250.10").await;

@@ -102,7 +102,7 @@ async fn pago_sin_lock(lugar: Lugar) {
 }
 
 async fn fallida(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let id = instancia.crear_prestamo().await;
     let antes = instancia.prestamo(id).await;
     let mut sin_cuotas = reestructuracion(id, 1);

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// The code of a refusal; `None` if there is none.
@@ -37,6 +38,11 @@ pub fn segundos_restantes(mensaje: &str, idusuario: i64) -> u64 {
         Some(segundos) => segundos,
         None => panic!("not the document's message: {mensaje:?}"),
     }
+}
+
+/// A time in one of its fields.
+pub fn fecha(fila: &Value, campo: &str) -> Timestamp {
+    fila[campo].as_str().unwrap().parse().unwrap()
 }
 
 /// A loan as the API shows it.

@@ -7,7 +7,7 @@ use turno_testkit::eventually_async;
 use crate::en_cada_base;
 use crate::ensayo::PACIENCIA;
 use crate::escena::Lugar;
-use crate::respuestas::{codigo, segundos_restantes};
+use crate::respuestas::{codigo, fecha, segundos_restantes};
 
 en_cada_base! {
     /// "Ejemplo de Flujo Completo", "Flujo de Adquisición" 3a and 3b, `adquirirLock`, `liberarLock`.
@@ -109,7 +109,7 @@ async fn expirado(lugar: Lugar) {
 }
 
 async fn timeouts(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     for (id, (pedido, segundos)) in (1..).zip([
         (None, 300),
         (Some(300), 300),
@@ -121,9 +121,7 @@ async fn timeouts(lugar: Lugar) {
             .await;
         assert_eq!(lock["adquirido"], true);
         let fila = &instancia.locks(id).await[0];
-        let fecha =
-            |campo: &str| -> jiff::Timestamp { fila[campo].as_str().unwrap().parse().unwrap() };
-        let dura = fecha("fechaExpiracion").duration_since(fecha("fechaCreacion"));
+        let dura = fecha(fila, "fechaExpiracion").duration_since(fecha(fila, "fechaCreacion"));
         assert_eq!(dura.as_secs(), segundos);
     }
     let adquirir = "mutation($s: Int!) { adquirirLock(tipoRecurso: PAGO, idrecurso: 1, opciones: { timeoutSegundos: $s }) { adquirido } }";
@@ -137,7 +135,7 @@ async fn timeouts(lugar: Lugar) {
 }
 
 async fn auditoria(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let opciones = json!({ "idusuario": 1, "descripcion": "Registro de pago" });
     let lock = instancia.adquirir_lock(5, opciones).await;
     let filas = instancia.locks(5).await;
@@ -149,7 +147,7 @@ async fn auditoria(lugar: Lugar) {
     assert_eq!(fila["idusuario"], 1);
     assert_eq!(fila["descripcion"], "Registro de pago");
     assert_eq!(fila["activo"], true);
-    assert!(fila["fechaCreacion"].as_str() < fila["fechaExpiracion"].as_str());
+    assert!(fecha(fila, "fechaCreacion") < fecha(fila, "fechaExpiracion"));
     assert_eq!(fila["fechaLiberacion"], Value::Null);
 
     instancia.liberar_lock(&lock["idlock"], 1).await;
@@ -159,7 +157,7 @@ async fn auditoria(lugar: Lugar) {
     assert_eq!(filas[0]["idusuario"], 1);
     assert_eq!(filas[0]["descripcion"], "Registro de pago");
     assert_eq!(filas[0]["fechaCreacion"], fila["fechaCreacion"]);
-    assert!(filas[0]["fechaLiberacion"].as_str() >= fila["fechaCreacion"].as_str());
+    assert!(fecha(&filas[0], "fechaLiberacion") >= fecha(fila, "fechaCreacion"));
 
     // All of them, whatever they protect.
     let otros = "mutation { a: adquirirLock(tipoRecurso: PAGO, idrecurso: 1) { adquirido }
@@ -179,7 +177,7 @@ async fn auditoria(lugar: Lugar) {
 }
 
 async fn ajeno(lugar: Lugar) {
-    let [instancia]: [_; 1] = lugar.instancias(&[vec![]]).try_into().ok().unwrap();
+    let instancia = lugar.instancia(&[]);
     let lock = instancia.adquirir_lock(3, json!({ "idusuario": 1 })).await;
     let rechazo = instancia.liberar_lock(&lock["idlock"], 2).await;
     assert_eq!(codigo(&rechazo), Some("LOCK_DE_OTRO_USUARIO"));
