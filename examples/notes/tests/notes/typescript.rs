@@ -37,7 +37,7 @@ fn folder() -> &'static Path {
 }
 
 fn install(folder: &Path) {
-    let mut npm = npm("npm");
+    let mut npm = npm();
     let wanted = fs::read_to_string(folder.join("package-lock.json")).unwrap();
     let installed = folder.join(".installed");
     if fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
@@ -51,17 +51,24 @@ fn install(folder: &Path) {
 }
 
 /// npm, or what to do about its absence.
-fn npm(program: &str) -> Command {
-    let there = Command::new(program)
+fn npm() -> Command {
+    let there = Command::new("npm")
         .arg("--version")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
     assert!(
         there.is_ok_and(|status| status.success()),
-        "{program} is not installed: run `apt-get install nodejs npm`"
+        "npm is not installed: run `apt-get install nodejs npm`"
     );
-    Command::new(program)
+    Command::new("npm")
+}
+
+/// A program of the packages.
+fn npx(arguments: &[&str]) -> Command {
+    let mut npx = Command::new("npx");
+    npx.args(arguments).current_dir(folder());
+    npx
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -93,10 +100,10 @@ async fn the_documented_commands_work() {
     let place = Place::before().await;
     // The schema turno, without which there is nothing to adopt with.
     Turno::connect(&place.url).await.unwrap().close().await;
-    let checking = Process::spawn(npm("npx").arg("tsc").current_dir(folder())).unwrap();
+    let checking = Process::spawn(&mut npx(&["tsc"])).unwrap();
     let mut said = String::new();
     for script in DOCUMENTED {
-        let ended = end(&place.spawn(npm("npx").args(["tsx", script]).current_dir(folder())));
+        let ended = end(&place.spawn(&mut npx(&["tsx", script])));
         assert_eq!(ended.code, Some(0), "{script}: {}", ended.out);
         said += &ended.out;
     }
