@@ -22,7 +22,7 @@ pub(crate) enum SinOutbox {
 /// How events leave.
 pub(crate) enum Announcer {
     Outbox(Turno),
-    Usual(SinOutbox, RabbitMqPublisher),
+    Usual(SinOutbox, Box<RabbitMqPublisher>),
 }
 
 impl Announcer {

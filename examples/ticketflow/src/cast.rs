@@ -1,7 +1,7 @@
 //! Starts the example's processes and talks to them: for the show, and for the tests.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -46,7 +46,8 @@ impl Cast {
             settings,
             folder,
         };
-        let migrated = cast.command(&["migrate"], None).status()?;
+        let mut migrate = cast.command(&["migrate"], None);
+        let migrated = migrate.stdout(Stdio::null()).status()?;
         ensure!(migrated.success(), "`ticketflow migrate` failed");
         Ok(cast)
     }

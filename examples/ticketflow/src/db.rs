@@ -65,14 +65,13 @@ impl Db {
     /// Makes what is missing: the tables and, on PostgreSQL, the views. Once, before anything else is started.
     pub(crate) async fn migrate(&self) -> Result<()> {
         let tables = include_str!("../sql/tables.sql");
-        match self {
-            Db::Postgres(pool) => {
-                sqlx::raw_sql(tables).execute(pool).await?;
-                sqlx::raw_sql(include_str!("../sql/views_postgres.sql"))
-                    .execute(pool)
-                    .await?;
-            }
-            Db::Sqlite(pool) => drop(sqlx::raw_sql(tables).execute(pool).await?),
+        with_pool!(self, |pool| {
+            sqlx::raw_sql(tables).execute(pool).await?;
+        });
+        if let Db::Postgres(pool) = self {
+            sqlx::raw_sql(include_str!("../sql/views_postgres.sql"))
+                .execute(pool)
+                .await?;
         }
         Ok(())
     }

@@ -131,7 +131,8 @@ async fn run_api(place: Place, sin_outbox: Option<SinOutbox>) -> Result<()> {
         None => Announcer::Outbox(turno.clone()),
         Some(when) => {
             let settings = Settings::read(&place.config)?;
-            Announcer::Usual(when, RabbitMqPublisher::new(&settings.rabbitmq)?)
+            let publisher = RabbitMqPublisher::new(&settings.rabbitmq)?;
+            Announcer::Usual(when, Box::new(publisher))
         }
     };
     let db = Db::connect(&place.store).await?;
@@ -140,7 +141,8 @@ async fn run_api(place: Place, sin_outbox: Option<SinOutbox>) -> Result<()> {
         consumer: None,
     };
     let router = api::router(api::Api { db, announcer }).merge(metrics::router(metrics));
-    serve(place.listen, router, stop_on_signal()?).await
+    let stop = stop_on_signal()?;
+    serve(listen(place.listen).await?, router, stop).await
 }
 
 async fn run_worker(place: Place, pause_ms: u64) -> Result<()> {
@@ -151,11 +153,12 @@ async fn run_worker(place: Place, pause_ms: u64) -> Result<()> {
         turno: turno.clone(),
         consumer: None,
     };
+    let listener = listen(place.listen).await?;
     let pause = Duration::from_millis(pause_ms);
     let work = worker::run(&turno, &settings, pause, stop.clone());
     let (report, ()) = tokio::try_join!(
         work,
-        serve(place.listen, metrics::router(metrics), stop.clone())
+        serve(listener, metrics::router(metrics), stop.clone())
     )?;
     tracing::info!(
         "Worker detenido. Exitosos: {}, Fallidos: {}, Muertos: {}",
@@ -182,21 +185,27 @@ async fn run_consumer(place: Place, idempotency: Idempotency) -> Result<()> {
         turno,
         consumer: Some(counts),
     };
+    let listener = listen(place.listen).await?;
     tokio::try_join!(
         consumer.run(&settings, stop.clone()),
-        serve(place.listen, metrics::router(metrics), stop.clone())
+        serve(listener, metrics::router(metrics), stop.clone())
     )?;
     Ok(())
 }
 
-/// Answers requests until told to stop, and says first where.
-async fn serve(listen: SocketAddr, router: Router, stop: CancellationToken) -> Result<()> {
-    let listener = TcpListener::bind(listen)
+/// Binds, and says where: the first line that a process prints, before it begins to work.
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address)
         .await
-        .with_context(|| format!("could not listen on {listen}"))?;
+        .with_context(|| format!("could not listen on {address}"))?;
     // One write, so that a kill can lose the line but never cut it.
     let line = format!("listening {}\n", listener.local_addr()?);
     std::io::stdout().write_all(line.as_bytes())?;
+    Ok(listener)
+}
+
+/// Answers requests until told to stop.
+async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
     axum::serve(listener, router)
         .with_graceful_shutdown(stop.cancelled_owned())
         .await?;

@@ -36,6 +36,9 @@ async fn escenario_4_idempotencia(stage: Stage) {
     // The next one is nobody's duplicate, until somebody makes it one.
     api.create("new").await.unwrap();
     await_sum(&consumers, "consumer_handled_total", 1).await;
+    stage
+        .await_stats("it to be dispatched", |stats| stats.dispatched == 2)
+        .await;
     tap.take().await.unwrap().unwrap();
     publish_by_hand(&stage, tap.take().await.unwrap().unwrap()).await;
     await_sum(&consumers, "consumer_duplicates_total", 2).await;
@@ -87,6 +90,9 @@ async fn worker_crash_despues_de_publicar(stage: Stage) {
     crew.workers[0].await_death().unwrap();
     await_sum(&crew.consumers, "consumer_duplicates_total", 1).await;
     assert_eq!(stage.tally().await, all_once(1, 1));
+    stage
+        .await_stats("it to be dispatched", |stats| stats.dispatched == 1)
+        .await;
     assert_eq!(tap.count().await.unwrap(), 2);
     let first = tap.take().await.unwrap().unwrap().properties;
     let second = tap.take().await.unwrap().unwrap().properties;
@@ -132,7 +138,9 @@ async fn consumer_muerto_antes_de_confirmar(stage: Stage) {
     let consumers = [stage.start(&["consumer"])];
     await_sum(&consumers, "consumer_duplicates_total", 1).await;
     assert_eq!(stage.tally().await, all_once(1, 1));
-    drop(consumers);
+    // In an orderly way: what it recognised is acknowledged, and cannot come once more.
+    consumers[0].process.term();
+    consumers[0].process.wait_timeout(LONG).unwrap();
 
     let control = ["consumer", "--sin-seen"];
     let doomed = stage.start_doomed(&control, "kill@despues-del-commit");

@@ -32,6 +32,7 @@ mod dead;
 mod idempotency;
 mod queries;
 mod retry;
+mod show;
 mod stage;
 mod usual;
 mod workers;
