@@ -20,6 +20,8 @@ pub const RAN: &str = "ran";
 /// Where it is told the store: not in an argument, which everybody can see, and which may hold a password.
 pub const STORE: &str = "PRESENTATIONS_STORE";
 
+/// The pause between two runs of its scheduler.
+const EVERY: Duration = Duration::from_millis(20);
 /// Longer than anything takes that ends at all.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -34,12 +36,6 @@ pub struct Setup {
     pub instances: u32,
     /// How many presentations they are given.
     pub presentations: u32,
-    /// The pause between two runs of a scheduler.
-    pub every: Duration,
-    /// How long Turno waits for an instance that may have died.
-    pub lease: Duration,
-    /// How long nothing has to happen until instances count as waiting for one another.
-    pub patience: Duration,
 }
 
 /// One running instance. It is killed when dropped.
@@ -59,19 +55,30 @@ pub fn application_name(number: u32) -> String {
 }
 
 impl Instance {
-    /// Starts one, and goes on when it is about to work.
+    /// Starts one, and goes on when it is about to work. The lease is how long Turno waits for it, should it die.
     ///
     /// # Errors
     /// If it ends before that; it has said why on standard error.
-    pub async fn start(setup: &Setup, how: How, number: u32, service: &str) -> Result<Self> {
+    pub async fn start(
+        setup: &Setup,
+        how: How,
+        number: u32,
+        service: &str,
+        lease: Duration,
+    ) -> Result<Self> {
         let how = how.to_possible_value().context("every way has a name")?;
-        let mut child = Command::new(&setup.program)
+        let mut command = Command::new(&setup.program);
+        if std::env::var_os("RUST_LOG").is_none() {
+            // The errors that are to be seen here are counted.
+            command.env("RUST_LOG", "off");
+        }
+        let mut child = command
             .arg("instance")
             .args(["--how", how.get_name(), "--service", service])
             .args(["--instance-partition", &number.to_string()])
             .args(["--total-instances", &setup.instances.to_string()])
-            .args(["--every-ms", &setup.every.as_millis().to_string()])
-            .args(["--lease-ms", &setup.lease.as_millis().to_string()])
+            .args(["--every-ms", &EVERY.as_millis().to_string()])
+            .args(["--lease-ms", &lease.as_millis().to_string()])
             .env(STORE, &setup.store)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

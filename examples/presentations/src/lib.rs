@@ -2,8 +2,10 @@
 //! presentation is to be sent by one instance only.
 //!
 //! What an instance is made of: [`scheduler`] → [`use_case`] → [`inbox_repository`] → [`database`], and
-//! [`web_service_client`]. [`how`] lists the ways of keeping instances apart. What compares them: [`web_service`] counts
-//! calls in its [`ledger`], [`instance`] starts and kills processes, [`scene`] puts them on a stage, [`table`] prints what came of it.
+//! [`web_service_client`]. [`how`] lists the ways of keeping instances apart.
+//!
+//! What compares them: [`web_service`] counts calls in its [`ledger`], [`instance`] starts and kills processes, [`stage`]
+//! has everything running, [`scene`] says what happens on it, [`table`] prints what came of it.
 #![forbid(unsafe_code)]
 
 pub mod database;

@@ -17,13 +17,6 @@ use presentations::web_service_client::WebServiceClient;
 use tracing_subscriber::EnvFilter;
 use turno::Turno;
 
-/// The pause between two runs of a scheduler, in the comparison.
-const EVERY: Duration = Duration::from_millis(20);
-/// How long Turno waits for an instance that may have died, in the comparison.
-const LEASE: Duration = Duration::from_secs(3);
-/// How long nothing has to happen until instances count as waiting for one another.
-const PATIENCE: Duration = Duration::from_secs(3);
-
 /// Presentations wait in an inbox; several instances send them to a web service. Shows what each way of keeping the
 /// instances apart is worth, in one table. RUST_LOG=info shows what the instances do.
 #[derive(Debug, Parser)]
@@ -110,9 +103,6 @@ async fn compare(args: Compare) -> Result<ExitCode> {
         store: args.store.unwrap_or_else(file),
         instances: args.instances,
         presentations: args.presentations,
-        every: EVERY,
-        lease: LEASE,
-        patience: PATIENCE,
     };
     let database = Database::open(&setup.store, "presentations").await?;
     database.create().await?;

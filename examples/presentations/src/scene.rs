@@ -1,6 +1,7 @@
 //! The three scenes that every way of keeping instances apart has to go through.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -11,6 +12,9 @@ use crate::stage::Stage;
 
 /// More than one, because one may have begun before what it is to see; and one more.
 const RUNS: u64 = 3;
+/// How long nothing happens until instances are taken to wait that are known to. Others are given longer than a slow
+/// machine needs: whoever stops waiting for the second call too soon does not see it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What came of a race.
 #[derive(Debug)]
@@ -37,7 +41,11 @@ pub async fn race(setup: &Setup, how: How) -> Result<Race> {
     let all = stage.presentations.len();
     let settled =
         |ledger: &Ledger| ledger.held().len() == stage.size() || ledger.accepted().len() == all;
-    let waited = !stage.service.stands_still(setup.patience, settled).await;
+    let patience = match how {
+        How::ConditionalUpdateInTransaction => PATIENCE,
+        _ => LONG,
+    };
+    let waited = !stage.service.settles(patience, settled).await;
     stage.service.release();
     stage.all_processed().await?;
     stage.more_runs(RUNS).await?;

@@ -15,6 +15,8 @@ use crate::web_service::WebService;
 
 /// How long to wait between two looks at the database.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long Turno waits for an instance that dies, where one does. Where none does, a slow machine must not look like it.
+const LEASE: Duration = Duration::from_secs(3);
 
 /// Everything that is running.
 #[derive(Debug)]
@@ -42,10 +44,14 @@ impl Stage {
             How::Turno => Some(scheduler::inbox(&Turno::connect(&setup.store).await?)),
             _ => None,
         };
+        let lease = match manner {
+            Manner::NeverTheFirst => LEASE,
+            Manner::WhenTwoHaveCalled | Manner::RefuseFirst => LONG,
+        };
         let service = WebService::start(manner).await?;
         let mut instances = Vec::new();
         for number in 0..setup.instances {
-            instances.push(Instance::start(setup, how, number, &service.url).await?);
+            instances.push(Instance::start(setup, how, number, &service.url, lease).await?);
         }
         let presentations = evenly_partitioned(setup.presentations, setup.instances);
         database.receive(&presentations, inbox.as_ref()).await?;

@@ -75,11 +75,11 @@ pub fn print(setup: &Setup, lines: &[Line]) -> Result<()> {
         table.force_no_tty();
     }
     table.add_rows(lines.iter().map(row));
-    // Padding at the end of a line is no use to anybody.
+    // The first name begins the line, and nothing follows the last.
     let table: Vec<_> = table
         .to_string()
         .lines()
-        .map(|line| line.trim_end().to_owned())
+        .map(|line| line.trim().to_owned())
         .collect();
     writeln!(
         io::stdout(),

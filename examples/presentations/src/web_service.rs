@@ -73,7 +73,7 @@ impl WebService {
     }
 
     /// Waits until the calls are as they should be (true), or nothing has changed for so long (false).
-    pub async fn stands_still(
+    pub async fn settles(
         &self,
         patience: Duration,
         mut condition: impl FnMut(&Ledger) -> bool,

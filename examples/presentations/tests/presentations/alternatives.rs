@@ -2,9 +2,10 @@
 
 use std::process::Stdio;
 
-use presentations::how::How;
+use presentations::how::{How, partition};
 use presentations::instance::STORE;
 use presentations::scene;
+use uuid::Uuid;
 
 use crate::on_each_store;
 use crate::place::{PROGRAM, Place};
@@ -65,4 +66,18 @@ async fn the_partition_of_a_dead_instance_is_left(place: Place) {
     assert_eq!(killed.again, None, "{killed:?}");
     // Two of six, with three instances: what it had in hand, and what it had not come to.
     assert_eq!((killed.lost, killed.left), (0, 2), "{killed:?}");
+}
+
+/// *Alternativa 2*, *desventajas*: "Requiere conocer el número de instancias". While two instances still count three and
+/// two others count four already, presentations are everybody's or nobody's.
+#[test]
+fn partitions_that_disagree_on_the_number_of_instances_overlap_and_leave_gaps() {
+    let owners = |id: Uuid| {
+        let old = (0..2).filter(|instance| partition(id, 3) == *instance);
+        let new = (2..4).filter(|instance| partition(id, 4) == *instance);
+        old.chain(new).count()
+    };
+    let owners: Vec<usize> = (0..12).map(|id| owners(Uuid::from_u128(id))).collect();
+    assert!(owners.contains(&2), "sent twice: {owners:?}");
+    assert!(owners.contains(&0), "sent by nobody: {owners:?}");
 }

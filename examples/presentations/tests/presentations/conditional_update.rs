@@ -1,10 +1,7 @@
 //! *Solución implementada: actualización atómica*, in both readings: with the mark committed before the web service is
 //! called, and with the call in the transaction, as the document's `@Transactional` has it.
 
-use std::time::Duration;
-
 use presentations::how::How;
-use presentations::instance::Setup;
 use presentations::scene;
 
 use crate::on_each_store;
@@ -33,12 +30,7 @@ async fn only_one_instance_processes(place: Place) {
 }
 
 async fn only_one_instance_processes_and_the_others_wait(place: Place) {
-    let setup = Setup {
-        // Whatever it is, they wait for longer.
-        patience: Duration::from_millis(500),
-        ..place.setup
-    };
-    let race = scene::race(&setup, How::ConditionalUpdateInTransaction)
+    let race = scene::race(&place.setup, How::ConditionalUpdateInTransaction)
         .await
         .unwrap();
     assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");

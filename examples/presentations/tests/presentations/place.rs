@@ -42,10 +42,6 @@ impl Place {
             store,
             instances: 3,
             presentations: 6,
-            every: Duration::from_millis(20),
-            // So long that only a scene which kills can get to see its end.
-            lease: LONG,
-            patience: LONG,
         };
         Place {
             setup,

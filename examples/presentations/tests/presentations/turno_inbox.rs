@@ -1,9 +1,6 @@
 //! The same with Turno's inbox.
 
-use std::time::Duration;
-
 use presentations::how::How;
-use presentations::instance::Setup;
 use presentations::{scene, scheduler};
 use turno::Turno;
 use turno::inbox::QueueStats;
@@ -30,11 +27,7 @@ async fn each_presentation_is_sent_by_one_instance(place: Place) {
     assert_eq!((stats.total, stats.completed), (6, 6), "{stats:?}");
 }
 
-async fn what_a_killed_instance_had_in_hand_is_done_again(mut place: Place) {
-    place.setup = Setup {
-        lease: Duration::from_secs(2),
-        ..place.setup
-    };
+async fn what_a_killed_instance_had_in_hand_is_done_again(place: Place) {
     let killed = scene::killed(&place.setup, How::Turno).await.unwrap();
     assert_eq!(killed.again, Some(2), "{killed:?}");
     assert_eq!((killed.lost, killed.left), (0, 0), "{killed:?}");
