@@ -92,11 +92,15 @@ async fn main() -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let cli = Cli::parse();
-    // Kept until the end: it goes away with everything in it.
-    let carpeta = tempfile::tempdir()?;
-    let store = cli
-        .store
-        .unwrap_or_else(|| format!("sqlite:{}", carpeta.path().join("flowpay.db").display()));
+    // The folder is kept until the end, and goes away with everything in it.
+    let (_carpeta, store) = match cli.store {
+        Some(store) => (None, store),
+        None => {
+            let carpeta = tempfile::tempdir()?;
+            let archivo = carpeta.path().join("flowpay.db");
+            (Some(carpeta), format!("sqlite:{}", archivo.display()))
+        }
+    };
     match cli.comando {
         Some(Comando::Servir(args)) => servir::servir(&store, args).await,
         None => demostracion::demostrar(&store).await,

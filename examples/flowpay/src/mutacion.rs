@@ -7,7 +7,7 @@ use async_graphql::{Context, ID, InputObject, Object, Result};
 use crate::fallo::Fallo;
 use crate::locks::{Opciones, TIMEOUT_RAPIDA};
 use crate::monto::Monto;
-use crate::prestamos::Prestamos;
+use crate::prestamos::{NOMBRE_BYTES, Prestamos, TEXTO_BYTES, texto};
 use crate::recurso::{Recurso, TipoRecurso};
 use crate::tipos::{
     Asignacion, DatosPrestamo, Gestor, Pago, Prestamo, Reestructuracion, ResultadoLock,
@@ -42,18 +42,35 @@ pub struct UpdatePrestamoInput {
 }
 
 impl UpdatePrestamoInput {
-    pub fn modificar(&self, datos: &mut DatosPrestamo) {
+    pub fn modificar(&self, datos: &mut DatosPrestamo) -> Result<(), Fallo> {
         let cambios = [
-            (&self.codigo, &mut datos.codigo),
-            (&self.telefono, &mut datos.telefono),
-            (&self.direccion, &mut datos.direccion),
-            (&self.observaciones, &mut datos.observaciones),
+            ("codigo", &self.codigo, &mut datos.codigo, NOMBRE_BYTES),
+            (
+                "telefono",
+                &self.telefono,
+                &mut datos.telefono,
+                NOMBRE_BYTES,
+            ),
+            (
+                "direccion",
+                &self.direccion,
+                &mut datos.direccion,
+                TEXTO_BYTES,
+            ),
+            (
+                "observaciones",
+                &self.observaciones,
+                &mut datos.observaciones,
+                TEXTO_BYTES,
+            ),
         ];
-        for (nuevo, campo) in cambios {
+        for (nombre, nuevo, campo, bytes) in cambios {
             if let Some(nuevo) = nuevo {
+                texto(nombre, nuevo, bytes)?;
                 campo.clone_from(nuevo);
             }
         }
+        Ok(())
     }
 }
 

@@ -23,9 +23,9 @@ use crate::recurso::Recurso;
 use crate::tipos::{Asignacion, Cuota, DatosPrestamo, Gestor, Pago, Prestamo};
 
 /// The longest code, name or telephone number, in bytes.
-const NOMBRE_BYTES: usize = 100;
+pub const NOMBRE_BYTES: usize = 100;
 /// The longest text, in bytes.
-const TEXTO_BYTES: usize = 2000;
+pub const TEXTO_BYTES: usize = 2000;
 
 /// The loans, and what they need.
 #[derive(Debug, Clone)]
@@ -120,11 +120,7 @@ impl Prestamos {
         };
         let trabajo = async |idlock: Option<LeaseId>| {
             let (mut datos, _) = self.leer_activo(idprestamo).await?;
-            input.modificar(&mut datos);
-            texto("codigo", &datos.codigo, NOMBRE_BYTES)?;
-            texto("telefono", &datos.telefono, NOMBRE_BYTES)?;
-            texto("direccion", &datos.direccion, TEXTO_BYTES)?;
-            texto("observaciones", &datos.observaciones, TEXTO_BYTES)?;
+            input.modificar(&mut datos)?;
             self.cita.esperar().await?;
 
             let mut tx = self.base.escribir().await?;
@@ -194,7 +190,8 @@ fn fecha(texto: &str) -> Result<Date, Fallo> {
     })
 }
 
-fn texto(campo: &str, valor: &str, bytes: usize) -> Result<(), Fallo> {
+/// Refuses a text that is too long, or would upset whoever prints it.
+pub fn texto(campo: &str, valor: &str, bytes: usize) -> Result<(), Fallo> {
     if valor.len() > bytes || valor.chars().any(char::is_control) {
         return Err(Fallo::negocio(
             "TEXTO_INVALIDO",
