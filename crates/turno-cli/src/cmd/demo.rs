@@ -1,5 +1,6 @@
 //! `turno demo`: what goes wrong without Turno, and does not with it, in five systems that asked for it.
 
+mod actor;
 mod afore;
 mod broker;
 mod desk;

@@ -1,9 +1,10 @@
 //! Where events go: a file that stands for a broker, or RabbitMQ.
 
+mod rabbit;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
@@ -22,10 +23,6 @@ pub(super) const RUN: &str = "turno-demo-run";
 
 /// The exchange and the queue in RabbitMQ.
 const NAME: &str = "turno.demo";
-/// How long the broker may take to do what is asked of it.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often an event is offered that nobody listens to yet.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// Looks whether the broker can be used.
 pub(super) async fn check(url: &str) -> Result<()> {
@@ -165,7 +162,7 @@ async fn offer(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<Fate> {
 /// Sees to it that events are kept for those who count them.
 pub(super) async fn prepare(set: &Set) -> Result<()> {
     if let Some(url) = &set.broker {
-        rabbit(set, url, "first").await?;
+        rabbit::take(set, url, "first").await?;
     }
     Ok(())
 }
@@ -173,7 +170,7 @@ pub(super) async fn prepare(set: &Set) -> Result<()> {
 /// The tickets that were told of.
 pub(super) async fn told(set: &Set) -> Result<BTreeSet<String>> {
     let payloads = match &set.broker {
-        Some(url) => rabbit(set, url, "last").await?,
+        Some(url) => rabbit::take(set, url, "last").await?,
         None => ledger::lines(&heard(set))?,
     };
     payloads.iter().map(|payload| ticket(payload)).collect()
@@ -183,54 +180,4 @@ fn ticket(payload: &str) -> Result<String> {
     let event: serde_json::Value = serde_json::from_str(payload)?;
     let ticket = event["ticketId"].as_str();
     Ok(ticket.context("an event tells of a ticket")?.to_owned())
-}
-
-/// Takes everything from the queue, up to an event of our own that is put behind all others.
-#[cfg(feature = "rabbitmq")]
-async fn rabbit(set: &Set, url: &str, mark: &str) -> Result<Vec<String>> {
-    use tokio_util::sync::CancellationToken;
-    use turno::consume::{Delivered, RabbitConsumer};
-
-    let (heard, mut hears) = mpsc::unbounded_channel::<Delivered>();
-    let stop = CancellationToken::new();
-    let consumer =
-        RabbitConsumer::new(url, NAME)?
-            .bind(NAME, "ticket.#")
-            .run(stop.clone(), move |event| {
-                let sent = heard.send(event);
-                async { sent.map_err(|_| "nobody counts any more") }
-            });
-    let sink = sink(set)?;
-    let run = Some(&set.run);
-    let collect = async {
-        // Refused until the queue is there.
-        while offer(sink.as_ref(), set, mark).await? != Fate::Sent {
-            tokio::time::sleep(AGAIN).await;
-        }
-        let mut payloads = Vec::new();
-        while let Some(event) = hears.recv().await {
-            // What earlier demonstrations have left there is taken away too.
-            if event.headers.get(RUN) != run {
-                continue;
-            }
-            if ticket(&event.payload)? == mark {
-                break;
-            }
-            payloads.push(event.payload);
-        }
-        stop.cancel();
-        anyhow::Ok(payloads)
-    };
-    let both = async { tokio::join!(collect, consumer) };
-    let (payloads, ended) = tokio::time::timeout(PATIENCE, both)
-        .await
-        .context("RabbitMQ did not deliver in time: look at its queue turno.demo")?;
-    ended?;
-    sink.close().await;
-    payloads
-}
-
-#[cfg(not(feature = "rabbitmq"))]
-async fn rabbit(_: &Set, _: &str, _: &str) -> Result<Vec<String>> {
-    bail!("this program was built without RabbitMQ")
 }

@@ -1,0 +1,68 @@
+//! What has arrived in RabbitMQ.
+
+use anyhow::Result;
+
+use super::super::set::Set;
+
+/// Takes everything from the queue, up to an event of our own that is put behind all others.
+#[cfg(feature = "rabbitmq")]
+pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>> {
+    use std::time::Duration;
+
+    use anyhow::Context as _;
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+    use turno::consume::{Delivered, RabbitConsumer};
+    use turno::sink::Fate;
+
+    use super::{NAME, RUN, offer, sink, ticket};
+
+    /// How long the broker may take.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    /// How often an event is offered that nobody listens to yet.
+    const AGAIN: Duration = Duration::from_millis(100);
+
+    let (heard, mut hears) = mpsc::unbounded_channel::<Delivered>();
+    let stop = CancellationToken::new();
+    let consumer =
+        RabbitConsumer::new(url, NAME)?
+            .bind(NAME, "ticket.#")
+            .run(stop.clone(), move |event| {
+                let sent = heard.send(event);
+                async { sent.map_err(|_| "nobody counts any more") }
+            });
+    let sink = sink(set)?;
+    let run = Some(&set.run);
+    let collect = async {
+        // However this ends, so does the consumer.
+        let _stop = stop.clone().drop_guard();
+        // Refused until the queue is there.
+        while offer(sink.as_ref(), set, mark).await? != Fate::Sent {
+            tokio::time::sleep(AGAIN).await;
+        }
+        let mut payloads = Vec::new();
+        while let Some(event) = hears.recv().await {
+            // What earlier demonstrations have left there is taken away too.
+            if event.headers.get(RUN) != run {
+                continue;
+            }
+            if ticket(&event.payload)? == mark {
+                break;
+            }
+            payloads.push(event.payload);
+        }
+        anyhow::Ok(payloads)
+    };
+    let both = async { tokio::join!(collect, consumer) };
+    let (payloads, ended) = tokio::time::timeout(PATIENCE, both)
+        .await
+        .context("RabbitMQ did not deliver in time: look at its queue turno.demo")?;
+    ended?;
+    sink.close().await;
+    payloads
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+pub(super) async fn take(_: &Set, _: &str, _: &str) -> Result<Vec<String>> {
+    anyhow::bail!("this program was built without RabbitMQ")
+}
