@@ -1,5 +1,6 @@
 //! The show: the same tickets and the same crashes, first the usual way, then with Turno.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -103,7 +104,7 @@ pub(crate) async fn run(store: Option<String>) -> Result<()> {
         let numbers = [
             tally.tickets,
             tally.expected,
-            published,
+            i64::try_from(published)?,
             tally.handled,
             tally.lost,
             tally.phantom,
@@ -123,21 +124,23 @@ pub(crate) async fn run(store: Option<String>) -> Result<()> {
 
 impl Way {
     /// Tickets are created and changed while processes die; answers what became of the events, and how many were published.
-    async fn play(&self, program: &Path, servers: &Servers) -> Result<(Tally, i64)> {
+    async fn play(&self, program: &Path, servers: &Servers) -> Result<(Tally, usize)> {
         let mut settings = servers.settings.clone();
         settings.rabbitmq.exchange.push_str(self.exchange);
         let cast = Cast::new(program, servers.store.clone(), settings)?;
         let tap = Tap::open(&cast.settings.rabbitmq).await?;
         let db = Db::connect(&cast.store).await?;
         let before = Tally::of(&db).await?;
-        let published_before = i64::from(tap.count().await?);
+        // Somebody may have stopped the show half-way before.
+        tap.take_ids().await?;
 
+        // Alone at first, so that it is certain to get as many.
         let doomed_consumer = cast.start(self.consumer, Some("kill@despues-del-commit:5"))?;
-        let consumer = cast.start(self.consumer, None)?;
+        let mut consumers = Vec::new();
         let workers = self.start_workers(&cast)?;
         let mut api = cast.start(self.api, Some("kill@despues-del-commit:15"))?;
         println!(
-            "  an API, {} workers and 2 consumers are at work",
+            "  an API, {} workers and a consumer are at work",
             workers.len()
         );
         for number in 1..=TICKETS {
@@ -146,21 +149,39 @@ impl Way {
                 println!("  the API was killed (-9) after a commit; another goes on");
                 api = cast.start(self.api, None)?;
             }
+            if number == TICKETS / 4 {
+                doomed_consumer.await_death()?;
+                println!(
+                    "  the consumer was killed (-9) before it could acknowledge; two others go on"
+                );
+                consumers.push(cast.start(self.consumer, None)?);
+                consumers.push(cast.start(self.consumer, None)?);
+            }
         }
         let hasty = cast.start(self.hasty_api, Some(self.hasty_fault))?;
         // It dies before it can answer.
         let _ = hasty.create("a ticket that is rolled back").await;
         hasty.await_death()?;
         println!("  an API was killed (-9) before a commit");
-        doomed_consumer.await_death()?;
-        println!("  a consumer was killed (-9) before it could acknowledge");
         if let Some(worker) = workers.first() {
             worker.await_death()?;
             println!("  a worker was killed (-9) after it had published");
         }
-        self.drain(&cast, consumer).await?;
-        let published = i64::from(tap.count().await?) - published_before;
-        Ok((Tally::of(&db).await?.since(before), published))
+        let turno = Turno::connect(&cast.store).await?;
+        eventually_async(LONG, "the outbox to be empty", async || {
+            let stats = turno.outbox().stats().await.ok()?;
+            (stats.pending + stats.scheduled + stats.processing == 0).then_some(())
+        })
+        .await;
+        let published = tap.take_ids().await?;
+        let events = published.iter().collect::<BTreeSet<_>>().len();
+        eventually_async(LONG, "all that was published to be handled", async || {
+            let tally = Tally::of(&db).await.ok()?.since(before);
+            (tally.handled - tally.doubled == i64::try_from(events).ok()?).then_some(())
+        })
+        .await;
+        self.drain(&cast, consumers).await?;
+        Ok((Tally::of(&db).await?.since(before), published.len()))
     }
 
     /// The first one dies as soon as it has published a second time; until then, it is the one that works.
@@ -177,26 +198,24 @@ impl Way {
         Ok(workers)
     }
 
-    /// Waits until all that was published has been handled: the outbox and the consumers' queue are empty, and stay so when
-    /// the consumer gives back what it had fetched ahead.
-    async fn drain(&self, cast: &Cast, mut consumer: Actor) -> Result<()> {
-        let turno = Turno::connect(&cast.store).await?;
+    /// Waits until the consumers' queue is empty, and stays so when they give back what they had fetched ahead.
+    async fn drain(&self, cast: &Cast, mut consumers: Vec<Actor>) -> Result<()> {
         let settings = &cast.settings.rabbitmq;
         let queue = Tap::on(settings, settings.queue()).await?;
         loop {
-            eventually_async(LONG, "the queues to be empty", async || {
-                let stats = turno.outbox().stats().await.ok()?;
-                let in_outbox = stats.pending + stats.scheduled + stats.processing;
-                (in_outbox == 0 && queue.count().await.ok()? == 0).then_some(())
+            eventually_async(LONG, "the queue to be empty", async || {
+                (queue.count().await.ok()? == 0).then_some(())
             })
             .await;
-            consumer.process.term();
-            let ended = consumer.process.wait_timeout(LONG);
-            ended.context("a consumer does not end")?;
+            for consumer in consumers.drain(..) {
+                consumer.process.term();
+                let ended = consumer.process.wait_timeout(LONG);
+                ended.context("a consumer does not end")?;
+            }
             if queue.count().await? == 0 {
                 return Ok(());
             }
-            consumer = cast.start(self.consumer, None)?;
+            consumers.push(cast.start(self.consumer, None)?);
         }
     }
 }

@@ -15,7 +15,6 @@ mod metrics;
 mod publisher;
 mod settings;
 mod tally;
-#[allow(dead_code, reason = "the tests look at more than the show does")]
 mod tap;
 mod ticket;
 mod topology;

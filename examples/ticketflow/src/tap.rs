@@ -1,6 +1,6 @@
 //! A second queue at the same exchange, which sees everything that is published and hands it to nobody.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use lapin::message::Delivery;
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
@@ -72,5 +72,15 @@ impl Tap {
         };
         got.delivery.ack(BasicAckOptions::default()).await?;
         Ok(Some(got.delivery))
+    }
+
+    /// Takes all that is there; answers the messages' ids.
+    pub(crate) async fn take_ids(&self) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        while let Some(message) = self.take().await? {
+            let id = message.properties.message_id().as_ref();
+            ids.push(id.context("a message without an id")?.to_string());
+        }
+        Ok(ids)
     }
 }

@@ -25,6 +25,7 @@ mod settings;
 )]
 mod tally;
 #[path = "../../src/tap.rs"]
+#[allow(dead_code, reason = "the show takes all at once")]
 mod tap;
 
 mod contract;
