@@ -1,5 +1,7 @@
 //! What developers and CI call: `cargo xtask test`, `cargo xtask bench`.
 
+#[cfg(test)]
+mod map;
 mod needs;
 mod steps;
 
