@@ -27,10 +27,14 @@ fn every_test_on_the_map_exists() {
             .filter(|word| is_test(word))
         {
             let last = named.rsplit("::").next().unwrap();
-            let is_there = match last.strip_suffix('…') {
-                Some(beginning) => known.iter().any(|name| name.starts_with(beginning)),
-                None => known.contains(last),
-            };
+            let is_there =
+                known.iter().any(
+                    |name| match (last.strip_suffix('…'), last.strip_prefix('…')) {
+                        (Some(beginning), _) => name.starts_with(beginning),
+                        (_, Some(end)) => name.ends_with(end),
+                        (None, None) => name == last,
+                    },
+                );
             assert!(is_there, "there is no test {named}: {line}");
             looked_at += 1;
         }
@@ -44,7 +48,7 @@ fn is_test(word: &str) -> bool {
     word.contains('_') && word.chars().all(is_name)
 }
 
-/// The names of all functions and modules below a folder.
+/// All names below a folder, apart from those in comments: tests of both stores are made by macros.
 fn collect(folder: &Path, known: &mut HashSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -52,14 +56,12 @@ fn collect(folder: &Path, known: &mut HashSet<String>) {
             collect(&path, known);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            for line in text.lines() {
-                for word in ["fn ", "mod "] {
-                    let Some((_, after)) = line.split_once(word) else {
-                        continue;
-                    };
-                    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                    known.insert(after[..end.unwrap_or(after.len())].to_owned());
-                }
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            for word in code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'))
+            {
+                known.insert(word.to_owned());
             }
         }
     }
