@@ -1,4 +1,5 @@
-//! One relay at a time: the second says who is at work, and takes over within two seconds when that one is killed.
+//! One relay at a time: the second says who is at work, and takes over within two seconds when that one is killed, and soon
+//! when it stands still.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,18 @@ const TAKEOVER: Duration = Duration::from_secs(2);
 
 on_each_store! {
     the_second_relay_takes_over => the_second_relay_takes_over;
+    a_frozen_relay_gives_way => a_frozen_relay_gives_way;
+}
+
+/// Emits so many, which are in order from a number on.
+fn emit(place: &Place, number: i64, many: i64) {
+    let events: Vec<Event> = (number..number + many)
+        .map(|number| {
+            let payload = serde_json::json!({"key": "k", "number": number});
+            Event::new("TicketCreatedEvent", &payload).key("k")
+        })
+        .collect();
+    place.emit(&events, End::Commit);
 }
 
 fn the_second_relay_takes_over(place: &Place) {
@@ -29,16 +42,7 @@ fn the_second_relay_takes_over(place: &Place) {
     let exchange = format!("single.{}", place.name);
     let consumer = Consumer::start(place, &broker, &exchange, Seen::Asked);
     let first = Relay::start(&place.url, &broker, &exchange, SINGLE);
-    let emit = |number: i64, many: i64| {
-        let events: Vec<Event> = (number..number + many)
-            .map(|number| {
-                let payload = serde_json::json!({"key": "k", "number": number});
-                Event::new("TicketCreatedEvent", &payload).key("k")
-            })
-            .collect();
-        place.emit(&events, End::Commit);
-    };
-    emit(0, 10);
+    emit(place, 0, 10);
     place.await_stats("the first relay's work", |stats| stats.dispatched == 10);
     let second = Relay::start(&place.url, &broker, &exchange, SINGLE);
     // It says who has the lock: the other one's name has its process in it.
@@ -47,7 +51,7 @@ fn the_second_relay_takes_over(place: &Place) {
         .lines()
         .expect_line("another relay is at work", LONG);
     assert!(who.contains(&first.process().id().to_string()), "{who}");
-    emit(10, 5000);
+    emit(place, 10, 5000);
     eventually(LONG, "the first relay to be in the middle", || {
         (consumer.count() > 100).then_some(())
     });
@@ -67,4 +71,35 @@ fn the_second_relay_takes_over(place: &Place) {
     let numbers: Vec<i64> = place.handled().iter().map(|one| one.number).collect();
     assert!(numbers.is_sorted(), "as emitted");
     second.end();
+}
+
+/// A process that stands still keeps its connections, and must not keep the others from working; when it wakes up, it waits for
+/// its turn.
+fn a_frozen_relay_gives_way(place: &Place) {
+    let broker = shared_broker().url();
+    let exchange = format!("frozen.{}", place.name);
+    let _consumer = Consumer::start(place, &broker, &exchange, Seen::Asked);
+    let first = Relay::start(&place.url, &broker, &exchange, SINGLE);
+    emit(place, 0, 10);
+    place.await_stats("the first relay's work", |stats| stats.dispatched == 10);
+    let second = Relay::start(&place.url, &broker, &exchange, SINGLE);
+    let is_waiting = |relay: &Relay| {
+        relay
+            .process()
+            .lines()
+            .expect_line("another relay is at work", LONG)
+    };
+    is_waiting(&second);
+    first.process().stop();
+    emit(place, 10, 100);
+    place.await_stats("the second relay's work", |stats| stats.dispatched == 110);
+    first.process().cont();
+    is_waiting(&first);
+    emit(place, 110, 10);
+    place.await_stats("everything to be sent", |stats| stats.dispatched == 120);
+    eventually(LONG, "everything to be handled", || {
+        (place.handled().len() == 120).then_some(())
+    });
+    second.end();
+    first.end();
 }

@@ -1,4 +1,5 @@
-//! Being the only relay: an advisory lock on a connection of its own, so that it is free at once when its holder dies.
+//! Being the only relay: an advisory lock on a connection of its own, so that it is free at once when its holder dies, and soon
+//! when it stands still.
 //!
 //! Never behind a pooler: the lock would stay behind on one of its server connections.
 
@@ -19,6 +20,8 @@ use crate::store::{Lead, Leading, OutboxLead};
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A session that does not answer for so long is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// And the other way round: a leader that asks nothing for so long stands still, and the server ends its session.
+const SILENCE: &str = "5s";
 
 #[derive(Debug)]
 struct Session {
@@ -85,8 +88,8 @@ impl Session {
         let name = format!("turno relay {relay}");
         client
             .query_typed(
-                "select set_config('application_name', $1, false)",
-                &[(&name, Type::TEXT)],
+                "select set_config('application_name', $1, false), set_config('idle_session_timeout', $2, false)",
+                &[(&name, Type::TEXT), (&SILENCE, Type::TEXT)],
             )
             .await
             .map_err(classify)?;
