@@ -12,6 +12,9 @@ use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrd
 
 /// The first pause between two looks; it grows by half each time.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
+/// The pause after a release was heard of that somebody else was quicker to use: its own end will be heard of too. Not for
+/// long, because a look is also in vain while the row is only being changed.
+const LOOK_BEATEN: Duration = Duration::from_millis(100);
 /// The longest pause when releases are heard of.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
 /// The longest pause when they are not.
@@ -99,7 +102,7 @@ async fn wait_for<A: Attempt>(
             return Ok(Err(busy));
         }
         tokio::select! {
-            () = woken => pause = FIRST_LOOK,
+            () = woken => pause = LOOK_BEATEN,
             () = tokio::time::sleep_until(deadline.min(now + next_look(&busy, pause))) => {
                 let longest = if wakers.is_live() { LOOK_HEARING } else { LOOK_DEAF };
                 pause = pause.mul_f64(1.5).min(longest);
