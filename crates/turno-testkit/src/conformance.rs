@@ -64,6 +64,7 @@ pub mod outbox_input;
 mod outbox_kit;
 pub mod outbox_order;
 pub mod outbox_relay;
+pub mod request;
 mod rules;
 pub mod runner;
 pub mod schedule;
@@ -165,6 +166,7 @@ mod tests {
             ("forced", include_str!("conformance/forced.rs")),
             ("show", include_str!("conformance/show.rs")),
             ("again", include_str!("conformance/again.rs")),
+            ("request", include_str!("conformance/request.rs")),
             ("guard", include_str!("conformance/guard.rs")),
             ("runner", include_str!("conformance/runner.rs")),
             ("crowd", include_str!("conformance/crowd.rs")),

@@ -31,10 +31,10 @@ struct Inner {
 }
 
 /// What an [`Error`] is about; shown to callers through predicates only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An argument is out of rule.
-    Invalid(&'static str),
+    Invalid(Cow<'static, str>),
     /// A token or claim is stale, where only an error can say so (a guard).
     Lost,
     /// The store does not answer now; the same call may succeed later.
@@ -45,6 +45,63 @@ pub(crate) enum Kind {
     Schema,
     /// A bug, here or in the store.
     Broken,
+}
+
+impl Kind {
+    /// An argument of this name is out of rule.
+    pub(crate) fn invalid(field: &'static str) -> Self {
+        Kind::Invalid(Cow::Borrowed(field))
+    }
+}
+
+/// For those who write a store, or a face: each kind of error, with a text that says what to do next.
+///
+/// ```
+/// use turno::Error;
+///
+/// let error = Error::invalid_field("ttl", "ttl is 0s: give at least 1ms");
+/// assert_eq!((error.is_invalid(), error.field()), (true, Some("ttl")));
+/// assert!(Error::unavailable("the server does not answer: try again in a moment").is_unavailable());
+/// ```
+impl Error {
+    /// An argument is out of rule; nothing was stored.
+    pub fn invalid_field(
+        field: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Error::new(Kind::Invalid(field.into()), message)
+    }
+
+    /// A token or a claim is stale, where only an error can say so.
+    pub fn lost_claim(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Lost, message)
+    }
+
+    /// The store does not answer now; the same call may succeed later.
+    pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Unavailable, message)
+    }
+
+    /// The store answers, and will not do it until somebody changes something.
+    pub fn refused(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Refused, message)
+    }
+
+    /// The schema is missing, or of another version.
+    pub fn schema(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Schema, message)
+    }
+
+    /// A bug, in the store or in what speaks to it.
+    pub fn broken(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Broken, message)
+    }
+
+    /// The same error, with what caused it.
+    pub fn caused_by(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let (kind, message) = (self.0.kind.clone(), self.0.message.clone());
+        Error::caused(kind, message, source)
+    }
 }
 
 impl Error {
@@ -69,7 +126,7 @@ impl Error {
     }
 
     pub(crate) fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Error::new(Kind::Invalid(field), message)
+        Error::new(Kind::invalid(field), message)
     }
 
     pub(crate) fn lost(resource: &str, token: impl fmt::Display) -> Self {
@@ -91,8 +148,8 @@ impl Error {
         )
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        self.0.kind
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.0.kind
     }
 
     /// An argument is out of rule; [`Error::field`] names it, and nothing was stored.
@@ -121,8 +178,8 @@ impl Error {
     }
 
     /// The argument that is out of rule.
-    pub fn field(&self) -> Option<&'static str> {
-        match self.0.kind {
+    pub fn field(&self) -> Option<&str> {
+        match &self.0.kind {
             Kind::Invalid(field) => Some(field),
             _ => None,
         }

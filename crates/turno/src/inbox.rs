@@ -85,6 +85,7 @@ const PAGE: u32 = 1000;
 pub struct Inbox {
     turno: Turno,
     queue: String,
+    request: Option<Uuid>,
 }
 
 /// The name under which those who wait for a queue are woken.
@@ -94,7 +95,11 @@ pub(crate) fn wake_name(queue: &str) -> String {
 
 impl Inbox {
     pub(crate) fn new(turno: Turno, queue: String) -> Self {
-        Inbox { turno, queue }
+        Inbox {
+            turno,
+            queue,
+            request: None,
+        }
     }
 
     /// The queue's name.
@@ -104,6 +109,27 @@ impl Inbox {
 
     pub(crate) fn turno(&self) -> &Turno {
         &self.turno
+    }
+
+    /// The identity of the one push, claim, completion, failure or giving back that follows: sent again with the same,
+    /// because its answer was lost, it changes nothing and is answered as the first time. Each call has a fresh one otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let once = turno.inbox("mail").request(uuid::Uuid::now_v7());
+    /// assert_eq!(once.push("hello").await?.id, once.push("hello").await?.id);
+    /// assert_eq!(turno.inbox("mail").stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it is another handle"]
+    pub fn request(mut self, request: Uuid) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    fn own_request(&self) -> Uuid {
+        self.request.unwrap_or_else(Uuid::now_v7)
     }
 
     /// Pushes one item: anything that serde can write as JSON.
@@ -177,7 +203,7 @@ impl Inbox {
         Ok(InboxPush {
             queue: self.queue.clone(),
             items,
-            request: Uuid::now_v7(),
+            request: self.own_request(),
         })
     }
 
@@ -205,7 +231,7 @@ impl Inbox {
         check::together("claims", claims.len())?;
         let ask = InboxComplete {
             claims: claims.to_vec(),
-            request: Uuid::now_v7(),
+            request: self.own_request(),
         };
         let settled = self.turno.store().inbox_complete(&ask).await?;
         // Another of the same group may be next.
@@ -236,7 +262,7 @@ impl Inbox {
         }
         let ask = InboxFail {
             failures: failures.to_vec(),
-            request: Uuid::now_v7(),
+            request: self.own_request(),
         };
         let settled = self.turno.store().inbox_fail(&ask).await?;
         self.wake();
@@ -251,7 +277,7 @@ impl Inbox {
         check::together("claims", claims.len())?;
         let ask = InboxGiveBack {
             claims: claims.to_vec(),
-            request: Uuid::now_v7(),
+            request: self.own_request(),
         };
         let settled = self.turno.store().inbox_give_back(&ask).await?;
         self.wake();

@@ -69,7 +69,7 @@ pub use check::{
     MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
 };
 pub use error::{Error, Result};
-pub use settings::{Migrate, Retry, Settings};
+pub use settings::{Gather, Migrate, Retry, Settings};
 pub use store::Token;
 pub use turno::{Builder, Turno};
 pub use wake::{Wakers, Watch};

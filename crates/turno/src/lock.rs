@@ -50,6 +50,7 @@ use crate::store::{LockAcquire, LockOutcome};
 pub struct Lock {
     turno: Turno,
     ask: LockAcquire,
+    request: Option<Uuid>,
     wait: Option<Duration>,
     order: WaitOrder,
     retry: Retry,
@@ -71,6 +72,7 @@ impl Lock {
         Lock {
             turno,
             ask,
+            request: None,
             wait: None,
             order: WaitOrder::Any,
             retry,
@@ -149,6 +151,13 @@ impl Lock {
         self
     }
 
+    /// The identity of this acquire: sent again with the same, because its answer was lost, it is answered with the same
+    /// lease and the same hold. Each acquire has a fresh one otherwise.
+    pub fn request(mut self, request: Uuid) -> Self {
+        self.request = Some(request);
+        self
+    }
+
     /// Takes the lock, or tells who has it.
     ///
     /// Cancel-safe: dropped half-way, a grant that was under way is given back.
@@ -157,9 +166,13 @@ impl Lock {
     /// If an argument is out of rule or the store does not answer. A busy lock is no error.
     pub async fn acquire(mut self) -> Result<Acquire> {
         self.check()?;
-        self.ask.request = Uuid::now_v7();
+        self.ask.request = self.own_request();
         let answer = wait::acquire(&self, self.patience()).await?;
         Ok(answer.map_or_else(Acquire::Busy, Acquire::Acquired))
+    }
+
+    fn own_request(&self) -> Uuid {
+        self.request.unwrap_or_else(Uuid::now_v7)
     }
 
     fn patience(&self) -> wait::Patience {
@@ -209,6 +222,62 @@ impl wait::Attempt for Lock {
             })
         })
         .await
+    }
+
+    async fn attempt_waiting(
+        &self,
+        wait: Duration,
+        order: WaitOrder,
+    ) -> Result<Option<std::result::Result<Lease, Busy>>> {
+        let (turno, ask) = (&self.turno, &self.ask);
+        let unheard = Unheard::new(turno, ask);
+        let asked = Instant::now();
+        let waited = turno.store().lock_acquire_waiting(ask, wait, order).await;
+        unheard.heard();
+        match waited? {
+            None => Ok(None),
+            Some(LockOutcome::Busy(busy)) => Ok(Some(Err(busy))),
+            // Counted from before the question, a lease that was waited for is over sooner than it is. Asked again, the same
+            // request is told how long it still has.
+            Some(LockOutcome::Acquired(_)) if asked.elapsed() > keep::margin(ask.ttl) => {
+                self.attempt().await.map(Some)
+            }
+            Some(LockOutcome::Acquired(grant)) => {
+                Ok(Some(Ok(Lease::new(turno.clone(), grant, ask, asked))))
+            }
+        }
+    }
+}
+
+/// Whoever gives up while a store waits may have been granted the lock in that moment, and not have heard of it. Asked once
+/// more, the same request tells; and the lease that nobody has in hand is given back.
+struct Unheard(Option<(Turno, LockAcquire)>);
+
+impl Unheard {
+    fn new(turno: &Turno, ask: &LockAcquire) -> Self {
+        Unheard(Some((turno.clone(), ask.clone())))
+    }
+
+    fn heard(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        let Some((turno, ask)) = self.0.take() else {
+            return;
+        };
+        turno.clone().behind(async move {
+            let asked = Instant::now();
+            match turno.store().lock_acquire(&ask).await {
+                Ok(LockOutcome::Acquired(grant)) => drop(Lease::new(turno, grant, &ask, asked)),
+                Ok(LockOutcome::Busy(_)) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "not asked whether it was granted; a lease ends with its time to live");
+                }
+            }
+        });
     }
 }
 

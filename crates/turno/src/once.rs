@@ -71,6 +71,7 @@ pub(crate) fn wake_name(key: &str) -> String {
 pub struct Once {
     turno: Turno,
     ask: OnceBegin,
+    request: Option<Uuid>,
     wait: Duration,
     on_error: Released,
 }
@@ -118,6 +119,7 @@ impl Once {
                 quota: None,
                 request: Uuid::now_v7(),
             },
+            request: None,
             wait: Duration::ZERO,
             on_error: Released::Undone,
         }
@@ -176,6 +178,13 @@ impl Once {
         self
     }
 
+    /// The identity of this begin: sent again with the same, because its answer was lost, it is granted the same claim.
+    /// Each begin has a fresh one otherwise.
+    pub fn request(mut self, request: Uuid) -> Self {
+        self.request = Some(request);
+        self
+    }
+
     /// Takes the work, or says what became of it.
     ///
     /// Cancel-safe: a claim that nobody heard of is given back.
@@ -195,7 +204,7 @@ impl Once {
         }
         let mut once = self.clone();
         // Whoever asks again, or with a clone, asks anew: the same question would be granted the same claim.
-        once.ask.request = Uuid::now_v7();
+        once.ask.request = self.request.unwrap_or_else(Uuid::now_v7);
         wait::begin(&once).await
     }
 }

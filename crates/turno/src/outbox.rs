@@ -53,15 +53,27 @@ const PAGE: u32 = 1000;
 #[derive(Debug, Clone)]
 pub struct Outbox {
     turno: Turno,
+    request: Option<Uuid>,
 }
 
 impl Outbox {
     pub(crate) fn new(turno: Turno) -> Self {
-        Outbox { turno }
+        Outbox {
+            turno,
+            request: None,
+        }
     }
 
     pub(crate) fn turno(&self) -> &Turno {
         &self.turno
+    }
+
+    /// The identity of the one [`Outbox::emit_alone`] that follows: sent again with the same, because its answer was lost,
+    /// it changes nothing and answers the same ids. Each call has a fresh one otherwise.
+    #[must_use = "it is another handle"]
+    pub fn request(mut self, request: Uuid) -> Self {
+        self.request = Some(request);
+        self
     }
 
     /// Emits an event in your own transaction, and answers its id. It is published if and only if the transaction
@@ -90,7 +102,8 @@ impl Outbox {
     /// Emits events by themselves, all or none: for those that have no transaction to be part of.
     ///
     /// # Errors
-    /// If an event is out of rule, or the store does not answer. Give events ids of your own to be able to repeat the call.
+    /// If an event is out of rule, or the store does not answer. Name a
+    /// [request](Outbox::request), or give events ids of your own, to be able to repeat the call.
     pub async fn emit_alone(&self, events: &[Event]) -> Result<Vec<Uuid>> {
         let events = self.checked(events)?;
         if events.is_empty() {
@@ -98,7 +111,7 @@ impl Outbox {
         }
         let ask = OutboxEmit {
             events,
-            request: Uuid::now_v7(),
+            request: self.request.unwrap_or_else(Uuid::now_v7),
         };
         let ids = self.turno.store().outbox_emit(&ask).await?;
         let wakers = self.turno.store().wakers();

@@ -173,14 +173,14 @@ impl Schedule {
             .parse(&self.cron)
             .map_err(|error| {
                 Error::caused(
-                    Kind::Invalid("cron"),
+                    Kind::invalid("cron"),
                     format!("cron is {:?}, which is no pattern ({error}): it looks like \"0 3 * * *\", for three in the morning", self.cron),
                     error,
                 )
             })?;
         let zone = TimeZone::get(&self.time_zone).map_err(|error| {
             Error::caused(
-                Kind::Invalid("time_zone"),
+                Kind::invalid("time_zone"),
                 format!(
                     "time_zone {:?} is not known here ({error}): it looks like America/Mexico_City",
                     self.time_zone
@@ -228,7 +228,7 @@ impl Plan {
 
 fn no_tick(error: croner::errors::CronError) -> Error {
     Error::caused(
-        Kind::Invalid("cron"),
+        Kind::invalid("cron"),
         format!("cron never comes round ({error}): choose a day that exists"),
         error,
     )

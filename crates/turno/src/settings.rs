@@ -35,6 +35,16 @@ pub enum Migrate {
     Unchecked,
 }
 
+/// Whether calls that arrive together go to the store together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gather {
+    /// Yes: one round trip and one commit for many callers, each with an outcome of its own.
+    #[default]
+    Together,
+    /// No: each by itself.
+    Alone,
+}
+
 /// The defaults of every call, and the limits.
 #[derive(Debug, Clone)]
 pub struct Settings {

@@ -8,6 +8,7 @@
 //! of the outbox, [`OutboxStore`], of once, [`OnceStore`], and of adopted tables, [`AdoptStore`]; every [`Store`] has
 //! them all. A new store ships by passing the conformance suite.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +22,15 @@ use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
 mod adopt;
+mod as_ms;
+mod as_optional_ms;
 mod inbox;
 mod once;
 mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(test)]
+mod round_trip;
 mod schedule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -63,6 +68,20 @@ pub trait Store:
 
     /// Takes a resource, enters it again, or tells who has it.
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome>;
+
+    /// [`Store::lock_acquire`] for a store that can wait by itself, such as a server that answers when it is the caller's
+    /// turn: busy, if that did not come in time. `None` if it cannot, as most: the library waits then.
+    ///
+    /// It must be safe to give up half-way: whatever it then takes is given back.
+    async fn lock_acquire_waiting(
+        &self,
+        ask: &LockAcquire,
+        wait: Duration,
+        order: WaitOrder,
+    ) -> Result<Option<LockOutcome>> {
+        let _ = (ask, wait, order);
+        Ok(None)
+    }
 
     /// Takes several resources, all or none, in sorted order.
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome>;
@@ -104,6 +123,9 @@ pub trait Store:
 /// The version of the schema that this program needs, the same in every store.
 pub const SCHEMA_VERSION: u32 = 5;
 
+/// The size of a page, unless said otherwise.
+pub const DEFAULT_PAGE: u32 = 100;
+
 /// How long a waiter counts after it last signed in.
 pub const WAITER_ALIVE: Duration = Duration::from_secs(10);
 
@@ -122,7 +144,7 @@ impl fmt::Display for Token {
 }
 
 /// Who holds or asks, as a person sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// The person, as the application knows them.
     pub user: Option<String>,
@@ -200,7 +222,7 @@ pub struct Grant {
 }
 
 /// Who has a resource that was asked for, as far as others may know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The person.
     pub user: Option<String>,
@@ -359,7 +381,7 @@ pub struct LockLeave {
 }
 
 /// Who holds a resource, for operators: with owner and token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockHolder {
     /// What is locked.
     pub resource: String,
@@ -379,24 +401,10 @@ pub struct LockHolder {
     /// Until when, unless renewed.
     pub expires_at: Timestamp,
     /// From now until then, in milliseconds.
-    #[serde(rename = "remaining_ms", serialize_with = "as_ms")]
+    #[serde(rename = "remaining_ms", with = "as_ms")]
     pub remaining: Duration,
     /// How many wait for it.
     pub waiters: u64,
-}
-
-fn as_ms<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn as_optional_ms<S: serde::Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => as_ms(duration, serializer),
-        None => serializer.serialize_none(),
-    }
 }
 
 /// Answer of [`Store::lock_status`].
@@ -410,7 +418,7 @@ pub struct LockStatus {
     pub waiters: u64,
 }
 
-/// Parameters of [`Store::lock_list`].
+/// Parameters of [`Store::lock_list`]; the first page of all of them, unless said otherwise.
 #[derive(Debug, Clone)]
 pub struct LockList {
     /// The beginning of the names.
@@ -421,7 +429,17 @@ pub struct LockList {
     pub limit: u32,
 }
 
-/// Parameters of [`Store::lock_history`].
+impl Default for LockList {
+    fn default() -> Self {
+        LockList {
+            prefix: String::new(),
+            after: String::new(),
+            limit: DEFAULT_PAGE,
+        }
+    }
+}
+
+/// Parameters of [`Store::lock_history`]; a page of everything, unless said otherwise.
 #[derive(Debug, Clone)]
 pub struct LockHistory {
     /// One resource, or all.
@@ -432,6 +450,17 @@ pub struct LockHistory {
     pub before: Option<i64>,
     /// The size of the page.
     pub limit: u32,
+}
+
+impl Default for LockHistory {
+    fn default() -> Self {
+        LockHistory {
+            resource: None,
+            prefix: String::new(),
+            before: None,
+            limit: DEFAULT_PAGE,
+        }
+    }
 }
 
 /// How a holding ended, or what came late.
@@ -491,7 +520,7 @@ impl fmt::Display for HistoryEvent {
 }
 
 /// One line of the audit trail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
     /// Grows with time; `None` for what is held now.
     pub id: Option<i64>,
@@ -552,7 +581,7 @@ impl Default for Sweep {
 }
 
 /// Answer of [`Store::sweep`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swept {
     /// Holdings that were closed because their time was up.
     pub expired: u64,
@@ -593,7 +622,7 @@ impl std::ops::AddAssign for Swept {
 }
 
 /// Answer of [`Store::migrate`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migrated {
     /// The version before; `None` if there was no schema.
     pub from: Option<u32>,
@@ -602,7 +631,7 @@ pub struct Migrated {
 }
 
 /// How good or bad a [`Finding`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// As it should be.
@@ -614,10 +643,10 @@ pub enum Severity {
 }
 
 /// One thing that was looked at, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What was looked at: `schema`, `clock`, `durability`, …
-    pub check: &'static str,
+    pub check: Cow<'static, str>,
     /// How good or bad it is.
     pub severity: Severity,
     /// What was found, and what to do next.
@@ -627,7 +656,7 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
         Finding {
-            check,
+            check: check.into(),
             severity: Severity::Ok,
             detail: detail.into(),
         }
@@ -635,7 +664,7 @@ impl Finding {
 
     pub(crate) fn warning(check: &'static str, detail: impl Into<String>) -> Self {
         Finding {
-            check,
+            check: check.into(),
             severity: Severity::Warning,
             detail: detail.into(),
         }
@@ -643,7 +672,7 @@ impl Finding {
 
     pub(crate) fn problem(check: &'static str, detail: impl Into<String>) -> Self {
         Finding {
-            check,
+            check: check.into(),
             severity: Severity::Problem,
             detail: detail.into(),
         }

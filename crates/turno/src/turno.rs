@@ -242,20 +242,27 @@ impl Turno {
         reason: &str,
         user: Option<&str>,
     ) -> Result<BreakOutcome> {
-        check::name("resource", resource)?;
-        check::text("reason", reason, check::TEXT_BYTES)?;
-        check::optional_name("user", user)?;
-        let outcome = self
-            .store()
-            .lock_break(&LockBreak {
-                resource: resource.to_owned(),
-                token,
-                reason: reason.to_owned(),
-                user: user.map(str::to_owned),
-                request: Uuid::now_v7(),
-            })
-            .await?;
-        self.store().wakers().wake(resource);
+        self.lock_break_with(&LockBreak {
+            resource: resource.to_owned(),
+            token,
+            reason: reason.to_owned(),
+            user: user.map(str::to_owned),
+            request: Uuid::now_v7(),
+        })
+        .await
+    }
+
+    /// [`Turno::lock_break`] with a request of the caller's own: sent again with the same, it changes nothing and is
+    /// answered as the first time.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn lock_break_with(&self, ask: &LockBreak) -> Result<BreakOutcome> {
+        check::name("resource", &ask.resource)?;
+        check::text("reason", &ask.reason, check::TEXT_BYTES)?;
+        check::optional_name("user", ask.user.as_deref())?;
+        let outcome = self.store().lock_break(ask).await?;
+        self.store().wakers().wake(&ask.resource);
         Ok(outcome)
     }
 
@@ -285,15 +292,24 @@ impl Turno {
     /// # Errors
     /// If the name is out of rule or the store does not answer.
     pub async fn lock_release(&self, resource: &str, token: Token) -> Result<ReleaseOutcome> {
-        check::name("resource", resource)?;
-        let ask = LockRelease {
+        self.lock_release_with(&LockRelease {
             resource: resource.to_owned(),
             token,
             hold: None,
             request: Uuid::now_v7(),
-        };
-        let outcome = self.store().lock_release(&ask).await?;
-        self.store().wakers().wake(resource);
+        })
+        .await
+    }
+
+    /// [`Turno::lock_release`] of a certain hold, or with a request of the caller's own: sent again with the same, it
+    /// gives back nothing more and is answered as the first time.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn lock_release_with(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
+        check::name("resource", &ask.resource)?;
+        let outcome = self.store().lock_release(ask).await?;
+        self.store().wakers().wake(&ask.resource);
         Ok(outcome)
     }
 

@@ -65,7 +65,8 @@ impl Wakers {
         self.live.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_live(&self, live: bool) {
+    /// Says whether they do; the store knows.
+    pub fn set_live(&self, live: bool) {
         self.live.store(live, Ordering::Relaxed);
     }
 
@@ -74,8 +75,8 @@ impl Wakers {
         self.watchers.load(Ordering::SeqCst) > 0
     }
 
-    /// Resolves when somebody waits.
-    pub(crate) async fn needed(&self) {
+    /// Resolves when somebody waits: then a store has a reason to listen.
+    pub async fn needed(&self) {
         while !self.any() {
             self.needed.notified().await;
         }

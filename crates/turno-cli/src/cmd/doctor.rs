@@ -45,7 +45,7 @@ async fn examine(context: &Context) -> Result<Vec<Finding>> {
         Ok(findings) => Ok(findings),
         Err(error) => match error.downcast_ref::<turno::Error>() {
             Some(known) if !known.is_invalid() => Ok(vec![Finding {
-                check: "store",
+                check: "store".into(),
                 severity: Severity::Problem,
                 detail: known.to_string(),
             }]),
@@ -61,7 +61,7 @@ fn row(finding: &Finding) -> Vec<Cell> {
         Severity::Problem => ("problem", Color::Red),
     };
     vec![
-        Cell::new(finding.check),
+        Cell::new(&finding.check),
         Cell::new(word).fg(color),
         Cell::new(&finding.detail),
     ]

@@ -105,15 +105,15 @@ pub async fn bad_input_names_its_field(bed: &Bed) {
         );
         assert!(error.to_string().contains(field), "{error}");
     }
-    let field = |error: turno::Error| error.field();
+    let field = |error: turno::Error| error.field().unwrap_or("none").to_owned();
     let token = turno::Token(1);
     assert_eq!(
         field(turno.lock_break("r", token, "").await.unwrap_err()),
-        Some("reason")
+        "reason"
     );
     assert_eq!(
         field(turno.lock_break("r", token, &text).await.unwrap_err()),
-        Some("reason")
+        "reason"
     );
     assert_eq!(
         field(
@@ -122,32 +122,29 @@ pub async fn bad_input_names_its_field(bed: &Bed) {
                 .await
                 .unwrap_err()
         ),
-        Some("user")
+        "user"
     );
     assert_eq!(
         field(turno.lock_renew("r", token, secs(0)).await.unwrap_err()),
-        Some("ttl")
+        "ttl"
     );
     assert_eq!(
         field(turno.lock_release("", token).await.unwrap_err()),
-        Some("resource")
+        "resource"
     );
-    assert_eq!(
-        field(turno.lock_status("").await.unwrap_err()),
-        Some("resource")
-    );
+    assert_eq!(field(turno.lock_status("").await.unwrap_err()), "resource");
     assert_eq!(
         field(turno.locks([""; 0]).acquire().await.unwrap_err()),
-        Some("resources")
+        "resources"
     );
     let many = (0..101).map(|n| n.to_string());
     assert_eq!(
         field(turno.locks(many).acquire().await.unwrap_err()),
-        Some("resources")
+        "resources"
     );
     assert_eq!(
         field(turno.locks(["a", ""]).acquire().await.unwrap_err()),
-        Some("resource")
+        "resource"
     );
     assert_eq!(
         field(
@@ -158,7 +155,7 @@ pub async fn bad_input_names_its_field(bed: &Bed) {
                 .await
                 .unwrap_err()
         ),
-        Some("mode")
+        "mode"
     );
     assert_eq!(bed.rows().await, 0);
     let all = LockList {

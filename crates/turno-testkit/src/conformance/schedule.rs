@@ -123,7 +123,8 @@ pub async fn missed_ticks_are_caught_up_with(bed: &Bed) {
 pub async fn a_schedule_out_of_rule_is_refused(bed: &Bed) {
     let turno = bed.turno().await;
     let field = async |schedule: turno::schedule::Schedule| {
-        schedule.tick().await.unwrap_err().field().unwrap_or("none")
+        let error = schedule.tick().await.unwrap_err();
+        error.field().unwrap_or("none").to_owned()
     };
     let good = |name: &str| turno.schedule(name, "0 3 * * *");
     assert_eq!(field(good("")).await, "schedule");

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use super::{Inbox, wake_name};
 use crate::check;
 use crate::error::Result;
+use crate::settings::Gather;
 use crate::store::{ClaimedItem, InboxClaim};
 
 /// How long a waiting claim sleeps at the most, when it is woken by pushes; and when it is not.
@@ -71,6 +71,11 @@ impl Claim {
         check::wait(self.wait)?;
         check::limit(self.limit)?;
         let store = self.inbox.turno().store();
+        if !self.wait.is_zero()
+            && let Some(items) = store.inbox_claim_waiting(&self.ask(), self.wait).await?
+        {
+            return Ok(items);
+        }
         let deadline = Instant::now() + self.wait;
         let watch = store.wakers().watch(&wake_name(self.inbox.queue()));
         let mut told = false;
@@ -100,13 +105,18 @@ impl Claim {
         }
     }
 
+    /// A look that finds nothing has claimed nothing: so the caller's own request is good for every look.
     fn ask(&self) -> InboxClaim {
         InboxClaim {
             queue: self.inbox.queue().to_owned(),
             worker: self.worker.clone(),
             limit: self.limit,
             lease: self.lease,
-            request: Uuid::now_v7(),
+            request: self.inbox.own_request(),
+            gather: match self.inbox.request {
+                Some(_) => Gather::Alone,
+                None => Gather::Together,
+            },
         }
     }
 }

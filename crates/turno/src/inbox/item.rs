@@ -36,7 +36,7 @@ impl Item {
     pub fn new<T: Serialize + ?Sized>(payload: &T) -> Result<Self> {
         let json = serde_json::to_string(payload).map_err(|error| {
             Error::caused(
-                Kind::Invalid("payload"),
+                Kind::invalid("payload"),
                 format!("payload cannot be written as JSON ({error}): use types that serde_json can write"),
                 error,
             )
@@ -53,7 +53,7 @@ impl Item {
         match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
             Ok(_) => Ok(Item::of(text)),
             Err(error) => Err(Error::caused(
-                Kind::Invalid("payload"),
+                Kind::invalid("payload"),
                 format!("payload is not JSON ({error}): quote a plain text, as in '\"hello\"'"),
                 error,
             )),

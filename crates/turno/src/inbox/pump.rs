@@ -138,6 +138,7 @@ impl Pump {
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             lease: self.lease,
             request,
+            gather: crate::Gather::Together,
         };
         let items = match pending.complete.clone() {
             None => self.store().inbox_claim(&claim).await?,

@@ -224,14 +224,12 @@ pub(super) async fn renew(
 
 async fn release(turno: &Turno, id: LeaseId, hold: Uuid) -> Result<ReleaseOutcome> {
     let ask = LockRelease {
-        resource: id.resource.clone(),
+        resource: id.resource,
         token: id.token,
         hold: Some(hold),
         request: Uuid::now_v7(),
     };
-    let outcome = turno.store().lock_release(&ask).await?;
-    turno.store().wakers().wake(&id.resource);
-    Ok(outcome)
+    turno.lock_release_with(&ask).await
 }
 
 impl Drop for Lease {

@@ -60,6 +60,11 @@ impl LockSet {
         self.each(|lock| lock.wait(wait))
     }
 
+    /// The identity of this acquire; as [`Lock::request`].
+    pub fn request(self, request: Uuid) -> Self {
+        self.each(|lock| lock.request(request))
+    }
+
     /// Takes all of them, or none.
     ///
     /// # Errors
@@ -91,7 +96,7 @@ impl LockSet {
                 "standing in several lines at once could block everybody: leave out fifo",
             ));
         }
-        self.each.ask.request = Uuid::now_v7();
+        self.each.ask.request = self.each.own_request();
         let patience = self.each.patience();
         let ask = LockAcquireAll {
             resources: self.resources,

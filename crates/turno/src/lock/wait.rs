@@ -33,6 +33,16 @@ pub(super) trait Attempt: Sync {
 
     /// One try.
     fn attempt(&self) -> impl Future<Output = Tried<Self::Taken>> + Send;
+
+    /// Leaves the waiting to the store, if it can; `None` if it cannot.
+    fn attempt_waiting(
+        &self,
+        wait: Duration,
+        order: WaitOrder,
+    ) -> impl Future<Output = Result<Option<std::result::Result<Self::Taken, Busy>>>> + Send {
+        let _ = (wait, order);
+        std::future::ready(Ok(None))
+    }
 }
 
 /// How a caller wants to wait.
@@ -45,6 +55,11 @@ pub(super) struct Patience {
 
 /// Tries, and tries again as patiently as asked.
 pub(super) async fn acquire<A: Attempt>(what: &A, patience: Patience) -> Tried<A::Taken> {
+    if let Some(wait) = patience.wait.filter(|wait| !wait.is_zero())
+        && let Some(waited) = what.attempt_waiting(wait, patience.order).await?
+    {
+        return Ok(waited);
+    }
     let busy = match what.attempt().await? {
         Ok(taken) => return Ok(Ok(taken)),
         Err(busy) => busy,

@@ -51,7 +51,7 @@ impl Answer {
 pub(super) fn text_of<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| {
         Error::caused(
-            Kind::Invalid("answer"),
+            Kind::invalid("answer"),
             format!("answer cannot be written as JSON ({error})"),
             error,
         )
@@ -75,7 +75,7 @@ pub(super) fn stored(turno: &Turno, key: &str, answer: Option<&str>) -> Result<O
     }
     serde_json::from_str::<&RawValue>(text).map_err(|error| {
         Error::caused(
-            Kind::Invalid("answer"),
+            Kind::invalid("answer"),
             format!("answer is not JSON ({error}): give JSON text"),
             error,
         )

@@ -28,6 +28,9 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
         in_flight: WhileInFlight::Wait,
         ..once.ask.clone()
     };
+    if let Some(begun) = begin_waiting(once, &ask).await? {
+        return Ok(begun);
+    }
     let wakers = once.turno.store().wakers();
     let watch = wakers.watch(&wake_name(&ask.key));
     let mut leads = None;
@@ -57,23 +60,67 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
     }
 }
 
+/// Leaves the waiting to the store, if it can; `None` if it cannot.
+async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
+    let unheard = Unheard(Some((once.turno.clone(), ask.clone())));
+    let waited = once.turno.store().once_begin_waiting(ask, once.wait).await;
+    unheard.heard();
+    let Some(outcome) = waited? else {
+        return Ok(None);
+    };
+    let begun = begun(once.turno.clone(), ask, outcome)?;
+    if let Begin::Fresh(claim) = &begun {
+        claim.hand_over();
+    }
+    Ok(Some(begun))
+}
+
+/// Whoever gives up while a store waits may have been granted the work in that moment, and not have heard of it. Asked
+/// once more, the same request tells; and the claim that nobody has in hand is given back.
+struct Unheard(Option<(Turno, OnceBegin)>);
+
+impl Unheard {
+    fn heard(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        let Some((turno, mut ask)) = self.0.take() else {
+            return;
+        };
+        ask.in_flight = WhileInFlight::Leave;
+        turno.clone().behind(async move {
+            let outcome = turno.store().once_begin(&ask).await;
+            if let Err(error) = outcome.and_then(|outcome| begun(turno, &ask, outcome)) {
+                tracing::debug!(%error, "not asked whether it was granted; a claim ends by itself");
+            }
+        });
+    }
+}
+
 /// A caller who gives up meanwhile leaves a claim that nobody has in hand.
 async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
     let turno = turno.clone();
     let begun = own_task::ask(async move {
-        let (lease, key) = (ask.lease, ask.key.clone());
-        Ok(match turno.store().once_begin(&ask).await? {
-            OnceOutcome::Fresh(grant) => Begin::Fresh(Claim::new(turno, grant, lease)),
-            OnceOutcome::Replay { answer } => Begin::Replay(Answer::of(&turno, &key, answer)?),
-            OnceOutcome::InFlight(run) => Begin::InFlight(run),
-            OnceOutcome::Mismatch => Begin::Mismatch,
-            OnceOutcome::Unknown(run) => Begin::Unknown(run),
-            OnceOutcome::OverQuota => Begin::OverQuota,
-        })
+        let outcome = turno.store().once_begin(&ask).await?;
+        begun(turno, &ask, outcome)
     })
     .await?;
     if let Begin::Fresh(claim) = &begun {
         claim.hand_over();
     }
     Ok(begun)
+}
+
+fn begun(turno: Turno, ask: &OnceBegin, outcome: OnceOutcome) -> Result<Begin> {
+    Ok(match outcome {
+        OnceOutcome::Fresh(grant) => Begin::Fresh(Claim::new(turno, grant, ask.lease)),
+        OnceOutcome::Replay { answer } => Begin::Replay(Answer::of(&turno, &ask.key, answer)?),
+        OnceOutcome::InFlight(run) => Begin::InFlight(run),
+        OnceOutcome::Mismatch => Begin::Mismatch,
+        OnceOutcome::Unknown(run) => Begin::Unknown(run),
+        OnceOutcome::OverQuota => Begin::OverQuota,
+    })
 }

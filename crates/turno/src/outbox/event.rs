@@ -118,7 +118,7 @@ impl Event {
 
 fn not_json(error: serde_json::Error) -> Error {
     Error::caused(
-        Kind::Invalid("payload"),
+        Kind::invalid("payload"),
         format!("payload cannot be written as JSON ({error}): emit what can"),
         error,
     )

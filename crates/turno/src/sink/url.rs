@@ -124,7 +124,7 @@ fn webhook(_: &str, _: &SinkOptions) -> Result<Arc<dyn Sink>> {
 )]
 fn left_out(what: &str, feature: &str) -> Error {
     Error::new(
-        Kind::Invalid("sink"),
+        Kind::invalid("sink"),
         format!("this program was built without {what}: build it with cargo's feature `{feature}`"),
     )
 }

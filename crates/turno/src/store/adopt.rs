@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Token;
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ pub trait AdoptStore {
 pub const ADOPTED_ATTEMPTS: u32 = 5;
 
 /// What an adopted table's rows can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Locks with a timeout, attempts, errors and tokens.
@@ -113,7 +113,7 @@ pub struct AdoptTable {
 }
 
 /// An adopted table, and what was added to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adoption {
     /// The table, with its schema where there are any.
     pub table: String,
@@ -199,7 +199,7 @@ pub struct AdoptedNext {
 }
 
 /// A row that is locked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptedRow {
     /// Its id, as text.
     pub id: String,
@@ -219,7 +219,7 @@ pub enum AdoptedReset {
 }
 
 /// Answer of [`AdoptStore::adopted_stats`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptedStats {
     /// All rows.
     pub total: u64,

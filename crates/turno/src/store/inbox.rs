@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Kind, Result};
+use crate::settings::Gather;
 
 /// The verbs of the inbox.
 #[async_trait]
@@ -25,6 +26,17 @@ pub trait InboxStore {
     /// Claims items that are due, the most urgent and then the oldest first, in the order in which they should
     /// be begun.
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>>;
+
+    /// [`InboxStore::inbox_claim`] for a store that can wait for a first item by itself: none, if none came in time.
+    /// `None` if it cannot, as most: the library waits then.
+    async fn inbox_claim_waiting(
+        &self,
+        ask: &InboxClaim,
+        wait: Duration,
+    ) -> Result<Option<Vec<ClaimedItem>>> {
+        let _ = (ask, wait);
+        Ok(None)
+    }
 
     /// Ends items that are done.
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled>;
@@ -179,7 +191,7 @@ pub struct InboxPush {
 }
 
 /// What became of one pushed item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushedItem {
     /// Its number; that of the one already there, if it is a duplicate.
     pub id: ItemId,
@@ -201,6 +213,9 @@ pub struct InboxClaim {
     /// The identity of this request, and the token of the claims: asked twice, it answers what it claimed the
     /// first time, as far as that is still held.
     pub request: Uuid,
+    /// Together with others of the same worker it may be claimed as one with them, under a token that is nobody's own; so
+    /// whoever may have to repeat it claims alone.
+    pub gather: Gather,
 }
 
 /// An item in a worker's hands.
@@ -297,7 +312,7 @@ pub struct InboxExtend {
 }
 
 /// Which of several claims a change was applied to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// How many it was applied to.
     pub done: u64,
@@ -337,7 +352,7 @@ pub struct InboxStats {
 }
 
 /// How many items of a queue are in which state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStats {
     /// The queue.
     pub queue: String,
@@ -354,7 +369,7 @@ pub struct QueueStats {
     /// Set aside, to be looked at.
     pub failed: u64,
     /// How long the oldest pending item has been due, in milliseconds; `None` if none is pending.
-    #[serde(rename = "oldest_pending_ms", serialize_with = "super::as_optional_ms")]
+    #[serde(rename = "oldest_pending_ms", with = "super::as_optional_ms", default)]
     pub oldest_pending: Option<Duration>,
 }
 
@@ -432,7 +447,7 @@ pub struct InboxList {
 }
 
 /// An item as people see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemView {
     /// Its number.
     pub id: ItemId,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::Token;
@@ -22,6 +22,17 @@ use crate::error::{Error, Result};
 pub trait OnceStore {
     /// Takes the work of a key, or says what became of it.
     async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome>;
+
+    /// [`OnceStore::once_begin`] for a store that can wait for the answer of a run in flight by itself: in flight, if that
+    /// did not come in time. `None` if it cannot, as most: the library waits then.
+    async fn once_begin_waiting(
+        &self,
+        ask: &OnceBegin,
+        wait: Duration,
+    ) -> Result<Option<OnceOutcome>> {
+        let _ = (ask, wait);
+        Ok(None)
+    }
 
     /// Ends the work with its answer. Said twice, it is the same; the first answer stays.
     async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled>;
@@ -89,6 +100,14 @@ impl FromStr for OnceClaim {
 impl Serialize for OnceClaim {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OnceClaim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -188,7 +207,7 @@ pub struct OnceGrant {
 }
 
 /// A run of somebody else's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnceRun {
     /// Who does it, as a person sees it.
     pub worker: Option<String>,
@@ -199,7 +218,7 @@ pub struct OnceRun {
     /// Until when, unless extended.
     pub expires_at: Timestamp,
     /// From now until then, in milliseconds.
-    #[serde(rename = "remaining_ms", serialize_with = "super::as_ms")]
+    #[serde(rename = "remaining_ms", with = "super::as_ms")]
     pub remaining: Duration,
 }
 
@@ -262,7 +281,7 @@ impl OnceSettled {
 }
 
 /// What a key can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnceState {
     /// Somebody does the work.
@@ -320,7 +339,7 @@ pub struct OnceList {
 }
 
 /// What people see of a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnceView {
     /// Its name, with the token of its newest run.
     pub claim: OnceClaim,

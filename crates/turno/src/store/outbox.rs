@@ -118,7 +118,7 @@ impl Envelope {
     fn of(event: &NewEvent) -> Result<String> {
         let not_json = |error| {
             Error::caused(
-                Kind::Invalid("payload"),
+                Kind::invalid("payload"),
                 "payload is not JSON: emit what can be written as JSON",
                 error,
             )
@@ -328,7 +328,7 @@ pub trait Leading: fmt::Debug + Send + Sync {
 }
 
 /// How many events are in which state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutboxStats {
     /// All that were ever emitted, and not discarded.
     pub total: u64,
@@ -347,7 +347,7 @@ pub struct OutboxStats {
     /// Keys whose events are set aside as they come.
     pub parked_keys: u64,
     /// How long the oldest pending event has been due, in milliseconds; `None` if none is pending.
-    #[serde(rename = "oldest_pending_ms", serialize_with = "super::as_optional_ms")]
+    #[serde(rename = "oldest_pending_ms", with = "super::as_optional_ms", default)]
     pub oldest_pending: Option<Duration>,
 }
 
@@ -431,7 +431,7 @@ pub struct OutboxList {
 }
 
 /// An event as people see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventView {
     /// Its place in the list, for the next page.
     pub seq: ItemId,

@@ -277,7 +277,10 @@ async fn a_flag_is_turned_by_one() {
 async fn what_cannot_be_is_told_by_its_field() {
     for bed in beds() {
         let (turno, notes) = with_notes(&bed, 1).await;
-        let field = |error: turno::Error| error.field().unwrap_or_else(|| panic!("{error:?}"));
+        let field = |error: turno::Error| match error.field() {
+            Some(field) => field.to_owned(),
+            None => panic!("{error:?}"),
+        };
         let zero = Duration::ZERO;
         assert_eq!(
             field(notes.acquire("1", zero).await.unwrap_err()),

@@ -432,7 +432,7 @@ impl Telling<'_> {
 
     fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
         let mut problem = Problem::new(Code::Unidentified, self.language);
-        problem.field = error.field();
+        problem.field = error.field().map(str::to_owned);
         problem.reason = Some(error.to_string());
         problem.into_response()
     }

@@ -177,7 +177,7 @@ pub(super) struct Problem {
     pub(super) language: Language,
     /// What is wrong in particular, if that says more than the code does; in English.
     pub(super) reason: Option<String>,
-    pub(super) field: Option<&'static str>,
+    pub(super) field: Option<String>,
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -210,8 +210,8 @@ impl Problem {
         if let Some(reason) = reason {
             body["reason"] = reason.into();
         }
-        if let Some(field) = self.field {
-            body["field"] = field.into();
+        if let Some(field) = &self.field {
+            body["field"] = field.as_str().into();
         }
         if let Some(retry_after) = self.retry_after {
             body["retry_after_ms"] = (retry_after.as_millis() as u64).into();

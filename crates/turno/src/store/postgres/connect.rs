@@ -56,7 +56,7 @@ pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Rou
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         // Not the URL itself: it may hold a password.
         Error::caused(
-            Kind::Invalid("store"),
+            Kind::invalid("store"),
             format!("the store's URL is malformed ({error}): it looks like postgres://user@host:5432/database"),
             error,
         )

@@ -37,7 +37,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
             said + ": roll back, and repeat the work when it is your turn again",
         ),
         "22023" => (
-            Kind::Invalid(field(&said)),
+            Kind::invalid(field(&said)),
             format!("{said}: {}", hint.unwrap_or_default()),
         ),
         // Read-only, full, and rights: nothing changes until a person changes it.

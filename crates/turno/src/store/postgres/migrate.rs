@@ -89,7 +89,7 @@ pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> 
             .and_then(|row| row.get::<_, Option<i32>>(0))
             .and_then(|v| u32::try_from(v).ok())),
         Err(error) => match classify(error) {
-            missing if missing.kind() == Kind::Schema => Ok(None),
+            missing if *missing.kind() == Kind::Schema => Ok(None),
             other => Err(other),
         },
     }

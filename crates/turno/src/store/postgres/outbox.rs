@@ -200,7 +200,7 @@ impl<'a> EmitColumns<'a> {
             })
             .collect::<Result<_, _>>()
             .map_err(|error| {
-                Error::caused(Kind::Invalid("headers"), "headers is not text", error)
+                Error::caused(Kind::invalid("headers"), "headers is not text", error)
             })?;
         Ok(EmitColumns {
             kinds: events.iter().map(|event| event.kind.as_str()).collect(),

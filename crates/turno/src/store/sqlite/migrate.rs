@@ -26,7 +26,7 @@ pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
     }) {
         Ok(version) => Ok(version),
         Err(error) => match classify(error) {
-            missing if missing.kind() == Kind::Schema => Ok(None),
+            missing if *missing.kind() == Kind::Schema => Ok(None),
             other => Err(other),
         },
     }

@@ -39,6 +39,7 @@ impl OutboxStore for SqliteStore {
             limit: ask.limit.min(MAX_BATCH),
             lease: ask.lease,
             request: ask.token,
+            gather: crate::Gather::Alone,
         };
         let look = ask.clone();
         self.writer

@@ -1,0 +1,168 @@
+//! Requests with an identity of the caller's own: sent again, they are answered as the first time.
+
+use turno::inbox::{Again, Failure};
+use turno::lock::{BreakOutcome, ReleaseOutcome};
+use turno::once::Begin;
+use turno::outbox::Event;
+use turno::store::{LockBreak, LockRelease};
+use uuid::Uuid;
+
+use super::Bed;
+use super::inbox_kit::{counts, item, push_all, take as take_items};
+use super::kit::*;
+
+/// An acquire that was granted is granted again, as the same hold; to another instance too.
+pub async fn a_lock_asked_for_again_is_the_same_lease(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let request = Uuid::now_v7();
+    let mut tokens = Vec::new();
+    for turno in [&turno, &other] {
+        let lock = turno.lock("r").owner("a").request(request).wait(PATIENCE);
+        let lease = mine(lock.acquire().await.unwrap());
+        assert_eq!(lease.grant().holds, 1);
+        tokens.push(lease.token());
+        lease.detach();
+    }
+    assert_eq!(tokens[0], tokens[1]);
+    let another = turno.lock("r").owner("a").request(Uuid::now_v7());
+    let again = mine(another.acquire().await.unwrap());
+    assert_eq!(again.grant().holds, 2);
+    again.detach();
+
+    let request = Uuid::now_v7();
+    for turno in [&turno, &other] {
+        let both = turno.locks(["x", "y"]).request(request);
+        let both = both.each(|lock| lock.owner("a")).acquire().await.unwrap();
+        for lease in both.acquired().unwrap().leases() {
+            assert_eq!(lease.grant().holds, 1);
+        }
+    }
+}
+
+/// A release and a break by name are carried out once, however often they are sent.
+pub async fn a_release_or_break_by_name_is_sent_again(bed: &Bed) {
+    let turno = bed.turno().await;
+    let token = take(&turno, "r", "a").await.detach().token;
+    take(&turno, "r", "a").await.detach();
+    let ask = LockRelease {
+        resource: "r".into(),
+        token,
+        hold: None,
+        request: Uuid::now_v7(),
+    };
+    for _ in 0..2 {
+        let released = turno.lock_release_with(&ask).await.unwrap();
+        assert_eq!(released, ReleaseOutcome::Released { holds: 1 });
+    }
+    let ask = LockBreak {
+        resource: "r".into(),
+        token,
+        reason: "it hangs".into(),
+        user: Some("1".into()),
+        request: Uuid::now_v7(),
+    };
+    for _ in 0..2 {
+        let broken = turno.lock_break_with(&ask).await.unwrap();
+        assert_eq!(broken, BreakOutcome::Broken);
+    }
+    assert!(turno.lock_status("r").await.unwrap().holders.is_empty());
+}
+
+/// What is pushed, claimed and settled again is what was the first time.
+pub async fn an_inbox_is_asked_again(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let handle = |which: usize, request| [&turno, &other][which].inbox("q").request(request);
+    let request = Uuid::now_v7();
+    let first = handle(0, request).push_item(item("a")).await.unwrap();
+    let second = handle(1, request).push_item(item("a")).await.unwrap();
+    assert_eq!(first, second);
+    push_all(&turno.inbox("q"), [item("b"), item("c"), item("d")]).await;
+
+    // The claim's token is the request, also for one that had to look twice.
+    let request = Uuid::now_v7();
+    let claim = |which| {
+        handle(which, request)
+            .claim()
+            .limit(2)
+            .wait(PATIENCE)
+            .take()
+    };
+    let (first, second) = (claim(0).await.unwrap(), claim(1).await.unwrap());
+    assert_eq!(first, second);
+    assert!(first.iter().all(|item| item.claim.token == request));
+    assert_eq!(counts(&turno.inbox("q")).await, [2, 0, 2, 0, 0]);
+
+    let request = Uuid::now_v7();
+    for which in [0, 1] {
+        let settled = handle(which, request)
+            .complete(&[first[0].claim])
+            .await
+            .unwrap();
+        assert_eq!((settled.done, settled.stale.len()), (1, 0));
+    }
+    let request = Uuid::now_v7();
+    let failure = Failure {
+        claim: first[1].claim,
+        error: "no".into(),
+        retry_in: None,
+        again: Again::Never,
+    };
+    for which in [0, 1] {
+        let failures = std::slice::from_ref(&failure);
+        assert_eq!(handle(which, request).fail(failures).await.unwrap().done, 1);
+    }
+    let request = Uuid::now_v7();
+    let left = take_items(&turno.inbox("q"), 1).await;
+    for which in [0, 1] {
+        let given = handle(which, request)
+            .give_back(&[left[0].claim])
+            .await
+            .unwrap();
+        assert_eq!(given.done, 1);
+    }
+    assert_eq!(counts(&turno.inbox("q")).await, [2, 0, 0, 1, 1]);
+}
+
+/// Of claims that many ask for at once, each can be asked for again: they are not made as one.
+pub async fn claims_of_a_crowd_are_asked_for_again(bed: &Bed) {
+    let turno = bed.turno().await;
+    push_all(&turno.inbox("q"), (0..40).map(|_| item("x"))).await;
+    let requests: Vec<Uuid> = (0..20).map(|_| Uuid::now_v7()).collect();
+    let mut rounds = Vec::new();
+    for _ in 0..2 {
+        let mut tasks = tokio::task::JoinSet::new();
+        for (place, request) in requests.iter().copied().enumerate() {
+            let claim = turno.inbox("q").request(request).claim().worker("w");
+            tasks.spawn(async move { (place, claim.take().await.unwrap()) });
+        }
+        let mut claimed = tasks.join_all().await;
+        claimed.sort_by_key(|(place, _)| *place);
+        rounds.push(claimed);
+    }
+    assert_eq!(rounds[0], rounds[1]);
+    assert_eq!(counts(&turno.inbox("q")).await, [20, 0, 20, 0, 0]);
+}
+
+/// Events that are emitted again by themselves are the same events.
+pub async fn an_emission_by_itself_is_sent_again(bed: &Bed) {
+    let turno = bed.turno().await;
+    let outbox = turno.outbox().request(Uuid::now_v7());
+    let events = [Event::new("A", &1), Event::new("B", &2)];
+    let first = outbox.emit_alone(&events).await.unwrap();
+    assert_eq!(outbox.emit_alone(&events).await.unwrap(), first);
+    assert_eq!(turno.outbox().stats().await.unwrap().pending, 2);
+}
+
+/// Whoever begins again with the same request has the same claim; with another, it is in flight.
+pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let request = Uuid::now_v7();
+    let mut claims = Vec::new();
+    for turno in [&turno, &other] {
+        let begun = turno.once("k").request(request).begin().await.unwrap();
+        claims.push(begun.fresh().unwrap().detach());
+    }
+    assert_eq!(claims[0], claims[1]);
+    let another = turno.once("k").request(Uuid::now_v7()).begin().await;
+    assert!(matches!(another.unwrap(), Begin::InFlight(_)));
+}
