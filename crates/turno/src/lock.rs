@@ -109,6 +109,13 @@ impl Lock {
         self
     }
 
+    /// The machine and the process that hold it, if these are not this one's: a server takes locks for its clients.
+    pub fn process(mut self, host: Option<String>, pid: Option<i32>) -> Self {
+        self.ask.attribution.host = host;
+        self.ask.attribution.pid = pid;
+        self
+    }
+
     /// Waits this long for its turn: until the holder's release, its expiry, or a look now and then.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -189,6 +196,7 @@ impl Lock {
         check::name("owner", &self.ask.owner)?;
         check::optional_name("user", who.user.as_deref())?;
         check::optional_name("service", who.service.as_deref())?;
+        check::optional_name("host", who.host.as_deref())?;
         if let Some(description) = &who.description {
             check::text("description", description, check::TEXT_BYTES)?;
         }

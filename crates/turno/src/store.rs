@@ -134,6 +134,7 @@ pub const WAITER_ALIVE: Duration = Duration::from_secs(10);
 /// It follows the database's clock in microseconds and is one more than the last whenever that clock
 /// has not moved on, so that it keeps growing across release, expiry, purge and restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Token(pub i64);
 
@@ -145,6 +146,7 @@ impl fmt::Display for Token {
 
 /// Who holds or asks, as a person sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Attribution {
     /// The person, as the application knows them.
     pub user: Option<String>,
@@ -223,6 +225,7 @@ pub struct Grant {
 
 /// Who has a resource that was asked for, as far as others may know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Holder {
     /// The person.
     pub user: Option<String>,
@@ -382,6 +385,7 @@ pub struct LockLeave {
 
 /// Who holds a resource, for operators: with owner and token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LockHolder {
     /// What is locked.
     pub resource: String,
@@ -402,6 +406,7 @@ pub struct LockHolder {
     pub expires_at: Timestamp,
     /// From now until then, in milliseconds.
     #[serde(rename = "remaining_ms", with = "as_ms")]
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub remaining: Duration,
     /// How many wait for it.
     pub waiters: u64,
@@ -465,6 +470,7 @@ impl Default for LockHistory {
 
 /// How a holding ended, or what came late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryEvent {
     /// Held now; it has not ended.
@@ -521,6 +527,7 @@ impl fmt::Display for HistoryEvent {
 
 /// One line of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HistoryEntry {
     /// Grows with time; `None` for what is held now.
     pub id: Option<i64>,
@@ -582,6 +589,7 @@ impl Default for Sweep {
 
 /// Answer of [`Store::sweep`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Swept {
     /// Holdings that were closed because their time was up.
     pub expired: u64,
@@ -632,6 +640,7 @@ pub struct Migrated {
 
 /// How good or bad a [`Finding`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// As it should be.
@@ -644,8 +653,10 @@ pub enum Severity {
 
 /// One thing that was looked at, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Finding {
     /// What was looked at: `schema`, `clock`, `durability`, …
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub check: Cow<'static, str>,
     /// How good or bad it is.
     pub severity: Severity,

@@ -227,6 +227,11 @@ impl LeaseSet {
         .await
     }
 
+    /// Keeps them held when this is dropped: from now on they are known by their names.
+    pub fn detach(self) -> Vec<LeaseId> {
+        self.leases.into_iter().map(Lease::detach).collect()
+    }
+
     /// Gives all of them back, the last taken first. `Lost` if any was.
     ///
     /// # Errors

@@ -84,6 +84,7 @@ pub const DEFAULT_ATTEMPTS: u16 = 5;
 
 /// The number of an item: unique in its store, and growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct ItemId(pub i64);
 
@@ -353,6 +354,7 @@ pub struct InboxStats {
 
 /// How many items of a queue are in which state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct QueueStats {
     /// The queue.
     pub queue: String,
@@ -370,11 +372,13 @@ pub struct QueueStats {
     pub failed: u64,
     /// How long the oldest pending item has been due, in milliseconds; `None` if none is pending.
     #[serde(rename = "oldest_pending_ms", with = "super::as_optional_ms", default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
     pub oldest_pending: Option<Duration>,
 }
 
 /// The state of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ItemState {
     /// Waiting for a worker.
@@ -477,6 +481,7 @@ pub struct ItemView {
 
 /// Why an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AttemptError {
     /// Which attempt.
     pub attempt: u32,

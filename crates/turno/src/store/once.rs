@@ -282,6 +282,7 @@ impl OnceSettled {
 
 /// What a key can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnceState {
     /// Somebody does the work.
@@ -340,8 +341,10 @@ pub struct OnceList {
 
 /// What people see of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OnceView {
     /// Its name, with the token of its newest run.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub claim: OnceClaim,
     /// The identity of the request.
     pub key: String,

@@ -329,6 +329,7 @@ pub trait Leading: fmt::Debug + Send + Sync {
 
 /// How many events are in which state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OutboxStats {
     /// All that were ever emitted, and not discarded.
     pub total: u64,
@@ -348,11 +349,13 @@ pub struct OutboxStats {
     pub parked_keys: u64,
     /// How long the oldest pending event has been due, in milliseconds; `None` if none is pending.
     #[serde(rename = "oldest_pending_ms", with = "super::as_optional_ms", default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
     pub oldest_pending: Option<Duration>,
 }
 
 /// The state of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventState {
     /// Waiting for a relay.

@@ -1,0 +1,111 @@
+//! What a name, a text and a payload may be, as OpenAPI says it. The rules themselves are the library's.
+
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::RefOr;
+use utoipa::{PartialSchema, ToSchema};
+
+/// No control characters.
+const PRINTABLE: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
+
+fn text(longest: usize, description: &str, example: &str) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::new(Type::String))
+        .min_length(Some(1))
+        .max_length(Some(longest))
+        .pattern(Some(PRINTABLE))
+        .description(Some(description))
+        .examples([serde_json::json!(example)])
+        .into()
+}
+
+/// A name.
+pub struct Name;
+
+impl PartialSchema for Name {
+    fn schema() -> RefOr<Schema> {
+        text(
+            turno::NAME_BYTES,
+            "A name: 1 to 255 bytes of UTF-8 without control characters; path-like, PRESTAMO/123",
+            "PRESTAMO/123",
+        )
+    }
+}
+
+impl ToSchema for Name {}
+
+/// A text for people.
+pub struct Text;
+
+impl PartialSchema for Text {
+    fn schema() -> RefOr<Schema> {
+        text(
+            turno::TEXT_BYTES,
+            "A text for people: 1 to 1000 bytes of UTF-8 without control characters",
+            "Registro de pago",
+        )
+    }
+}
+
+impl ToSchema for Text {}
+
+/// The name of a lease.
+pub struct LeaseName;
+
+impl PartialSchema for LeaseName {
+    fn schema() -> RefOr<Schema> {
+        text(
+            turno::NAME_BYTES + 20,
+            "A lease, RESOURCE@TOKEN, as acquire answered it",
+            "PRESTAMO/123@1794708000000000",
+        )
+    }
+}
+
+impl ToSchema for LeaseName {}
+
+/// The name of a run that is done once.
+pub struct OnceClaimName;
+
+impl PartialSchema for OnceClaimName {
+    fn schema() -> RefOr<Schema> {
+        text(
+            turno::NAME_BYTES + 20,
+            "A claim, KEY@TOKEN, as begin answered it",
+            "pago/77@1794708000000000",
+        )
+    }
+}
+
+impl ToSchema for OnceClaimName {}
+
+/// The name of a claim on an item.
+pub struct ClaimName;
+
+impl PartialSchema for ClaimName {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::new(Type::String))
+            .pattern(Some(
+                r"^\d{1,18}@[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+            ))
+            .description(Some("A claim, ITEM@TOKEN, as claim answered it"))
+            .examples([serde_json::json!("17@0190f1f4-2b3c-7d4e-8f50-112233445566")])
+            .into()
+    }
+}
+
+impl ToSchema for ClaimName {}
+
+/// Any JSON, kept as it is written: no number is rounded.
+pub struct Json;
+
+impl PartialSchema for Json {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .description(Some("Any JSON; numbers are kept as they are written"))
+            .into()
+    }
+}
+
+impl ToSchema for Json {}

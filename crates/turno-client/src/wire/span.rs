@@ -1,0 +1,185 @@
+//! A length of time, as it is written.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::SpanRelativeTo;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A length of time: `500ms`, `30s`, `5m`, `1h30m`, `1d`, or a whole number of milliseconds.
+///
+/// ```
+/// use std::time::Duration;
+/// use turno_client::wire::Span;
+///
+/// let spans: [Span; 2] = serde_json::from_str(r#"["1h30m", 1500]"#)?;
+/// assert_eq!(spans[0].0, Duration::from_secs(5400));
+/// assert_eq!(spans[1].0, Duration::from_millis(1500));
+/// # Ok::<_, serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Self {
+        Span(duration)
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        span.0
+    }
+}
+
+impl Span {
+    /// So many milliseconds.
+    ///
+    /// # Errors
+    /// If they are negative: says how a length of time is written.
+    pub fn milliseconds(whole: i64) -> Result<Self, String> {
+        u64::try_from(whole)
+            .map(|whole| Span(Duration::from_millis(whole)))
+            .map_err(|_| negative())
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if let Ok(whole) = text.parse::<i64>() {
+            return Span::milliseconds(whole);
+        }
+        let span: jiff::Span = text.parse().map_err(|_| how())?;
+        // A day is 24 hours here; months and years have no fixed length, and are refused.
+        let signed = span
+            .to_duration(SpanRelativeTo::days_are_24_hours())
+            .map_err(|_| how())?;
+        Duration::try_from(signed)
+            .map(Span)
+            .map_err(|_| negative())
+    }
+}
+
+fn how() -> String {
+    "a duration is written 500ms, 30s, 5m, 1h30m or 1d, or as a whole number of milliseconds"
+        .to_owned()
+}
+
+fn negative() -> String {
+    "a duration cannot be negative: give one such as 30s".to_owned()
+}
+
+/// Whole milliseconds, rounded up: what is a little more than nothing must not become nothing.
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let whole = self.0.as_nanos().div_ceil(1_000_000);
+        serializer.serialize_u64(u64::try_from(whole).unwrap_or(u64::MAX))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Written)
+    }
+}
+
+struct Written;
+
+impl Visitor<'_> for Written {
+    type Value = Span;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as \"30s\", or a whole number of milliseconds")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, whole: u64) -> Result<Span, E> {
+        Ok(Span(Duration::from_millis(whole)))
+    }
+
+    fn visit_i64<E: de::Error>(self, whole: i64) -> Result<Span, E> {
+        Span::milliseconds(whole).map_err(E::custom)
+    }
+}
+
+#[cfg(feature = "schema")]
+mod schema {
+    use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
+    use utoipa::openapi::{RefOr, Schema};
+    use utoipa::{PartialSchema, ToSchema};
+
+    use super::Span;
+
+    impl PartialSchema for Span {
+        fn schema() -> RefOr<Schema> {
+            let text = ObjectBuilder::new()
+                .schema_type(SchemaType::new(Type::String))
+                .pattern(Some(r"^(\d{1,9}(ms|s|m|h|d)){1,5}$"))
+                .description(Some("500ms, 30s, 5m, 1h30m, 1d"));
+            let whole = ObjectBuilder::new()
+                .schema_type(SchemaType::new(Type::Integer))
+                .minimum(Some(0_u8))
+                .description(Some("Whole milliseconds"));
+            OneOfBuilder::new()
+                .item(text)
+                .item(whole)
+                .description(Some(
+                    "A length of time: text such as 30s, or whole milliseconds",
+                ))
+                .into()
+        }
+    }
+
+    impl ToSchema for Span {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("1d", 86_400_000),
+            ("90d", 7_776_000_000),
+            ("0", 0),
+            ("1500", 1500),
+            (" 2s ", 2000),
+        ] {
+            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in [
+            "", "soon", "-5s", "-5", "5s ago", "1.5.2", "1mo", "1y", "30 parsecs",
+            "99999999999999999999",
+        ] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+        assert!("-5s".parse::<Span>().unwrap_err().contains("negative"));
+        for json in ["-1", "1.5", "true", "null", "[]", "\"soon\""] {
+            assert!(serde_json::from_str::<Span>(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_little_more_than_nothing_is_not_nothing() {
+        let span = Span(Duration::from_nanos(1));
+        assert_eq!(serde_json::to_string(&span).unwrap(), "1");
+    }
+}

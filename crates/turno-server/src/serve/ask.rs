@@ -1,0 +1,164 @@
+//! What a request says: read once, refused with the field named.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request};
+use http::header::{CONTENT_TYPE, HeaderMap};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use turno::MAX_PAGE;
+
+use super::App;
+use super::problem::Problem;
+use super::words::Code;
+
+/// How many of a list, if a request does not say.
+const PAGE: u32 = 100;
+
+/// A body of JSON.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// A body of JSON that may be left out.
+#[derive(Debug)]
+pub(crate) struct MaybeJson<T>(pub(crate) T);
+
+/// What stands behind the question mark.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+/// The name in the path.
+#[derive(Debug)]
+pub(crate) struct Name(pub(crate) String);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let body = whole(request, app).await?;
+        if !is_json {
+            return Err(Problem::new(Code::UnsupportedMediaType));
+        }
+        read(&body).map(Json)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for MaybeJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let body = whole(request, app).await?;
+        if body.is_empty() {
+            return Ok(MaybeJson(T::default()));
+        }
+        if !is_json {
+            return Err(Problem::new(Code::UnsupportedMediaType));
+        }
+        read(&body).map(MaybeJson)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let RawQuery(query) = RawQuery::from_request_parts(parts, app)
+            .await
+            .unwrap_or(RawQuery(None));
+        let query = query.unwrap_or_default();
+        let words = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+        serde_path_to_error::deserialize(words)
+            .map(Query)
+            .map_err(|error| invalid(&error))
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        Path::<String>::from_request_parts(parts, app)
+            .await
+            .map(|Path(name)| Name(name))
+            .map_err(|_| {
+                Problem::new(Code::Malformed).because(
+                    "the name in the path is not UTF-8: write it in UTF-8, percent-encoded",
+                )
+            })
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The body, within the limits of size and time that stand around every request.
+async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
+    let read = Bytes::from_request(request, app);
+    match tokio::time::timeout(app.options.body_timeout, read).await {
+        Err(_) => Err(Problem::new(Code::Timeout)),
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BytesRejection::FailedToBufferBody(error)))
+            if error.status() == http::StatusCode::PAYLOAD_TOO_LARGE =>
+        {
+            Err(Problem::new(Code::TooLarge).because(format!(
+                "the body has more than {} bytes, the most: send less at a time",
+                app.options.max_body
+            )))
+        }
+        Ok(Err(_)) => Err(Problem::new(Code::Malformed).because("the body broke off: send it whole")),
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let inner = error.inner();
+        if inner.is_data() {
+            return invalid(&error);
+        }
+        Problem::new(Code::Malformed).because(format!("the body is not JSON ({inner})"))
+    })?;
+    json.end().map_err(|error| {
+        Problem::new(Code::Malformed).because(format!("the body is not one JSON value ({error})"))
+    })?;
+    Ok(value)
+}
+
+/// Names the field: the path to it or, of one that is unknown or missing, its name.
+fn invalid<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>) -> Problem {
+    let reason = error.inner().to_string();
+    let path = error.path().to_string();
+    let path = if path == "." { String::new() } else { path };
+    // serde says "unknown field `x`, expected …" and "missing field `x`", and of the second the path does not tell.
+    let named = ["unknown field `", "missing field `"]
+        .iter()
+        .find_map(|words| reason.split_once(words)?.1.split('`').next());
+    let field = match named {
+        Some(name) if path.is_empty() => name.to_owned(),
+        Some(name) if path.ends_with(name) => path,
+        Some(name) => format!("{path}.{name}"),
+        None => path,
+    };
+    Problem::invalid(field, reason)
+}
+
+/// The size of a page.
+pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
+    match asked.unwrap_or(PAGE) {
+        0 => Err(Problem::invalid("limit", "limit is 0: ask for 1 or more")),
+        limit if limit > MAX_PAGE => Err(Problem::invalid(
+            "limit",
+            format!("limit is {limit}, and {MAX_PAGE} is the most: ask for more with `after`"),
+        )),
+        limit => Ok(limit),
+    }
+}

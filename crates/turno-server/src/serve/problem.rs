@@ -1,0 +1,225 @@
+//! What a client is told when something went wrong: RFC 9457, with a stable code, in its own language.
+//!
+//! A handler answers with a [`Problem`]. It travels in the response's extensions, and is written by [`render`] when the
+//! request's language and id are known.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use turno::lock::{Busy, Language};
+use turno::once::OnceRun;
+use turno_client::wire;
+
+use super::words::Code;
+
+/// How long a client is asked to wait when nothing better is known.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A problem on its way to a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    code: Code,
+    /// What is wrong in particular, if that says more than the code does; in English.
+    reason: Option<Cow<'static, str>>,
+    /// The same in Spanish, where it is known.
+    spanish: Option<String>,
+    field: Option<String>,
+    retry_after: Option<Duration>,
+    more: Box<More>,
+}
+
+/// What only some problems say.
+#[derive(Debug, Clone)]
+enum More {
+    Nothing,
+    Busy(Busy),
+    Run(String, OnceRun),
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code) -> Self {
+        Problem {
+            retry_after: code.is_passing().then_some(SOON),
+            code,
+            reason: None,
+            spanish: None,
+            field: None,
+            more: Box::new(More::Nothing),
+        }
+    }
+
+    /// Something was asked for wrongly.
+    pub(crate) fn invalid(field: impl Into<String>, reason: impl Into<Cow<'static, str>>) -> Self {
+        let field: String = field.into();
+        Problem {
+            field: Some(field).filter(|field| !field.is_empty()),
+            ..Problem::new(Code::Invalid).because(reason)
+        }
+    }
+
+    /// What is wrong in particular, in English.
+    pub(crate) fn because(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    pub(crate) fn busy(busy: Busy) -> Self {
+        Problem {
+            reason: Some(busy.message(Language::English).into()),
+            spanish: Some(busy.message(Language::Spanish)),
+            retry_after: Some(busy.remaining),
+            more: Box::new(More::Busy(busy)),
+            ..Problem::new(Code::Busy)
+        }
+    }
+
+    /// Somebody does the work of a key.
+    pub(crate) fn in_flight(key: String, run: OnceRun) -> Self {
+        Problem {
+            retry_after: Some(SOON.min(run.remaining)),
+            more: Box::new(More::Run(key, run)),
+            ..Problem::new(Code::InFlight)
+        }
+    }
+
+    /// Somebody did the work of a key, and vanished half-way.
+    pub(crate) fn unknown(key: String, run: OnceRun) -> Self {
+        Problem {
+            more: Box::new(More::Run(key, run)),
+            ..Problem::new(Code::Unknown)
+        }
+    }
+
+    pub(crate) fn retry_after(mut self, retry_after: Duration) -> Self {
+        self.retry_after = Some(retry_after);
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    fn body(&self, language: Language, request_id: Option<&str>) -> wire::Problem {
+        let (title, next) = self.code.words(language);
+        // The library speaks English. Whoever reads Spanish is told what is meant, and beside it the reason as it is.
+        let (detail, reason) = match (language, &self.reason, &self.spanish) {
+            (Language::English, Some(reason), _) => (reason.to_string(), None),
+            (Language::English, None, _) => (next.to_owned(), None),
+            (Language::Spanish, _, Some(spanish)) => (spanish.clone(), None),
+            (Language::Spanish, reason, None) => {
+                (next.to_owned(), reason.as_deref().map(str::to_owned))
+            }
+        };
+        let mut body = wire::Problem {
+            kind: "about:blank".to_owned(),
+            title: title.to_owned(),
+            status: self.code.status().as_u16(),
+            code: self.code.as_str().to_owned(),
+            detail,
+            field: self.field.clone(),
+            reason,
+            request_id: request_id.map(str::to_owned),
+            retry_after_ms: self.retry_after.map(wire::ms),
+            resource: None,
+            holder: None,
+            key: None,
+            worker: None,
+            attempt: None,
+            began_at: None,
+            expires_at: None,
+            remaining_ms: None,
+        };
+        match self.more.as_ref() {
+            More::Nothing => {}
+            More::Busy(busy) => {
+                body.resource = Some(busy.resource.clone());
+                body.holder = busy.holder.clone();
+            }
+            More::Run(key, run) => {
+                body.key = Some(key.clone());
+                body.worker = run.worker.clone();
+                body.attempt = Some(run.attempt);
+                body.began_at = Some(run.began_at);
+                body.expires_at = Some(run.expires_at);
+                body.remaining_ms = Some(wire::ms(run.remaining));
+            }
+        }
+        body
+    }
+}
+
+impl From<turno::Error> for Problem {
+    fn from(error: turno::Error) -> Self {
+        if error.is_invalid() {
+            return Problem::invalid(error.field().unwrap_or_default(), error.to_string());
+        }
+        let code = if error.is_lost() {
+            Code::Lost
+        } else if error.is_unavailable() {
+            Code::Unavailable
+        } else if error.is_refused() {
+            Code::Refused
+        } else if error.is_schema() {
+            Code::Schema
+        } else {
+            Code::Broken
+        };
+        // What the store says is for those who run the server: it may name hosts, users and files.
+        match code {
+            Code::Lost => {}
+            Code::Unavailable => tracing::warn!(%error, "the store does not answer"),
+            _ => tracing::error!(%error, "the store refused"),
+        }
+        Problem::new(code)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.code.status();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Writes the problem that a response carries, if it does.
+pub(super) fn render(response: &mut Response, language: Language, request_id: &str) {
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else {
+        return;
+    };
+    let body = problem.body(language, Some(request_id));
+    let text = serde_json::to_string(&body).unwrap_or_default();
+    *response.body_mut() = Body::from(text);
+    dress(response.headers_mut(), &problem, language);
+}
+
+fn dress(headers: &mut HeaderMap, problem: &Problem, language: Language) {
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("application/problem+json"),
+    );
+    headers.insert(
+        CONTENT_LANGUAGE,
+        HeaderValue::from_static(match language {
+            Language::English => "en",
+            Language::Spanish => "es",
+        }),
+    );
+    if let Some(retry_after) = problem.retry_after {
+        // Whole seconds, and not "at once".
+        let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+        headers.insert(RETRY_AFTER, seconds.max(1).into());
+    }
+    if problem.code == Code::Unauthorized {
+        headers.insert(
+            WWW_AUTHENTICATE,
+            HeaderValue::from_static("Bearer realm=\"turno\""),
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! `/v1/history`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+use turno::lock::LockHistory;
+use turno_client::wire::{History, Problem as Told};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+use crate::serve::ask::{Query, limit};
+use crate::serve::caller::Reader;
+use crate::serve::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    /// Of one resource; of all, if not said.
+    #[param(min_length = 1, max_length = 255)]
+    resource: Option<String>,
+    /// Only names that begin with this.
+    #[serde(default)]
+    prefix: String,
+    /// At most so many; 100, if not said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only what comes after this in the list: `next` of the page before.
+    after: Option<i64>,
+}
+
+/// The audit trail, newest first; the first page begins with what is held now.
+#[utoipa::path(
+    get,
+    path = "/v1/history",
+    tag = "locks",
+    params(Which),
+    responses(
+        (status = 200, body = History),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(which): Query<Which>,
+) -> Result<axum::Json<History>, Problem> {
+    if let Some(resource) = &which.resource {
+        caller.scope("resource", resource)?;
+    }
+    let limit = limit(which.limit)?;
+    let ask = LockHistory {
+        resource: which.resource,
+        prefix: caller.narrow(&which.prefix)?,
+        before: which.after,
+        limit,
+    };
+    let history = app.turno.lock_history(ask).await?;
+    let ended = history.iter().filter(|entry| entry.id.is_some()).count();
+    let next = history
+        .last()
+        .and_then(|entry| entry.id)
+        .filter(|_| ended >= limit as usize);
+    Ok(axum::Json(History { history, next }))
+}

@@ -1,0 +1,325 @@
+//! `/v1/locks`, `/v1/lock-sets`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Deserialize;
+use turno::Token;
+use turno::lock::{AcquireAll as Taken, Acquire as TakenOne, BreakOutcome, Lock, LockList, LockSet};
+use turno::store::LockBreak;
+use turno_client::wire::{
+    Acquire, AcquireAll, Lease, Leases, Locks, Mode, Order, Problem as Told, Span, Status, rules,
+};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::serve::App;
+use crate::serve::ask::{Json, Name, Query, limit};
+use crate::serve::caller::{Admin, Operator, Reader};
+use crate::serve::problem::Problem;
+use crate::serve::words::Code;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(acquire, list))
+        .routes(routes!(acquire_all))
+        .routes(routes!(status, force))
+}
+
+/// Takes a lock, enters it again, or tells who has it.
+#[utoipa::path(
+    post,
+    path = "/v1/locks",
+    tag = "locks",
+    responses(
+        (status = 201, body = Lease, description = "It is yours"),
+        (status = 200, body = Lease, description = "It was the owner's already, and is held once more"),
+        (status = 409, body = Told, content_type = "application/problem+json", description = "`busy`: somebody else has it"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn acquire(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Json(ask): Json<Acquire>,
+) -> Result<Response, Problem> {
+    caller.scope("resource", &ask.resource)?;
+    match app.patiently(lock(&app, ask)?.acquire()).await? {
+        TakenOne::Busy(busy) => Err(Problem::busy(busy)),
+        TakenOne::Acquired(lease) => {
+            let answer = Lease::from(lease.grant());
+            let status = created(lease.grant().reentered);
+            // It is the client's now: nobody here gives it back.
+            drop(lease.detach());
+            Ok((status, axum::Json(answer)).into_response())
+        }
+    }
+}
+
+fn created(reentered: bool) -> StatusCode {
+    if reentered {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    }
+}
+
+fn lock(app: &App, ask: Acquire) -> Result<Lock, Problem> {
+    let lock = app.turno.lock(ask.resource);
+    let lock = match (ask.mode, ask.permits) {
+        (Some(Mode::Exclusive), Some(_)) => {
+            return Err(Problem::invalid(
+                "permits",
+                "permits are shared, and mode is exclusive: leave one of them out",
+            ));
+        }
+        (_, Some(permits)) => lock.permits(permits),
+        (Some(Mode::Shared), None) => lock.shared(),
+        (_, None) => lock,
+    };
+    let how = How {
+        owner: ask.owner,
+        ttl: ask.ttl,
+        wait: ask.wait,
+        order: ask.order,
+        min_hold: ask.min_hold,
+        max_hold: ask.max_hold,
+        user: ask.user,
+        service: ask.service,
+        description: ask.description,
+        host: ask.host,
+        pid: ask.pid,
+        request: ask.request,
+    };
+    Ok(how.over(app, lock))
+}
+
+/// What one lock and several are asked for with.
+struct How {
+    owner: Option<String>,
+    ttl: Option<Span>,
+    wait: Option<Span>,
+    order: Option<Order>,
+    min_hold: Option<Span>,
+    max_hold: Option<Span>,
+    user: Option<String>,
+    service: Option<String>,
+    description: Option<String>,
+    host: Option<String>,
+    pid: Option<i32>,
+    request: Option<Uuid>,
+}
+
+impl How {
+    fn over(self, app: &App, mut lock: Lock) -> Lock {
+        if let Some(owner) = self.owner {
+            lock = lock.owner(owner);
+        }
+        if let Some(ttl) = self.ttl {
+            lock = lock.ttl(ttl.0);
+        }
+        if let Some(wait) = self.wait {
+            lock = lock.wait(app.wait(wait.0));
+        }
+        if self.order == Some(Order::Fifo) {
+            lock = lock.fifo();
+        }
+        if let Some(min_hold) = self.min_hold {
+            lock = lock.min_hold(min_hold.0);
+        }
+        if let Some(max_hold) = self.max_hold {
+            lock = lock.max_hold(max_hold.0);
+        }
+        if let Some(user) = self.user {
+            lock = lock.user(user);
+        }
+        if let Some(service) = self.service {
+            lock = lock.service(service);
+        }
+        if let Some(description) = self.description {
+            lock = lock.description(description);
+        }
+        if let Some(request) = self.request {
+            lock = lock.request(request);
+        }
+        // Not the server's own: the process that holds the lock is the client's.
+        lock.process(self.host, self.pid)
+    }
+}
+
+/// Takes several locks, all or none.
+#[utoipa::path(
+    post,
+    path = "/v1/lock-sets",
+    tag = "locks",
+    responses(
+        (status = 201, body = Leases, description = "All are yours"),
+        (status = 200, body = Leases, description = "All were the owner's already, and are held once more"),
+        (status = 409, body = Told, content_type = "application/problem+json", description = "`busy`: somebody else has one of them; none is held"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn acquire_all(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Json(ask): Json<AcquireAll>,
+) -> Result<Response, Problem> {
+    for resource in &ask.resources {
+        caller.scope("resources", resource)?;
+    }
+    match app.patiently(lock_set(&app, ask).acquire()).await? {
+        Taken::Busy(busy) => Err(Problem::busy(busy)),
+        Taken::Acquired(leases) => {
+            let grants = || leases.leases().iter().map(|lease| lease.grant());
+            let status = created(grants().all(|grant| grant.reentered));
+            let answer = Leases {
+                leases: grants().map(Lease::from).collect(),
+            };
+            drop(leases.detach());
+            Ok((status, axum::Json(answer)).into_response())
+        }
+    }
+}
+
+fn lock_set(app: &App, ask: AcquireAll) -> LockSet {
+    let how = How {
+        owner: ask.owner,
+        ttl: ask.ttl,
+        wait: ask.wait,
+        order: ask.order,
+        min_hold: ask.min_hold,
+        max_hold: ask.max_hold,
+        user: ask.user,
+        service: ask.service,
+        description: ask.description,
+        host: ask.host,
+        pid: ask.pid,
+        request: ask.request,
+    };
+    app.turno
+        .locks(ask.resources)
+        .each(|lock| how.over(app, lock))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// Only names that begin with this.
+    #[serde(default)]
+    prefix: String,
+    /// At most so many; 100, if not said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only names after this one: `next` of the page before.
+    #[serde(default)]
+    after: String,
+}
+
+/// The locks that are held, in order of their names.
+#[utoipa::path(
+    get,
+    path = "/v1/locks",
+    tag = "locks",
+    params(Page),
+    responses(
+        (status = 200, body = Locks),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<Locks>, Problem> {
+    let limit = limit(page.limit)?;
+    let ask = LockList {
+        prefix: caller.narrow(&page.prefix)?,
+        after: page.after,
+        limit,
+    };
+    let locks = app.turno.lock_list(ask).await?;
+    let next = locks
+        .last()
+        .filter(|_| locks.len() >= limit as usize)
+        .map(|lock| lock.resource.clone());
+    Ok(axum::Json(Locks { locks, next }))
+}
+
+/// Who holds a resource.
+#[utoipa::path(
+    get,
+    path = "/v1/locks/{*resource}",
+    tag = "locks",
+    params(("resource" = rules::Name, Path, description = "What is locked")),
+    responses(
+        (status = 200, body = Status),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn status(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Name(resource): Name,
+) -> Result<axum::Json<Status>, Problem> {
+    caller.scope("resource", &resource)?;
+    let status = app.turno.lock_status(&resource).await?;
+    Ok(axum::Json(status.into()))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Force {
+    /// The token that is broken: the holder's.
+    token: i64,
+    /// Why; it goes into the history.
+    #[param(min_length = 1, max_length = 1000)]
+    reason: String,
+    /// Who does it; the name of the access token, if not said.
+    #[param(min_length = 1, max_length = 255)]
+    user: Option<String>,
+    /// The identity of this request: sent twice, it changes nothing more.
+    request: Option<Uuid>,
+}
+
+/// Forces a lock open, for a person: names the token that is broken, and why.
+#[utoipa::path(
+    delete,
+    path = "/v1/locks/{*resource}",
+    tag = "locks",
+    params(("resource" = rules::Name, Path, description = "What is locked"), Force),
+    responses(
+        (status = 204, description = "It is free now"),
+        (status = 409, body = Told, content_type = "application/problem+json", description = "`not_held`: that token does not hold it"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn force(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(resource): Name,
+    Query(force): Query<Force>,
+) -> Result<StatusCode, Problem> {
+    caller.scope("resource", &resource)?;
+    let ask = LockBreak {
+        resource,
+        token: Token(force.token),
+        reason: force.reason,
+        user: Some(force.user.unwrap_or_else(|| caller.name.to_string())),
+        request: force.request.unwrap_or_else(Uuid::now_v7),
+    };
+    match app.turno.lock_break_with(&ask).await? {
+        BreakOutcome::Broken => Ok(StatusCode::NO_CONTENT),
+        BreakOutcome::NotHeld => Err(Problem::new(Code::NotHeld)),
+    }
+}
