@@ -1,0 +1,188 @@
+//! What went wrong on the way to the server, or there.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::wire::Problem;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Something is broken, or was asked for wrongly. Contention is not: it is an outcome.
+///
+/// Cheap to clone; says in its text what to do next. What kind it is can be asked with its predicates.
+///
+/// ```
+/// let error = turno_client::Client::new("ftp://turno").unwrap_err();
+/// assert!(error.is_invalid());
+/// assert_eq!(error.field(), Some("server"));
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: Kind,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Not sent: it is out of rule.
+    Invalid(Cow<'static, str>, Cow<'static, str>),
+    /// No answer: the server may or may not have had it.
+    Unanswered(String),
+    /// The server's own word.
+    Problem(Box<Problem>),
+    /// An answer that is none of Turno's, or a bug.
+    Broken(String),
+}
+
+impl Error {
+    fn new(kind: Kind) -> Self {
+        Error(Arc::new(Inner { kind, source: None }))
+    }
+
+    pub(crate) fn invalid(
+        field: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Error::new(Kind::Invalid(field.into(), message.into()))
+    }
+
+    pub(crate) fn problem_of(problem: Problem) -> Self {
+        Error::new(Kind::Problem(Box::new(problem)))
+    }
+
+    pub(crate) fn broken(message: impl Into<String>) -> Self {
+        Error::new(Kind::Broken(message.into()))
+    }
+
+    pub(super) fn unanswered(
+        message: String,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Error(Arc::new(Inner {
+            kind: Kind::Unanswered(message),
+            source: Some(source.into()),
+        }))
+    }
+
+    /// What the server says; `None` if it was not reached, or not asked.
+    pub fn problem(&self) -> Option<&Problem> {
+        match &self.0.kind {
+            Kind::Problem(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// The server's stable code, if it said one.
+    pub fn code(&self) -> Option<&str> {
+        self.problem().map(|problem| problem.code.as_str())
+    }
+
+    fn status(&self) -> Option<u16> {
+        self.problem().map(|problem| problem.status)
+    }
+
+    /// The server or its store cannot be reached, or is too busy, right now. Repeating the call may succeed.
+    pub fn is_unavailable(&self) -> bool {
+        match &self.0.kind {
+            Kind::Unanswered(_) => true,
+            Kind::Problem(problem) => matches!(
+                problem.code.as_str(),
+                "unavailable" | "overloaded" | "shutting_down" | "rate_limited" | "timeout"
+            ),
+            _ => false,
+        }
+    }
+
+    /// The server wants a token, or another one.
+    pub fn is_unauthorized(&self) -> bool {
+        self.status() == Some(401)
+    }
+
+    /// The token may not do this: its role is too small, or the name outside its prefix.
+    pub fn is_forbidden(&self) -> bool {
+        self.status() == Some(403)
+    }
+
+    /// Something that was asked is out of rule; [`Error::field`] names it, and nothing was stored.
+    pub fn is_invalid(&self) -> bool {
+        match &self.0.kind {
+            Kind::Invalid(..) => true,
+            Kind::Problem(problem) => {
+                matches!(problem.code.as_str(), "invalid" | "malformed" | "too_large")
+            }
+            _ => false,
+        }
+    }
+
+    /// What is out of rule.
+    pub fn field(&self) -> Option<&str> {
+        match &self.0.kind {
+            Kind::Invalid(field, _) => Some(field),
+            Kind::Problem(problem) => problem.field.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.kind {
+            Kind::Invalid(_, message) => f.write_str(message),
+            Kind::Unanswered(message) | Kind::Broken(message) => f.write_str(message),
+            Kind::Problem(problem) => {
+                f.write_str(&problem.detail)?;
+                match &problem.request_id {
+                    // What the server's log has more of.
+                    Some(id) if problem.status == 500 => {
+                        write!(f, " (request {id} in the server's log)")
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.kind {
+            Kind::Problem(problem) => write!(f, "{} {}: {self}", problem.status, problem.code)?,
+            Kind::Invalid(field, _) => write!(f, "invalid {field}: {self}")?,
+            Kind::Unanswered(_) => write!(f, "unanswered: {self}")?,
+            Kind::Broken(_) => write!(f, "broken: {self}")?,
+        }
+        match &self.0.source {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// As the library says it: so that whoever works over HTTP need not know that it does.
+impl From<Error> for turno::Error {
+    fn from(error: Error) -> Self {
+        let text = error.to_string();
+        let field = || error.field().unwrap_or("request").to_owned();
+        let known = match error.code() {
+            _ if error.is_invalid() => turno::Error::invalid_field(field(), text),
+            _ if error.is_unavailable() => turno::Error::unavailable(text),
+            Some("unauthorized" | "forbidden" | "out_of_scope" | "misdirected" | "refused") => {
+                turno::Error::refused(text)
+            }
+            Some("schema") => turno::Error::schema(text),
+            Some("lost" | "stale" | "not_held") => turno::Error::lost_claim(text),
+            _ => turno::Error::broken(text),
+        };
+        known.caused_by(error)
+    }
+}

@@ -1,0 +1,153 @@
+//! The calls of the inbox.
+
+use reqwest::Method;
+use serde::Serialize;
+use turno::inbox::{ItemId, ItemState, QueueStats};
+use uuid::Uuid;
+
+use super::error::Result;
+use super::locks::said;
+use super::path::Target;
+use super::send::{Call, Repeat};
+use super::{Client, Page};
+use crate::wire::{
+    Claim, Claimed, Items, Push, Pushed, Queues, Requeue, Requeued, Reset, Settle, Settled,
+    WasReset,
+};
+
+impl Client {
+    /// Stores items in a queue, all or none.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn push(&self, queue: &str, ask: &Push) -> Result<Pushed> {
+        match ask.request {
+            Some(_) => self.send(queue, None, ask).await?.read(),
+            None => {
+                let mut ask = ask.clone();
+                ask.request = Some(Uuid::now_v7());
+                self.send(queue, None, &ask).await?.read()
+            }
+        }
+    }
+
+    /// Takes items; none, if there is nothing to do.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn claim(&self, queue: &str, ask: &Claim) -> Result<Claimed> {
+        let mut ask = ask.clone();
+        ask.request.get_or_insert_with(Uuid::now_v7);
+        let call = Call::new(Method::POST, queue_target(queue, Some("claim"))?)
+            .body(&ask)?
+            .wait(ask.wait);
+        self.call(call).await?.read()
+    }
+
+    /// Ends items that are done.
+    ///
+    /// # Errors
+    /// If the server does not answer. A claim that is no longer right is in [`Settled::stale`].
+    pub async fn complete(&self, queue: &str, ask: &Settle) -> Result<Settled> {
+        self.settle(queue, "complete", ask).await
+    }
+
+    /// Records failed attempts.
+    ///
+    /// # Errors
+    /// As [`Client::complete`].
+    pub async fn fail(&self, queue: &str, ask: &Settle) -> Result<Settled> {
+        self.settle(queue, "fail", ask).await
+    }
+
+    /// Lengthens claims.
+    ///
+    /// # Errors
+    /// As [`Client::complete`].
+    pub async fn extend(&self, queue: &str, ask: &Settle) -> Result<Settled> {
+        // Said twice, it is the same without a request.
+        self.send(queue, Some("extend"), ask).await?.read()
+    }
+
+    /// Gives items back that were not begun.
+    ///
+    /// # Errors
+    /// As [`Client::complete`].
+    pub async fn give_back(&self, queue: &str, ask: &Settle) -> Result<Settled> {
+        self.settle(queue, "give-back", ask).await
+    }
+
+    async fn settle(&self, queue: &str, how: &str, ask: &Settle) -> Result<Settled> {
+        let mut ask = ask.clone();
+        ask.request.get_or_insert_with(Uuid::now_v7);
+        self.send(queue, Some(how), &ask).await?.read()
+    }
+
+    async fn send(
+        &self,
+        queue: &str,
+        how: Option<&str>,
+        ask: &impl Serialize,
+    ) -> Result<super::send::Answer> {
+        let call = Call::new(Method::POST, queue_target(queue, how)?).body(ask)?;
+        self.call(call).await
+    }
+
+    /// How many items are in which state, in the queues whose names begin with a prefix.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub async fn queues(&self, prefix: &str) -> Result<Queues> {
+        let target = Target::new("v1/inbox").with("prefix", said(prefix));
+        self.call(Call::get(target)).await?.read()
+    }
+
+    /// How many items of a queue are in which state.
+    ///
+    /// # Errors
+    /// If the name is out of rule, or the server does not answer.
+    pub async fn queue(&self, queue: &str) -> Result<QueueStats> {
+        self.call(Call::get(queue_target(queue, None)?))
+            .await?
+            .read()
+    }
+
+    /// One page of a queue's items in one state.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn items(&self, queue: &str, state: ItemState, page: &Page<ItemId>) -> Result<Items> {
+        let target = queue_target(queue, Some("items"))?
+            .with("state", Some(state))
+            .with("limit", page.limit)
+            .with("after", page.after);
+        self.call(Call::get(target)).await?.read()
+    }
+
+    /// Revives failed items.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn requeue(&self, queue: &str, ask: &Requeue) -> Result<Requeued> {
+        let call = Call::new(Method::POST, queue_target(queue, Some("requeue"))?).body(ask)?;
+        // Repeated, it would say that there was nothing to revive.
+        self.call(call.repeat(Repeat::Unbegun)).await?.read()
+    }
+
+    /// Takes items away from workers that hang.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn reset(&self, queue: &str, ask: &Reset) -> Result<WasReset> {
+        let call = Call::new(Method::POST, queue_target(queue, Some("reset"))?).body(ask)?;
+        self.call(call.repeat(Repeat::Unbegun)).await?.read()
+    }
+}
+
+fn queue_target(queue: &str, rest: Option<&str>) -> Result<Target> {
+    let target = Target::new("v1/inbox").name("queue", queue)?;
+    Ok(match rest {
+        Some(rest) => target.then(rest),
+        None => target,
+    })
+}

@@ -1,0 +1,81 @@
+//! The calls of the outbox.
+
+use reqwest::Method;
+use turno::inbox::ItemId;
+use turno::outbox::{EventState, OutboxStats};
+use uuid::Uuid;
+
+use super::error::Result;
+use super::locks::outcome;
+use super::path::Target;
+use super::send::{Call, Repeat};
+use super::{Client, Page};
+use crate::wire::{Discard, Discarded, Emit, Emitted, Event, Events, RequeueEvents, Requeued};
+
+impl Client {
+    /// Stores events, all or none.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn emit(&self, ask: &Emit) -> Result<Emitted> {
+        let call = match ask.request {
+            Some(_) => Call::post("v1/outbox", ask)?,
+            None => {
+                let mut ask = ask.clone();
+                ask.request = Some(Uuid::now_v7());
+                Call::post("v1/outbox", &ask)?
+            }
+        };
+        self.call(call).await?.read()
+    }
+
+    /// How many events are in which state.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub async fn outbox(&self) -> Result<OutboxStats> {
+        self.call(Call::get(Target::new("v1/outbox"))).await?.read()
+    }
+
+    /// One page of the events in one state.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn events(&self, state: EventState, page: &Page<ItemId>) -> Result<Events> {
+        let target = Target::new("v1/outbox/events")
+            .with("state", Some(state))
+            .with("limit", page.limit)
+            .with("after", page.after);
+        self.call(Call::get(target)).await?.read()
+    }
+
+    /// One event, wherever it is; `None` if it is not known.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
+        let target = Target::new("v1/outbox/events").name("id", &id.to_string())?;
+        match outcome(self.call(Call::get(target)).await, &["not_found"])? {
+            Ok(answer) => answer.read().map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Revives dead and blocked events.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn requeue_events(&self, ask: &RequeueEvents) -> Result<Requeued> {
+        let call = Call::new(Method::POST, Target::new("v1/outbox/requeue")).body(ask)?;
+        self.call(call.repeat(Repeat::Unbegun)).await?.read()
+    }
+
+    /// Gives dead and blocked events up for good.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn discard(&self, ask: &Discard) -> Result<Discarded> {
+        let call = Call::new(Method::POST, Target::new("v1/outbox/discard")).body(ask)?;
+        self.call(call.repeat(Repeat::Unbegun)).await?.read()
+    }
+}

@@ -1,0 +1,163 @@
+//! A server as a store of the library.
+
+mod answer;
+mod inbox;
+mod lock;
+mod not_here;
+mod once;
+mod outbox;
+mod queues;
+mod wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use turno::store::{
+    BreakOutcome, Finding, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome, LockBreak,
+    LockHistory, LockHolder, LockLeave, LockList, LockOutcome, LockRelease, LockRenew, LockStatus,
+    LockWait, Migrated, ReleaseOutcome, RenewOutcome, Store, Sweep, Swept, WaitOrder, WaitOutcome,
+};
+use turno::{Result, Wakers};
+
+use self::not_here::not_here;
+use self::queues::Queues;
+use crate::Client;
+use crate::wire::SweepAsk;
+
+/// `turno serve` as a store: with it, the whole of the library's API works over HTTP.
+///
+/// Waiting for a lock, for work or for somebody's answer is the server's: it answers when the time has come. What works on
+/// a store only (migrating, relaying, adopting, schedules, access tokens) is refused, and says so.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use turno::{Settings, Turno};
+/// use turno_client::{Client, RemoteStore};
+///
+/// let client = Client::new("https://turno.example")?.token(std::env::var("TURNO_TOKEN")?)?;
+/// let turno = Turno::with_store(Arc::new(RemoteStore::new(client)), Settings::default());
+/// turno
+///     .lock("PRESTAMO/123")
+///     .run(async |lease| Ok::<_, std::convert::Infallible>(println!("token {}", lease.token())))
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct RemoteStore {
+    client: Client,
+    /// Nobody calls from the server: whoever waits looks, or has the server wait.
+    wakers: Arc<Wakers>,
+    queues: Queues,
+}
+
+impl RemoteStore {
+    /// The store behind a server.
+    pub fn new(client: Client) -> Self {
+        RemoteStore {
+            client,
+            wakers: Arc::default(),
+            queues: Queues::default(),
+        }
+    }
+
+    /// Where claims are settled that were not made through this store: a server has to be told a queue, and lets a token
+    /// with a prefix settle in its own queues only.
+    #[must_use = "it is another store"]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queues = Queues::new(queue.into());
+        self
+    }
+
+    /// The client underneath.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+#[async_trait]
+impl Store for RemoteStore {
+    fn name(&self) -> &'static str {
+        "server"
+    }
+
+    async fn migrate(&self) -> Result<Migrated> {
+        Err(not_here("migrating"))
+    }
+
+    async fn schema_version(&self) -> Result<Option<u32>> {
+        Err(not_here("looking at the schema"))
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        Ok(self.client.doctor().await?.findings)
+    }
+
+    async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
+        self.acquire(ask, None).await
+    }
+
+    async fn lock_acquire_waiting(
+        &self,
+        ask: &LockAcquire,
+        wait: Duration,
+        order: WaitOrder,
+    ) -> Result<Option<LockOutcome>> {
+        self.acquire_waiting(ask, wait, order).await.map(Some)
+    }
+
+    async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
+        self.acquire_all(ask).await
+    }
+
+    async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
+        self.renew(ask).await
+    }
+
+    async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
+        self.release(ask).await
+    }
+
+    async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome> {
+        self.break_lock(ask).await
+    }
+
+    /// A server signs those in who have it wait, and whoever looks by itself is in no line.
+    async fn lock_wait(&self, _: &LockWait) -> Result<WaitOutcome> {
+        Ok(WaitOutcome::SignedIn)
+    }
+
+    async fn lock_leave(&self, _: &LockLeave) -> Result<()> {
+        Ok(())
+    }
+
+    async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
+        Ok(self.client.lock_status(resource).await?.into())
+    }
+
+    async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>> {
+        self.list(ask).await
+    }
+
+    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+        self.history(ask).await
+    }
+
+    async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
+        let ask = SweepAsk {
+            purge_after: Some(ask.purge_after.into()),
+            keep_history: Some(ask.keep_history.into()),
+            keep_completed: Some(ask.keep_completed.into()),
+            keep_archive: Some(ask.keep_archive.into()),
+            keep_seen: Some(ask.keep_seen.into()),
+        };
+        Ok(self.client.sweep(&ask).await?)
+    }
+
+    fn wakers(&self) -> &Arc<Wakers> {
+        &self.wakers
+    }
+
+    async fn close(&self) {}
+}

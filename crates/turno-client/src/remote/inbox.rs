@@ -1,0 +1,207 @@
+//! The verbs of the inbox, over HTTP.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use turno::Result;
+use turno::inbox::{Again, ClaimId, Settled};
+use turno::store::{
+    ClaimedItem, Due, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxList,
+    InboxPush, InboxRequeue, InboxReset, InboxStats, InboxStore, InboxTurn, ItemView, NewItem,
+    PushedItem, QueueStats,
+};
+use uuid::Uuid;
+
+use super::answer::{claimed, item, pushed, raw};
+use super::{RemoteStore, wait};
+use crate::client::Page;
+use crate::wire::{Claim, Push, PushItem, Requeue, Reset, Settle, SettleClaim, Span};
+
+/// What is done with claims.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Complete,
+    Fail,
+    Extend,
+    GiveBack,
+}
+
+impl RemoteStore {
+    async fn claim(&self, ask: &InboxClaim, wait: Span) -> Result<Vec<ClaimedItem>> {
+        if ask.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let question = Claim {
+            worker: ask.worker.clone(),
+            limit: Some(ask.limit),
+            lease: Some(ask.lease.into()),
+            wait: Some(wait),
+            request: Some(ask.request),
+        };
+        let items = self.client.claim(&ask.queue, &question).await?.items;
+        let items: Vec<ClaimedItem> = items.into_iter().map(claimed).collect();
+        self.queues
+            .claimed(&ask.queue, items.iter().map(|item| &item.claim));
+        Ok(items)
+    }
+
+    /// Settles claims, queue by queue. Nearly always that is one.
+    async fn settle(
+        &self,
+        how: How,
+        claims: Vec<SettleClaim>,
+        request: Option<Uuid>,
+    ) -> Result<Settled> {
+        let order: Vec<ClaimId> = claims.iter().map(|claim| claim.claim).collect();
+        let mut queues: Vec<(String, Vec<SettleClaim>)> = Vec::new();
+        for claim in claims {
+            let queue = self.queues.of(&claim.claim);
+            match queues.iter_mut().find(|(name, _)| *name == queue) {
+                Some((_, claims)) => claims.push(claim),
+                None => queues.push((queue, vec![claim])),
+            }
+        }
+        let mut all = Settled::default();
+        let several = queues.len() > 1;
+        for (place, (queue, claims)) in queues.into_iter().enumerate() {
+            // One request is one call; those of several queues are told apart by their places, also when sent again.
+            let request = match request {
+                Some(request) if several => Some(Uuid::from_u128(
+                    request.as_u128().wrapping_add(place as u128),
+                )),
+                request => request,
+            };
+            let ask = Settle { claims, request };
+            let settled = match how {
+                How::Complete => self.client.complete(&queue, &ask).await?,
+                How::Fail => self.client.fail(&queue, &ask).await?,
+                How::Extend => self.client.extend(&queue, &ask).await?,
+                How::GiveBack => self.client.give_back(&queue, &ask).await?,
+            };
+            all.done += settled.done;
+            all.stale.extend(settled.stale);
+        }
+        if several {
+            let place = |claim: &ClaimId| order.iter().position(|known| known == claim);
+            all.stale.sort_by_key(place);
+        }
+        Ok(all)
+    }
+}
+
+#[async_trait]
+impl InboxStore for RemoteStore {
+    async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
+        if ask.items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let question = Push {
+            items: ask.items.iter().map(new_item).collect::<Result<_>>()?,
+            request: Some(ask.request),
+        };
+        Ok(pushed(&self.client.push(&ask.queue, &question).await?))
+    }
+
+    async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
+        self.claim(ask, Span(Duration::ZERO)).await
+    }
+
+    async fn inbox_claim_waiting(
+        &self,
+        ask: &InboxClaim,
+        wait: Duration,
+    ) -> Result<Option<Vec<ClaimedItem>>> {
+        wait::until(wait, |slice| self.claim(ask, slice), Vec::is_empty)
+            .await
+            .map(Some)
+    }
+
+    async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
+        let claims = ask.claims.iter().copied().map(SettleClaim::from);
+        self.settle(How::Complete, claims.collect(), Some(ask.request))
+            .await
+    }
+
+    /// One after the other: each is safe to repeat, and so are both.
+    async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
+        let settled = self.inbox_complete(&ask.complete).await?;
+        Ok((settled, self.inbox_claim(&ask.claim).await?))
+    }
+
+    async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
+        let claims = ask.failures.iter().map(|failure| SettleClaim {
+            error: Some(failure.error.clone()),
+            retry_in: failure.retry_in.map(Span),
+            last: (failure.again == Again::Never).then_some(true),
+            ..failure.claim.into()
+        });
+        self.settle(How::Fail, claims.collect(), Some(ask.request))
+            .await
+    }
+
+    async fn inbox_give_back(&self, ask: &InboxGiveBack) -> Result<Settled> {
+        let claims = ask.claims.iter().copied().map(SettleClaim::from);
+        self.settle(How::GiveBack, claims.collect(), Some(ask.request))
+            .await
+    }
+
+    async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled> {
+        let claims = ask.claims.iter().map(|claim| SettleClaim {
+            lease: Some(ask.lease.into()),
+            ..(*claim).into()
+        });
+        self.settle(How::Extend, claims.collect(), None).await
+    }
+
+    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
+        let question = Requeue {
+            ids: ask.ids.clone(),
+        };
+        Ok(self.client.requeue(&ask.queue, &question).await?.requeued)
+    }
+
+    async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
+        let question = Reset {
+            older_than: Some(ask.older_than.into()),
+        };
+        Ok(self.client.reset(&ask.queue, &question).await?.reset)
+    }
+
+    async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {
+        match &ask.queue {
+            Some(queue) => Ok(vec![self.client.queue(queue).await?]),
+            None => Ok(self.client.queues(&ask.prefix).await?.queues),
+        }
+    }
+
+    async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>> {
+        let page = Page {
+            limit: Some(ask.limit),
+            after: ask.after,
+        };
+        let items = self.client.items(&ask.queue, ask.state, &page).await?;
+        Ok(items.items.into_iter().map(item).collect())
+    }
+
+    /// Nobody calls us: whoever has nothing to do looks now and then.
+    async fn inbox_wait(&self, _: &str) -> Result<Option<Duration>> {
+        Ok(None)
+    }
+}
+
+fn new_item(item: &NewItem) -> Result<PushItem> {
+    let (delay, run_at) = match item.due {
+        Some(Due::After(delay)) => (Some(Span(delay)), None),
+        Some(Due::At(time)) => (None, Some(time)),
+        None => (None, None),
+    };
+    Ok(PushItem {
+        payload: raw("payload", &item.payload)?,
+        key: item.key.clone(),
+        priority: Some(item.priority),
+        delay,
+        run_at,
+        group: item.group.clone(),
+        max_attempts: Some(item.max_attempts),
+    })
+}

@@ -1,0 +1,175 @@
+//! The verbs of locks, over HTTP.
+
+use std::time::Duration;
+
+use turno::Result;
+use turno::lock::LeaseId;
+use turno::store::{
+    BreakOutcome, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome, LockBreak,
+    LockHistory, LockHolder, LockList, LockMode, LockOutcome, LockRelease, LockRenew,
+    ReleaseOutcome, RenewOutcome, WaitOrder,
+};
+
+use super::answer::{busy, grant};
+use super::{RemoteStore, wait};
+use crate::client::{Acquired, AcquiredAll, Broke, Page, Released, Renewed};
+use crate::wire::{Acquire, AcquireAll, Mode, Order, Renew, Span};
+
+/// Later than everything that has happened: a page of what is over, without what is held now.
+const LATEST: i64 = i64::MAX;
+
+impl RemoteStore {
+    pub(super) async fn acquire(
+        &self,
+        ask: &LockAcquire,
+        wait: Option<(Span, WaitOrder)>,
+    ) -> Result<LockOutcome> {
+        let question = question(ask, wait);
+        Ok(match self.client.acquire(&question).await? {
+            Acquired::Acquired(lease) => LockOutcome::Acquired(grant(lease, false)?),
+            Acquired::Reentered(lease) => LockOutcome::Acquired(grant(lease, true)?),
+            Acquired::Busy(problem) => LockOutcome::Busy(busy(*problem, &ask.resource)),
+        })
+    }
+
+    pub(super) async fn acquire_waiting(
+        &self,
+        ask: &LockAcquire,
+        wait: Duration,
+        order: WaitOrder,
+    ) -> Result<LockOutcome> {
+        wait::until(
+            wait,
+            |slice| self.acquire(ask, Some((slice, order))),
+            |outcome| matches!(outcome, LockOutcome::Busy(_)),
+        )
+        .await
+    }
+
+    pub(super) async fn acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
+        let each = &ask.each;
+        let who = &each.attribution;
+        let question = AcquireAll {
+            resources: ask.resources.clone(),
+            owner: Some(each.owner.clone()),
+            ttl: Some(each.ttl.into()),
+            wait: None,
+            order: None,
+            min_hold: each.min_hold.map(Span),
+            max_hold: each.max_hold.map(Span),
+            user: who.user.clone(),
+            service: who.service.clone(),
+            description: who.description.clone(),
+            host: who.host.clone(),
+            pid: who.pid,
+            request: Some(each.request),
+        };
+        let (leases, reentered) = match self.client.acquire_all(&question).await? {
+            AcquiredAll::Acquired(leases) => (leases, false),
+            AcquiredAll::Reentered(leases) => (leases, true),
+            AcquiredAll::Busy(problem) => {
+                let first = ask.resources.first().map_or("", String::as_str);
+                return Ok(LockAllOutcome::Busy(busy(*problem, first)));
+            }
+        };
+        let grants = leases.leases.into_iter().map(|lease| {
+            // Of several, one may have been entered again.
+            let again = reentered || lease.holds.is_some_and(|holds| holds > 1);
+            grant(lease, again)
+        });
+        Ok(LockAllOutcome::Acquired(grants.collect::<Result<_>>()?))
+    }
+
+    pub(super) async fn renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
+        if ask.token.0 < 0 {
+            return Ok(RenewOutcome::Lost);
+        }
+        let id = LeaseId {
+            resource: ask.resource.clone(),
+            token: ask.token,
+        };
+        let ttl = Renew {
+            ttl: Some(ask.ttl.into()),
+        };
+        Ok(match self.client.renew(&id, &ttl).await? {
+            Renewed::Renewed(lease) => RenewOutcome::Renewed {
+                expires_at: lease.expires_at,
+                remaining: Duration::from_millis(lease.remaining_ms),
+            },
+            Renewed::Lost(_) => RenewOutcome::Lost,
+        })
+    }
+
+    pub(super) async fn release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
+        if ask.token.0 < 0 {
+            return Ok(ReleaseOutcome::Lost);
+        }
+        let id = LeaseId {
+            resource: ask.resource.clone(),
+            token: ask.token,
+        };
+        let released = self.client.release_as(&id, ask.hold, ask.request).await?;
+        Ok(match released {
+            Released::Released { holds } => ReleaseOutcome::Released { holds },
+            Released::Lost(_) => ReleaseOutcome::Lost,
+        })
+    }
+
+    pub(super) async fn break_lock(&self, ask: &LockBreak) -> Result<BreakOutcome> {
+        Ok(match self.client.break_lock_with(ask).await? {
+            Broke::Broken => BreakOutcome::Broken,
+            Broke::NotHeld(_) => BreakOutcome::NotHeld,
+        })
+    }
+
+    pub(super) async fn list(&self, ask: &LockList) -> Result<Vec<LockHolder>> {
+        let page = Page {
+            limit: Some(ask.limit),
+            after: (!ask.after.is_empty()).then(|| ask.after.clone()),
+        };
+        Ok(self.client.locks(&ask.prefix, &page).await?.locks)
+    }
+
+    pub(super) async fn history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+        let page = Page {
+            limit: Some(ask.limit),
+            after: Some(ask.before.unwrap_or(LATEST)),
+        };
+        let history = self
+            .client
+            .history(ask.resource.as_deref(), &ask.prefix, &page)
+            .await?;
+        Ok(history.history)
+    }
+}
+
+fn question(ask: &LockAcquire, wait: Option<(Span, WaitOrder)>) -> Acquire {
+    let who = &ask.attribution;
+    let (mode, permits) = match ask.mode {
+        LockMode::Exclusive => (None, None),
+        LockMode::Shared => (Some(Mode::Shared), None),
+        LockMode::Permits(permits) => (Some(Mode::Shared), Some(permits)),
+    };
+    let order = wait.map(|(_, order)| match order {
+        WaitOrder::Any => Order::Any,
+        WaitOrder::Fifo => Order::Fifo,
+    });
+    Acquire {
+        resource: ask.resource.clone(),
+        owner: Some(ask.owner.clone()),
+        ttl: Some(ask.ttl.into()),
+        // A look is one look, whatever the server's file says of trying again.
+        wait: Some(wait.map_or(Span(Duration::ZERO), |(wait, _)| wait)),
+        order,
+        mode,
+        permits,
+        min_hold: ask.min_hold.map(Span),
+        max_hold: ask.max_hold.map(Span),
+        user: who.user.clone(),
+        service: who.service.clone(),
+        description: who.description.clone(),
+        host: who.host.clone(),
+        pid: who.pid,
+        request: Some(ask.request),
+    }
+}
