@@ -114,7 +114,9 @@ async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
                 app.options.max_body
             )))
         }
-        Ok(Err(_)) => Err(Problem::new(Code::Malformed).because("the body broke off: send it whole")),
+        Ok(Err(_)) => {
+            Err(Problem::new(Code::Malformed).because("the body broke off: send it whole"))
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::access::Role;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use super::access::Role;
 
 use super::App;
 use super::problem::Problem;

@@ -7,7 +7,9 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
 use turno::Token;
-use turno::lock::{AcquireAll as Taken, Acquire as TakenOne, BreakOutcome, Lock, LockList, LockSet};
+use turno::lock::{
+    Acquire as TakenOne, AcquireAll as Taken, BreakOutcome, Lock, LockList, LockSet,
+};
 use turno::store::LockBreak;
 use turno_client::wire::{
     Acquire, AcquireAll, Lease, Leases, Locks, Mode, Order, Problem as Told, Span, Status, rules,
