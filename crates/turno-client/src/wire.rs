@@ -5,6 +5,7 @@
 
 mod inbox;
 mod lock;
+mod of;
 mod once;
 mod outbox;
 mod people;
@@ -15,6 +16,7 @@ mod span;
 
 pub use self::inbox::*;
 pub use self::lock::*;
+pub use self::of::{next, raw};
 pub use self::once::*;
 pub use self::outbox::*;
 pub use self::people::*;

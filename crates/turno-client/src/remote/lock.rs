@@ -53,7 +53,8 @@ impl RemoteStore {
             resources: ask.resources.clone(),
             owner: Some(each.owner.clone()),
             ttl: Some(each.ttl.into()),
-            wait: None,
+            // A look is one look, whatever the server's file says of trying again.
+            wait: Some(Span(Duration::ZERO)),
             order: None,
             min_hold: each.min_hold.map(Span),
             max_hold: each.max_hold.map(Span),
@@ -158,7 +159,6 @@ fn question(ask: &LockAcquire, wait: Option<(Span, WaitOrder)>) -> Acquire {
         resource: ask.resource.clone(),
         owner: Some(ask.owner.clone()),
         ttl: Some(ask.ttl.into()),
-        // A look is one look, whatever the server's file says of trying again.
         wait: Some(wait.map_or(Span(Duration::ZERO), |(wait, _)| wait)),
         order,
         mode,
