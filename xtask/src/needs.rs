@@ -53,6 +53,16 @@ const NPM: Need = Need {
     packages: &["nodejs", "npm"],
 };
 
+// The load on the server, and a peer of its locks.
+const WRK: Need = Need {
+    program: "wrk",
+    packages: &["wrk"],
+};
+const ETCD: Need = Need {
+    program: "etcd",
+    packages: &["etcd-server"],
+};
+
 /// What the tests need.
 pub const TEST: &[Need] = &[
     COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM,
@@ -60,7 +70,7 @@ pub const TEST: &[Need] = &[
 
 /// What the benchmarks need.
 pub const BENCH: &[Need] = &[
-    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, REDIS, RABBITMQ, NATS,
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, REDIS, RABBITMQ, NATS, WRK, ETCD,
 ];
 
 /// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -56,12 +57,25 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
     })
 }
 
-/// The benchmarks, optimised.
+/// The benchmarks, optimised, and the program itself, whose start and memory are measured.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    step("build turno", || cargo(&["build", "--release", "--bin", "turno"]))?;
+    let turno = target_folder()?.join("release/turno");
+    let turno = turno.to_str().context("the target folder is in UTF-8")?;
     step("turno-bench", || {
-        cargo(&[&["run", "--release"], &BENCH[..], &["--"], &arguments].concat())
+        let named = ["--", "--turno", turno];
+        cargo(&[&["run", "--release"], &BENCH[..], &named, &arguments].concat())
     })
+}
+
+/// Where cargo builds the workspace, unless its configuration says otherwise.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    folder
+        .canonicalize()
+        .with_context(|| format!("nothing was built in {}", folder.display()))
 }
 
 /// Prints a heading, does the work, prints how long it took.

@@ -5,6 +5,7 @@ mod locks;
 mod once;
 mod outbox;
 mod rate;
+mod serve;
 mod table;
 
 use anyhow::Result;
@@ -15,13 +16,13 @@ use clap::{Parser, Subcommand};
 struct Args {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Seconds of each measurement of locks and of once.
+    /// Seconds of each measurement of locks, of once and of serve.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
     /// Items of each measurement of the inbox, and events of the outbox.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// How often each rate of inbox, outbox and once is measured; the median counts.
+    /// How often each rate of inbox, outbox, once and serve is measured; the median counts.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
     /// Only Turno, without the peers of the inbox.
@@ -36,6 +37,12 @@ struct Args {
     /// Only one part of once.
     #[arg(long, global = true)]
     once_part: Option<once::Part>,
+    /// Only one part of serve.
+    #[arg(long, global = true)]
+    serve_part: Option<serve::Part>,
+    /// The program `turno`, optimised, whose start and memory are measured.
+    #[arg(long, global = true)]
+    turno: Option<std::path::PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -52,6 +59,8 @@ enum Bench {
     Outbox,
     /// Once: the layer on PostgreSQL.
     Once,
+    /// The server: locks and inbox over HTTP on PostgreSQL, beside etcd; its start and its memory.
+    Serve,
     /// All of them.
     All,
 }
@@ -76,6 +85,12 @@ async fn main() -> Result<()> {
         rounds: args.rounds,
         part: args.once_part,
     };
+    let serve = serve::Bench {
+        seconds: args.seconds,
+        rounds: args.rounds,
+        part: args.serve_part,
+        turno: args.turno,
+    };
     match args.bench.unwrap_or(Bench::All) {
         Bench::Postgres => locks::postgres::run(&run).await,
         Bench::Sqlite => locks::sqlite::run(&run).await,
@@ -83,13 +98,15 @@ async fn main() -> Result<()> {
         Bench::InboxSqlite => inbox::sqlite::run(args.items).await,
         Bench::Outbox => outbox.run().await,
         Bench::Once => once.run().await,
+        Bench::Serve => serve.run().await,
         Bench::All => {
             locks::postgres::run(&run).await?;
             locks::sqlite::run(&run).await?;
             inbox.run().await?;
             inbox::sqlite::run(args.items).await?;
             outbox.run().await?;
-            once.run().await
+            once.run().await?;
+            serve.run().await
         }
     }
 }
