@@ -193,6 +193,14 @@ impl Inbox {
         tx.inbox_push(&ask).await
     }
 
+    /// Looks at an item, and pushes nothing: for those who read many, and have to say which one is wrong.
+    ///
+    /// # Errors
+    /// If it is out of rule, as [`Inbox::push_item`] would say.
+    pub fn check(&self, item: &Item) -> Result<()> {
+        check::item(&item.new, self.turno.settings().max_payload)
+    }
+
     fn ask_push(&self, items: impl IntoIterator<Item = Item>) -> Result<InboxPush> {
         check::queue(&self.queue)?;
         let items: Vec<_> = items.into_iter().map(|item| item.new).collect();
@@ -228,6 +236,7 @@ impl Inbox {
     /// # Errors
     /// If the store does not answer. A claim that is no longer right is in [`Settled::stale`].
     pub async fn complete(&self, claims: &[ClaimId]) -> Result<Settled> {
+        check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
         let ask = InboxComplete {
             claims: claims.to_vec(),
@@ -256,6 +265,7 @@ impl Inbox {
     /// # Errors
     /// If a time is out of rule, or the store does not answer.
     pub async fn fail(&self, failures: &[Failure]) -> Result<Settled> {
+        check::queue(&self.queue)?;
         check::together("claims", failures.len())?;
         for retry_in in failures.iter().filter_map(|failure| failure.retry_in) {
             check::delay("retry_in", retry_in)?;
@@ -274,6 +284,7 @@ impl Inbox {
     /// # Errors
     /// If the store does not answer.
     pub async fn give_back(&self, claims: &[ClaimId]) -> Result<Settled> {
+        check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
         let ask = InboxGiveBack {
             claims: claims.to_vec(),
@@ -289,6 +300,7 @@ impl Inbox {
     /// # Errors
     /// If the lease is out of rule, or the store does not answer.
     pub async fn extend(&self, claims: &[ClaimId], lease: Duration) -> Result<Settled> {
+        check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
         check::lease(lease)?;
         let ask = InboxExtend {

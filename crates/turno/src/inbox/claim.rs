@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::{Inbox, wake_name};
 use crate::check;
 use crate::error::Result;
+use crate::own_task;
 use crate::settings::Gather;
 use crate::store::{ClaimedItem, InboxClaim};
 
@@ -62,6 +63,8 @@ impl Claim {
 
     /// Claims. None, if there is nothing to do.
     ///
+    /// Cancel-safe: items that were claimed for a caller who has given up meanwhile go back at once.
+    ///
     /// # Errors
     /// If an argument is out of rule, or the store does not answer.
     pub async fn take(self) -> Result<Vec<ClaimedItem>> {
@@ -81,7 +84,7 @@ impl Claim {
         let mut told = false;
         loop {
             let woken = watch.next();
-            let items = store.inbox_claim(&self.ask()).await?;
+            let items = self.look().await?;
             if !items.is_empty() || Instant::now() >= deadline {
                 return Ok(items);
             }
@@ -105,6 +108,16 @@ impl Claim {
         }
     }
 
+    /// One look, asked to the end.
+    async fn look(&self) -> Result<Vec<ClaimedItem>> {
+        let (inbox, ask) = (self.inbox.clone(), self.ask());
+        let unheard = own_task::ask(async move {
+            let items = inbox.turno().store().inbox_claim(&ask).await?;
+            Ok(Unheard { inbox, items })
+        });
+        Ok(unheard.await?.heard())
+    }
+
     /// A look that finds nothing has claimed nothing: so the caller's own request is good for every look.
     fn ask(&self) -> InboxClaim {
         InboxClaim {
@@ -118,5 +131,33 @@ impl Claim {
                 None => Gather::Together,
             },
         }
+    }
+}
+
+/// Items that nobody has in hand yet. Dropped, they go back: no attempt has begun.
+struct Unheard {
+    inbox: Inbox,
+    items: Vec<ClaimedItem>,
+}
+
+impl Unheard {
+    fn heard(mut self) -> Vec<ClaimedItem> {
+        std::mem::take(&mut self.items)
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        if self.items.is_empty() {
+            return;
+        }
+        let claims: Vec<_> = self.items.iter().map(|item| item.claim).collect();
+        // Not the handle that claimed: its request is the claim's.
+        let inbox = self.inbox.turno().inbox(self.inbox.queue());
+        self.inbox.turno().behind(async move {
+            if let Err(error) = inbox.give_back(&claims).await {
+                tracing::debug!(%error, "not given back; the claims end by themselves");
+            }
+        });
     }
 }
