@@ -40,6 +40,7 @@ struct Which {
 #[utoipa::path(
     get,
     path = "/v1/history",
+    operation_id = "lock_history",
     tag = "locks",
     params(Which),
     responses(

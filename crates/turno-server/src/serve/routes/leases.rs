@@ -31,6 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[utoipa::path(
     put,
     path = "/v1/leases/{*id}",
+    operation_id = "lock_renew",
     tag = "locks",
     params(("id" = wire::rules::LeaseName, Path, description = "The lease, as acquire answered it")),
     request_body = Renew,
@@ -82,6 +83,7 @@ struct Which {
 #[utoipa::path(
     delete,
     path = "/v1/leases/{*id}",
+    operation_id = "lock_release",
     tag = "locks",
     params(("id" = wire::rules::LeaseName, Path, description = "The lease, as acquire answered it"), Which),
     responses(

@@ -36,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[utoipa::path(
     post,
     path = "/v1/locks",
+    operation_id = "lock_acquire",
     tag = "locks",
     responses(
         (status = 201, body = Lease, description = "It is yours"),
@@ -158,6 +159,7 @@ impl How {
 #[utoipa::path(
     post,
     path = "/v1/lock-sets",
+    operation_id = "lock_acquire_all",
     tag = "locks",
     responses(
         (status = 201, body = Leases, description = "All are yours"),
@@ -228,6 +230,7 @@ struct Page {
 #[utoipa::path(
     get,
     path = "/v1/locks",
+    operation_id = "lock_list",
     tag = "locks",
     params(Page),
     responses(
@@ -259,6 +262,7 @@ async fn list(
 #[utoipa::path(
     get,
     path = "/v1/locks/{*resource}",
+    operation_id = "lock_status",
     tag = "locks",
     params(("resource" = rules::Name, Path, description = "What is locked")),
     responses(
@@ -297,6 +301,7 @@ struct Force {
 #[utoipa::path(
     delete,
     path = "/v1/locks/{*resource}",
+    operation_id = "lock_break",
     tag = "locks",
     params(("resource" = rules::Name, Path, description = "What is locked"), Force),
     responses(
