@@ -33,7 +33,7 @@ pub mod wire;
 
 #[cfg(feature = "client")]
 pub use self::client::{
-    Acquired, AcquiredAll, Began, Broke, Client, Error, Ended, Page, Released, Renewed, Result,
+    Acquired, AcquiredAll, Began, Broke, Client, Ended, Error, Page, Released, Renewed, Result,
     Stream, StreamEvent,
 };
 #[cfg(feature = "client")]

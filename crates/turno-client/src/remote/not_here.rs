@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use turno::store::{
-    AdoptStore, AdoptTable, AdoptedAcquire, AdoptedNext, AdoptedOutcome, AdoptedRelease,
-    AdoptedReset, AdoptedRow, AdoptedSettled, AdoptedStats, Adoption, ScheduleState, ScheduleStore,
-    ScheduleTick, TickOutcome,
+    AccessStore, AdoptStore, AdoptTable, AdoptedAcquire, AdoptedNext, AdoptedOutcome,
+    AdoptedRelease, AdoptedReset, AdoptedRow, AdoptedSettled, AdoptedStats, Adoption,
+    ScheduleState, ScheduleStore, ScheduleTick, TickOutcome,
 };
 use turno::{Error, Result};
 
@@ -21,6 +21,10 @@ pub(super) fn not_here(what: &str) -> Error {
 
 const ADOPTING: &str = "adopting a table";
 const SCHEDULING: &str = "a schedule";
+
+/// Access tokens are made where they are kept.
+#[async_trait]
+impl AccessStore for RemoteStore {}
 
 #[async_trait]
 impl ScheduleStore for RemoteStore {
