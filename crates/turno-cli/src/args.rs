@@ -9,6 +9,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::context::Context;
+use crate::logging::LogFormat;
 use crate::output::{Format, Output};
 use crate::{cmd, fail};
 
@@ -93,6 +95,7 @@ pub(crate) enum Command {
     Gate(cmd::gate::GateArgs),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
+    Serve(cmd::serve::ServeArgs),
     /// Examine the store: reach, schema, clock, durability
     Doctor,
     Demo(cmd::demo::DemoArgs),
@@ -104,7 +107,7 @@ impl Command {
     pub(crate) fn is_service(&self) -> bool {
         matches!(
             self,
-            Command::Outbox(cmd::outbox::Verb::Relay(_)) | Command::Gate(_)
+            Command::Outbox(cmd::outbox::Verb::Relay(_)) | Command::Gate(_) | Command::Serve(_)
         )
     }
 }
@@ -134,6 +137,14 @@ impl Cli {
     pub(crate) fn output(&self) -> Output {
         output(
             if self.json {
+
+    /// Who reads the log.
+    pub(crate) fn log_format(&self, context: &Context) -> LogFormat {
+        match self {
+            Command::Serve(args) => args.log_format(&context.serve),
+            _ => LogFormat::default(),
+        }
+    }
                 Format::Json
             } else {
                 Format::Human

@@ -13,6 +13,7 @@ pub(crate) mod migrate;
 pub(crate) mod once;
 pub(crate) mod outbox;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sweep;
 
 use std::process::ExitCode;

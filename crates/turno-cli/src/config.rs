@@ -6,6 +6,7 @@
 
 mod once;
 mod outbox;
+mod serve;
 pub(crate) mod value;
 
 use std::ops::Range;
@@ -17,6 +18,7 @@ use toml::Spanned;
 
 pub(crate) use self::once::Once;
 pub(crate) use self::outbox::Outbox;
+pub(crate) use self::serve::{MOST, MOST_CONNECTIONS, Serve};
 use self::value::{Bytes, Name, Pause, Time, Tries};
 use crate::fail::Usage;
 
@@ -36,6 +38,7 @@ pub(crate) struct File {
     pub(crate) application: Application,
 }
 
+    pub(crate) serve: Serve,
 /// How locks are taken.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -7,7 +7,8 @@ use anyhow::Result;
 use turno::{Migrate, Settings, Turno};
 
 use crate::args::{Cli, Command};
-use crate::config::{self, Cleanup, File, Once, Outbox};
+use crate::config::{self, Cleanup, File, Once, Outbox, Serve};
+use crate::fail::Usage;
 use crate::output::Output;
 
 /// The store when nothing else is said.
@@ -36,6 +37,8 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(cli: Cli) -> Result<(Command, Self)> {
+    /// How the server works, as far as the file says.
+    pub(crate) serve: Serve,
         let file = config::read(cli.config.as_deref())?;
         let context = Context {
             output: cli.output(),
@@ -56,6 +59,7 @@ impl Context {
 
     /// Does something with the store, and closes it.
     pub(crate) async fn with<T>(
+            serve: file.serve,
         &self,
         settings: Settings,
         work: impl AsyncFnOnce(&Turno) -> Result<T>,

@@ -2,15 +2,29 @@
 
 use std::io::IsTerminal;
 
+use clap::ValueEnum;
+use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Cli;
+use crate::args::Command;
+use crate::context::Context;
 use crate::fail::Usage;
 
 const FILTER: &str = "TURNO_LOG";
 
+/// Who reads the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// People: one line each, in words.
+    #[default]
+    Human,
+    /// Programs: one object each.
+    Json,
+}
+
 /// Warnings by default, and of what runs as a service its own words too; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
-pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
+pub(crate) fn start(command: &Command, verbose: u8, context: &Context) -> anyhow::Result<()> {
     let filter = match std::env::var(FILTER) {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
             Usage::new(
@@ -18,20 +32,22 @@ pub(crate) fn start(cli: &Cli) -> anyhow::Result<()> {
                 format!("{FILTER} is no filter ({error}): write turno=debug, for example"),
             )
         })?,
-        _ => EnvFilter::new(match cli.verbose {
+        _ => EnvFilter::new(match verbose {
             // Whoever starts a relay sees what it works on, and that it waits.
             // The broker's client would show every message that comes back, with all that it says.
-            0 if cli.command.is_service() => "warn,turno=info,turno_server=info,lapin=error",
+            0 if command.is_service() => "warn,turno=info,turno_server=info,lapin=error",
             0 => "warn,lapin=error",
             1 => "info,lapin=error",
             _ => "debug,lapin=error",
         }),
     };
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(cli.output().color_stderr() && std::io::stderr().is_terminal())
-        .with_target(cli.verbose > 1)
-        .init();
+        .with_ansi(context.output.color_stderr() && std::io::stderr().is_terminal());
+    match command.log_format(context) {
+        LogFormat::Human => log.with_target(verbose > 1).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
     Ok(())
 }

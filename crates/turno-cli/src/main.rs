@@ -43,11 +43,15 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    logging::start(&cli)?;
+    let verbose = cli.verbose;
     let (command, context) = Context::new(cli)?;
     let mut runtime = match command {
-        // It serves many clients at once.
-        Command::Gate(_) => tokio::runtime::Builder::new_multi_thread(),
+    if let Some(word) = command.needs_store() {
+        context.expect_store(word)?;
+    }
+    logging::start(&command, verbose, &context)?;
+        // They serve many clients at once.
+        Command::Gate(_) | Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
         // One thread: `turno run` and `turno once` must start their command from the thread that lives as long as they do.
         _ => tokio::runtime::Builder::new_current_thread(),
     };
@@ -61,6 +65,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         Command::Migrate(args) => cmd::migrate::run(context, args).await,
+        Command::Serve(args) => cmd::serve::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
         Command::Once(args) => cmd::once::run(context, args).await,

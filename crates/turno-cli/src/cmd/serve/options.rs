@@ -1,0 +1,141 @@
+//! How the server works: the options, over the environment, over the file, over the defaults.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use turno::Settings;
+use turno_server::serve::{ADDRESS, Admission, Options};
+
+use crate::config::{MOST, MOST_CONNECTIONS, Serve};
+use crate::context::Context;
+use crate::fail::Usage;
+use crate::logging::LogFormat;
+use crate::{duration, size};
+
+/// Serve locks, inbox, outbox and once over HTTP, to programs in any language
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It answers at http://127.0.0.1:7117 unless told otherwise; /openapi.json says what can be asked, and
+docs/serve.md how. As long as no access token was made it runs open, for this machine only; `turno
+token create` makes one. On other addresses it does not start without a token.
+It sweeps the store as [cleanup] in turno.toml says, pushes what [[schedule]] says, and relays events
+if [outbox] names a sink.
+INT and TERM end it when what is in flight is answered, a second one ends it at once.
+Every option may also be in [serve] of turno.toml.")]
+pub(crate) struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1:7117]
+    #[arg(
+        long,
+        env = "TURNO_LISTEN",
+        hide_env_values = true,
+        value_name = "ADDR"
+    )]
+    listen: Option<SocketAddr>,
+
+    /// Let everybody in, from anywhere, without a token
+    #[arg(long)]
+    insecure: bool,
+
+    /// Connections to the store, where it has many [default: 16]
+    #[arg(long, env = "TURNO_CONNECTIONS", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
+    connections: Option<u32>,
+
+    /// How many clients may be connected; more wait [default: 10000]
+    #[arg(long, env = "TURNO_MAX_CONNECTIONS", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    max_connections: Option<u32>,
+
+    /// The largest body of a request that is accepted [default: 16MiB]
+    #[arg(long, env = "TURNO_MAX_BODY", hide_env_values = true, value_name = "BYTES", value_parser = some_bytes)]
+    max_body: Option<usize>,
+
+    /// The longest that one request may wait for its turn; it asks again to wait longer [default: 60s]
+    #[arg(long, env = "TURNO_MAX_WAIT", hide_env_values = true, value_name = "DURATION", value_parser = above_zero, allow_hyphen_values = true)]
+    max_wait: Option<Duration>,
+
+    /// How many requests a second each caller may make [default: any number]
+    #[arg(long, env = "TURNO_RATE", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    rate: Option<u32>,
+
+    /// How long work in flight may take to end when the server is stopped [default: 30s]
+    #[arg(long, env = "TURNO_DRAIN", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    drain: Option<Duration>,
+
+    /// How the log is written on standard error: human or json [default: human]
+    #[arg(
+        long,
+        env = "TURNO_LOG_FORMAT",
+        hide_env_values = true,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    log_format: Option<LogFormat>,
+}
+
+fn above_zero(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        Duration::ZERO => Err("must be above zero: give a duration such as 60s".to_owned()),
+        time => Ok(time),
+    }
+}
+
+fn some_bytes(text: &str) -> Result<usize, String> {
+    match size::parse(text)? {
+        0 => Err("must be above zero: give a size such as 16MiB".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn whole(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl ServeArgs {
+    pub(super) fn listen(&self, file: &Serve) -> Result<SocketAddr, Usage> {
+        let said = self.listen.or(file.listen).map_or_else(|| ADDRESS.parse(), Ok);
+        said.map_err(|_| Usage::new("listen", "name an address such as 127.0.0.1:7117"))
+    }
+
+    pub(super) fn connections(&self, file: &Serve) -> usize {
+        self.connections
+            .or(file.connections())
+            .map_or(Settings::default().connections, whole)
+    }
+
+    pub(crate) fn log_format(&self, file: &Serve) -> LogFormat {
+        self.log_format.or(file.log_format).unwrap_or_default()
+    }
+
+    pub(super) fn is_insecure(&self, file: &Serve) -> bool {
+        self.insecure || file.insecure == Some(true)
+    }
+
+    pub(super) fn options(&self, context: &Context) -> anyhow::Result<Options> {
+        let file = &context.serve;
+        let defaults = Options::default();
+        Ok(Options {
+            admission: if self.is_insecure(file) {
+                Admission::Everybody
+            } else {
+                Admission::TokenOrLocal
+            },
+            inbox_lease: context.inbox_lease,
+            max_wait: self
+                .max_wait
+                .or(file.max_wait())
+                .unwrap_or(defaults.max_wait),
+            max_body: self
+                .max_body
+                .or(file.max_body())
+                .unwrap_or(defaults.max_body),
+            max_connections: self
+                .max_connections
+                .or(file.max_connections())
+                .map_or(defaults.max_connections, whole),
+            rate: self.rate.or(file.rate()),
+            drain: self.drain.or(file.drain()).unwrap_or(defaults.drain),
+            ..defaults
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! `[serve]`: how the server works.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::value::{Bytes, Count, Pause, Time};
+use crate::logging::LogFormat;
+
+/// The most clients at once, and the most requests a second of one of them.
+pub(crate) const MOST: u32 = 1_000_000;
+/// The most connections to the store.
+pub(crate) const MOST_CONNECTIONS: u32 = 1000;
+
+/// How the server works.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Serve {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) insecure: Option<bool>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    connections: Option<Count<MOST_CONNECTIONS>>,
+    max_connections: Option<Count<MOST>>,
+    max_body: Option<Bytes>,
+    max_wait: Option<Time>,
+    rate: Option<Count<MOST>>,
+    drain: Option<Pause>,
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+impl Serve {
+    pub(crate) fn connections(&self) -> Option<u32> {
+        self.connections.map(|count| count.0)
+    }
+
+    pub(crate) fn max_connections(&self) -> Option<u32> {
+        self.max_connections.map(|count| count.0)
+    }
+
+    pub(crate) fn max_body(&self) -> Option<usize> {
+        self.max_body.map(|bytes| bytes.0)
+    }
+
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        self.max_wait.map(|time| time.0)
+    }
+
+    pub(crate) fn rate(&self) -> Option<u32> {
+        self.rate.map(|count| count.0)
+    }
+
+    pub(crate) fn drain(&self) -> Option<Duration> {
+        self.drain.map(|pause| pause.0)
+    }
+}
