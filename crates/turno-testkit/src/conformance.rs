@@ -7,6 +7,7 @@
     reason = "a rule is a test: it fails by panicking"
 )]
 
+pub mod access;
 pub mod acquire;
 pub mod again;
 mod bed;
@@ -37,6 +38,7 @@ pub mod inbox_settle;
 pub mod inbox_shutdown;
 pub mod inbox_stats;
 pub mod inbox_sweep;
+pub mod inbox_together;
 pub mod inbox_tx;
 pub mod inbox_worker;
 pub mod input;
@@ -151,6 +153,7 @@ mod tests {
     fn every_rule_is_in_the_list() {
         let list = include_str!("conformance/rules.rs");
         let subjects = [
+            ("access", include_str!("conformance/access.rs")),
             ("acquire", include_str!("conformance/acquire.rs")),
             ("input", include_str!("conformance/input.rs")),
             ("losing", include_str!("conformance/losing.rs")),
@@ -185,6 +188,10 @@ mod tests {
             ("inbox_stats", include_str!("conformance/inbox_stats.rs")),
             ("inbox_list", include_str!("conformance/inbox_list.rs")),
             ("inbox_again", include_str!("conformance/inbox_again.rs")),
+            (
+                "inbox_together",
+                include_str!("conformance/inbox_together.rs"),
+            ),
             ("inbox_tx", include_str!("conformance/inbox_tx.rs")),
             ("inbox_late", include_str!("conformance/inbox_late.rs")),
             ("inbox_worker", include_str!("conformance/inbox_worker.rs")),

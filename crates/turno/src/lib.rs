@@ -38,11 +38,13 @@
 //! - [`once`]: a request is answered once, whoever repeats it.
 //! - [`adopt`]: an inbox on a table that you already have.
 //! - [`schedule`]: periodic work.
+//! - [`access`]: who may ask a server.
 //! - [`store`]: the seam, for those who write a store.
 //! - [`tx`]: the transactions of yours that Turno can work in.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod access;
 pub mod adopt;
 #[cfg(feature = "rabbitmq")]
 mod amqp;
@@ -65,8 +67,8 @@ pub mod tx;
 mod wake;
 
 pub use check::{
-    MAX_ATTEMPTS, MAX_DELAY, MAX_ITEMS, MAX_PAGE, MAX_PAYLOAD_BYTES, MAX_PERMITS, MAX_QUOTA, MAX_TOGETHER,
-    MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
+    MAX_ATTEMPTS, MAX_DELAY, MAX_ITEMS, MAX_PAGE, MAX_PAYLOAD_BYTES, MAX_PERMITS, MAX_QUOTA,
+    MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
 };
 pub use error::{Error, Result};
 pub use settings::{Gather, Migrate, Retry, Settings};

@@ -64,6 +64,8 @@ pub struct Settings {
     pub migrate: Migrate,
     /// The largest payload that is accepted, in bytes.
     pub max_payload: usize,
+    /// Whether calls that arrive together go to the store together.
+    pub gather: Gather,
     /// With which keys stored answers are sealed; `None` stores them as they are.
     pub answer_keys: Option<AnswerKeys>,
 }
@@ -79,6 +81,7 @@ impl Default for Settings {
             connections: 16,
             migrate: Migrate::default(),
             max_payload: MAX_PAYLOAD_BYTES,
+            gather: Gather::default(),
             answer_keys: None,
         }
     }

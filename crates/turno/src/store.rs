@@ -5,8 +5,8 @@
 //! with its own clock and knows nothing of waiting, renewing or retrying, which live above it.
 //!
 //! The verbs are named `noun_verb`. Those of the inbox are a trait of their own, [`InboxStore`], and so are those
-//! of the outbox, [`OutboxStore`], of once, [`OnceStore`], and of adopted tables, [`AdoptStore`]; every [`Store`] has
-//! them all. A new store ships by passing the conformance suite.
+//! of the outbox, [`OutboxStore`], of once, [`OnceStore`], of schedules, [`ScheduleStore`], of adopted tables,
+//! [`AdoptStore`], and of access tokens, [`AccessStore`]; every [`Store`] has them all. A new store ships by passing the conformance suite.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
+mod access;
 mod adopt;
 mod as_ms;
 mod as_optional_ms;
@@ -35,6 +36,7 @@ mod schedule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+pub use self::access::*;
 pub use self::adopt::*;
 pub use self::inbox::*;
 pub use self::once::*;
@@ -49,6 +51,7 @@ pub trait Store:
     + OnceStore
     + ScheduleStore
     + AdoptStore
+    + AccessStore
     + fmt::Debug
     + Send
     + Sync
@@ -121,7 +124,7 @@ pub trait Store:
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// The size of a page, unless said otherwise.
 pub const DEFAULT_PAGE: u32 = 100;

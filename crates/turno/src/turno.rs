@@ -14,7 +14,7 @@ use crate::lock::{Lock, LockSet};
 use crate::once::AnswerKeys;
 use crate::outbox::Outbox;
 use crate::schedule::Schedule;
-use crate::settings::{Migrate, Retry, Settings};
+use crate::settings::{Gather, Migrate, Retry, Settings};
 use crate::store::*;
 use crate::tx::CallerTx;
 
@@ -460,6 +460,12 @@ impl Builder {
         self
     }
 
+    /// Whether calls that arrive together go to the store together; they do, otherwise. For measuring.
+    pub fn gather(mut self, gather: Gather) -> Self {
+        self.settings.gather = gather;
+        self
+    }
+
     /// Whether connecting brings the schema up to date; it does, otherwise.
     pub fn migrate(mut self, migrate: Migrate) -> Self {
         self.settings.migrate = migrate;
@@ -486,11 +492,13 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     match scheme {
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(
-            sqlite::SqliteStore::open(url.trim_start_matches("sqlite:")).await?,
+            sqlite::SqliteStore::open_with(url.trim_start_matches("sqlite:"), settings.gather)
+                .await?,
         )),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(
-            postgres::PostgresStore::connect(url, settings.connections).await?,
+            postgres::PostgresStore::connect_with(url, settings.connections, settings.gather)
+                .await?,
         )),
         _ => {
             // Only the scheme is shown: the rest may hold a password.

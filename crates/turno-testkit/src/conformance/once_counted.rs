@@ -179,6 +179,8 @@ impl AdoptStore for Counted {
     }
 }
 
+impl AccessStore for Counted {}
+
 #[async_trait]
 impl Store for Counted {
     fn name(&self) -> &'static str {

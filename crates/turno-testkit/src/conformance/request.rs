@@ -78,7 +78,7 @@ pub async fn an_inbox_is_asked_again(bed: &Bed) {
     assert_eq!(first, second);
     push_all(&turno.inbox("q"), [item("b"), item("c"), item("d")]).await;
 
-    // The claim's token is the request, also for one that had to look twice.
+    // The token of its claims is the request.
     let request = Uuid::now_v7();
     let claim = |which| {
         handle(which, request)

@@ -128,6 +128,10 @@ macro_rules! conformance_rules {
                 runner::a_short_max_hold_leaves_its_work_time,
                 crowd::each_of_many_gets_its_own_answer,
                 crowd::one_of_many_wins,
+                crowd::each_of_many_renews_its_own,
+                crowd::many_renew_the_same,
+                crowd::alone_is_the_same,
+                crowd::a_crowd_shares_its_commits,
             }
             inbox {
                 inbox_push::ids_grow_in_the_order_of_the_pushes,
@@ -210,6 +214,12 @@ macro_rules! conformance_rules {
                 inbox_again::a_turn_sent_twice_is_one,
                 inbox_again::another_request_is_another,
                 request::an_inbox_is_asked_again,
+                inbox_together::each_of_many_pushes_its_own,
+                inbox_together::of_many_with_a_key_one_stores_it,
+                inbox_together::one_who_is_refused_is_alone_with_it,
+                inbox_together::a_crowd_that_pushes_again_stores_nothing_more,
+                inbox_together::an_open_transaction_keeps_nobody_else_waiting,
+                inbox_together::a_claim_tells_its_queue,
                 request::claims_of_a_crowd_are_asked_for_again,
                 inbox_tx::a_push_commits_with_its_transaction,
                 inbox_tx::a_push_is_undone_with_its_transaction,
@@ -386,6 +396,15 @@ macro_rules! conformance_rules {
                 once_show::a_list_has_what_is_known,
                 once_show::a_prefix_of_keys_is_no_pattern,
                 once_show::pages_of_keys_lose_nobody,
+            }
+            access_tokens {
+                access::an_access_token_is_known_by_its_text,
+                access::a_wrong_text_is_nobodys,
+                access::a_revoked_token_is_over,
+                access::an_expired_token_is_over,
+                access::a_secret_is_not_stored,
+                access::an_access_token_out_of_rule_is_refused,
+                access::an_application_cannot_make_access_tokens,
             }
         }
     };

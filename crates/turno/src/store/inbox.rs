@@ -65,6 +65,15 @@ pub trait InboxStore {
     /// One page of a queue's items in one state.
     async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>>;
 
+    /// In which queues claims are, for whoever has to know before it settles them; `None` for one that is over. A store
+    /// that is somebody else's need not tell: as provided, it refuses.
+    async fn inbox_queues(&self, claims: &[ClaimId]) -> Result<Vec<Option<String>>> {
+        let _ = claims;
+        Err(Error::refused(
+            "this store does not tell in which queues claims are: ask the store behind it",
+        ))
+    }
+
     /// Says that a worker has nothing to do: for [`IDLE_ALIVE`], a push to the queue wakes it. Answers when there
     /// may be more without one: the next item's time, or the end of another's claim.
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>>;

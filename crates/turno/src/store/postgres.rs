@@ -1,8 +1,9 @@
 //! PostgreSQL: the rules are functions in schema `turno`, and this module calls them.
 //!
 //! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
-//! transaction pooler. Acquires and releases that arrive together share one (`gather.rs`).
+//! transaction pooler. Calls that arrive together share one (`gather.rs`).
 
+mod access;
 mod adopt;
 mod batch;
 mod calls;
@@ -21,6 +22,7 @@ mod marks;
 mod migrate;
 mod once;
 mod outbox;
+mod pushes;
 mod rows;
 mod schedule;
 
@@ -32,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::adopt::AdoptedCalls;
-use self::batch::{Acquires, Releases};
+use self::batch::{Acquires, Releases, Renewals};
 use self::calls::{Argument, Calls};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
@@ -47,6 +49,7 @@ pub use self::migrate::script;
 use self::once::{Begins, OnceCompletions};
 pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
+use self::pushes::Pushes;
 use super::*;
 
 /// The number of connections, unless configured otherwise.
@@ -59,6 +62,10 @@ pub struct PostgresStore {
     calls: Calls,
     acquires: Gather<Acquires>,
     releases: Gather<Releases>,
+    renewals: Gather<Renewals>,
+    pushes: Gather<Pushes>,
+    /// Apart: a key may be waited for, if only a little.
+    keyed_pushes: Gather<Pushes>,
     claims: Gather<Claims>,
     completions: Gather<Completions>,
     turns: Gather<Turns>,
@@ -80,21 +87,37 @@ impl std::fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to `postgres://…`, with at most `connections` connections at once.
+    /// Connects to `postgres://…`, with at most `connections` connections at once; calls that arrive together go
+    /// together.
     ///
     /// # Errors
     /// If the URL is malformed or the database cannot be reached.
     pub async fn connect(url: &str, connections: usize) -> Result<Self> {
+        PostgresStore::connect_with(url, connections, crate::Gather::Together).await
+    }
+
+    /// Connects, and says whether calls that arrive together go together.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::connect`].
+    pub async fn connect_with(
+        url: &str,
+        connections: usize,
+        gather: crate::Gather,
+    ) -> Result<Self> {
         let (pool, route) = connect::open(url, connections).await?;
         let calls = Calls { pool, route };
         let store = PostgresStore {
-            acquires: Gather::new(Acquires(calls.clone())),
-            releases: Gather::new(Releases(calls.clone())),
-            claims: Gather::new(Claims(calls.clone())),
-            completions: Gather::new(Completions(calls.clone())),
-            turns: Gather::new(Turns(calls.clone())),
-            once_begins: Gather::new(Begins(calls.clone())),
-            once_completions: Gather::new(OnceCompletions(calls.clone())),
+            acquires: Gather::new(Acquires(calls.clone()), gather),
+            releases: Gather::new(Releases(calls.clone()), gather),
+            renewals: Gather::new(Renewals(calls.clone()), gather),
+            pushes: Gather::new(Pushes(calls.clone()), gather),
+            keyed_pushes: Gather::new(Pushes(calls.clone()), gather),
+            claims: Gather::new(Claims(calls.clone()), gather),
+            completions: Gather::new(Completions(calls.clone()), gather),
+            turns: Gather::new(Turns(calls.clone()), gather),
+            once_begins: Gather::new(Begins(calls.clone()), gather),
+            once_completions: Gather::new(OnceCompletions(calls.clone()), gather),
             calls,
             adopted: AdoptedCalls::default(),
             wakers: Arc::new(Wakers::default()),
@@ -171,18 +194,10 @@ impl Store for PostgresStore {
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
-        let row = self
-            .calls
-            .row(
-                include_str!("postgres/call/lock_renew.sql"),
-                &[
-                    (&ask.resource, Type::TEXT),
-                    (&ask.token.0, Type::INT8),
-                    (&Interval(ask.ttl), Type::INTERVAL),
-                ],
-            )
-            .await?;
-        rows::renewal(&row)
+        match self.renewals.ask(ask.clone()).await {
+            Answer::Given(outcome) => outcome,
+            Answer::Alone => Renewals(self.calls.clone()).one(ask).await,
+        }
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {

@@ -4,6 +4,7 @@
 //! (`writer.rs`); the file's own lock makes the processes take turns. Who may do what is decided in
 //! `sqlite/sql/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
 
+mod access;
 mod adopt;
 mod diagnose;
 mod error;
@@ -33,6 +34,7 @@ use self::open::Place;
 use self::writer::Writer;
 use super::*;
 use crate::clock;
+use crate::settings::Gather;
 
 pub(crate) const LOCK_GUARD: &str = include_str!("sqlite/sql/lock_guard.sql");
 
@@ -56,18 +58,26 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file, made if it is missing, or `:memory:`.
+    /// Opens a file, made if it is missing, or `:memory:`; changes that arrive together are committed together.
     ///
     /// # Errors
     /// If it cannot be opened, or is no SQLite database.
     pub async fn open(path: &str) -> Result<Self> {
+        SqliteStore::open_with(path, Gather::Together).await
+    }
+
+    /// Opens, and says whether changes that arrive together are committed together.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub async fn open_with(path: &str, gather: Gather) -> Result<Self> {
         let place = Place::parse(path)?;
         let connection = {
             let place = place.clone();
             blocking(move || place.connect()).await?
         };
         let store = SqliteStore {
-            writer: Writer::spawn(connection)?,
+            writer: Writer::spawn(connection, gather)?,
             place,
             readers: Arc::default(),
             wakers: Arc::new(Wakers::default()),

@@ -3,7 +3,9 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 57] = [
+const PUBLIC: [&str; 62] = [
+    "access_any",
+    "access_find",
     "adopted_calls",
     "inbox_claim",
     "inbox_claim_batch",
@@ -19,6 +21,8 @@ const PUBLIC: [&str; 57] = [
     "inbox_list",
     "inbox_push",
     "inbox_push_batch",
+    "inbox_push_together",
+    "inbox_queues",
     "inbox_requeue",
     "inbox_reset",
     "inbox_stats",
@@ -34,6 +38,7 @@ const PUBLIC: [&str; 57] = [
     "lock_release",
     "lock_release_batch",
     "lock_renew",
+    "lock_renew_batch",
     "lock_status",
     "lock_wait",
     "once_begin",
@@ -122,6 +127,7 @@ async fn the_role_may_call_and_nothing_else() {
         "select * from turno.lock_acquire_batch('{b}', '{o}', '{30 s}', '{u}', '{s}', '{d}', '{h}', '{1}', array[gen_random_uuid()])".into(),
         "select * from turno.lock_release_batch('{b}', '{1}', '{null}', array[gen_random_uuid()])".into(),
         format!("select * from turno.lock_renew('r', {token})"),
+        format!("select * from turno.lock_renew_batch('{{r}}', '{{{token}}}', '{{30 s}}')"),
         "select turno.lock_wait('r', 'w', true)".into(),
         "select turno.lock_leave('r', 'w')".into(),
         format!("select turno.lock_guard('r', {token})"),
@@ -138,6 +144,10 @@ async fn the_role_may_call_and_nothing_else() {
         "select * from turno.once_status('k')".into(),
         "select * from turno.once_list()".into(),
         "select turno.once_forget('k')".into(),
+        "select * from turno.inbox_push_together('{q,q}', '{1,2}', array[gen_random_uuid(), gen_random_uuid()], '{1,2,3}')".into(),
+        "select * from turno.inbox_queues('{1}', array[gen_random_uuid()])".into(),
+        "select * from turno.access_find('a')".into(),
+        "select turno.access_any()".into(),
         "select * from turno.sweep()".into(),
         "select turno.schema_version()".into(),
     ] {

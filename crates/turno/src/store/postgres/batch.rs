@@ -137,6 +137,51 @@ impl Releases {
     }
 }
 
+/// Renewals.
+pub(super) struct Renewals(pub(super) Calls);
+
+impl Together for Renewals {
+    type Ask = LockRenew;
+    type Answer = RenewOutcome;
+
+    async fn call(&self, asks: Vec<LockRenew>) -> Vec<Answer<RenewOutcome>> {
+        answers(asks.len(), self.all(&asks).await, rows::renewal)
+    }
+}
+
+impl Renewals {
+    async fn all(&self, asks: &[LockRenew]) -> Result<Vec<Row>> {
+        let resources: Vec<&str> = asks.iter().map(|ask| ask.resource.as_str()).collect();
+        let tokens: Vec<i64> = asks.iter().map(|ask| ask.token.0).collect();
+        let ttls: Vec<Interval> = asks.iter().map(|ask| Interval(ask.ttl)).collect();
+        self.0
+            .rows(
+                include_str!("call/lock_renew_batch.sql"),
+                &[
+                    (&resources, Type::TEXT_ARRAY),
+                    (&tokens, Type::INT8_ARRAY),
+                    (&ttls, Type::INTERVAL_ARRAY),
+                ],
+            )
+            .await
+    }
+
+    pub(super) async fn one(&self, ask: &LockRenew) -> Result<RenewOutcome> {
+        let row = self
+            .0
+            .row(
+                include_str!("call/lock_renew.sql"),
+                &[
+                    (&ask.resource, Type::TEXT),
+                    (&ask.token.0, Type::INT8),
+                    (&Interval(ask.ttl), Type::INTERVAL),
+                ],
+            )
+            .await?;
+        rows::renewal(&row)
+    }
+}
+
 /// Each caller's answer. A database that cannot be reached is everybody's; any other error may be one
 /// caller's fault, so each is asked alone and meets its own.
 pub(super) fn answers<T>(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::classify;
@@ -39,6 +40,24 @@ impl Calls {
             let rows = self.question(client.get(), sql, arguments).await;
             client.done();
             rows
+        })
+        .await
+    }
+
+    /// [`Calls::rows`] for a function that waits for no lock: none, if it would have had to.
+    pub(super) async fn rows_unless_locked(
+        &self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Row>> {
+        patiently(|| async {
+            let client = InUse(Some(self.client().await?));
+            let rows = self.question(client.get(), sql, arguments).await;
+            client.done();
+            match rows {
+                Err(error) if is_locked(&error) => Ok(Vec::new()),
+                decided => decided,
+            }
         })
         .await
     }
@@ -88,6 +107,14 @@ impl Calls {
             .map_err(classify)?;
         client.query(&statement, &values).await.map_err(classify)
     }
+}
+
+/// Whether a call gave up because of somebody else's lock.
+fn is_locked(error: &Error) -> bool {
+    let cause = std::error::Error::source(error);
+    cause
+        .and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>())
+        .is_some_and(|error| error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
 }
 
 /// Asks again while the database cannot be reached, within bounds.

@@ -72,7 +72,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
 
 /// The field that a message of the functions' checks begins with.
 fn field(said: &str) -> &'static str {
-    const FIELDS: [&str; 37] = [
+    const FIELDS: [&str; 41] = [
         "queue",
         "worker",
         "items",
@@ -110,6 +110,10 @@ fn field(said: &str) -> &'static str {
         "scope",
         "quota",
         "state",
+        "name",
+        "role",
+        "prefix",
+        "hash",
     ];
     FIELDS
         .into_iter()

@@ -47,6 +47,7 @@ type Waiting<T> = (
 /// The line before one kind of call.
 pub(super) struct Gather<T: Together> {
     shared: Arc<Shared<T>>,
+    mode: crate::Gather,
 }
 
 struct Shared<T: Together> {
@@ -60,18 +61,22 @@ struct Line<T: Together> {
 }
 
 impl<T: Together> Gather<T> {
-    pub(super) fn new(kind: T) -> Self {
+    pub(super) fn new(kind: T, mode: crate::Gather) -> Self {
         let line = Mutex::new(Line {
             waiting: Vec::new(),
             lanes: 0,
         });
         Gather {
             shared: Arc::new(Shared { kind, line }),
+            mode,
         }
     }
 
     /// Cancel-safe as far as any call is: given up half-way, it may still be carried out.
     pub(super) async fn ask(&self, ask: T::Ask) -> Answer<T::Answer> {
+        if self.mode == crate::Gather::Alone {
+            return Answer::Alone;
+        }
         let (reply, answer) = oneshot::channel();
         let open = {
             let mut line = self.shared.line();
@@ -160,11 +165,12 @@ mod tests {
         let begun = Arc::new(Semaphore::new(0));
         let calls = Arc::new(AtomicU32::new(0));
         let unheard = Arc::new(AtomicU32::new(0));
-        let gather = Arc::new(Gather::new(Sums {
+        let sums = Sums {
             calls: calls.clone(),
             begun: begun.clone(),
             unheard: unheard.clone(),
-        }));
+        };
+        let gather = Arc::new(Gather::new(sums, crate::Gather::Together));
         let ask = |number| {
             let gather = gather.clone();
             tokio::spawn(async move { gather.ask(number).await })

@@ -12,7 +12,8 @@ use super::gather::Answer;
 use super::gathered::{self, Claims, Completions, Turns};
 use super::interval::Interval;
 use super::json::Json;
-use super::rows::{big_count, count, count_in, get};
+use super::pushes::{self, Pushes};
+use super::rows::{big_count, count, count_in, get, place};
 use super::{Argument, PostgresStore};
 use crate::error::Result;
 use crate::store::*;
@@ -23,29 +24,16 @@ pub(crate) const INBOX_COMPLETE_IN: &str = include_str!("call/inbox_complete_in.
 #[async_trait]
 impl InboxStore for PostgresStore {
     async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
-        let columns = PushColumns::of(&ask.items);
-        let delays: Option<Vec<Option<Interval>>> = columns
-            .delays
-            .as_ref()
-            .map(|delays| delays.iter().map(|delay| delay.map(Interval)).collect());
-        let row = self
-            .calls
-            .row(
-                include_str!("call/inbox_push.sql"),
-                &[
-                    (&ask.queue, Type::TEXT),
-                    (&columns.payloads, Type::TEXT_ARRAY),
-                    (&columns.keys, Type::TEXT_ARRAY),
-                    (&columns.priorities, Type::INT4_ARRAY),
-                    (&delays, Type::INTERVAL_ARRAY),
-                    (&columns.run_ats, Type::TIMESTAMPTZ_ARRAY),
-                    (&columns.groups, Type::TEXT_ARRAY),
-                    (&columns.max_attempts, Type::INT4_ARRAY),
-                    (&ask.request, Type::UUID),
-                ],
-            )
-            .await?;
-        pushed(&row)
+        let gather = match pushes::has_keys(ask) {
+            true => &self.keyed_pushes,
+            false => &self.pushes,
+        };
+        if pushes::is_small(ask)
+            && let Answer::Given(pushed) = gather.ask(ask.clone()).await
+        {
+            return pushed;
+        }
+        Pushes(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
@@ -197,6 +185,24 @@ impl InboxStore for PostgresStore {
         rows.iter().map(|row| view(row, ask.state)).collect()
     }
 
+    async fn inbox_queues(&self, claims: &[ClaimId]) -> Result<Vec<Option<String>>> {
+        let (items, tokens) = parts(claims);
+        let rows = self
+            .calls
+            .rows(
+                include_str!("call/inbox_queues.sql"),
+                &[(&items, Type::INT8_ARRAY), (&tokens, Type::UUID_ARRAY)],
+            )
+            .await?;
+        let mut queues = vec![None; claims.len()];
+        for row in &rows {
+            if let Some(queue) = place(row).and_then(|place| queues.get_mut(place)) {
+                *queue = get(row, "queue")?;
+            }
+        }
+        Ok(queues)
+    }
+
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
         let row = self
             .calls
@@ -227,7 +233,9 @@ pub(crate) struct PushColumns<'a> {
 }
 
 impl<'a> PushColumns<'a> {
-    pub(crate) fn of(items: &'a [NewItem]) -> Self {
+    pub(crate) fn of(items: impl IntoIterator<Item = &'a NewItem>) -> Self {
+        let items: Vec<&'a NewItem> = items.into_iter().collect();
+        let items = items.as_slice();
         PushColumns {
             payloads: items.iter().map(|item| item.payload.as_str()).collect(),
             keys: some(items, |item| item.key.as_deref()),
@@ -249,6 +257,11 @@ impl<'a> PushColumns<'a> {
         }
     }
 
+    pub(super) fn intervals(&self) -> Option<Vec<Option<Interval>>> {
+        let delays = self.delays.as_ref()?;
+        Some(delays.iter().map(|delay| delay.map(Interval)).collect())
+    }
+
     /// Delays and times as text, for drivers that know no intervals.
     pub(crate) fn texts(&self) -> (Texts, Texts) {
         let delays = self.delays.as_ref().map(|delays| {
@@ -268,20 +281,20 @@ impl<'a> PushColumns<'a> {
 
 /// A column that only some items have.
 fn some<'a, T>(
-    items: &'a [NewItem],
+    items: &[&'a NewItem],
     value: impl Fn(&'a NewItem) -> Option<T>,
 ) -> Option<Vec<Option<T>>> {
-    let column: Vec<Option<T>> = items.iter().map(value).collect();
+    let column: Vec<Option<T>> = items.iter().copied().map(value).collect();
     column.iter().any(Option::is_some).then_some(column)
 }
 
 /// A column in which most items have the default.
 fn other<T: PartialEq>(
-    items: &[NewItem],
+    items: &[&NewItem],
     default: T,
     value: impl Fn(&NewItem) -> T,
 ) -> Option<Vec<T>> {
-    let column: Vec<T> = items.iter().map(value).collect();
+    let column: Vec<T> = items.iter().copied().map(value).collect();
     column
         .iter()
         .any(|value| *value != default)

@@ -19,6 +19,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
     ("0004_outbox", include_str!("migrations/0004_outbox.sql")),
     ("0005_once", include_str!("migrations/0005_once.sql")),
+    ("0006_access", include_str!("migrations/0006_access.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -44,6 +45,10 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_queue", include_str!("sql/inbox_queue.sql")),
     ("inbox_range", include_str!("sql/inbox_range.sql")),
     ("inbox_push", include_str!("sql/inbox_push.sql")),
+    (
+        "inbox_push_together",
+        include_str!("sql/inbox_push_together.sql"),
+    ),
     ("inbox_attempt", include_str!("sql/inbox_attempt.sql")),
     ("inbox_group", include_str!("sql/inbox_group.sql")),
     ("inbox_late", include_str!("sql/inbox_late.sql")),
@@ -54,6 +59,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_requeue", include_str!("sql/inbox_requeue.sql")),
     ("inbox_stats", include_str!("sql/inbox_stats.sql")),
     ("inbox_list", include_str!("sql/inbox_list.sql")),
+    ("inbox_queues", include_str!("sql/inbox_queues.sql")),
     ("outbox_emit", include_str!("sql/outbox_emit.sql")),
     ("outbox_relay", include_str!("sql/outbox_relay.sql")),
     ("outbox_people", include_str!("sql/outbox_people.sql")),
@@ -71,6 +77,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("adopt_mark", include_str!("sql/adopt_mark.sql")),
     ("adopt_plan", include_str!("sql/adopt_plan.sql")),
     ("adopt", include_str!("sql/adopt.sql")),
+    ("access", include_str!("sql/access.sql")),
     ("sweep", include_str!("sql/sweep.sql")),
     ("schema_version", include_str!("sql/schema_version.sql")),
     ("grants", include_str!("sql/grants.sql")),
@@ -173,7 +180,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (5, include_str!("migrations/sum").trim().to_owned())
+            (6, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

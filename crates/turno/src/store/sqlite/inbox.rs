@@ -129,6 +129,22 @@ impl InboxStore for SqliteStore {
             .await
     }
 
+    async fn inbox_queues(&self, claims: &[ClaimId]) -> Result<Vec<Option<String>>> {
+        let claims = claims.to_vec();
+        self.read(move |db| {
+            let mut find = db
+                .prepare_cached(include_str!("sql/inbox_queues.sql"))
+                .map_err(classify)?;
+            let queue = |claim: &ClaimId| {
+                find.query_row((claim.item.0, claim.token.as_bytes()), |row| row.get(0))
+                    .optional()
+                    .map_err(classify)
+            };
+            claims.iter().map(queue).collect()
+        })
+        .await
+    }
+
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
         // Every commit wakes those who wait, in this process and in others: see `watch.rs`.
         let queue = queue.to_owned();

@@ -15,6 +15,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
     ("0004_outbox", include_str!("migrations/0004_outbox.sql")),
     ("0005_once", include_str!("migrations/0005_once.sql")),
+    ("0006_access", include_str!("migrations/0006_access.sql")),
 ];
 
 const BEGIN: &str = include_str!("sql/migration.sql");

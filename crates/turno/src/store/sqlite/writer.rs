@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::classify;
 use crate::error::{Error, Kind, Result};
+use crate::settings::Gather;
 
 /// The most changes in one commit.
 const BATCH: usize = 512;
@@ -31,11 +32,15 @@ enum Message {
 }
 
 impl Writer {
-    pub(super) fn spawn(db: Connection) -> Result<Self> {
+    pub(super) fn spawn(db: Connection, gather: Gather) -> Result<Self> {
+        let batch = match gather {
+            Gather::Together => BATCH,
+            Gather::Alone => 1,
+        };
         let (sender, receiver) = mpsc::channel(WAITING);
         let thread = thread::Builder::new()
             .name("turno-writer".into())
-            .spawn(move || run(&db, receiver))
+            .spawn(move || run(&db, receiver, batch))
             .map_err(|error| {
                 Error::caused(
                     Kind::Unavailable,
@@ -163,7 +168,7 @@ impl<L, W, T> Call<L, W, T> {
     }
 }
 
-fn run(db: &Connection, mut receiver: mpsc::Receiver<Message>) {
+fn run(db: &Connection, mut receiver: mpsc::Receiver<Message>, most: usize) {
     let mut stopped = false;
     while !stopped {
         let mut batch: Vec<Box<dyn Job>> = Vec::new();
@@ -173,7 +178,7 @@ fn run(db: &Connection, mut receiver: mpsc::Receiver<Message>) {
                 Some(Message::Job(job)) => batch.push(job),
                 Some(Message::Stop) | None => stopped = true,
             }
-            if stopped || batch.len() == BATCH {
+            if stopped || batch.len() == most {
                 break;
             }
             next = match receiver.try_recv() {

@@ -57,6 +57,18 @@ begin
 end
 $$;
 
+-- What is remembered of a push, should it be asked again.
+create or replace function turno.inbox_push_answer(ids bigint[], duplicates integer[]) returns jsonb
+language sql
+stable
+as $$
+  select case
+    -- In the order of their numbers, if none is a duplicate: a few bytes for a thousand.
+    when duplicates is null then jsonb_build_object('ranges', turno.inbox_ranges(ids))
+    else jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text)
+  end
+$$;
+
 -- Many at once. An array may be null where all items have the default. Answers their ids in the same order, and the
 -- places, counted from one, of those whose keys were known: there the id is that of the item that has the key.
 create or replace function turno.inbox_push_batch(
@@ -182,11 +194,7 @@ begin
       offset 0) k on true;
   end if;
   if inbox_push_batch.request is not null then
-    perform turno.inbox_answer(inbox_push_batch.request, case
-      -- In the order of their numbers, if none is a duplicate: a few bytes for a thousand.
-      when duplicates is null then jsonb_build_object('ranges', turno.inbox_ranges(ids))
-      else jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text)
-    end);
+    perform turno.inbox_answer(inbox_push_batch.request, turno.inbox_push_answer(ids, duplicates));
   end if;
 end
 $$;

@@ -197,3 +197,48 @@ $$;
 
 comment on function turno.lock_release_batch is
   'Many releases at once, each with an answer of its own; outcome later: ask that one alone.';
+
+create or replace function turno.lock_renew_batch(
+  resources text[],
+  tokens    bigint[],
+  ttls      interval[]
+) returns table (place bigint, answer turno.lock_renewal)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+  -- Live exclusive leases: the usual renewal. Whatever else it is (shared, late, stale, beside an open guard, a second
+  -- one of the same lease) has no answer here, and is asked alone.
+  return query
+  with asked as (
+    select distinct on (a.resource) a.*
+    from unnest(lock_renew_batch.resources, lock_renew_batch.tokens, lock_renew_batch.ttls)
+      with ordinality a(resource, token, ttl, place)
+    where a.ttl >= '1 millisecond'
+    order by a.resource, a.place),
+  live as materialized (
+    select a.*
+    from asked a
+    join turno.lock k on k.resource = a.resource
+    where k.token = a.token
+      and k.mode = 'exclusive'
+      and k.holds > 0
+      and k.expires_at > clock_timestamp()
+    for no key update of k skip locked)
+  update turno.lock t
+  set expires_at = greatest(t.expires_at, least(clock_timestamp() + l.ttl, t.max_until))
+  from live l
+  where t.resource = l.resource
+  returning l.place, row('renewed', t.expires_at, t.expires_at - clock_timestamp())::turno.lock_renewal;
+end
+$$;
+
+comment on function turno.lock_renew_batch is
+  'Many renewals at once, each with an answer of its own; whoever has none asks alone.';

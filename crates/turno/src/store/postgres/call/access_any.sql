@@ -1,0 +1,2 @@
+-- Calls turno.access_any.
+select turno.access_any() as found
