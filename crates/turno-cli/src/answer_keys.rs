@@ -10,7 +10,7 @@ use turno::once::AnswerKeys;
 use crate::config::Once;
 use crate::fail::Usage;
 
-const VARIABLE: &str = "TURNO_ANSWER_KEYS";
+pub(crate) const VARIABLE: &str = "TURNO_ANSWER_KEYS";
 const SETTING: &str = "once.answer_keys_file";
 /// A thousand keys and more; whatever is longer is another file.
 const LONGEST: u64 = 64 * 1024;

@@ -5,11 +5,12 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::context::Context;
+use crate::fail::Usage;
 use crate::logging::LogFormat;
 use crate::output::{Format, Output};
 use crate::{cmd, fail};
@@ -37,6 +38,17 @@ pub(crate) struct Cli {
         display_order = 100
     )]
     pub(crate) store: Option<String>,
+
+    /// Ask a server, instead of a store: http://host:7117 or https://…; with the token in TURNO_TOKEN
+    #[arg(
+        long,
+        global = true,
+        env = "TURNO_SERVER",
+        value_name = "URL",
+        hide_env_values = true,
+        display_order = 100
+    )]
+    pub(crate) server: Option<String>,
 
     /// The configuration file [default: turno.toml, if it is in the current folder]
     #[arg(
@@ -73,6 +85,10 @@ pub(crate) struct Cli {
     #[arg(skip)]
     pub(crate) store_named: bool,
 
+    /// The same of the server.
+    #[arg(skip)]
+    pub(crate) server_named: bool,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -80,6 +96,7 @@ pub(crate) struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(cmd::serve::ServeArgs),
     Migrate(cmd::migrate::MigrateArgs),
     /// Take, give back and look at locks
     #[command(subcommand)]
@@ -95,7 +112,9 @@ pub(crate) enum Command {
     Gate(cmd::gate::GateArgs),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
-    Serve(cmd::serve::ServeArgs),
+    /// Make, list and revoke the access tokens of callers of `turno serve`
+    #[command(subcommand)]
+    Token(cmd::token::Verb),
     /// Examine the store: reach, schema, clock, durability
     Doctor,
     Demo(cmd::demo::DemoArgs),
@@ -103,12 +122,34 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// What it is called, if it works on a store and not through a server.
+    pub(crate) fn needs_store(&self) -> Option<&'static str> {
+        match self {
+            Command::Serve(_) => Some("serve"),
+            Command::Token(_) => Some("token"),
+            Command::Migrate(_) => Some("migrate"),
+            Command::Outbox(cmd::outbox::Verb::Relay(_)) => Some("outbox relay"),
+            Command::Gate(_) => Some("gate"),
+            Command::Adopt(_) => Some("adopt"),
+            Command::Demo(_) => Some("demo"),
+            _ => None,
+        }
+    }
+
     /// Whether it runs until it is stopped, and is read by its log.
     pub(crate) fn is_service(&self) -> bool {
         matches!(
             self,
             Command::Outbox(cmd::outbox::Verb::Relay(_)) | Command::Gate(_) | Command::Serve(_)
         )
+    }
+
+    /// Who reads the log.
+    pub(crate) fn log_format(&self, context: &Context) -> LogFormat {
+        match self {
+            Command::Serve(args) => args.log_format(&context.serve),
+            _ => LogFormat::default(),
+        }
     }
 }
 
@@ -137,14 +178,6 @@ impl Cli {
     pub(crate) fn output(&self) -> Output {
         output(
             if self.json {
-
-    /// Who reads the log.
-    pub(crate) fn log_format(&self, context: &Context) -> LogFormat {
-        match self {
-            Command::Serve(args) => args.log_format(&context.serve),
-            _ => LogFormat::default(),
-        }
-    }
                 Format::Json
             } else {
                 Format::Human
@@ -181,7 +214,11 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
         .try_get_matches()
         .and_then(|matches| {
             let mut cli = Cli::from_arg_matches(&matches)?;
-            cli.store_named = names_store(&matches);
+            cli.store_named = names(&matches, "store");
+            cli.server_named = names(&matches, "server");
+            if cli.store_named && cli.server_named {
+                return Err(both());
+            }
             Ok(cli)
         });
     parsed.map_err(|error| {
@@ -199,11 +236,25 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
 }
 
 /// Global options may stand before or after the verbs, and clap tells of each level by itself.
-fn names_store(matches: &clap::ArgMatches) -> bool {
-    matches.value_source("store") == Some(ValueSource::CommandLine)
+fn names(matches: &clap::ArgMatches, option: &str) -> bool {
+    matches.value_source(option) == Some(ValueSource::CommandLine)
         || matches
             .subcommand()
-            .is_some_and(|(_, inner)| names_store(inner))
+            .is_some_and(|(_, inner)| names(inner, option))
+}
+
+/// By hand: clap would also refuse an option beside the other's variable, over which it wins.
+fn both() -> clap::Error {
+    let mut error = clap::Error::new(ErrorKind::ArgumentConflict).with_cmd(&Cli::command());
+    error.insert(
+        ContextKind::InvalidArg,
+        ContextValue::String("--server <URL>".to_owned()),
+    );
+    error.insert(
+        ContextKind::PriorArg,
+        ContextValue::String("--store <URL>".to_owned()),
+    );
+    error
 }
 
 fn color_of(words: &[impl AsRef<OsStr>]) -> Color {
@@ -222,6 +273,11 @@ fn color_of(words: &[impl AsRef<OsStr>]) -> Color {
             .unwrap_or(color);
     }
     color
+}
+
+/// What clap complains of, as our own complaints are.
+pub(crate) fn refused(error: &clap::Error) -> Usage {
+    Usage::new(field_of(error).unwrap_or_default(), without_usage(error))
 }
 
 /// The option that clap complains of, as the other faces name it: `--max-hold <DURATION>` is `max_hold`.

@@ -6,21 +6,27 @@
 
 mod once;
 mod outbox;
+mod schedule;
 mod serve;
 pub(crate) mod value;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
+use turno::lock::Sweep;
 
 pub(crate) use self::once::Once;
 pub(crate) use self::outbox::Outbox;
+pub(crate) use self::schedule::Schedule;
 pub(crate) use self::serve::{MOST, MOST_CONNECTIONS, Serve};
 use self::value::{Bytes, Name, Pause, Time, Tries};
 use crate::fail::Usage;
+
+/// The pause between two sweeps when `[cleanup]` names none.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The file that is read when none is named.
 pub(crate) const DEFAULT_FILE: &str = "turno.toml";
@@ -30,15 +36,21 @@ pub(crate) const DEFAULT_FILE: &str = "turno.toml";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) store: Option<String>,
+    pub(crate) server: Option<String>,
+    /// A file, and not the token itself: this one is read by many.
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
     pub(crate) lock: Lock,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     pub(crate) once: Once,
+    pub(crate) serve: Serve,
+    #[serde(rename = "schedule")]
+    pub(crate) schedules: Vec<Schedule>,
     pub(crate) cleanup: Option<Cleanup>,
     pub(crate) application: Application,
 }
 
-    pub(crate) serve: Serve,
 /// How locks are taken.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -130,28 +142,23 @@ impl Inbox {
 }
 
 impl Cleanup {
-    pub(crate) fn interval(&self) -> Option<Duration> {
-        self.interval.map(|time| time.0)
+    /// The pause between two sweeps.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval.map_or(SWEEP_INTERVAL, |time| time.0)
     }
 
-    pub(crate) fn purge_after(&self) -> Option<Duration> {
-        self.purge_after.map(|pause| pause.0)
-    }
-
-    pub(crate) fn keep_history(&self) -> Option<Duration> {
-        self.keep_history.map(|pause| pause.0)
-    }
-
-    pub(crate) fn keep_completed(&self) -> Option<Duration> {
-        self.keep_completed.map(|pause| pause.0)
-    }
-
-    pub(crate) fn keep_archive(&self) -> Option<Duration> {
-        self.keep_archive.map(|pause| pause.0)
-    }
-
-    pub(crate) fn keep_seen(&self) -> Option<Duration> {
-        self.keep_seen.map(|pause| pause.0)
+    /// What is forgotten, over the defaults.
+    pub(crate) fn sweep(&self) -> Sweep {
+        let defaults = Sweep::default();
+        let or = |said: Option<Pause>, default| said.map_or(default, |pause: Pause| pause.0);
+        Sweep {
+            purge_after: or(self.purge_after, defaults.purge_after),
+            keep_history: or(self.keep_history, defaults.keep_history),
+            keep_completed: or(self.keep_completed, defaults.keep_completed),
+            keep_archive: or(self.keep_archive, defaults.keep_archive),
+            keep_seen: or(self.keep_seen, defaults.keep_seen),
+            ..defaults
+        }
     }
 }
 
@@ -223,6 +230,7 @@ fn place(text: &str, offset: usize) -> (usize, Option<String>) {
         .lines()
         .take(line)
         .filter_map(|line| line.trim().strip_prefix('[')?.split(']').next())
+        .map(|section| section.trim_start_matches('['))
         .last();
     let key = text
         .lines()
@@ -249,16 +257,24 @@ mod tests {
         let file = parse(Path::new("turno.toml.example"), text).expect("the example is valid");
         let defaults = turno::Settings::default();
         assert_eq!(file.store.as_deref(), Some(crate::context::DEFAULT_STORE));
+        assert!(
+            file.server.is_none() && file.token_file.is_none() && file.ca_file.is_none(),
+            "a store is the default"
+        );
         assert_eq!(file.lock.timeout(), Some(defaults.ttl));
         assert_eq!(file.lock.max_ttl(), Some(defaults.max_ttl));
         assert_eq!(file.lock.retry.delay(), Some(defaults.retry.delay));
-        let sweep = turno::lock::Sweep::default();
-        let cleanup = file.cleanup.expect("the example has the section");
-        assert_eq!(cleanup.purge_after(), Some(sweep.purge_after));
-        assert_eq!(cleanup.keep_history(), Some(sweep.keep_history));
-        assert_eq!(cleanup.keep_completed(), Some(sweep.keep_completed));
-        assert_eq!(cleanup.keep_archive(), Some(sweep.keep_archive));
-        assert_eq!(cleanup.keep_seen(), Some(sweep.keep_seen));
+        let (sweep, cleanup) = (Sweep::default(), file.cleanup.expect("the section is there"));
+        assert_eq!(cleanup.interval(), Cleanup::default().interval());
+        let said = cleanup.sweep();
+        assert_eq!(
+            [said.purge_after, said.keep_history, said.keep_completed],
+            [sweep.purge_after, sweep.keep_history, sweep.keep_completed]
+        );
+        assert_eq!(
+            [said.keep_archive, said.keep_seen],
+            [sweep.keep_archive, sweep.keep_seen]
+        );
         assert_eq!(file.inbox.max_payload(), Some(defaults.max_payload));
         assert_eq!(file.inbox.lease(), Some(defaults.ttl));
         assert_eq!(file.outbox.max_payload(), Some(defaults.max_payload));
@@ -271,6 +287,22 @@ mod tests {
             file.once.answer_keys_file.is_none(),
             "a secret has no default"
         );
+        let server = turno_server::serve::Options::default();
+        assert_eq!(file.serve.listen, turno_server::serve::ADDRESS.parse().ok());
+        assert_eq!(file.serve.insecure, Some(false));
+        assert_eq!(
+            file.serve.connections().map(|count| count as usize),
+            Some(defaults.connections)
+        );
+        assert_eq!(
+            file.serve.max_connections().map(|count| count as usize),
+            Some(server.max_connections)
+        );
+        assert_eq!(file.serve.max_body(), Some(server.max_body));
+        assert_eq!(file.serve.max_wait(), Some(server.max_wait));
+        assert_eq!(file.serve.drain(), Some(server.drain));
+        assert!(file.serve.rate().is_none() && file.serve.tls_cert.is_none());
+        assert!(file.schedules.is_empty(), "nothing is pushed by default");
     }
 
     #[test]
@@ -343,6 +375,17 @@ mod tests {
                 "cleanup.enabled",
                 2,
                 "boolean",
+            ),
+            ("[serve]\nlisten = \"here\"", "serve.listen", 2, "address"),
+            ("[serve]\nrate = 0", "serve.rate", 2, "between 1"),
+            ("[serve]\nmax_wait = \"0s\"", "serve.max_wait", 2, "above zero"),
+            ("[serve]\nlog_format = \"xml\"", "serve.log_format", 2, "json"),
+            ("[[schedule]]\nname = \"\"", "schedule.name", 2, "255"),
+            (
+                "[[schedule]]\nname = \"a\"\ncron = \"0 3 * * *\"\npayload = nan",
+                "schedule.payload",
+                4,
+                "JSON",
             ),
             ("[lock]\ntimeout = \"30s", "lock.timeout", 2, ""),
         ] {

@@ -1,15 +1,17 @@
 //! What a command works with: the store, the settings and the output, put together from the command
 //! line, the environment, the file and the defaults, in that order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use turno::{Migrate, Settings, Turno};
 
 use crate::args::{Cli, Command};
-use crate::config::{self, Cleanup, File, Once, Outbox, Serve};
+use crate::config::{self, Cleanup, File, Once, Outbox, Schedule, Serve};
 use crate::fail::Usage;
 use crate::output::Output;
+use crate::remote::Remote;
 
 /// The store when nothing else is said.
 pub(crate) const DEFAULT_STORE: &str = "sqlite:turno.db";
@@ -24,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) store: String,
     /// The store, if it was named as an option of this very command.
     pub(crate) named_store: Option<String>,
+    /// The server that is asked in the store's place.
+    remote: Option<Remote>,
     /// The file's settings; a command's options go over them.
     pub(crate) settings: Settings,
     pub(crate) cleanup: Option<Cleanup>,
@@ -33,13 +37,16 @@ pub(crate) struct Context {
     pub(crate) outbox: Outbox,
     /// How work is done once, as far as the file says.
     pub(crate) once: Once,
+    /// How the server works, as far as the file says.
+    pub(crate) serve: Serve,
+    /// What a server pushes by the clock.
+    pub(crate) schedules: Vec<Schedule>,
 }
 
 impl Context {
     pub(crate) fn new(cli: Cli) -> Result<(Command, Self)> {
-    /// How the server works, as far as the file says.
-    pub(crate) serve: Serve,
         let file = config::read(cli.config.as_deref())?;
+        let server = server(&cli, &file).map(str::to_owned);
         let context = Context {
             output: cli.output(),
             settings: settings(&file),
@@ -50,27 +57,66 @@ impl Context {
                 .store
                 .or(file.store)
                 .unwrap_or_else(|| DEFAULT_STORE.to_owned()),
+            remote: server.map(|url| Remote::new(url, file.token_file, file.ca_file)),
             cleanup: file.cleanup,
             outbox: file.outbox,
             once: file.once,
+            serve: file.serve,
+            schedules: file.schedules,
         };
         Ok((cli.command, context))
     }
 
     /// Does something with the store, and closes it.
     pub(crate) async fn with<T>(
-            serve: file.serve,
         &self,
         settings: Settings,
         work: impl AsyncFnOnce(&Turno) -> Result<T>,
     ) -> Result<T> {
-        let turno = Turno::builder()
-            .settings(settings)
-            .connect(&self.store)
-            .await?;
+        let turno = self.connect(settings, None).await?;
         let done = work(&turno).await;
         turno.close().await;
         done
+    }
+
+    async fn connect(&self, settings: Settings, queue: Option<&str>) -> Result<Turno> {
+        Ok(match &self.remote {
+            Some(remote) => Turno::with_store(Arc::new(remote.store(queue)?), settings),
+            None => {
+                Turno::builder()
+                    .settings(settings)
+                    .connect(&self.store)
+                    .await?
+            }
+        })
+    }
+
+    /// Does something with claims of a queue; a store needs no name to know them.
+    pub(crate) async fn with_queue<T>(
+        &self,
+        queue: Option<&str>,
+        work: impl AsyncFnOnce(&Turno) -> Result<T>,
+    ) -> Result<T> {
+        let turno = self.connect(self.settings.clone(), queue).await?;
+        let done = work(&turno).await;
+        turno.close().await;
+        done
+    }
+
+    /// The server that is asked in the store's place, if one is.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
+    }
+
+    /// Refuses to do through a server what works on a store only.
+    pub(crate) fn expect_store(&self, command: &str) -> Result<(), Usage> {
+        match self.remote {
+            Some(_) => Err(Usage::new(
+                "server",
+                format!("turno {command} works on a store, and not through a server: name it with --store URL"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The same with the settings of the file.
@@ -88,6 +134,21 @@ impl Context {
             ..self.settings.clone()
         }
     }
+}
+
+/// The server, if one is named no later than a store: options come first, then the environment, then the file.
+fn server<'a>(cli: &'a Cli, file: &'a File) -> Option<&'a str> {
+    let said = cli.server.as_deref();
+    if cli.server_named {
+        return said;
+    }
+    if cli.store_named {
+        return None;
+    }
+    said.or(match cli.store {
+        Some(_) => None,
+        None => file.server.as_deref(),
+    })
 }
 
 fn settings(file: &File) -> Settings {

@@ -78,7 +78,7 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     match error.downcast_ref::<turno::Error>() {
         // Its own words only: they already name the cause, and causes repeat themselves.
         Some(known) if known.is_invalid() => usage(&known.to_string(), known.field(), output),
-        Some(known) => say(code(known), &known.to_string(), None, output, FAILED),
+        Some(known) => say(&code(known), &known.to_string(), None, output, FAILED),
         None => say("failed", &format!("{error:#}"), None, output, FAILED),
     }
 }
@@ -150,7 +150,16 @@ fn print(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-fn code(error: &turno::Error) -> &'static str {
+/// A server's own code, which says more; the library's kind otherwise.
+fn code(error: &turno::Error) -> String {
+    let source = std::error::Error::source(error);
+    source
+        .and_then(|source| source.downcast_ref::<turno_client::Error>()?.code())
+        .unwrap_or_else(|| kind(error))
+        .to_owned()
+}
+
+fn kind(error: &turno::Error) -> &'static str {
     if error.is_unavailable() {
         "unavailable"
     } else if error.is_refused() {

@@ -16,6 +16,7 @@ mod output;
 mod payload;
 mod progress;
 mod redact;
+mod remote;
 mod signals;
 mod size;
 
@@ -45,11 +46,11 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let verbose = cli.verbose;
     let (command, context) = Context::new(cli)?;
-    let mut runtime = match command {
     if let Some(word) = command.needs_store() {
         context.expect_store(word)?;
     }
     logging::start(&command, verbose, &context)?;
+    let mut runtime = match command {
         // They serve many clients at once.
         Command::Gate(_) | Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
         // One thread: `turno run` and `turno once` must start their command from the thread that lives as long as they do.
@@ -64,8 +65,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Serve(args) => cmd::serve::run(context, args).await,
+        Command::Migrate(args) => cmd::migrate::run(context, args).await,
         Command::Lock(verb) => cmd::lock::run(context, verb).await,
         Command::Run(args) => cmd::run::run(context, args).await,
         Command::Once(args) => cmd::once::run(context, args).await,
@@ -74,6 +75,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Gate(args) => cmd::gate::run(context, args).await,
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
+        Command::Token(verb) => cmd::token::run(context, verb).await,
         Command::Doctor => cmd::doctor::run(context).await,
         Command::Demo(args) => cmd::demo::run(context, args).await,
         Command::Completions(args) => cmd::completions::run(context, args),

@@ -168,6 +168,11 @@ fn rendered(mut table: Table, color: bool) -> String {
     table.trim_fmt()
 }
 
+/// The size of a page, as every store has it.
+pub(crate) fn page(limit: u32) -> u32 {
+    limit.clamp(1, turno::MAX_PAGE)
+}
+
 /// A number, aligned as numbers are.
 pub(crate) fn number(value: impl ToString) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)

@@ -4,19 +4,17 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use comfy_table::{Cell, Color};
-use serde_json::json;
 use turno::store::{Finding, Severity};
+use turno_client::wire::Examined;
 
 use crate::context::Context;
 use crate::redact;
 
 pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
-    let findings = examine(context).await?;
-    let store = redact::url(&context.store);
+    let examined = examine(context).await?;
+    let Examined { store, findings } = &examined;
     if context.output.is_json() {
-        context
-            .output
-            .json(&json!({"store": store, "findings": findings}))?;
+        context.output.json(&examined)?;
     } else {
         context.output.line(&format!("{store}\n"))?;
         context.output.table(
@@ -34,23 +32,42 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     })
 }
 
-/// A store that cannot be reached is itself a finding; only a wrong question is an error.
-async fn examine(context: &Context) -> Result<Vec<Finding>> {
+/// A store or a server that cannot be reached is itself a finding; only a wrong question is an error.
+async fn examine(context: &Context) -> Result<Examined> {
+    if let Some(remote) = context.remote() {
+        let client = remote.client()?;
+        return match client.doctor().await {
+            Ok(examined) => Ok(examined),
+            Err(error) if !error.is_invalid() => Ok(Examined {
+                store: client.url().to_owned(),
+                findings: vec![problem("server", error.to_string())],
+            }),
+            Err(error) => Err(turno::Error::from(error).into()),
+        };
+    }
     let examined = context
         .with(context.unchecked(), async |turno| {
             Ok(turno.store().diagnose().await?)
         })
         .await;
-    match examined {
-        Ok(findings) => Ok(findings),
+    let findings = match examined {
+        Ok(findings) => findings,
         Err(error) => match error.downcast_ref::<turno::Error>() {
-            Some(known) if !known.is_invalid() => Ok(vec![Finding {
-                check: "store".into(),
-                severity: Severity::Problem,
-                detail: known.to_string(),
-            }]),
-            _ => Err(error),
+            Some(known) if !known.is_invalid() => vec![problem("store", known.to_string())],
+            _ => return Err(error),
         },
+    };
+    Ok(Examined {
+        store: redact::url(&context.store),
+        findings,
+    })
+}
+
+fn problem(check: &'static str, detail: String) -> Finding {
+    Finding {
+        check: check.into(),
+        severity: Severity::Problem,
+        detail,
     }
 }
 

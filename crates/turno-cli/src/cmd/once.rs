@@ -19,6 +19,7 @@ use turno::Settings;
 
 use crate::answer_keys;
 use crate::context::Context;
+use crate::fail::Usage;
 
 /// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
 const NO_RUN: [&str; 3] = ["status", "forget", "list"];
@@ -103,8 +104,13 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
 
 /// The file's settings, with the keys that open and seal answers.
 fn settings(context: &Context) -> Result<Settings> {
+    let answer_keys = answer_keys::read(&context.once)?;
+    if answer_keys.is_some() && context.remote().is_some() {
+        let detail = "a server seals answers with keys of its own: give them to `turno serve`, and not to this command";
+        return Err(Usage::new(answer_keys::VARIABLE, detail).into());
+    }
     Ok(Settings {
-        answer_keys: answer_keys::read(&context.once)?,
+        answer_keys,
         ..context.settings.clone()
     })
 }

@@ -1,12 +1,12 @@
 //! What a setting may be.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::{self, Deserializer};
+use turno_client::wire::Span;
 
-use crate::{duration, name};
+use crate::name;
 
 /// A length of time above zero.
 #[derive(Debug, Clone, Copy)]
@@ -29,23 +29,7 @@ pub(crate) struct Pause(pub(crate) Duration);
 
 impl<'de> Deserialize<'de> for Pause {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
-            type Value = Pause;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a duration such as \"30s\", or a whole number of milliseconds")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Pause, E> {
-                duration::parse(text).map(Pause).map_err(E::custom)
-            }
-
-            fn visit_i64<E: de::Error>(self, whole: i64) -> Result<Pause, E> {
-                duration::milliseconds(whole).map(Pause).map_err(E::custom)
-            }
-        }
-        from.deserialize_any(Written)
+        Span::deserialize(from).map(|Span(pause)| Pause(pause))
     }
 }
 
@@ -78,7 +62,7 @@ impl<'de> Deserialize<'de> for Bytes {
 }
 
 /// Who: as short and printable as the library wants it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Name(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Name {

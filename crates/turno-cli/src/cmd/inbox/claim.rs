@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::value::RawValue;
-use turno::inbox::{Claim, ClaimId, ClaimedItem, Inbox, ItemId};
+use turno::inbox::{Claim, ClaimId, ClaimedItem, Inbox};
+use turno_client::wire;
 
 use crate::context::Context;
 use crate::output::time;
@@ -55,27 +53,6 @@ impl ClaimArgs {
     }
 }
 
-/// An item as it is printed.
-#[derive(Debug, Serialize)]
-struct Claimed<'a> {
-    id: ItemId,
-    claim: ClaimId,
-    attempt: u32,
-    payload: Box<RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'a str>,
-    priority: u8,
-    pushed_at: Timestamp,
-    expires_at: Timestamp,
-}
-
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    items: Vec<Claimed<'a>>,
-}
-
 pub(crate) async fn run(context: &Context, args: ClaimArgs) -> Result<ExitCode> {
     context
         .with_store(async |turno| {
@@ -98,8 +75,9 @@ pub(crate) async fn run(context: &Context, args: ClaimArgs) -> Result<ExitCode> 
 
 fn print(context: &Context, queue: &str, items: &[ClaimedItem]) -> Result<()> {
     if context.output.is_json() {
-        let items = items.iter().map(object).collect::<Result<_>>()?;
-        return context.output.json(&Answer { items });
+        let items = items.iter().map(wire::ClaimedItem::of);
+        let items = items.collect::<turno::Result<_>>()?;
+        return context.output.json(&wire::Claimed { items });
     }
     if items.is_empty() {
         context.output.note(&format!("{queue}: nothing to do"));
@@ -111,20 +89,6 @@ fn print(context: &Context, queue: &str, items: &[ClaimedItem]) -> Result<()> {
         show(context, item)?;
     }
     Ok(())
-}
-
-fn object(item: &ClaimedItem) -> Result<Claimed<'_>> {
-    Ok(Claimed {
-        id: item.claim.item,
-        claim: item.claim,
-        attempt: item.attempt,
-        payload: payload::value(&item.payload)?,
-        key: item.key.as_deref(),
-        group: item.group.as_deref(),
-        priority: item.priority,
-        pushed_at: item.pushed_at,
-        expires_at: item.expires_at,
-    })
 }
 
 fn show(context: &Context, item: &ClaimedItem) -> Result<()> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use super::settle::{ClaimsArgs, inbox, tell};
+use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 
 /// End items that are done
@@ -18,8 +18,8 @@ pub(crate) struct CompleteArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: CompleteArgs) -> Result<ExitCode> {
-    let settled = context
-        .with_store(async |turno| Ok(inbox(turno).complete(&args.claims.claims).await?))
-        .await?;
+    let claims = &args.claims;
+    let settled = claims.settle(context, async |inbox| inbox.complete(&claims.claims).await);
+    let settled = settled.await?;
     tell(context, "completed", &settled)
 }

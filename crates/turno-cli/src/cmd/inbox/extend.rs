@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::settle::{ClaimsArgs, inbox, tell};
+use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 use crate::duration;
 
@@ -26,8 +26,10 @@ pub(crate) struct ExtendArgs {
 
 pub(crate) async fn run(context: &Context, args: ExtendArgs) -> Result<ExitCode> {
     let lease = args.lease.unwrap_or(context.inbox_lease);
-    let settled = context
-        .with_store(async |turno| Ok(inbox(turno).extend(&args.claims.claims, lease).await?))
-        .await?;
+    let claims = &args.claims;
+    let settled = claims.settle(context, async |inbox| {
+        inbox.extend(&claims.claims, lease).await
+    });
+    let settled = settled.await?;
     tell(context, "extended", &settled)
 }

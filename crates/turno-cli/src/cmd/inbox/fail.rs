@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use turno::inbox::{Again, Failure};
 
-use super::settle::{ClaimsArgs, inbox, tell};
+use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 use crate::duration;
 
@@ -50,8 +50,8 @@ pub(crate) async fn run(context: &Context, args: FailArgs) -> Result<ExitCode> {
             again,
         })
         .collect();
-    let settled = context
-        .with_store(async |turno| Ok(inbox(turno).fail(&failures).await?))
-        .await?;
+    let claims = &args.claims;
+    let settled = claims.settle(context, async |inbox| inbox.fail(&failures).await);
+    let settled = settled.await?;
     tell(context, "failed", &settled)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use super::settle::{ClaimsArgs, inbox, tell};
+use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 
 /// Give items back that were not begun
@@ -18,8 +18,8 @@ pub(crate) struct GiveBackArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: GiveBackArgs) -> Result<ExitCode> {
-    let settled = context
-        .with_store(async |turno| Ok(inbox(turno).give_back(&args.claims.claims).await?))
-        .await?;
+    let claims = &args.claims;
+    let settled = claims.settle(context, async |inbox| inbox.give_back(&claims.claims).await);
+    let settled = settled.await?;
     tell(context, "given back", &settled)
 }

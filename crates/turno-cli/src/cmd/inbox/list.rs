@@ -6,13 +6,11 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::Cell;
-use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::value::RawValue;
-use turno::inbox::{AttemptError, ItemId, ItemState, ItemView};
+use turno::inbox::{ItemId, ItemState, ItemView};
+use turno_client::wire;
 
 use crate::context::Context;
-use crate::output::{number, optional, time};
+use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
 
 /// The longest payload or error of a table, in characters, however wide the screen is.
@@ -43,46 +41,19 @@ pub(crate) struct ListArgs {
     after: Option<i64>,
 }
 
-/// An item as it is printed.
-#[derive(Debug, Serialize)]
-struct Listed<'a> {
-    id: ItemId,
-    state: ItemState,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<u8>,
-    attempts: u32,
-    abandoned: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pushed_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<Timestamp>,
-    errors: &'a [AttemptError],
-}
-
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    items: Vec<Listed<'a>>,
-}
-
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
-    let after = args.after.map(ItemId);
+    let (after, limit) = (args.after.map(ItemId), page(args.limit));
     let items = context
         .with_store(async |turno| {
             let inbox = turno.inbox(&args.queue);
-            Ok(inbox.list(args.state, after, args.limit).await?)
+            Ok(inbox.list(args.state, after, limit).await?)
         })
         .await?;
     if context.output.is_json() {
-        let items = items.iter().map(object).collect::<Result<_>>()?;
-        context.output.json(&Answer { items })?;
+        let next = wire::next(&items, limit, |item| item.id);
+        let items = items.iter().map(wire::Item::of);
+        let items = items.collect::<turno::Result<_>>()?;
+        context.output.json(&wire::Items { items, next })?;
     } else if items.is_empty() {
         context
             .output
@@ -91,23 +62,6 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         show(context, args.state, &items)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn object(item: &ItemView) -> Result<Listed<'_>> {
-    Ok(Listed {
-        id: item.id,
-        state: item.state,
-        payload: item.payload.as_deref().map(payload::value).transpose()?,
-        key: item.key.as_deref(),
-        group: item.group.as_deref(),
-        priority: item.priority,
-        attempts: item.attempts,
-        abandoned: item.abandoned,
-        worker: item.worker.as_deref(),
-        pushed_at: item.pushed_at,
-        at: item.at,
-        errors: &item.errors,
-    })
 }
 
 fn show(context: &Context, state: ItemState, items: &[ItemView]) -> Result<()> {

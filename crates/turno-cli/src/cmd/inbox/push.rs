@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
-use turno::inbox::{Inbox, Item, ItemId, PushedItem};
+use turno::inbox::{Inbox, Item, PushedItem};
+use turno_client::wire;
 
 use super::field::Source;
 use crate::bulk::{self, Words};
@@ -179,12 +180,7 @@ fn items(args: &PushArgs) -> Result<Vec<Item>, Usage> {
 
 fn tell(context: &Context, pushed: &[PushedItem]) -> Result<()> {
     if context.output.is_json() {
-        let ids: Vec<ItemId> = pushed.iter().map(|item| item.id).collect();
-        let duplicates = pushed.iter().filter(|item| item.duplicate);
-        let duplicates: Vec<ItemId> = duplicates.map(|item| item.id).collect();
-        return context
-            .output
-            .json(&json!({"ids": ids, "duplicates": duplicates}));
+        return context.output.json(&wire::Pushed::of(pushed));
     }
     for PushedItem { id, duplicate } in pushed {
         context.output.line(&if *duplicate {

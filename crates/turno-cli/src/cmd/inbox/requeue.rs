@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
 use turno::inbox::ItemId;
+use turno_client::wire;
 
 use crate::context::Context;
 use crate::progress;
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     spinner.finish_and_clear();
     let requeued = requeued?;
     if context.output.is_json() {
-        context.output.json(&json!({"requeued": requeued}))?;
+        context.output.json(&wire::Requeued { requeued })?;
     } else {
         context.output.line(&format!("requeued: {requeued}"))?;
     }

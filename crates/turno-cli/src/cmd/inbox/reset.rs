@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
+use turno_client::wire;
 
 use crate::context::Context;
 use crate::{duration, progress};
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> 
     spinner.finish_and_clear();
     let reset = reset?;
     if context.output.is_json() {
-        context.output.json(&json!({"reset": reset}))?;
+        context.output.json(&wire::WasReset { reset })?;
     } else {
         context.output.line(&format!("reset: {reset}"))?;
     }

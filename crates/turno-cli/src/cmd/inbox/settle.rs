@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use turno::Turno;
 use turno::inbox::{ClaimId, Inbox, Settled};
 
 use crate::context::Context;
@@ -14,12 +13,27 @@ pub(super) struct ClaimsArgs {
     /// The claims, as `turno inbox claim` printed them
     #[arg(value_name = "CLAIM", required = true)]
     pub(super) claims: Vec<ClaimId>,
+
+    /// Where the items are; a server has to be told if the token is for some queues only
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) queue: Option<String>,
 }
 
-/// Where claims are settled. A claim names its item; the queue's name is only there to wake workers of this very
-/// process, and it has none.
-pub(super) fn inbox(turno: &Turno) -> Inbox {
-    turno.inbox("")
+impl ClaimsArgs {
+    /// Settles them. A claim names its item; the queue's name is there for servers, and to wake workers of this very
+    /// process, which has none.
+    pub(super) async fn settle(
+        &self,
+        context: &Context,
+        settle: impl AsyncFnOnce(Inbox) -> turno::Result<Settled>,
+    ) -> Result<Settled> {
+        let queue = self.queue.as_deref();
+        context
+            .with_queue(queue, async |turno| {
+                Ok(settle(turno.inbox(queue.unwrap_or_default())).await?)
+            })
+            .await
+    }
 }
 
 /// Tells how many were settled, and which were too late: an outcome, and yet a failure of the command.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{Cell, Color};
-use serde_json::json;
 use turno::inbox::QueueStats;
+use turno_client::wire;
 
 use crate::context::Context;
 use crate::duration::Shown;
@@ -38,7 +38,10 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
         .await?;
     match (&args.queue, stats.as_slice()) {
         (Some(_), [one]) if context.output.is_json() => context.output.json(one)?,
-        (_, all) if context.output.is_json() => context.output.json(&json!({"queues": all}))?,
+        (_, all) if context.output.is_json() => {
+            let queues = all.to_vec();
+            context.output.json(&wire::Queues { queues })?;
+        }
         (_, []) if args.prefix.is_empty() => context.output.line("nothing was pushed yet")?,
         (_, []) => {
             let none = format!("no queue begins with {}", args.prefix);

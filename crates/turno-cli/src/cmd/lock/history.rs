@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{Cell, Color};
-use serde_json::json;
 use turno::lock::{HistoryEntry, HistoryEvent, LockHistory};
+use turno_client::wire;
 
 use crate::context::Context;
-use crate::output::{number, optional, time};
+use crate::output::{number, optional, page, time};
 
 /// Show the audit trail, newest first; it begins with what is held now
 #[derive(Debug, Args)]
@@ -37,17 +37,23 @@ pub(crate) struct HistoryArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<ExitCode> {
+    let limit = page(args.limit);
     let ask = LockHistory {
         resource: args.resource,
         prefix: args.prefix,
         before: args.before,
-        limit: args.limit,
+        limit,
     };
     let entries = context
         .with_store(async |turno| Ok(turno.lock_history(ask).await?))
         .await?;
     if context.output.is_json() {
-        context.output.json(&json!({"history": entries}))?;
+        let ended = entries.iter().filter(|entry| entry.id.is_some()).count();
+        let last = entries.last().and_then(|entry| entry.id);
+        context.output.json(&wire::History {
+            next: last.filter(|_| ended >= limit as usize),
+            history: entries,
+        })?;
     } else if entries.is_empty() {
         context.output.line("nothing has happened yet")?;
     } else {

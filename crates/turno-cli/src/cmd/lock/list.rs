@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::Cell;
-use serde_json::json;
 use turno::lock::{LockHolder, LockList};
+use turno_client::wire;
 
 use crate::context::Context;
 use crate::duration::Shown;
-use crate::output::{number, optional};
+use crate::output::{number, optional, page};
 
 /// List the locks that are held, in order of their names
 #[derive(Debug, Args)]
@@ -39,16 +39,18 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
+    let limit = page(args.limit);
     let ask = LockList {
         prefix: args.prefix,
         after: args.after,
-        limit: args.limit,
+        limit,
     };
     let locks = context
         .with_store(async |turno| Ok(turno.lock_list(ask).await?))
         .await?;
     if context.output.is_json() {
-        context.output.json(&json!({"locks": locks}))?;
+        let next = wire::next(&locks, limit, |lock| lock.resource.clone());
+        context.output.json(&wire::Locks { locks, next })?;
     } else if locks.is_empty() {
         context.output.line("nothing is locked")?;
     } else {

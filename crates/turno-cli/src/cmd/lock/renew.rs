@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::json;
 use turno::Turno;
 use turno::lock::{LeaseId, RenewOutcome};
+use turno_client::wire;
 
 use super::lease::{LeaseArgs, tell_lost};
 use crate::context::Context;
@@ -48,9 +48,8 @@ pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> 
                 return tell_lost(context, &id);
             };
             if context.output.is_json() {
-                context
-                    .output
-                    .json(&object(turno, &id, expires_at).await?)?;
+                let lease = lease(turno, &id, expires_at, remaining).await?;
+                context.output.json(&lease)?;
             } else {
                 context.output.pairs(&[
                     ("lease", Some(id.to_string())),
@@ -66,18 +65,23 @@ pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> 
 }
 
 /// The lease as acquire printed it, with its new end. A renewal does not tell the owner; the store does.
-async fn object(turno: &Turno, id: &LeaseId, expires_at: Timestamp) -> Result<serde_json::Value> {
-    let mut object =
-        json!({"id": id, "resource": id.resource, "token": id.token, "expires_at": expires_at});
+async fn lease(
+    turno: &Turno,
+    id: &LeaseId,
+    expires_at: Timestamp,
+    remaining: Duration,
+) -> Result<wire::Lease> {
     let status = turno.lock_status(&id.resource).await?;
-    if let Some(holder) = status
-        .holders
-        .iter()
-        .find(|holder| holder.token == id.token)
-    {
-        object["owner"] = json!(holder.owner);
-        object["holds"] = json!(holder.holds);
-        object["acquired_at"] = json!(holder.acquired_at);
-    }
-    Ok(object)
+    let mut holders = status.holders.into_iter();
+    let holder = holders.find(|holder| holder.token == id.token);
+    Ok(wire::Lease {
+        id: id.clone(),
+        resource: id.resource.clone(),
+        token: id.token,
+        holds: holder.as_ref().map(|holder| holder.holds),
+        acquired_at: holder.as_ref().map(|holder| holder.acquired_at),
+        owner: holder.map(|holder| holder.owner),
+        expires_at,
+        remaining_ms: wire::ms(remaining),
+    })
 }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
 use turno::lock::{LockHolder, LockStatus};
+use turno_client::wire;
 
 use crate::context::Context;
 use crate::duration::Shown;
@@ -25,24 +25,11 @@ pub(crate) async fn run(context: &Context, args: StatusArgs) -> Result<ExitCode>
         .with_store(async |turno| Ok(turno.lock_status(&args.resource).await?))
         .await?;
     if context.output.is_json() {
-        context.output.json(&object(&status))?;
+        context.output.json(&wire::Status::from(status))?;
     } else {
         print(context, &status)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn object(status: &LockStatus) -> serde_json::Value {
-    let mut object = json!({
-        "resource": status.resource,
-        "locked": !status.holders.is_empty(),
-        "holders": status.holders,
-        "waiters": status.waiters,
-    });
-    if let Some(holder) = status.holders.first() {
-        object["holder"] = json!(holder);
-    }
-    object
 }
 
 fn print(context: &Context, status: &LockStatus) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde_json::json;
+use turno_client::wire;
 
 use super::tell;
 use crate::context::Context;
@@ -24,7 +24,7 @@ pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
         return Ok(tell::not_forgotten(context, &view));
     }
     if context.output.is_json() {
-        context.output.json(&json!({ "forgotten": forgotten }))?;
+        context.output.json(&wire::Forgotten { forgotten })?;
     } else if forgotten {
         context.output.line(&format!("forgotten: {key}"))?;
     } else {

@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::Cell;
-use serde_json::json;
 use turno::once::{OnceList, OnceState, OnceView};
+use turno_client::wire;
 
 use crate::context::Context;
-use crate::output::{number, optional, time};
+use crate::output::{number, optional, page, time};
 use crate::payload::printable;
 
 const STATES: [OnceState; 3] = [OnceState::Unknown, OnceState::InFlight, OnceState::Done];
@@ -47,17 +47,19 @@ pub(super) struct PageArgs {
 }
 
 pub(super) async fn run(context: &Context, args: PageArgs) -> Result<ExitCode> {
+    let limit = page(args.limit);
     let ask = OnceList {
         state: args.state,
         prefix: args.prefix,
         after: args.after,
-        limit: args.limit,
+        limit,
     };
     let keys = context
         .with_store(async |turno| Ok(turno.once_list(ask).await?))
         .await?;
     if context.output.is_json() {
-        context.output.json(&json!({"keys": keys}))?;
+        let next = wire::next(&keys, limit, |view| view.key.clone());
+        context.output.json(&wire::Keys { keys, next })?;
     } else if keys.is_empty() {
         context.output.line(&match args.state {
             Some(state) => format!("no key is {state}"),

@@ -3,23 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde::Serialize;
-use serde_json::value::RawValue;
 use turno::once::{OnceState, OnceView};
+use turno_client::wire;
 
 use super::answer::{Answer, Output};
 use crate::context::Context;
 use crate::fail::NotFound;
 use crate::output::time;
 use crate::payload::{self, printable};
-
-/// A key for programs, with what was answered.
-#[derive(Debug, Serialize)]
-struct Known<'a> {
-    #[serde(flatten)]
-    view: &'a OnceView,
-    answer: Option<Box<RawValue>>,
-}
 
 pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
     let settings = super::settings(context)?;
@@ -32,11 +23,7 @@ pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
         ))
     })?;
     if context.output.is_json() {
-        let answer = view.answer.as_deref().map(payload::value).transpose()?;
-        context.output.json(&Known {
-            view: &view,
-            answer,
-        })?;
+        context.output.json(&wire::Known::of(&view)?)?;
     } else {
         show(context, &view)?;
     }

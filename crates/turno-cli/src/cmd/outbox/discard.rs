@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
+use turno_client::wire;
 use uuid::Uuid;
 
 use crate::context::Context;
@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode
         .with_store(async |turno| Ok(turno.outbox().discard(&args.id, &by).await?))
         .await?;
     if context.output.is_json() {
-        context.output.json(&json!({ "discarded": discarded }))?;
+        context.output.json(&wire::Discarded { discarded })?;
     } else {
         context.output.line(&format!("discarded: {discarded}"))?;
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
 use turno::Settings;
 use turno::outbox::Outbox;
+use turno_client::wire;
 use uuid::Uuid;
 
 use super::event::{self, Draft};
@@ -221,7 +221,7 @@ async fn emit_file(context: &Context, outbox: &Outbox, lines: Lines) -> Result<V
 
 fn tell(context: &Context, ids: &[Uuid]) -> Result<()> {
     if context.output.is_json() {
-        return context.output.json(&json!({ "ids": ids }));
+        return context.output.json(&wire::Emitted { ids: ids.to_vec() });
     }
     for id in ids {
         context.output.line(&format!("{id} is emitted"))?;

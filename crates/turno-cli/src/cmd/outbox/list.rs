@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::Cell;
-use serde::Serialize;
 use turno::inbox::ItemId;
 use turno::outbox::{EventState, EventView};
+use turno_client::wire;
 
-use super::view::{Listed, since};
+use super::view::since;
 use crate::context::Context;
-use crate::output::{number, optional, time};
+use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
 
 /// The longest payload or error of a table, in characters, however wide the screen is.
@@ -41,19 +41,16 @@ pub(crate) struct ListArgs {
     after: Option<i64>,
 }
 
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    events: Vec<Listed<'a>>,
-}
-
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
-    let after = args.after.map(ItemId);
+    let (after, limit) = (args.after.map(ItemId), page(args.limit));
     let events = context
-        .with_store(async |turno| Ok(turno.outbox().list(args.state, after, args.limit).await?))
+        .with_store(async |turno| Ok(turno.outbox().list(args.state, after, limit).await?))
         .await?;
     if context.output.is_json() {
-        let events = events.iter().map(Listed::of).collect::<Result<_>>()?;
-        context.output.json(&Answer { events })?;
+        let next = wire::next(&events, limit, |event| event.seq);
+        let events = events.iter().map(wire::Event::of);
+        let events = events.collect::<turno::Result<_>>()?;
+        context.output.json(&wire::Events { events, next })?;
     } else if events.is_empty() {
         context.output.line(&format!("nothing is {}", args.state))?;
     } else {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
+use turno_client::wire;
 use uuid::Uuid;
 
 use crate::context::Context;
@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     spinner.finish_and_clear();
     let requeued = requeued?;
     if context.output.is_json() {
-        context.output.json(&json!({ "requeued": requeued }))?;
+        context.output.json(&wire::Requeued { requeued })?;
     } else {
         context.output.line(&format!("requeued: {requeued}"))?;
     }

@@ -6,9 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::Cell;
 use turno::outbox::{EventState, EventView};
+use turno_client::wire;
 use uuid::Uuid;
 
-use super::view::{Listed, since};
+use super::view::since;
 use crate::context::Context;
 use crate::fail::NotFound;
 use crate::output::{number, optional, time};
@@ -36,7 +37,7 @@ pub(crate) async fn run(context: &Context, args: ShowArgs) -> Result<ExitCode> {
         ))
     })?;
     if context.output.is_json() {
-        context.output.json(&Listed::of(&event)?)?;
+        context.output.json(&wire::Event::of(&event)?)?;
     } else {
         show(context, &event)?;
     }
