@@ -7,8 +7,9 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request};
 use http::header::{CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
-use turno::MAX_PAGE;
+use turno::{MAX_ITEMS, MAX_PAGE};
 
 use super::App;
 use super::problem::Problem;
@@ -58,7 +59,8 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for MaybeJson<T> {
         if !is_json {
             return Err(Problem::new(Code::UnsupportedMediaType));
         }
-        read(&body).map(MaybeJson)
+        // In OpenAPI, what may be left out may be null.
+        read::<Option<T>>(&body).map(|said| MaybeJson(said.unwrap_or_default()))
     }
 }
 
@@ -70,6 +72,7 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
             .await
             .unwrap_or(RawQuery(None));
         let query = query.unwrap_or_default();
+        legible("the query", &query)?;
         let words = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
         serde_path_to_error::deserialize(words)
             .map(Query)
@@ -81,15 +84,31 @@ impl FromRequestParts<Arc<App>> for Name {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        legible("the name in the path", parts.uri.path())?;
         Path::<String>::from_request_parts(parts, app)
             .await
             .map(|Path(name)| Name(name))
-            .map_err(|_| {
-                Problem::new(Code::Malformed).because(
-                    "the name in the path is not UTF-8: write it in UTF-8, percent-encoded",
-                )
-            })
+            .map_err(|_| illegible("the name in the path"))
     }
+}
+
+/// Refuses what is not UTF-8 in percent-encoding: guessed at, it would be another name.
+fn legible(what: &str, encoded: &str) -> Result<(), Problem> {
+    let mut escapes = encoded.split('%').skip(1);
+    let is_escape = |text: &str| {
+        let mut letters = text.bytes();
+        (0..2).all(|_| letters.next().is_some_and(|byte| byte.is_ascii_hexdigit()))
+    };
+    if escapes.all(is_escape) && percent_decode_str(encoded).decode_utf8().is_ok() {
+        return Ok(());
+    }
+    Err(illegible(what))
+}
+
+fn illegible(what: &str) -> Problem {
+    Problem::new(Code::Malformed).because(format!(
+        "{what} is not UTF-8 in percent-encoding: write it in UTF-8, and %25 for a percent sign"
+    ))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -121,6 +140,10 @@ async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // serde would take a list for an object, field by field.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::invalid("", "the body is a list: send an object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let inner = error.inner();
@@ -141,7 +164,7 @@ fn invalid<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>) -> Probl
     let path = error.path().to_string();
     let path = if path == "." { String::new() } else { path };
     // serde says "unknown field `x`, expected …" and "missing field `x`", and of the second the path does not tell.
-    let named = ["unknown field `", "missing field `"]
+    let named = ["unknown field `", "missing field `", "duplicate field `"]
         .iter()
         .find_map(|words| reason.split_once(words)?.1.split('`').next());
     let field = match named {
@@ -163,4 +186,24 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
         )),
         limit => Ok(limit),
     }
+}
+
+/// Refuses a list without entries: whoever sends one has made a mistake.
+pub(crate) fn some<T>(field: &'static str, list: &[T]) -> Result<(), Problem> {
+    if list.is_empty() {
+        let reason = format!("{field} is empty: give 1 or more");
+        return Err(Problem::invalid(field, reason));
+    }
+    at_most(field, list)
+}
+
+/// Refuses a list that is too long to be handled at once.
+pub(crate) fn at_most<T>(field: &'static str, list: &[T]) -> Result<(), Problem> {
+    if list.len() > MAX_ITEMS {
+        let many = list.len();
+        let reason =
+            format!("{field} has {many} entries, and {MAX_ITEMS} is the most: divide them");
+        return Err(Problem::invalid(field, reason));
+    }
+    Ok(())
 }

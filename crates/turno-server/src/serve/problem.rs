@@ -62,6 +62,15 @@ impl Problem {
         }
     }
 
+    /// Says which one of a list it is that is wrong.
+    pub(crate) fn within(mut self, list: &str, place: usize) -> Self {
+        self.field = Some(match self.field.take() {
+            Some(field) => format!("{list}[{place}].{field}"),
+            None => format!("{list}[{place}]"),
+        });
+        self
+    }
+
     /// What is wrong in particular, in English.
     pub(crate) fn because(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
         self.reason = Some(reason.into());

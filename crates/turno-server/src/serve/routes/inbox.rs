@@ -1,0 +1,186 @@
+//! `/v1/inbox`: pushing, claiming, and how much there is to do
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Deserialize;
+use turno::inbox::{Inbox, Item, QueueStats};
+use turno_client::wire::{
+    Claim, Claimed, ClaimedItem, Problem as Told, Push, PushItem, Pushed, Queues, rules,
+};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+use crate::serve::ask::{Json, Name, Query, some};
+use crate::serve::caller::{Operator, Reader};
+use crate::serve::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(queues))
+        .routes(routes!(push, stats))
+        .routes(routes!(claim))
+}
+
+/// Stores items, all or none.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}",
+    operation_id = "inbox_push",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they wait; names that begin with $ are Turno's own")),
+    responses(
+        (status = 201, body = Pushed, description = "They are stored, or were already"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn push(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Push>,
+) -> Result<Response, Problem> {
+    caller.scope("queue", &queue)?;
+    some("items", &ask.items)?;
+    let mut inbox = app.turno.inbox(queue);
+    if let Some(request) = ask.request {
+        inbox = inbox.request(request);
+    }
+    let items = ask.items.into_iter().enumerate().map(|(place, item)| {
+        new_item(&inbox, item).map_err(|problem| problem.within("items", place))
+    });
+    let items: Vec<Item> = items.collect::<Result<_, _>>()?;
+    let pushed = inbox.push_many(items).await?;
+    Ok((StatusCode::CREATED, axum::Json(Pushed::of(&pushed))).into_response())
+}
+
+fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
+    let mut new = Item::new(&item.payload)?;
+    new = match (item.delay, item.run_at) {
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid(
+                "run_at",
+                "delay and run_at both say when: leave one of them out",
+            ));
+        }
+        (Some(delay), None) => new.delay(delay.0),
+        (None, Some(time)) => new.at(time),
+        (None, None) => new,
+    };
+    if let Some(key) = item.key {
+        new = new.key(key);
+    }
+    if let Some(priority) = item.priority {
+        new = new.priority(priority);
+    }
+    if let Some(group) = item.group {
+        new = new.group(group);
+    }
+    if let Some(attempts) = item.max_attempts {
+        new = new.max_attempts(attempts);
+    }
+    inbox.check(&new)?;
+    Ok(new)
+}
+
+/// Takes items, the most urgent and then the oldest first; waits for a first one, if asked to.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/claim",
+    operation_id = "inbox_claim",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "From where")),
+    responses(
+        (status = 200, body = Claimed, description = "They are yours until their claims end; none, if there is nothing to do"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn claim(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Claim>,
+) -> Result<axum::Json<Claimed>, Problem> {
+    caller.scope("queue", &queue)?;
+    let mut inbox = app.turno.inbox(queue);
+    if let Some(request) = ask.request {
+        inbox = inbox.request(request);
+    }
+    let mut claim = inbox
+        .claim()
+        .worker(ask.worker)
+        .lease(ask.lease.map_or(app.options.inbox_lease, Into::into));
+    if let Some(limit) = ask.limit {
+        claim = claim.limit(limit);
+    }
+    if let Some(wait) = ask.wait {
+        claim = claim.wait(app.wait(wait.0));
+    }
+    // A client that goes away meanwhile loses nothing: the library gives back what nobody has in hand.
+    let items = app.patiently(claim.take()).await?;
+    let items = items
+        .iter()
+        .map(ClaimedItem::of)
+        .collect::<Result<_, _>>()?;
+    Ok(axum::Json(Claimed { items }))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    /// Only queues whose names begin with this.
+    #[serde(default)]
+    prefix: String,
+}
+
+/// How many items are in which state, queue by queue in order of their names.
+#[utoipa::path(
+    get,
+    path = "/v1/inbox",
+    operation_id = "inbox_queues",
+    tag = "inbox",
+    params(Which),
+    responses(
+        (status = 200, body = Queues),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn queues(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(which): Query<Which>,
+) -> Result<axum::Json<Queues>, Problem> {
+    let prefix = caller.narrow(&which.prefix)?;
+    let queues = app.turno.inbox_stats(&prefix).await?;
+    Ok(axum::Json(Queues { queues }))
+}
+
+/// How many items of a queue are in which state.
+#[utoipa::path(
+    get,
+    path = "/v1/inbox/{queue}",
+    operation_id = "inbox_stats",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Which; one that was never pushed to has none")),
+    responses(
+        (status = 200, body = QueueStats),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn stats(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Name(queue): Name,
+) -> Result<axum::Json<QueueStats>, Problem> {
+    caller.scope("queue", &queue)?;
+    Ok(axum::Json(app.turno.inbox(queue).stats().await?))
+}

@@ -1,0 +1,124 @@
+//! `/v1/inbox/{queue}/items`, and what people do with items that failed or hang
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use serde::Deserialize;
+use turno::inbox::{ItemId, ItemState};
+use turno_client::wire::{
+    Item, Items, Problem as Told, Requeue, Requeued, Reset, WasReset, next, rules,
+};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+use crate::serve::ask::{MaybeJson, Name, Query, at_most, limit};
+use crate::serve::caller::{Admin, Reader};
+use crate::serve::problem::Problem;
+
+/// How long a worker may have had an item, if whoever resets does not say.
+const HANGS: Duration = Duration::from_secs(15 * 60);
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(requeue))
+        .routes(routes!(reset))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// Only items in this state; pending, if not said.
+    state: Option<ItemState>,
+    /// At most so many; 100, if not said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only items after this one: `next` of the page before.
+    after: Option<i64>,
+}
+
+/// A queue's items in one state, in order of their ids; completed ones newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/inbox/{queue}/items",
+    operation_id = "inbox_list",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they are"), Page),
+    responses(
+        (status = 200, body = Items),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Name(queue): Name,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<Items>, Problem> {
+    caller.scope("queue", &queue)?;
+    let limit = limit(page.limit)?;
+    let state = page.state.unwrap_or(ItemState::Pending);
+    let inbox = app.turno.inbox(queue);
+    let items = inbox.list(state, page.after.map(ItemId), limit).await?;
+    Ok(axum::Json(Items {
+        next: next(&items, limit, |item| item.id),
+        items: items.iter().map(Item::of).collect::<Result<_, _>>()?,
+    }))
+}
+
+/// Revives failed items, with all their attempts before them.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/requeue",
+    operation_id = "inbox_requeue",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they failed")),
+    request_body(content = Option<Requeue>),
+    responses(
+        (status = 200, body = Requeued, description = "An id that is not of a failed item of the queue is passed over"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn requeue(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(queue): Name,
+    MaybeJson(ask): MaybeJson<Requeue>,
+) -> Result<axum::Json<Requeued>, Problem> {
+    caller.scope("queue", &queue)?;
+    at_most("ids", ask.ids.as_deref().unwrap_or_default())?;
+    let requeued = app.turno.inbox(queue).requeue(ask.ids.as_deref()).await?;
+    Ok(axum::Json(Requeued { requeued }))
+}
+
+/// Takes items away from workers that hang: their claims are stale from then on.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/reset",
+    operation_id = "inbox_reset",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they are")),
+    request_body(content = Option<Reset>),
+    responses(
+        (status = 200, body = WasReset),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn reset(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(queue): Name,
+    MaybeJson(ask): MaybeJson<Reset>,
+) -> Result<axum::Json<WasReset>, Problem> {
+    caller.scope("queue", &queue)?;
+    let older_than = ask.older_than.map_or(HANGS, Into::into);
+    let reset = app.turno.inbox(queue).reset(older_than).await?;
+    Ok(axum::Json(WasReset { reset }))
+}

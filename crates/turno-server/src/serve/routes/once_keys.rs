@@ -1,0 +1,122 @@
+//! `/v1/once-keys`, and the list of them: what people see of keys
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+use turno::once::{OnceList, OnceState};
+use turno_client::wire::{Forgotten, Keys, Known, Problem as Told, next, rules};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+use crate::serve::ask::{Name, Query, limit};
+use crate::serve::caller::{Admin, Reader};
+use crate::serve::problem::Problem;
+use crate::serve::words::Code;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(status, forget))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// Only keys in this state; all, if not said.
+    state: Option<OnceState>,
+    /// Only keys that begin with this.
+    #[serde(default)]
+    prefix: String,
+    /// At most so many; 100, if not said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only keys after this one: `next` of the page before.
+    #[serde(default)]
+    after: String,
+}
+
+/// The keys that are in flight, done or unknown, in order; without their answers.
+#[utoipa::path(
+    get,
+    path = "/v1/once",
+    operation_id = "once_list",
+    tag = "once",
+    params(Page),
+    responses(
+        (status = 200, body = Keys),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<Keys>, Problem> {
+    let limit = limit(page.limit)?;
+    let ask = OnceList {
+        state: page.state,
+        prefix: caller.narrow(&page.prefix)?,
+        after: page.after,
+        limit,
+    };
+    let keys = app.turno.once_list(ask).await?;
+    Ok(axum::Json(Keys {
+        next: next(&keys, limit, |key| key.key.clone()),
+        keys,
+    }))
+}
+
+/// What is known of a key, with its answer.
+#[utoipa::path(
+    get,
+    path = "/v1/once-keys/{*key}",
+    operation_id = "once_status",
+    tag = "once",
+    params(("key" = rules::Name, Path, description = "The identity of the request")),
+    responses(
+        (status = 200, body = Known),
+        (status = 404, body = Told, content_type = "application/problem+json", description = "`not_found`: nothing is known of it"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn status(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Name(key): Name,
+) -> Result<axum::Json<Known>, Problem> {
+    caller.scope("key", &key)?;
+    match app.turno.once_status(&key).await? {
+        Some(view) => Ok(axum::Json(Known::of(&view)?)),
+        None => Err(Problem::new(Code::NotFound)
+            .because("nothing is known of this key: whoever begins it does the work")),
+    }
+}
+
+/// Forgets a key that is done or unknown: whoever asks next does the work.
+#[utoipa::path(
+    delete,
+    path = "/v1/once-keys/{*key}",
+    operation_id = "once_forget",
+    tag = "once",
+    params(("key" = rules::Name, Path, description = "The identity of the request")),
+    responses(
+        (status = 200, body = Forgotten),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn forget(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(key): Name,
+) -> Result<axum::Json<Forgotten>, Problem> {
+    caller.scope("key", &key)?;
+    let forgotten = app.turno.once_forget(&key).await?;
+    Ok(axum::Json(Forgotten { forgotten }))
+}

@@ -1,0 +1,88 @@
+//! `/v1/sweep`, `/v1/doctor`
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use turno::MAX_DELAY;
+use turno::lock::{Sweep, Swept};
+use turno_client::wire::{Examined, Problem as Told, Span, SweepAsk};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+use crate::serve::ask::MaybeJson;
+use crate::serve::caller::Admin;
+use crate::serve::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(sweep))
+        .routes(routes!(doctor))
+}
+
+/// Closes what has expired and forgets what is old. Nothing depends on it but the size of the tables.
+#[utoipa::path(
+    post,
+    path = "/v1/sweep",
+    operation_id = "sweep",
+    tag = "people",
+    request_body(content = Option<SweepAsk>),
+    responses(
+        (status = 200, body = Swept),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn sweep(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    MaybeJson(ask): MaybeJson<SweepAsk>,
+) -> Result<axum::Json<Swept>, Problem> {
+    caller.unscoped()?;
+    let usual = Sweep::default();
+    let sweep = Sweep {
+        purge_after: age("purge_after", ask.purge_after, usual.purge_after)?,
+        keep_history: age("keep_history", ask.keep_history, usual.keep_history)?,
+        keep_completed: age("keep_completed", ask.keep_completed, usual.keep_completed)?,
+        keep_archive: age("keep_archive", ask.keep_archive, usual.keep_archive)?,
+        keep_seen: age("keep_seen", ask.keep_seen, usual.keep_seen)?,
+        batch: usual.batch,
+    };
+    Ok(axum::Json(app.turno.sweep(&sweep).await?))
+}
+
+/// How old something may be.
+fn age(field: &'static str, asked: Option<Span>, usual: Duration) -> Result<Duration, Problem> {
+    match asked.map_or(usual, Into::into) {
+        age if age > MAX_DELAY => Err(Problem::invalid(
+            field,
+            format!("{field} is {age:?}, and ten years are the most: give less"),
+        )),
+        age => Ok(age),
+    }
+}
+
+/// Examines the store: whether it is fit for its promises.
+#[utoipa::path(
+    get,
+    path = "/v1/doctor",
+    operation_id = "doctor",
+    tag = "people",
+    responses(
+        (status = 200, body = Examined),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn doctor(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+) -> Result<axum::Json<Examined>, Problem> {
+    caller.unscoped()?;
+    let store = app.turno.store();
+    Ok(axum::Json(Examined {
+        store: store.name().to_owned(),
+        findings: store.diagnose().await?,
+    }))
+}

@@ -1,0 +1,244 @@
+//! `/v1/inbox/{queue}/complete`, `/fail`, `/extend`, `/give-back`
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use turno::inbox::{Again, ClaimId, Failure, Inbox, ItemId};
+use turno_client::wire::{Problem as Told, Settle, SettleClaim, Settled, rules};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::claims::{CompleteClaims, ExtendClaims, FailClaims};
+use crate::serve::App;
+use crate::serve::ask::{Json, Name, some};
+use crate::serve::caller::{Caller, Operator};
+use crate::serve::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(complete))
+        .routes(routes!(fail))
+        .routes(routes!(extend))
+        .routes(routes!(give_back))
+}
+
+/// Claims that are settled: those that the caller may touch, and those that it may not.
+struct Asked {
+    inbox: Inbox,
+    claims: Vec<SettleClaim>,
+    /// In the order in which they were asked for.
+    order: Vec<ClaimId>,
+    /// Of other queues: answered as if they were not held.
+    elsewhere: Vec<ClaimId>,
+}
+
+impl Asked {
+    async fn new(app: &App, caller: &Caller, queue: String, ask: Settle) -> Result<Asked, Problem> {
+        caller.scope("queue", &queue)?;
+        some("claims", &ask.claims)?;
+        let order: Vec<ClaimId> = ask.claims.iter().map(|claim| claim.claim).collect();
+        let foreign = foreign(app, caller, &queue, &order).await?;
+        let (elsewhere, claims) = ask
+            .claims
+            .into_iter()
+            .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim.item));
+        let mut inbox = app.turno.inbox(queue);
+        if let Some(request) = ask.request {
+            inbox = inbox.request(request);
+        }
+        Ok(Asked {
+            inbox,
+            claims,
+            order,
+            elsewhere: elsewhere.into_iter().map(|claim| claim.claim).collect(),
+        })
+    }
+
+    fn ids(&self) -> Vec<ClaimId> {
+        self.claims.iter().map(|claim| claim.claim).collect()
+    }
+
+    /// What is told: the stale ones in the order in which they were asked for.
+    fn told(&self, settled: impl IntoIterator<Item = turno::inbox::Settled>) -> Settled {
+        let mut told = Settled::default();
+        let mut stale: HashSet<ClaimId> = self.elsewhere.iter().copied().collect();
+        for settled in settled {
+            told.done += settled.done;
+            stale.extend(settled.stale);
+        }
+        told.stale = self.order.iter().copied().collect();
+        told.stale.retain(|claim| stale.contains(claim));
+        told
+    }
+}
+
+/// The items that are in another queue than the caller says. Whoever may touch all queues need not be asked.
+async fn foreign(
+    app: &App,
+    caller: &Caller,
+    queue: &str,
+    claims: &[ClaimId],
+) -> Result<HashSet<ItemId>, Problem> {
+    if !caller.is_scoped() {
+        return Ok(HashSet::new());
+    }
+    let ids: Vec<ItemId> = claims.iter().map(|claim| claim.item).collect();
+    // TODO(H2): turno.store().inbox_queues(&ids), when the library has it.
+    let _ = (app, queue, ids);
+    Ok(HashSet::new())
+}
+
+/// Refuses what there is nothing to say of here: ignored in silence, it would be worse than an error.
+fn nothing_of(
+    verb: &str,
+    claims: &[SettleClaim],
+    fields: &[(&'static str, fn(&SettleClaim) -> bool)],
+) -> Result<(), Problem> {
+    for (place, claim) in claims.iter().enumerate() {
+        if let Some((field, _)) = fields.iter().find(|(_, is_said)| is_said(claim)) {
+            let reason = format!("{verb} has no {field}: leave it out");
+            return Err(Problem::invalid(*field, reason).within("claims", place));
+        }
+    }
+    Ok(())
+}
+
+const OF_FAIL: [(&str, fn(&SettleClaim) -> bool); 3] = [
+    ("error", |claim| claim.error.is_some()),
+    ("retry_in", |claim| claim.retry_in.is_some()),
+    ("final", |claim| claim.last.is_some()),
+];
+const OF_EXTEND: [(&str, fn(&SettleClaim) -> bool); 1] = [("lease", |claim| claim.lease.is_some())];
+
+/// Ends items that are done.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/complete",
+    operation_id = "inbox_complete",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they were claimed")),
+    request_body = CompleteClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn complete(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    nothing_of("complete", &ask.claims, &OF_FAIL)?;
+    nothing_of("complete", &ask.claims, &OF_EXTEND)?;
+    let asked = Asked::new(&app, &caller, queue, ask).await?;
+    let settled = asked.inbox.complete(&asked.ids()).await?;
+    Ok(axum::Json(asked.told([settled])))
+}
+
+/// Records failed attempts: each item is tried again later or, with no attempts left, set aside.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/fail",
+    operation_id = "inbox_fail",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they were claimed")),
+    request_body = FailClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn fail(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    nothing_of("fail", &ask.claims, &OF_EXTEND)?;
+    let asked = Asked::new(&app, &caller, queue, ask).await?;
+    let failures: Vec<Failure> = asked.claims.iter().map(failure).collect();
+    let settled = asked.inbox.fail(&failures).await?;
+    Ok(axum::Json(asked.told([settled])))
+}
+
+fn failure(claim: &SettleClaim) -> Failure {
+    Failure {
+        claim: claim.claim,
+        error: claim.error.clone().unwrap_or_default(),
+        retry_in: claim.retry_in.map(Into::into),
+        again: match claim.last {
+            Some(true) => Again::Never,
+            _ => Again::Retry,
+        },
+    }
+}
+
+/// Lengthens claims, counted from now; never shortens one.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/extend",
+    operation_id = "inbox_extend",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they were claimed")),
+    request_body = ExtendClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn extend(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    nothing_of("extend", &ask.claims, &OF_FAIL)?;
+    let asked = Asked::new(&app, &caller, queue, ask).await?;
+    // Nearly always they say the same, and one call does.
+    let mut leases: Vec<(Duration, Vec<ClaimId>)> = Vec::new();
+    for claim in &asked.claims {
+        let lease = claim.lease.map_or(app.options.inbox_lease, Into::into);
+        match leases.iter_mut().find(|(known, _)| *known == lease) {
+            Some((_, claims)) => claims.push(claim.claim),
+            None => leases.push((lease, vec![claim.claim])),
+        }
+    }
+    let mut settled = Vec::with_capacity(leases.len());
+    for (lease, claims) in leases {
+        settled.push(asked.inbox.extend(&claims, lease).await?);
+    }
+    Ok(axum::Json(asked.told(settled)))
+}
+
+/// Gives items back that were not begun: claimable at once, and no attempt counted.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/give-back",
+    operation_id = "inbox_give_back",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they were claimed")),
+    request_body = CompleteClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn give_back(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    nothing_of("give-back", &ask.claims, &OF_FAIL)?;
+    nothing_of("give-back", &ask.claims, &OF_EXTEND)?;
+    let asked = Asked::new(&app, &caller, queue, ask).await?;
+    let settled = asked.inbox.give_back(&asked.ids()).await?;
+    Ok(axum::Json(asked.told([settled])))
+}
