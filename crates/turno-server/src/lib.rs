@@ -4,6 +4,7 @@
 //! - [`gate`]: a reverse proxy that lets each request of a service be answered once, without touching the service.
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod gate;
 mod problem;
 pub mod serve;

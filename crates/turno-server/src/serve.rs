@@ -11,7 +11,7 @@
 //! let turno = turno::Turno::connect("sqlite:turno.db").await?;
 //! let server = Server::new(turno, Options::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7117").await?;
-//! server.serve(listener, CancellationToken::new()).await;
+//! server.serve(listener, CancellationToken::new()).await?;
 //! # Ok(()) }
 //! ```
 //!
@@ -21,25 +21,47 @@
 mod access;
 mod around;
 mod ask;
+mod background;
 mod caller;
+mod feed;
+mod health;
+mod limit;
 mod listen;
+mod metrics;
 mod openapi;
+mod patient;
 mod problem;
 mod routes;
+mod seen;
+mod stream;
+mod telemetry;
+mod tls;
 mod words;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use turno::Turno;
+use turno::schedule::Schedule;
+use turno::store::Sweep;
+use turno::{Error, Turno};
 
 use self::access::Gatekeeper;
+pub use self::background::MakeRelay;
+use self::feed::Feeds;
+use self::health::Readiness;
+use self::limit::Limits;
+use self::metrics::Metrics;
 pub use self::openapi::openapi;
 use self::problem::Problem;
+pub use self::telemetry::Adopt;
+use self::tls::Tls;
+pub use self::tls::TlsFiles;
 use self::words::Code;
 
 /// Where a server listens, unless said otherwise.
@@ -53,6 +75,17 @@ pub enum Admission {
     TokenOrLocal,
     /// Whoever has an access token.
     Token,
+    /// Everybody, from anywhere.
+    Everybody,
+}
+
+/// Who is let in as things are now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// Whoever has an access token.
+    Tokens,
+    /// Everybody on this machine, until the first access token is made.
+    Local,
     /// Everybody, from anywhere.
     Everybody,
 }
@@ -72,6 +105,8 @@ pub struct Options {
     pub head_timeout: Duration,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a client may leave an answer untouched.
+    pub write_timeout: Duration,
     /// How many clients may be connected; more wait.
     pub max_connections: usize,
     /// How many requests may be in flight; more are told to come back.
@@ -80,6 +115,16 @@ pub struct Options {
     pub rate: Option<u32>,
     /// How long work in flight may take to end at shutdown.
     pub drain: Duration,
+    /// The certificate; plain HTTP is spoken, if not said.
+    pub tls: Option<TlsFiles>,
+    /// How often the store is tidied, and of what; never, if not said.
+    pub sweep: Option<(Duration, Sweep)>,
+    /// What is pushed at its times.
+    pub schedules: Vec<Schedule>,
+    /// Who publishes the outbox's events; nobody here, if not said.
+    pub relay: Option<MakeRelay>,
+    /// How the span of a request gets its parent; it has none, if not said.
+    pub trace: Option<Adopt>,
 }
 
 impl Default for Options {
@@ -91,10 +136,16 @@ impl Default for Options {
             max_body: 16 * 1024 * 1024,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             max_connections: 10_000,
             max_in_flight: 10_000,
             rate: None,
             drain: Duration::from_secs(30),
+            tls: None,
+            sweep: None,
+            schedules: Vec::new(),
+            relay: None,
+            trace: None,
         }
     }
 }
@@ -104,6 +155,10 @@ pub(crate) struct App {
     pub(crate) turno: Turno,
     pub(crate) options: Options,
     gatekeeper: Gatekeeper,
+    limits: Limits,
+    readiness: Readiness,
+    pub(crate) metrics: Arc<Metrics>,
+    feeds: Arc<Feeds>,
     /// Cancelled when the server shuts down: whoever waits is sent away.
     closing: CancellationToken,
 }
@@ -137,19 +192,50 @@ impl App {
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
+    tls: OnceCell<Arc<Tls>>,
 }
 
 impl Server {
     /// A server on a store.
     pub fn new(turno: Turno, options: Options) -> Self {
         let gatekeeper = Gatekeeper::new(turno.clone(), options.admission);
+        let metrics = Arc::new(Metrics::new(&turno));
+        let closing = CancellationToken::new();
+        let feeds = Feeds::new(turno.clone(), metrics.clone(), closing.clone());
         let app = App {
+            gatekeeper,
+            limits: Limits::new(&options),
+            readiness: Readiness::default(),
+            metrics,
+            feeds: Arc::new(feeds),
+            closing,
             turno,
             options,
-            gatekeeper,
-            closing: CancellationToken::new(),
         };
-        Server { app: Arc::new(app) }
+        Server {
+            app: Arc::new(app),
+            tls: OnceCell::new(),
+        }
+    }
+
+    /// Whether it may listen there, and who would be let in. [`Server::serve`] asks this too.
+    ///
+    /// # Errors
+    /// If everybody on other machines would be let in and nobody said so, if the certificate cannot be used, or if the store
+    /// does not answer.
+    pub async fn check(&self, address: SocketAddr) -> turno::Result<Opening> {
+        self.tls().await?;
+        let opening = self.app.gatekeeper.opening().await?;
+        if opening == Opening::Local && !address.ip().to_canonical().is_loopback() {
+            return Err(Error::invalid_field(
+                "listen",
+                format!(
+                    "{address} can be reached from other machines, and no access token was ever made: make one with \
+                     `turno token create NAME --role admin`, or listen on 127.0.0.1"
+                ),
+            ));
+        }
+        Ok(opening)
     }
 
     /// The routes, with everything around them.
@@ -158,7 +244,44 @@ impl Server {
     }
 
     /// Answers whoever connects, until `shutdown` is cancelled; then work in flight ends first, within a bound.
-    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
-        listen::serve(&self.app, self.router(), listener, shutdown).await;
+    ///
+    /// Not cancel-safe: dropping it cuts off its clients.
+    ///
+    /// # Errors
+    /// As [`Server::check`], before anybody is let in.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> turno::Result<()> {
+        let address = listener.local_addr().map_err(|error| {
+            Error::refused(format!("the listener has no address ({error}): bind it"))
+        })?;
+        self.check(address).await?;
+        let tls = self.tls().await?;
+        let work = background::run(&self.app, tls.clone(), &shutdown);
+        let clients = listen::serve(&self.app, self.router(), tls, listener, &shutdown);
+        tokio::join!(work, clients);
+        self.app.feeds.ended().await;
+        Ok(())
+    }
+
+    /// Reads the certificate's files again, now; they are looked at once a minute anyway.
+    ///
+    /// # Errors
+    /// If they cannot be used; what was read before is used on.
+    pub async fn reload(&self) -> turno::Result<()> {
+        match self.tls().await? {
+            Some(tls) => tls.reload().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn tls(&self) -> turno::Result<Option<Arc<Tls>>> {
+        let Some(files) = &self.app.options.tls else {
+            return Ok(None);
+        };
+        let tls = self.tls.get_or_try_init(|| Tls::load(files.clone()));
+        Ok(Some(tls.await?.clone()))
     }
 }

@@ -1,7 +1,5 @@
 //! Clients: let in, served, and sent away at the end.
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -23,11 +20,10 @@ use turno::once::http::{Counts, OnceLayer};
 
 use super::headers::Peer;
 use super::proxy::{Forward, Proxy};
+use crate::accept::{Place, Room};
 
 /// How long a client may take to say what it wants.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait when the system gives no connection: it has no file descriptors left, say.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How many requests one connection of HTTP/2 may have under way: each may hold a body.
 const MAX_STREAMS: u32 = 100;
 /// How often the counts are told, if they have changed.
@@ -42,14 +38,14 @@ pub(super) struct Origin {
     /// Where tunnels run.
     pub(super) tasks: TaskTracker,
     /// Whoever still works for the client, or is a tunnel to it, takes its room.
-    _room: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// The clients of one listener.
 pub(super) struct Clients {
     proxy: Arc<Proxy>,
     layer: OnceLayer,
-    permits: Arc<Semaphore>,
+    room: Room,
     graceful: GracefulShutdown,
     connections: JoinSet<()>,
     tunnels: TaskTracker,
@@ -60,7 +56,7 @@ impl Clients {
         Clients {
             proxy,
             layer,
-            permits: Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))),
+            room: Room::new(most),
             graceful: GracefulShutdown::new(),
             connections: JoinSet::new(),
             tunnels: TaskTracker::new(),
@@ -84,19 +80,12 @@ impl Clients {
                 }
                 // Whoever has gone is forgotten.
                 Some(_) = self.connections.join_next() => {}
-                accepted = next(listener, &self.permits) => match accepted {
-                    Ok((stream, peer, room)) => self.start(stream, Origin {
-                        peer: Peer::new(peer),
-                        closing: closing.clone(),
-                        tasks: self.tunnels.clone(),
-                        _room: room,
-                    }),
-                    Err(error) if is_of_client(&error) => {}
-                    Err(error) => {
-                        tracing::error!(%error, "no client can be let in; it is tried again");
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                },
+                (stream, peer, place) = self.room.next(listener) => self.start(stream, Origin {
+                    peer: Peer::new(peer),
+                    closing: closing.clone(),
+                    tasks: self.tunnels.clone(),
+                    _place: place,
+                }),
             }
         }
     }
@@ -124,30 +113,6 @@ impl Clients {
         self.connections.shutdown().await;
         self.tunnels.wait().await;
     }
-}
-
-/// The next client, once there is room for it. Cancel-safe.
-async fn next(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = permits
-        .clone()
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
-    let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, permit))
-}
-
-/// Whether one client went away before it was let in, which is nobody else's concern.
-fn is_of_client(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    )
 }
 
 async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Watcher) {

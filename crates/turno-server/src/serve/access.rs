@@ -1,46 +1,213 @@
-//! Access tokens: looked at once in a while, not at each request.
+//! Who is let in: whoever has an access token or, as long as none was ever made, whoever is on this machine.
 
-use http::HeaderMap;
-use turno::Turno;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::Admission;
+use http::Request;
+use http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use http::uri::{Authority, Uri};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use turno::{Error, Turno};
+
+pub(crate) use turno::access::Role;
+
 use super::caller::Caller;
+use super::limit::Key;
+use super::listen::Peer;
 use super::problem::Problem;
+use super::seen::{SHORT, Seen};
+use super::words::Code;
+use super::{Admission, Opening};
 
-/// What a caller may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
-    Read,
-    Operate,
-    Admin,
+/// How often it is looked whether an access token was made meanwhile.
+const LOOK: Duration = Duration::from_secs(2);
+/// What a proxy adds. What came through one is not of this machine, wherever the proxy runs.
+const FORWARDED: [&str; 4] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-real-ip",
+];
+
+/// Who was let in, and whose requests these are counted as.
+#[derive(Debug, Clone)]
+pub(super) struct Admitted {
+    pub(super) caller: Caller,
+    pub(super) key: Key,
 }
 
-impl std::fmt::Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Role::Read => "read",
-            Role::Operate => "operate",
-            Role::Admin => "admin",
-        })
+impl Admitted {
+    /// Somebody who needed no token.
+    fn anonymous(peer: Peer) -> Self {
+        Admitted {
+            caller: Caller::new("anonymous", Role::Admin, ""),
+            key: Key::of(peer),
+        }
+    }
+}
+
+/// What of a request tells who asks.
+pub(super) struct Asks<'a> {
+    headers: &'a HeaderMap,
+    uri: &'a Uri,
+    peer: Option<Peer>,
+}
+
+impl<'a> Asks<'a> {
+    pub(super) fn of<B>(request: &'a Request<B>) -> Self {
+        Asks {
+            headers: request.headers(),
+            uri: request.uri(),
+            peer: request.extensions().get().copied(),
+        }
     }
 }
 
 /// Who stands at the door.
 pub(super) struct Gatekeeper {
-    _turno: Turno,
-    _admission: Admission,
+    turno: Turno,
+    admission: Admission,
+    seen: Seen,
+    open: Open,
 }
 
 impl Gatekeeper {
     pub(super) fn new(turno: Turno, admission: Admission) -> Self {
         Gatekeeper {
-            _turno: turno,
-            _admission: admission,
+            turno,
+            admission,
+            seen: Seen::default(),
+            open: Open::default(),
         }
     }
 
-    /// Who asks.
-    pub(super) async fn admit(&self, _headers: &HeaderMap) -> Result<Caller, Problem> {
-        Ok(Caller::new("anonymous", Role::Admin, ""))
+    /// Who is let in as things are now.
+    pub(super) async fn opening(&self) -> turno::Result<Opening> {
+        Ok(match self.admission {
+            Admission::Everybody => Opening::Everybody,
+            Admission::Token => Opening::Tokens,
+            Admission::TokenOrLocal if self.open.is_open(&self.turno).await? => Opening::Local,
+            Admission::TokenOrLocal => Opening::Tokens,
+        })
     }
+
+    /// Who asks. Never lets anybody in because the store does not answer.
+    pub(super) async fn admit(&self, asks: &Asks<'_>) -> Result<Admitted, Problem> {
+        let peer = asks.peer.ok_or_else(|| Problem::new(Code::Unauthorized))?;
+        if self.admission == Admission::Everybody {
+            return Ok(Admitted::anonymous(peer));
+        }
+        // A token that is shown is looked at, even where none is needed: whoever shows a wrong one is to know.
+        if let Some(text) = bearer(asks.headers)? {
+            return self.seen.admit(&self.turno, text, peer).await;
+        }
+        match self.opening().await? {
+            Opening::Local => {
+                is_local(asks, peer)?;
+                Ok(Admitted::anonymous(peer))
+            }
+            _ => Err(Problem::new(Code::Unauthorized)),
+        }
+    }
+}
+
+/// Whether an access token was ever made: asked now and then, and once there was one, never again.
+#[derive(Default)]
+struct Open {
+    closed: AtomicBool,
+    /// When none was found, if that was not long ago.
+    looked: Mutex<Option<Instant>>,
+}
+
+impl Open {
+    async fn is_open(&self, turno: &Turno) -> turno::Result<bool> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        // Whoever comes while somebody looks waits for what is seen.
+        let mut looked = self.looked.lock().await;
+        if looked.is_some_and(|at| at.elapsed() < LOOK) {
+            return Ok(true);
+        }
+        *looked = None;
+        let now = Instant::now();
+        if within(turno.access_any()).await? {
+            self.closed.store(true, Ordering::Release);
+            return Ok(false);
+        }
+        *looked = Some(now);
+        Ok(true)
+    }
+}
+
+/// Nobody stands at the door for long because the store is silent.
+pub(super) async fn within<T>(look: impl Future<Output = turno::Result<T>>) -> turno::Result<T> {
+    match tokio::time::timeout(SHORT, look).await {
+        Ok(seen) => seen,
+        Err(_) => Err(Error::unavailable(
+            "the store did not say in time whose access token it is",
+        )),
+    }
+}
+
+/// The access token that a request shows.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut shown = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = shown.next() else {
+        return Ok(None);
+    };
+    let token = value.to_str().ok().and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    });
+    match (token, shown.next()) {
+        (Some(token), None) => Ok(Some(token)),
+        _ => Err(Problem::new(Code::Unauthorized)),
+    }
+}
+
+/// Lets in whoever is on this machine and means this server. A page of some other site, whose name is made to point here or
+/// whose script calls here, does not.
+fn is_local(asks: &Asks<'_>, peer: Peer) -> Result<(), Problem> {
+    if !peer.0.ip().to_canonical().is_loopback() {
+        return Err(Problem::new(Code::Unauthorized));
+    }
+    let headers = asks.headers;
+    if FORWARDED.iter().any(|name| headers.contains_key(*name)) {
+        return Err(Problem::new(Code::Misdirected).because(
+            "the request came through a proxy, and this server runs without access tokens: make one with `turno token create`",
+        ));
+    }
+    let authority = asks.uri.authority().cloned();
+    let hosts = headers.get_all(HOST).iter();
+    let named: Vec<Authority> = hosts
+        .map(|host| host.as_bytes().try_into().ok())
+        .chain(authority.map(Some))
+        .collect::<Option<_>>()
+        .ok_or_else(|| Problem::new(Code::Misdirected))?;
+    if named.is_empty() || !named.iter().all(is_loopback) {
+        return Err(Problem::new(Code::Misdirected));
+    }
+    let is_own = |origin: &http::HeaderValue| {
+        let origin = origin.to_str().ok().and_then(|text| text.split_once("://"));
+        origin.is_some_and(|(_, host)| named.iter().all(|name| *name == host))
+    };
+    if !headers.get_all(ORIGIN).iter().all(is_own) {
+        return Err(Problem::new(Code::Misdirected).because(
+            "a page of another site asks, and this server runs without access tokens: make one with `turno token create`",
+        ));
+    }
+    Ok(())
+}
+
+fn is_loopback(name: &Authority) -> bool {
+    let host = name.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
 }

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
+use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tracing::Instrument as _;
 use turno::once::http::language;
 use uuid::Uuid;
 
 use super::App;
+use super::access::Asks;
 use super::problem::{self, Problem};
+use super::telemetry;
 use super::words::Code;
 
 /// The header that names a request.
@@ -34,17 +37,12 @@ pub(super) fn layers(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App
 }
 
 /// Gives the request its id and its language, and writes its problem, if it comes to one.
-async fn attend(State(_app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     let language = language(request.headers());
     let began = Instant::now();
-    let span = tracing::info_span!(
-        "request",
-        id = id.to_str().unwrap_or_default(),
-        method = %request.method(),
-        // The pattern, not the path: names are the callers' business.
-        route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str),
-    );
+    let in_flight = app.metrics.asked(&request);
+    let span = telemetry::span(&app, &request, id.to_str().unwrap_or_default());
     // A bug in one request must not take the connection's others with it.
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind();
     let mut response = answered
@@ -55,7 +53,15 @@ async fn attend(State(_app): State<Arc<App>>, request: Request, next: Next) -> R
     span.in_scope(|| {
         tracing::debug!(status = response.status().as_u16(), took = ?began.elapsed(), "answered");
     });
-    response.headers_mut().insert(REQUEST_ID, id);
+    telemetry::answered(&app, &span, response.status());
+    in_flight.answered(response.status());
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    // What is true now may not be in a moment; and an answer is what it says it is, whoever's names are in it.
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -70,16 +76,24 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-/// Looks at who asks.
+/// Looks at who asks, and whether there is room for it.
 async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    if !is_open(request.uri().path()) {
-        match app.gatekeeper.admit(request.headers()).await {
-            Ok(caller) => {
-                request.extensions_mut().insert(caller);
-            }
-            Err(problem) => return problem.into_response(),
-        }
+    if is_open(request.uri().path()) {
+        return next.run(request).await;
     }
+    let asks = Asks::of(&request);
+    // Held until the answer's head is there: what is sent after that has bounds of its own.
+    let admitted = async {
+        let room = app.limits.enter()?;
+        let admitted = app.gatekeeper.admit(&asks).await?;
+        app.limits.count(admitted.key)?;
+        Ok::<_, Problem>((room, admitted.caller))
+    };
+    let (_room, caller) = match admitted.await {
+        Ok(admitted) => admitted,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(caller);
     next.run(request).await
 }
 

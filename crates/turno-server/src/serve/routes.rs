@@ -1,16 +1,19 @@
 //! What can be asked: one file for each noun.
 
 mod claims;
+mod health;
 mod history;
 mod inbox;
 mod items;
 mod leases;
 mod locks;
+mod metrics;
 mod once;
 mod once_keys;
 mod outbox;
 mod people;
 mod settle;
+mod stream;
 
 use std::sync::Arc;
 
@@ -33,5 +36,8 @@ pub(super) fn all() -> (Router<Arc<App>>, OpenApi) {
         .merge(once::routes())
         .merge(once_keys::routes())
         .merge(people::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(stream::routes())
         .split_for_parts()
 }

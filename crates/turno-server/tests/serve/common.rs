@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Builder;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -56,7 +57,7 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let task = tokio::spawn(async move { server.serve(listener, stopped).await });
+        let task = tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
         Running {
             address,
             stop,
@@ -104,11 +105,15 @@ impl Running {
         self.send(request, &body.to_string()).await
     }
 
-    pub async fn send(&self, request: Builder, body: impl Into<Bytes>) -> Told {
+    /// The beginning of an answer.
+    pub async fn begin(&self, request: Builder, body: impl Into<Bytes>) -> Response<Incoming> {
         let request = request.body(Full::new(body.into())).unwrap();
         let response = self.client.request(request);
-        let response = tokio::time::timeout(LONG, response).await.unwrap().unwrap();
-        let (head, body) = response.into_parts();
+        tokio::time::timeout(LONG, response).await.unwrap().unwrap()
+    }
+
+    pub async fn send(&self, request: Builder, body: impl Into<Bytes>) -> Told {
+        let (head, body) = self.begin(request, body).await.into_parts();
         let body = tokio::time::timeout(LONG, body.collect()).await.unwrap();
         Told {
             status: head.status,

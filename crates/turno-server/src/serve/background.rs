@@ -1,0 +1,122 @@
+//! What goes on beside the requests: sweeping, schedules, the relay, a look at the certificate.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use turno::outbox::Relay;
+
+use super::App;
+use super::tls::Tls;
+
+/// The pause after a failure, and the longest; it doubles.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How the server makes its relay: at the start, and again should one fail.
+#[derive(Clone)]
+pub struct MakeRelay(Arc<dyn Fn() -> Relay + Send + Sync>);
+
+impl MakeRelay {
+    /// Calls this for each relay; its sink has to be good for all of them.
+    pub fn new(make: impl Fn() -> Relay + Send + Sync + 'static) -> Self {
+        MakeRelay(Arc::new(make))
+    }
+}
+
+impl fmt::Debug for MakeRelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeRelay")
+    }
+}
+
+/// Works until it is told to stop; then lets what is under way end, within a bound.
+pub(super) async fn run(app: &Arc<App>, tls: Option<Arc<Tls>>, shutdown: &CancellationToken) {
+    let mut tasks = JoinSet::new();
+    start(app, tls, shutdown, &mut tasks);
+    shutdown.cancelled().await;
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(app.options.drain, ended)
+        .await
+        .is_err()
+    {
+        tracing::warn!("background work did not end in time, and is cut off");
+    }
+    tasks.shutdown().await;
+}
+
+fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
+    let options = &app.options;
+    if let Some((interval, sweep)) = options.sweep.clone() {
+        let turno = app.turno.clone();
+        tasks.spawn(keep("the sweeper", stop.clone(), move |stop| {
+            let (turno, sweep) = (turno.clone(), sweep.clone());
+            async move {
+                let sweeping = turno.sweep_every(interval, &sweep);
+                stop.run_until_cancelled(sweeping).await;
+                Ok(())
+            }
+        }));
+    }
+    for schedule in options.schedules.clone() {
+        tasks.spawn(keep("a schedule", stop.clone(), move |stop| {
+            schedule.clone().run(stop.cancelled_owned())
+        }));
+    }
+    if let Some(MakeRelay(make)) = options.relay.clone() {
+        tasks.spawn(keep("the relay", stop.clone(), move |stop| {
+            let relay = make();
+            async move {
+                let report = relay.run(stop).await?;
+                tracing::info!(?report, "the relay has ended");
+                Ok(())
+            }
+        }));
+    }
+    if let Some(tls) = tls {
+        tasks.spawn(keep(
+            "the look at the certificate",
+            stop.clone(),
+            move |stop| {
+                let tls = tls.clone();
+                async move {
+                    stop.run_until_cancelled(tls.watch()).await;
+                    Ok(())
+                }
+            },
+        ));
+    }
+}
+
+/// Does something until it is told to stop. What fails is tried again: it does not end the server.
+async fn keep<W>(what: &str, stop: CancellationToken, work: impl Fn(CancellationToken) -> W)
+where
+    W: Future<Output = turno::Result<()>>,
+{
+    let mut pause = PAUSE.0;
+    loop {
+        let done = AssertUnwindSafe(async { work(stop.clone()).await }).catch_unwind();
+        let done = done.await;
+        if stop.is_cancelled() {
+            return;
+        }
+        match done {
+            Ok(Ok(())) => tracing::error!("{what} has ended; it is begun again in {pause:?}"),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "{what} has failed; it is begun again in {pause:?}");
+            }
+            Err(_) => tracing::error!("{what} has a bug; it is begun again in {pause:?}"),
+        }
+        if stop
+            .run_until_cancelled(tokio::time::sleep(pause))
+            .await
+            .is_none()
+        {
+            return;
+        }
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}

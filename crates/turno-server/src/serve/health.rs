@@ -1,0 +1,55 @@
+//! Whether the server can do its work, as it found out a moment ago.
+
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use turno::store::SCHEMA_VERSION;
+
+use super::App;
+
+/// How long an answer is good: whoever asks more often does not make the store answer more often.
+const GOOD: Duration = Duration::from_secs(1);
+/// How long the store may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was found out.
+#[derive(Default)]
+pub(super) struct Readiness(Mutex<Option<(Instant, Result<(), &'static str>)>>);
+
+impl Readiness {
+    /// Whether the store answers; or why not, without anything that is only for those who run it.
+    pub(super) async fn ask(&self, app: &App) -> Result<(), &'static str> {
+        if app.closing.is_cancelled() {
+            return Err("the server is shutting down");
+        }
+        // Whoever comes while somebody asks waits for that answer.
+        let mut known = self.0.lock().await;
+        match *known {
+            Some((at, answer)) if at.elapsed() < GOOD => answer,
+            _ => {
+                let answer = look(app).await;
+                *known = Some((Instant::now(), answer));
+                answer
+            }
+        }
+    }
+}
+
+async fn look(app: &App) -> Result<(), &'static str> {
+    let asked = tokio::time::timeout(PATIENCE, app.turno.store().schema_version());
+    match asked.await {
+        Ok(Ok(Some(SCHEMA_VERSION))) => Ok(()),
+        Ok(Ok(_)) => Err(
+            "the store's schema is of another version: run `turno migrate`, or upgrade the server",
+        ),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "not ready: the store does not answer");
+            Err("the store does not answer")
+        }
+        Err(_) => {
+            tracing::warn!("not ready: the store does not answer in {PATIENCE:?}");
+            Err("the store does not answer in time")
+        }
+    }
+}

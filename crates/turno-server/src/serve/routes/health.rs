@@ -1,0 +1,117 @@
+//! `/healthz`, `/readyz`, `/openapi.json`, `/`
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER};
+use turno_client::wire::{Health, Problem as Told};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+
+/// The page at `/`.
+const PAGE: &str = include_str!("health/page.html");
+
+/// The description, written once.
+static DESCRIPTION: LazyLock<Bytes> =
+    LazyLock::new(|| crate::serve::openapi().to_json().unwrap_or_default().into());
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(alive))
+        .routes(routes!(ready))
+        .routes(routes!(description))
+        .routes(routes!(page))
+}
+
+fn health(status: &str, detail: Option<&str>) -> axum::Json<Health> {
+    axum::Json(Health {
+        status: status.to_owned(),
+        detail: detail.map(str::to_owned),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+/// Whether the process lives: it answers, whatever the store does.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "health",
+    security(()),
+    responses(
+        (status = 200, body = Health),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn alive() -> axum::Json<Health> {
+    health("ok", None)
+}
+
+/// Whether it can do its work: the store answers, and the server is not shutting down.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "health",
+    security(()),
+    responses(
+        (status = 200, body = Health),
+        (
+            status = 503,
+            body = Health,
+            description = "Not now; `detail` says why",
+            headers(("retry-after" = u64, description = "In how many seconds to ask again")),
+        ),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    match app.readiness.ask(&app).await {
+        Ok(()) => health("ok", None).into_response(),
+        Err(why) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            [(RETRY_AFTER, "1")],
+            health("unavailable", Some(why)),
+        )
+            .into_response(),
+    }
+}
+
+/// What can be asked: this description, in OpenAPI 3.1.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    tag = "health",
+    security(()),
+    responses(
+        (status = 200, body = serde_json::Value, content_type = "application/json"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn description() -> Response {
+    ([(CONTENT_TYPE, "application/json")], DESCRIPTION.clone()).into_response()
+}
+
+/// What this is, for people.
+#[utoipa::path(
+    get,
+    path = "/",
+    tag = "health",
+    security(()),
+    responses(
+        (status = 200, body = String, content_type = "text/html"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn page() -> Response {
+    // Nothing but the text itself: no scripts, no styles, no frames.
+    let policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    let headers = [
+        (CONTENT_SECURITY_POLICY, policy),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, Html(PAGE)).into_response()
+}

@@ -1,0 +1,170 @@
+//! The access tokens that were shown lately, and what the store said of them: neither a busy caller nor somebody who guesses
+//! makes the store look each time.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Mutex as Turns, Semaphore};
+use tokio::time::Instant;
+use turno::Turno;
+use turno::access::AccessView;
+
+use super::access::{Admitted, within};
+use super::caller::Caller;
+use super::limit::Key;
+use super::listen::Peer;
+use super::problem::Problem;
+use super::words::Code;
+
+/// How long a good token is good without a look: revoking one holds after this.
+const GOOD: Duration = Duration::from_secs(5);
+/// How long a wrong one is wrong.
+const WRONG: Duration = Duration::from_secs(1);
+/// The longest look.
+pub(super) const SHORT: Duration = Duration::from_secs(5);
+/// How many are remembered, and how many addresses that guess.
+const MOST: usize = 10_000;
+/// How many looks go on at once: those who guess do not take the store from those who work.
+const AT_ONCE: usize = 4;
+/// How many wrong tokens one address may show in a while before new ones of it are not looked at.
+const GUESSES: (u32, Duration) = (100, Duration::from_secs(10));
+
+/// What is remembered is a hash: nobody finds a token in this process's memory because it was shown once.
+type Hash = [u8; 32];
+
+pub(super) struct Seen {
+    entries: Mutex<HashMap<Hash, Arc<Turns<Option<Found>>>>>,
+    guesses: Mutex<HashMap<IpAddr, (u32, Instant)>>,
+    looks: Semaphore,
+}
+
+/// What the store said, and when it was asked.
+struct Found {
+    at: Instant,
+    who: Option<Admitted>,
+}
+
+impl Found {
+    fn is_fresh(&self) -> bool {
+        let good_for = if self.who.is_some() { GOOD } else { WRONG };
+        self.at.elapsed() < good_for
+    }
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen {
+            entries: Mutex::default(),
+            guesses: Mutex::default(),
+            looks: Semaphore::new(AT_ONCE),
+        }
+    }
+}
+
+impl Seen {
+    /// Whose token this is.
+    pub(super) async fn admit(
+        &self,
+        turno: &Turno,
+        text: &str,
+        peer: Peer,
+    ) -> Result<Admitted, Problem> {
+        let entry = self.entry(Sha256::digest(text.as_bytes()).into());
+        // Whoever shows the same token meanwhile waits for what this look finds.
+        let mut found = entry.lock().await;
+        if !found.as_ref().is_some_and(Found::is_fresh) {
+            let was_good = found.take().is_some_and(|found| found.who.is_some());
+            *found = Some(self.look(turno, text, peer, was_good).await?);
+        }
+        let who = found.as_ref().and_then(|found| found.who.clone());
+        who.ok_or_else(|| Problem::new(Code::Unauthorized))
+    }
+
+    async fn look(
+        &self,
+        turno: &Turno,
+        text: &str,
+        peer: Peer,
+        was_good: bool,
+    ) -> Result<Found, Problem> {
+        let net = Key::net(peer);
+        // Whoever guesses must not lock out others at the same address who were in before.
+        if !was_good {
+            self.may_guess(net)?;
+        }
+        let _turn = self.looks.acquire().await;
+        let at = Instant::now();
+        let view = within(turno.access_verify(text)).await?;
+        if view.is_none() {
+            self.guessed(net);
+        }
+        Ok(Found {
+            at,
+            who: view.map(admitted),
+        })
+    }
+
+    fn entry(&self, hash: Hash) -> Arc<Turns<Option<Found>>> {
+        let mut entries = lock(&self.entries);
+        if let Some(entry) = entries.get(&hash) {
+            return entry.clone();
+        }
+        if entries.len() >= MOST {
+            // Those that are being looked at are in somebody's hand, and fill themselves.
+            entries.retain(|_, entry| {
+                let found = entry.try_lock();
+                found.is_ok_and(|found| {
+                    found
+                        .as_ref()
+                        .is_some_and(|it| it.is_fresh() && it.who.is_some())
+                })
+            });
+        }
+        if entries.len() >= MOST {
+            entries.clear();
+        }
+        entries.entry(hash).or_default().clone()
+    }
+
+    fn may_guess(&self, net: IpAddr) -> Result<(), Problem> {
+        let guesses = lock(&self.guesses);
+        match guesses.get(&net) {
+            Some((many, since)) if *many >= GUESSES.0 && since.elapsed() < GUESSES.1 => {
+                let wait = GUESSES.1.saturating_sub(since.elapsed());
+                Err(Problem::new(Code::RateLimited)
+                    .because("too many wrong access tokens came from this address: wait as long as Retry-After says")
+                    .retry_after(wait))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn guessed(&self, net: IpAddr) {
+        let mut guesses = lock(&self.guesses);
+        if guesses.len() >= MOST {
+            guesses.retain(|_, (_, since)| since.elapsed() < GUESSES.1);
+        }
+        if guesses.len() >= MOST {
+            guesses.clear();
+        }
+        let (many, since) = guesses.entry(net).or_insert((0, Instant::now()));
+        if since.elapsed() >= GUESSES.1 {
+            (*many, *since) = (0, Instant::now());
+        }
+        *many += 1;
+    }
+}
+
+fn admitted(view: AccessView) -> Admitted {
+    Admitted {
+        caller: Caller::new(&view.name, view.role, &view.prefix),
+        key: Key::Token(view.id.into()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,139 @@
+//! TLS by files, which are renewed while the server runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use turno::Error;
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// A certificate, and its key.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate and those that it is signed with, in PEM: the server's own comes first.
+    pub cert: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
+}
+
+/// What clients are shown, as the files were when they were read last.
+pub(super) struct Tls {
+    files: TlsFiles,
+    current: RwLock<Read>,
+}
+
+/// What was read, and the hash of it.
+#[derive(Clone)]
+struct Read {
+    acceptor: TlsAcceptor,
+    hash: [u8; 32],
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    pub(super) async fn load(files: TlsFiles) -> turno::Result<Arc<Self>> {
+        let current = RwLock::new(read(&files).await?);
+        Ok(Arc::new(Tls { files, current }))
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.current().acceptor
+    }
+
+    fn current(&self) -> Read {
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Reads the files again. What was read before is used on if they cannot be used: whoever renews them writes one after
+    /// the other.
+    pub(super) async fn reload(&self) -> turno::Result<()> {
+        let read = read(&self.files).await?;
+        if read.hash != self.current().hash {
+            tracing::info!(cert = %self.files.cert.display(), "the certificate has changed, and is used from now on");
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = read;
+        }
+        Ok(())
+    }
+
+    /// Reads the files again, now and then, until the future is dropped.
+    pub(super) async fn watch(&self) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if let Err(error) = self.reload().await {
+                tracing::warn!(%error, "the certificate could not be read again; the one before is used on");
+            }
+        }
+    }
+}
+
+async fn read(files: &TlsFiles) -> turno::Result<Read> {
+    let files = files.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let cert = bytes("tls_cert", &files.cert)?;
+        let key = bytes("tls_key", &files.key)?;
+        understand(&files, &cert, &key)
+    });
+    read.await
+        .unwrap_or_else(|_| Err(Error::unavailable("the program is ending")))
+}
+
+fn bytes(field: &'static str, path: &Path) -> turno::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        let path = path.display();
+        Error::invalid_field(
+            field,
+            format!("{path} cannot be read ({error}): name a file in PEM"),
+        )
+    })
+}
+
+fn understand(files: &TlsFiles, cert: &[u8], key: &[u8]) -> turno::Result<Read> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(cert)
+        .collect::<Result<_, _>>()
+        .ok()
+        .filter(|chain: &Vec<_>| !chain.is_empty())
+        .ok_or_else(|| wrong("tls_cert", &files.cert, "there is no certificate in it"))?;
+    let private = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| wrong("tls_key", &files.key, "there is no private key in it"))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong("tls_cert", &files.cert, &error.to_string()))?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|error| wrong("tls_key", &files.key, &error.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let hash = Sha256::new()
+        .chain_update(cert)
+        .chain_update(key)
+        .finalize();
+    Ok(Read {
+        acceptor: TlsAcceptor::from(Arc::new(config)),
+        hash: hash.into(),
+    })
+}
+
+fn wrong(field: &'static str, path: &Path, why: &str) -> Error {
+    let path = path.display();
+    Error::invalid_field(
+        field,
+        format!("{path} cannot be used ({why}): name a certificate and its own key, in PEM"),
+    )
+}
