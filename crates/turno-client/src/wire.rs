@@ -13,6 +13,7 @@ mod problem;
 #[cfg(feature = "schema")]
 pub mod rules;
 mod span;
+pub mod stream;
 
 pub use self::inbox::*;
 pub use self::lock::*;

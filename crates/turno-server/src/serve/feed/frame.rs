@@ -1,0 +1,22 @@
+//! Server-sent events as text.
+
+use bytes::Bytes;
+use serde::Serialize;
+use turno_client::wire::stream::Reconnect;
+
+/// Says nothing, and keeps the connection alive.
+pub(in crate::serve) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+/// Writes one event. JSON has no line breaks of its own, so its data is one line.
+pub(in crate::serve) fn frame(text: &mut Vec<u8>, id: u64, event: &str, data: &impl Serialize) {
+    // What is told is made of texts, numbers and lists of these, and can be written.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    text.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: {data}\n\n").as_bytes());
+}
+
+/// The last event: connect again.
+pub(in crate::serve) fn last(reason: &str) -> Bytes {
+    let reason = reason.to_owned();
+    let data = serde_json::to_string(&Reconnect { reason }).unwrap_or_default();
+    format!("event: reconnect\ndata: {data}\n\n").into()
+}

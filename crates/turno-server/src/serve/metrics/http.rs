@@ -1,0 +1,157 @@
+//! Requests and connections.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::Request;
+use http::{Method, StatusCode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Metrics;
+use crate::serve::telemetry::route;
+
+/// The route of what has none: paths have no end.
+const NONE: &str = "none";
+
+/// In seconds: from what one answer of the embedded store takes to the longest wait.
+const BUCKETS: [f64; 16] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    route: Arc<str>,
+    method: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    route: Arc<str>,
+    method: &'static str,
+    status: &'static str,
+}
+
+/// Requests, by route; and who is connected.
+#[derive(Debug)]
+pub(crate) struct Http {
+    requests: Family<Answered, Counter>,
+    took: Family<Asked, Histogram, fn() -> Histogram>,
+    in_flight: Gauge,
+    connections: Gauge,
+}
+
+impl Http {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let http = Http {
+            requests: Family::default(),
+            took: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            in_flight: Gauge::default(),
+            connections: Gauge::default(),
+        };
+        let help = "Requests, by route, method and class of status; gone if the client left before its answer";
+        registry.register("http_requests", help, http.requests.clone());
+        let help = "How long requests took until their answer began, waiting included";
+        registry.register_with_unit("http_request", help, Unit::Seconds, http.took.clone());
+        let help = "Requests that are being answered";
+        registry.register("http_requests_in_flight", help, http.in_flight.clone());
+        let help = "Clients that are connected";
+        registry.register("http_connections", help, http.connections.clone());
+        http
+    }
+}
+
+impl Metrics {
+    /// A request has come.
+    pub(crate) fn asked(self: &Arc<Self>, request: &Request) -> InFlight {
+        self.http.in_flight.inc();
+        InFlight {
+            metrics: self.clone(),
+            route: route(request).as_deref().unwrap_or(NONE).into(),
+            method: method(request.method()),
+            began: Instant::now(),
+            status: "gone",
+        }
+    }
+
+    /// A client is there, for as long as this is kept.
+    pub(crate) fn connected(self: &Arc<Self>) -> Connected {
+        self.http.connections.inc();
+        Connected(self.clone())
+    }
+}
+
+/// A request that is being answered; counted when this is dropped.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    metrics: Arc<Metrics>,
+    route: Arc<str>,
+    method: &'static str,
+    began: Instant,
+    status: &'static str,
+}
+
+impl InFlight {
+    /// Its answer begins.
+    pub(crate) fn answered(mut self, status: StatusCode) {
+        self.status = class(status);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let http = &self.metrics.http;
+        http.in_flight.dec();
+        let asked = Asked {
+            route: self.route.clone(),
+            method: self.method,
+        };
+        let took = self.began.elapsed().as_secs_f64();
+        http.took.get_or_create(&asked).observe(took);
+        let answered = Answered {
+            route: self.route.clone(),
+            method: self.method,
+            status: self.status,
+        };
+        http.requests.get_or_create(&answered).inc();
+    }
+}
+
+/// A client that is connected.
+#[derive(Debug)]
+pub(crate) struct Connected(Arc<Metrics>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.http.connections.dec();
+    }
+}
+
+/// Only those that there are: a client may write what it likes.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+fn class(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}

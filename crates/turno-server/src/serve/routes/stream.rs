@@ -1,0 +1,80 @@
+//! `/v1/stream`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::request::Parts;
+use serde::Deserialize;
+use turno_client::wire::Problem as Told;
+use turno_client::wire::stream::{
+    HistoryNews, LocksChanged, OnceChanged, QueuesChanged, Reconnect, Snapshot, StoreState,
+};
+use utoipa::{IntoParams, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::serve::App;
+use crate::serve::ask::Query;
+use crate::serve::caller::Reader;
+use crate::serve::problem::Problem;
+use crate::serve::stream;
+
+/// What the events say: no route names these types, because OpenAPI has no word for a stream of them.
+#[derive(OpenApi)]
+#[openapi(components(schemas(
+    Snapshot,
+    LocksChanged,
+    QueuesChanged,
+    OnceChanged,
+    HistoryNews,
+    StoreState,
+    Reconnect
+)))]
+struct Events;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(Events::openapi()).routes(routes!(listen))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    /// Only names that begin with this.
+    #[serde(default)]
+    prefix: String,
+}
+
+/// What happens, as it happens: server-sent events.
+///
+/// First a `snapshot` (Snapshot), then what changes: `locks` (LocksChanged), `queues` (QueuesChanged), `outbox` (OutboxStats; only
+/// without a prefix), `once` (OnceChanged), `history` (HistoryNews), `store` (StoreState). `reconnect` (Reconnect) is the last one.
+/// Each has an `id`; whoever connects again gets a new snapshot.
+#[utoipa::path(
+    get,
+    path = "/v1/stream",
+    operation_id = "stream",
+    tag = "people",
+    params(Which),
+    responses(
+        (status = 200, body = String, content_type = "text/event-stream", description = "Lasts until somebody ends it"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json", description = "`overloaded`: as many listen as may"),
+    ),
+)]
+async fn listen(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(which): Query<Which>,
+    shown: Parts,
+) -> Result<Response, Problem> {
+    let prefix = caller.narrow(&which.prefix)?;
+    let subscription = app.feeds.subscribe(&prefix)?;
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, stream::body(&app, subscription, shown)).into_response())
+}

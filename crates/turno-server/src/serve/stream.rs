@@ -1,0 +1,126 @@
+//! What one subscriber reads: what comes first, then what changes, until something ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use http::Request;
+use http::request::Parts;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
+
+use super::App;
+use super::access::Asks;
+use super::feed::{COMMENT, Subscription, last};
+use super::words::Code;
+
+/// How long it may be quiet, before a comment shows that the connection is alive.
+const QUIET: Duration = Duration::from_secs(15);
+/// How many times the longest wait a stream lasts: then whoever listens has to show its token again.
+const LASTS: u32 = 10;
+/// How soon a browser connects again, in milliseconds.
+const HELLO: &[u8] = b"retry: 1000\n\n";
+
+/// How often it is looked whether the listener may still listen: its access token may have been revoked.
+const CHECK: Duration = Duration::from_secs(5);
+
+/// A body that lasts, for who has shown this.
+pub(super) fn body(app: &Arc<App>, subscription: Subscription, shown: Parts) -> Body {
+    let now = Instant::now();
+    let reader = Reader {
+        hello: Some(Bytes::from_static(HELLO)),
+        subscription,
+        shown: Request::from_parts(shown, ()),
+        quiet_until: now + QUIET,
+        check_at: now + CHECK,
+        until: now + app.options.max_wait * LASTS,
+        has_ended: false,
+        _counted: Counted::new(app.metrics.subscribers.clone()),
+        app: app.clone(),
+    };
+    Body::from_stream(stream::unfold(reader, async |mut reader| {
+        let text = reader.next().await?;
+        reader.quiet_until = Instant::now() + QUIET;
+        Some((Ok::<_, std::convert::Infallible>(text), reader))
+    }))
+}
+
+struct Reader {
+    hello: Option<Bytes>,
+    subscription: Subscription,
+    /// What it was let in with.
+    shown: Request<()>,
+    quiet_until: Instant,
+    check_at: Instant,
+    until: Instant,
+    has_ended: bool,
+    app: Arc<App>,
+    _counted: Counted,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.has_ended {
+            return None;
+        }
+        let first = &mut self.subscription.first;
+        if let Some(text) = self.hello.take().or_else(|| first.take()) {
+            return Some(text);
+        }
+        loop {
+            let reason = tokio::select! {
+                biased;
+                () = self.app.closing.cancelled() => "shutting_down",
+                () = sleep_until(self.until) => "time",
+                () = sleep_until(self.check_at) => {
+                    self.check_at += CHECK;
+                    if self.is_welcome().await {
+                        continue;
+                    }
+                    "access"
+                }
+                heard = self.subscription.then.recv() => match heard {
+                    Ok(text) => return Some(text),
+                    // What it has missed cannot be told any more: it has to begin anew.
+                    Err(RecvError::Lagged(_)) => "slow",
+                    Err(RecvError::Closed) => "shutting_down",
+                },
+                () = sleep_until(self.quiet_until) => return Some(COMMENT),
+            };
+            self.has_ended = true;
+            return Some(last(reason));
+        }
+    }
+
+    /// Whether it would be let in again. A store that does not answer is no reason to send anybody away: it has nothing to
+    /// tell, either.
+    async fn is_welcome(&self) -> bool {
+        let asks = Asks::of(&self.shown);
+        match self.app.gatekeeper.admit(&asks).await {
+            Ok(_) => true,
+            Err(problem) => !matches!(
+                problem.code(),
+                Code::Unauthorized | Code::Forbidden | Code::Misdirected
+            ),
+        }
+    }
+}
+
+/// One who listens, counted.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
