@@ -1,6 +1,7 @@
 //! Waiting for a lock: until its release is heard of, its holder's time is up, or a look now and
 //! then finds it free; whichever comes first.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,10 +16,16 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// The pause after a release was heard of that somebody else was quicker to use: its own end will be heard of too. Not for
 /// long, because a look is also in vain while the row is only being changed.
 const LOOK_BEATEN: Duration = Duration::from_millis(100);
+/// Of a crowd that hears of a release, one can have it, and the looks of the others cost as much as its own. So whoever was
+/// beaten looks a little later the next time, at random, by so much more each time; up to a bound.
+const SPREAD: Duration = Duration::from_millis(3);
+const WIDEST_SPREAD: Duration = Duration::from_millis(50);
 /// The longest pause when releases are heard of.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
 /// The longest pause when they are not.
 const LOOK_DEAF: Duration = Duration::from_millis(200);
+/// The waiters of one process look at moments this far apart.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// What was taken, or who is in the way.
 pub(super) type Tried<T> = Result<std::result::Result<T, Busy>>;
@@ -100,6 +107,7 @@ async fn wait_for<A: Attempt>(
     let wakers = turno.store().wakers();
     let mut watch = wakers.watch(&busy.resource);
     let mut pause = FIRST_LOOK;
+    let mut beaten = 0;
     loop {
         if watch.name() != busy.resource {
             watch = wakers.watch(&busy.resource);
@@ -117,8 +125,15 @@ async fn wait_for<A: Attempt>(
             return Ok(Err(busy));
         }
         tokio::select! {
-            () = woken => pause = LOOK_BEATEN,
-            () = tokio::time::sleep_until(deadline.min(now + next_look(&busy, pause))) => {
+            () = woken => {
+                pause = LOOK_BEATEN;
+                // Whose turn it is in a line is settled: nobody is in its way.
+                if order == WaitOrder::Any {
+                    tokio::time::sleep_until(deadline.min(Instant::now() + spread(beaten))).await;
+                    beaten += 1;
+                }
+            }
+            () = tokio::time::sleep_until(deadline.min(next_look(now, &busy, pause))) => {
                 let longest = if wakers.is_live() { LOOK_HEARING } else { LOOK_DEAF };
                 pause = pause.mul_f64(1.5).min(longest);
             }
@@ -126,14 +141,35 @@ async fn wait_for<A: Attempt>(
     }
 }
 
-/// The holder's end, or a jittered pause, whichever is sooner.
-fn next_look(busy: &Busy, pause: Duration) -> Duration {
-    let jittered = pause.mul_f64(0.75 + fastrand::f64() / 2.0);
-    if busy.remaining.is_zero() {
-        jittered
+/// How long somebody who heard of a release, and was beaten so often before, leaves it to others.
+fn spread(beaten: u32) -> Duration {
+    let widest = SPREAD.saturating_mul(beaten).min(WIDEST_SPREAD);
+    widest.mul_f64(fastrand::f64())
+}
+
+/// The holder's end, or a jittered pause, whichever is sooner. Whoever has waited for a while looks when others do, so that
+/// a crowd's looks go to the store together.
+fn next_look(now: Instant, busy: &Busy, pause: Duration) -> Instant {
+    let jittered = now + pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+    let look = if pause > LOOK_BEATEN {
+        together(jittered)
     } else {
-        jittered.min(busy.remaining)
+        jittered
+    };
+    if busy.remaining.is_zero() {
+        look
+    } else {
+        look.min(now + busy.remaining)
     }
+}
+
+/// The next moment at which this process's waiters look.
+fn together(at: Instant) -> Instant {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let since = at.saturating_duration_since(*BEGAN).as_micros();
+    let step = TOGETHER.as_micros();
+    let wait = since.next_multiple_of(step) - since;
+    at + Duration::from_micros(u64::try_from(wait).unwrap_or_default())
 }
 
 /// A place among the waiters of one resource, given up when dropped.
