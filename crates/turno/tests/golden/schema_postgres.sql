@@ -617,6 +617,37 @@ alter type turno.swept add attribute once bigint;
 
 insert into turno.migration (version, name) values (5, '0005_once');
 
+-- Migration 0006_access
+
+-- Access tokens: who may ask a server. A few rows, for people; none is ever deleted, so that it stays known that there
+-- were some. Of a secret only its hash is kept.
+
+create table turno.access (
+  id           text        collate "C" primary key, -- its public part
+  hash         bytea       not null,                -- SHA-256 of its secret part
+  name         text        not null,                -- what people call it
+  role         text        not null,                -- read, operate, admin
+  prefix       text        not null,                -- the beginning of the names that it allows; empty: all
+  created_at   timestamptz not null,
+  expires_at   timestamptz,                         -- null: not by itself
+  revoked_at   timestamptz
+);
+
+create index access_created on turno.access (created_at);
+
+create type turno.access_view as (
+  id           text,
+  name         text,
+  role         text,
+  prefix       text,
+  state        text,                                -- live, expired, revoked
+  created_at   timestamptz,
+  expires_at   timestamptz,
+  revoked_at   timestamptz
+);
+
+insert into turno.migration (version, name) values (6, '0006_access');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -2113,6 +2144,51 @@ $$;
 comment on function turno.lock_release_batch is
   'Many releases at once, each with an answer of its own; outcome later: ask that one alone.';
 
+create or replace function turno.lock_renew_batch(
+  resources text[],
+  tokens    bigint[],
+  ttls      interval[]
+) returns table (place bigint, answer turno.lock_renewal)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+  -- Live exclusive leases: the usual renewal. Whatever else it is (shared, late, stale, beside an open guard, a second
+  -- one of the same lease) has no answer here, and is asked alone.
+  return query
+  with asked as (
+    select distinct on (a.resource) a.*
+    from unnest(lock_renew_batch.resources, lock_renew_batch.tokens, lock_renew_batch.ttls)
+      with ordinality a(resource, token, ttl, place)
+    where a.ttl >= '1 millisecond'
+    order by a.resource, a.place),
+  live as materialized (
+    select a.*
+    from asked a
+    join turno.lock k on k.resource = a.resource
+    where k.token = a.token
+      and k.mode = 'exclusive'
+      and k.holds > 0
+      and k.expires_at > clock_timestamp()
+    for no key update of k skip locked)
+  update turno.lock t
+  set expires_at = greatest(t.expires_at, least(clock_timestamp() + l.ttl, t.max_until))
+  from live l
+  where t.resource = l.resource
+  returning l.place, row('renewed', t.expires_at, t.expires_at - clock_timestamp())::turno.lock_renewal;
+end
+$$;
+
+comment on function turno.lock_renew_batch is
+  'Many renewals at once, each with an answer of its own; whoever has none asks alone.';
+
 -- Function file lock_guard
 
 -- Purpose: fencing, enforced: inside the caller's transaction, as its last statement. It fails if the
@@ -2604,6 +2680,18 @@ begin
 end
 $$;
 
+-- What is remembered of a push, should it be asked again.
+create or replace function turno.inbox_push_answer(ids bigint[], duplicates integer[]) returns jsonb
+language sql
+stable
+as $$
+  select case
+    -- In the order of their numbers, if none is a duplicate: a few bytes for a thousand.
+    when duplicates is null then jsonb_build_object('ranges', turno.inbox_ranges(ids))
+    else jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text)
+  end
+$$;
+
 -- Many at once. An array may be null where all items have the default. Answers their ids in the same order, and the
 -- places, counted from one, of those whose keys were known: there the id is that of the item that has the key.
 create or replace function turno.inbox_push_batch(
@@ -2729,11 +2817,7 @@ begin
       offset 0) k on true;
   end if;
   if inbox_push_batch.request is not null then
-    perform turno.inbox_answer(inbox_push_batch.request, case
-      -- In the order of their numbers, if none is a duplicate: a few bytes for a thousand.
-      when duplicates is null then jsonb_build_object('ranges', turno.inbox_ranges(ids))
-      else jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text)
-    end);
+    perform turno.inbox_answer(inbox_push_batch.request, turno.inbox_push_answer(ids, duplicates));
   end if;
 end
 $$;
@@ -2766,6 +2850,104 @@ $$;
 
 comment on function turno.inbox_push is
   'Puts one item of work into a queue. With a key that the queue knows, nothing is stored and duplicate is true.';
+
+-- Function file inbox_push_together
+
+-- Purpose: small pushes of several callers that arrived together: one round trip and one commit. Each caller's request is
+--          remembered by itself, and answered by itself; place says whose, counted from one.
+-- Index:   inbox_request_pkey, and those of inbox_push_batch.
+--
+-- Callers of one queue are neighbours, and queues are in order, so that two of these cannot wait for each other. Nobody
+-- may have to wait for a stranger's open transaction, which may have pushed the same key: so this gives up soon. Whoever
+-- is not answered asks alone.
+
+create or replace function turno.inbox_push_together(
+  queues       text[],
+  sizes        integer[],
+  requests     uuid[],
+  payloads     text[],
+  keys         text[]        default null,
+  priorities   integer[]     default null,
+  delays       interval[]    default null,
+  run_ats      timestamptz[] default null,
+  groups       text[]        default null,
+  max_attempts integer[]     default null,
+  max_payload  integer       default 1048576
+) returns table (place bigint, ids bigint[], duplicates integer[])
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+#variable_conflict use_column
+declare
+  many    integer := cardinality(inbox_push_together.queues);
+  first   integer := 1; -- the first caller of a queue, and the last
+  last    integer;
+  a       integer := 1; -- the first item of a queue, and the last
+  b       integer;
+  before  integer;
+  got     record;
+  answers jsonb[] := '{}';
+begin
+  -- Sent again, because its answer was lost: that is found alone.
+  if exists (
+    select from turno.inbox_request r
+    where r.request = any (inbox_push_together.requests)) then
+    return;
+  end if;
+  while first <= many loop
+    last := first;
+    b := a - 1 + inbox_push_together.sizes[first];
+    while last < many and inbox_push_together.queues[last + 1] = inbox_push_together.queues[first] loop
+      last := last + 1;
+      b := b + inbox_push_together.sizes[last];
+    end loop;
+    -- What none of a queue's items has is not told of them: a queue without groups stays one.
+    select p.ids, p.duplicates into got
+    from turno.inbox_push_batch(
+      inbox_push_together.queues[first],
+      inbox_push_together.payloads[a:b],
+      case when array_remove(inbox_push_together.keys[a:b], null) <> '{}' then inbox_push_together.keys[a:b] end,
+      inbox_push_together.priorities[a:b],
+      case when array_remove(inbox_push_together.delays[a:b], null) <> '{}' then inbox_push_together.delays[a:b] end,
+      case when array_remove(inbox_push_together.run_ats[a:b], null) <> '{}' then inbox_push_together.run_ats[a:b] end,
+      case when array_remove(inbox_push_together.groups[a:b], null) <> '{}' then inbox_push_together.groups[a:b] end,
+      inbox_push_together.max_attempts[a:b],
+      null, inbox_push_together.max_payload) p;
+    before := 0;
+    for i in first..last loop
+      place := i;
+      ids := got.ids[before + 1:before + inbox_push_together.sizes[i]];
+      duplicates := null;
+      if got.duplicates is not null then
+        select array_agg(d - before order by d) into duplicates
+        from unnest(got.duplicates) d
+        where d > before
+          and d <= before + inbox_push_together.sizes[i];
+      end if;
+      answers := answers || turno.inbox_push_answer(ids, duplicates);
+      before := before + inbox_push_together.sizes[i];
+      return next;
+    end loop;
+    first := last + 1;
+    a := b + 1;
+  end loop;
+
+  insert into turno.inbox_request (request, at, answer)
+  select r.request, clock_timestamp(), r.answer
+  from unnest(inbox_push_together.requests, answers) r(request, answer)
+  on conflict do nothing;
+  get diagnostics last = row_count;
+  if last < many then
+    raise exception 'one of the requests is being answered already'
+      using errcode = 'serialization_failure', hint = 'Ask again: the answer is the same.';
+  end if;
+end
+$$;
+
+comment on function turno.inbox_push_together is
+  'Stores the items of several callers, each with an answer of its own; whoever has none asks alone. Callers of one queue stand together, and queues are in order.';
 
 -- Function file inbox_attempt
 
@@ -4493,6 +4675,34 @@ end
 $$;
 
 comment on function turno.inbox_list is 'One page of the items of a queue that are in one state, in order of their ids; completed ones newest first.';
+
+-- Function file inbox_queues
+
+-- Purpose: in which queues claims are, for whoever has to know before it settles them; a claim that is over is in none.
+-- Index:   inbox_batch_pkey, inbox_queue_pkey.
+
+create or replace function turno.inbox_queues(ids bigint[], tokens uuid[]) returns table (place bigint, queue text)
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select a.place, q.name
+  from unnest(inbox_queues.ids, inbox_queues.tokens) with ordinality a(id, token, place)
+  cross join lateral (
+    select t.queue_id
+    from turno.inbox_batch t
+    where t.token = a.token
+      and t.ids @> a.id
+    limit 1) b
+  join turno.inbox_queue q on q.id = b.queue_id;
+end
+$$;
+
+comment on function turno.inbox_queues is 'In which queue each claim is; a claim that is over is in none.';
 
 -- Function file outbox_emit
 
@@ -7179,6 +7389,119 @@ $$;
 
 comment on function turno.adopted_calls is
   'How the functions of an adopted table are called, verb by verb; nothing if it is not adopted. For client libraries.';
+
+-- Function file access
+
+-- Purpose: access tokens. Those who serve may look one up; to make, to list and to end them is for the owner of the
+--          schema: these run as whoever calls them, and turno_app may not.
+-- Index:   access_pkey, access_created.
+
+-- What an access token is at this moment.
+create or replace function turno.access_now(a turno.access) returns turno.access_view
+language sql
+volatile
+as $$
+  select row(
+    a.id, a.name, a.role, a.prefix,
+    case
+      when a.revoked_at is not null then 'revoked'
+      when a.expires_at <= clock_timestamp() then 'expired'
+      else 'live'
+    end,
+    a.created_at, a.expires_at, a.revoked_at)::turno.access_view
+$$;
+
+create or replace function turno.access_create(
+  id         text,
+  hash       bytea,
+  name       text,
+  role       text,
+  prefix     text     default '',
+  expires_in interval default null
+) returns turno.access_view
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  a turno.access;
+begin
+  perform turno.check_name('id', access_create.id, 255);
+  perform turno.check_name('name', access_create.name, 255);
+  if access_create.role is null or access_create.role not in ('read', 'operate', 'admin') then
+    raise exception 'role is %, and must be read, operate or admin', coalesce(quote_literal(access_create.role), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Choose the least that is enough.';
+  end if;
+  if octet_length(access_create.hash) is distinct from 32 then
+    raise exception 'hash must be the 32 bytes of a SHA-256'
+      using errcode = 'invalid_parameter_value', hint = 'Use turno token create.';
+  end if;
+  insert into turno.access (id, hash, name, role, prefix, created_at, expires_at)
+  values (
+    access_create.id, access_create.hash, access_create.name, access_create.role, coalesce(access_create.prefix, ''),
+    clock_timestamp(), clock_timestamp() + access_create.expires_in)
+  -- Asked again, because the answer was lost.
+  on conflict (id) do update
+  set name = excluded.name
+  where access.hash = excluded.hash
+  returning * into strict a;
+  return turno.access_now(a);
+end
+$$;
+
+comment on function turno.access_create is
+  'Keeps a new access token: its public id, the SHA-256 of its secret, what it allows. For the owner of the schema.';
+
+create or replace function turno.access_list("limit" integer default 1000) returns setof turno.access_view
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  select v.*
+  from turno.access a
+  cross join lateral turno.access_now(a) v
+  order by a.created_at desc, a.id
+  limit access_list."limit"
+$$;
+
+comment on function turno.access_list is 'The access tokens, newest first, those that are over too. For the owner of the schema.';
+
+create or replace function turno.access_revoke(id text) returns boolean
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  with ended as (
+    update turno.access a
+    set revoked_at = clock_timestamp()
+    where a.id = access_revoke.id
+      and a.revoked_at is null
+    returning 1)
+  select exists (select from ended)
+$$;
+
+comment on function turno.access_revoke is
+  'Ends an access token for good; false if there is none, or it has ended already. For the owner of the schema.';
+
+create or replace function turno.access_find(id text, out view turno.access_view, out hash bytea) returns setof record
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select turno.access_now(a), a.hash
+  from turno.access a
+  where a.id = access_find.id
+$$;
+
+comment on function turno.access_find is 'An access token by its id, with the hash that its secret must have.';
+
+create or replace function turno.access_any() returns boolean
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select exists (select from turno.access)
+$$;
+
+comment on function turno.access_any is 'Whether an access token was ever made, revoked ones included.';
 
 -- Function file sweep
 
