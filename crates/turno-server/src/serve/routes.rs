@@ -1,6 +1,7 @@
 //! What can be asked: one file for each noun.
 
 mod claims;
+mod events;
 mod health;
 mod history;
 mod inbox;
@@ -33,6 +34,7 @@ pub(super) fn all() -> (Router<Arc<App>>, OpenApi) {
         .merge(items::routes())
         .merge(settle::routes())
         .merge(outbox::routes())
+        .merge(events::routes())
         .merge(once::routes())
         .merge(once_keys::routes())
         .merge(people::routes())

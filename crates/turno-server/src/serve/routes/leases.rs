@@ -28,13 +28,16 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Lengthens a lease. Never shortens one, never takes one.
+///
+/// The answer says what has changed: `owner`, `holds` and `acquired_at`, which have not, are left out. Who needs them looks
+/// at the lock; a renewal is asked for too often to look each time.
 #[utoipa::path(
     put,
     path = "/v1/leases/{*id}",
     operation_id = "lock_renew",
     tag = "locks",
     params(("id" = wire::rules::LeaseName, Path, description = "The lease, as acquire answered it")),
-    request_body = Renew,
+    request_body(content = Option<Renew>),
     responses(
         (status = 200, body = Lease),
         (status = 410, body = Told, content_type = "application/problem+json", description = "`lost`: it has expired, was released or broken"),

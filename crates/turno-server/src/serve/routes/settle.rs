@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use turno::inbox::{Again, ClaimId, Failure, Inbox, ItemId};
+use turno::inbox::{Again, ClaimId, Failure, Inbox};
 use turno_client::wire::{Problem as Told, Settle, SettleClaim, Settled, rules};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -43,7 +43,7 @@ impl Asked {
         let (elsewhere, claims) = ask
             .claims
             .into_iter()
-            .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim.item));
+            .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim));
         let mut inbox = app.turno.inbox(queue);
         if let Some(request) = ask.request {
             inbox = inbox.request(request);
@@ -74,20 +74,24 @@ impl Asked {
     }
 }
 
-/// The items that are in another queue than the caller says. Whoever may touch all queues need not be asked.
+/// The claims on items of other queues than the caller says. Whoever may touch all queues need not be asked.
 async fn foreign(
     app: &App,
     caller: &Caller,
     queue: &str,
     claims: &[ClaimId],
-) -> Result<HashSet<ItemId>, Problem> {
+) -> Result<HashSet<ClaimId>, Problem> {
     if !caller.is_scoped() {
         return Ok(HashSet::new());
     }
-    let ids: Vec<ItemId> = claims.iter().map(|claim| claim.item).collect();
-    // TODO(H2): turno.store().inbox_queues(&ids), when the library has it.
-    let _ = (app, queue, ids);
-    Ok(HashSet::new())
+    let queues = app.turno.store().inbox_queues(claims).await?;
+    // One that is over is in no queue: the store says that it is stale or, if it is asked again, what it said before.
+    let is_foreign = |found: &Option<String>| found.as_deref().is_some_and(|found| found != queue);
+    let found = claims.iter().zip(&queues);
+    Ok(found
+        .filter(|(_, found)| is_foreign(found))
+        .map(|(claim, _)| *claim)
+        .collect())
 }
 
 /// Refuses what there is nothing to say of here: ignored in silence, it would be worse than an error.
