@@ -63,7 +63,7 @@ pub(super) struct Subscription {
     /// What changes after that.
     pub(super) then: broadcast::Receiver<Bytes>,
     /// Its place among those who listen.
-    pub(super) seat: OwnedSemaphorePermit,
+    _seat: OwnedSemaphorePermit,
 }
 
 impl Feeds {
@@ -190,7 +190,7 @@ impl Feed {
         Subscription {
             first: (!first.is_empty()).then(|| first.into()),
             then: self.sender.subscribe(),
-            seat,
+            _seat: seat,
         }
     }
 

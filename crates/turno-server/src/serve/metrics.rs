@@ -6,6 +6,7 @@
 
 mod http;
 mod look;
+pub(super) mod tally;
 mod work;
 
 use std::fmt::Write as _;

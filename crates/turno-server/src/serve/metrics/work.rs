@@ -10,21 +10,19 @@ use super::Counters;
 #[derive(Debug)]
 pub(crate) struct Locks {
     /// Taken.
-    pub(crate) acquired: Counter,
+    pub(super) acquired: Counter,
     /// Entered once more by the owner.
-    pub(crate) reentered: Counter,
+    pub(super) reentered: Counter,
     /// Somebody else had it, until the end of the wait.
-    pub(crate) busy: Counter,
+    pub(super) busy: Counter,
     /// Lengthened.
-    pub(crate) renewed: Counter,
+    pub(super) renewed: Counter,
     /// A hold was given back.
-    pub(crate) released: Counter,
+    pub(super) released: Counter,
     /// A renewal or a release came too late.
-    pub(crate) lost: Counter,
+    pub(super) lost: Counter,
     /// Forced open by a person.
-    pub(crate) broken: Counter,
-    /// Requests that were ready to wait.
-    pub(crate) waits: Counter,
+    pub(super) broken: Counter,
 }
 
 impl Locks {
@@ -32,9 +30,6 @@ impl Locks {
         let help =
             "Locks asked for, renewed and given back through this server, by what came of it";
         let all = Counters::new(registry, "lock_outcomes", help, "outcome");
-        let waits = Counter::default();
-        let help = "Requests for locks that were ready to wait";
-        registry.register("lock_waits", help, waits.clone());
         Locks {
             acquired: all.of("acquired"),
             reentered: all.of("reentered"),
@@ -43,7 +38,6 @@ impl Locks {
             released: all.of("released"),
             lost: all.of("lost"),
             broken: all.of("broken"),
-            waits,
         }
     }
 }
@@ -52,25 +46,25 @@ impl Locks {
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// Stored.
-    pub(crate) pushed: Counter,
+    pub(super) pushed: Counter,
     /// Known already, and not stored again.
-    pub(crate) duplicate: Counter,
+    pub(super) duplicate: Counter,
     /// Handed to a worker.
-    pub(crate) claimed: Counter,
+    pub(super) claimed: Counter,
     /// Done.
-    pub(crate) completed: Counter,
+    pub(super) completed: Counter,
     /// An attempt failed.
-    pub(crate) failed: Counter,
+    pub(super) failed: Counter,
     /// Kept for longer.
-    pub(crate) extended: Counter,
+    pub(super) extended: Counter,
     /// Given back unbegun.
-    pub(crate) given_back: Counter,
+    pub(super) given_back: Counter,
     /// Settled too late: nothing was applied.
-    pub(crate) stale: Counter,
+    pub(super) stale: Counter,
     /// Revived by a person.
-    pub(crate) requeued: Counter,
+    pub(super) requeued: Counter,
     /// Taken away from workers by a person.
-    pub(crate) reset: Counter,
+    pub(super) reset: Counter,
 }
 
 impl Inbox {
@@ -96,11 +90,11 @@ impl Inbox {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// Stored.
-    pub(crate) emitted: Counter,
+    pub(super) emitted: Counter,
     /// Revived by a person.
-    pub(crate) requeued: Counter,
+    pub(super) requeued: Counter,
     /// Given up by a person.
-    pub(crate) discarded: Counter,
+    pub(super) discarded: Counter,
 }
 
 impl Outbox {
@@ -119,23 +113,23 @@ impl Outbox {
 #[derive(Debug)]
 pub(crate) struct Once {
     /// Begun: the work is the caller's.
-    pub(crate) fresh: Counter,
+    pub(super) fresh: Counter,
     /// Answered from the store.
-    pub(crate) replay: Counter,
+    pub(super) replay: Counter,
     /// Somebody does the work.
-    pub(crate) in_flight: Counter,
+    pub(super) in_flight: Counter,
     /// The key is another request's.
-    pub(crate) mismatch: Counter,
+    pub(super) mismatch: Counter,
     /// An earlier run has vanished.
-    pub(crate) unknown: Counter,
+    pub(super) unknown: Counter,
     /// The scope has too many keys.
-    pub(crate) over_quota: Counter,
+    pub(super) over_quota: Counter,
     /// Ended with an answer.
-    pub(crate) completed: Counter,
+    pub(super) completed: Counter,
     /// Given back.
-    pub(crate) released: Counter,
+    pub(super) released: Counter,
     /// A run that does not count any more wanted to end or go on.
-    pub(crate) stale: Counter,
+    pub(super) stale: Counter,
 }
 
 impl Once {
@@ -173,9 +167,9 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let sweeps = Counter::default();
-        let help = "Sweeps that this server has finished";
+        let help = "Sweeps that were asked for through this server";
         registry.register("sweeps", help, sweeps.clone());
-        let help = "What sweeps of this server have closed or forgotten, by kind";
+        let help = "What these sweeps closed or forgot, by kind";
         let all = Counters::new(registry, "swept", help, "kind");
         Sweeper {
             sweeps,
