@@ -120,7 +120,7 @@ pub(crate) fn holds(ttl: Duration, min: Option<Duration>, max: Option<Duration>)
             "max_hold must be at least 1 ms and not below min_hold: raise it, or leave it out",
         ));
     }
-    Ok(())
+    max.map_or(Ok(()), |max| delay("max_hold", max))
 }
 
 /// How long a call may wait.
@@ -436,6 +436,12 @@ mod tests {
         );
         assert_eq!(
             holds(seconds(9), Some(seconds(5)), Some(seconds(4)))
+                .unwrap_err()
+                .field(),
+            Some("max_hold")
+        );
+        assert_eq!(
+            holds(seconds(9), None, Some(Duration::MAX))
                 .unwrap_err()
                 .field(),
             Some("max_hold")
