@@ -5,6 +5,7 @@
 
 mod inbox;
 mod lock;
+mod object;
 mod of;
 mod once;
 mod outbox;

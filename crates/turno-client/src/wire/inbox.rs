@@ -18,6 +18,7 @@ use super::rules::{ClaimName, Json, Name};
 pub struct Push {
     /// The items, in order; all or none are stored.
     #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
+    #[serde(deserialize_with = "super::object::objects")]
     pub items: Vec<PushItem>,
     /// The identity of this request: sent twice, it changes nothing more, and is answered the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -362,7 +363,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_a_text_or_an_object() {
-        let text = format!(r#"{{"claims": ["{CLAIM}", {{"claim": "{CLAIM}", "retry_in": "5s"}}]}}"#);
+        let text =
+            format!(r#"{{"claims": ["{CLAIM}", {{"claim": "{CLAIM}", "retry_in": "5s"}}]}}"#);
         let settle: Settle = serde_json::from_str(&text).unwrap();
         assert_eq!(settle.claims[0].claim, settle.claims[1].claim);
         assert!(settle.claims[1].retry_in.is_some());

@@ -52,7 +52,11 @@ pub struct Begin {
     #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub worker: Option<String>,
     /// Whose live keys are counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::object::maybe"
+    )]
     pub quota: Option<Quota>,
     /// The identity of this request: sent twice, it changes nothing more, and is answered the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +113,11 @@ pub struct Replayed {
 #[serde(deny_unknown_fields)]
 pub struct Complete {
     /// Any JSON; if it is left out, it is known that the work is done, and no more.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "said"
+    )]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Json>))]
     pub answer: Option<Box<RawValue>>,
     /// For how long it is kept, if not as begin said.

@@ -20,6 +20,7 @@ use super::rules::{Json, Name};
 pub struct Emit {
     /// The events, in order; all or none are stored.
     #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
+    #[serde(deserialize_with = "super::object::objects")]
     pub events: Vec<EmitEvent>,
     /// The identity of this request: sent twice, it changes nothing more, and is answered the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +49,10 @@ pub struct EmitEvent {
     pub correlation_id: Option<String>,
     /// The W3C trace context; that of the request, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(pattern = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"))]
+    #[cfg_attr(
+        feature = "schema",
+        schema(pattern = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
+    )]
     pub traceparent: Option<String>,
     /// The W3C trace state.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -188,6 +188,15 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     }
 }
 
+/// Refuses what cannot be the beginning of a name, nor one behind which a page begins; not all stores can even ask for it.
+pub(crate) fn printable(field: &'static str, text: &str) -> Result<(), Problem> {
+    if text.chars().any(char::is_control) {
+        let reason = format!("{field} has a control character, and no name has one: remove it");
+        return Err(Problem::invalid(field, reason));
+    }
+    Ok(())
+}
+
 /// Refuses a list without entries: whoever sends one has made a mistake.
 pub(crate) fn some<T>(field: &'static str, list: &[T]) -> Result<(), Problem> {
     if list.is_empty() {

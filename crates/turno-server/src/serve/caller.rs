@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use super::App;
+use super::ask::printable;
 use super::problem::Problem;
 use super::words::Code;
 
@@ -51,6 +52,7 @@ impl Caller {
 
     /// The prefix that a list is narrowed to.
     pub(crate) fn narrow(&self, asked: &str) -> Result<String, Problem> {
+        printable("prefix", asked)?;
         if asked.starts_with(&*self.prefix) {
             return Ok(asked.to_owned());
         }

@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::serve::App;
-use crate::serve::ask::{Json, Name, Query, limit};
+use crate::serve::ask::{Json, Name, Query, limit, printable};
 use crate::serve::caller::{Admin, Operator, Reader};
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
@@ -245,6 +245,7 @@ async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<Locks>, Problem> {
     let limit = limit(page.limit)?;
+    printable("after", &page.after)?;
     let ask = LockList {
         prefix: caller.narrow(&page.prefix)?,
         after: page.after,

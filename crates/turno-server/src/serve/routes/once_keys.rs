@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::serve::App;
-use crate::serve::ask::{Name, Query, limit};
+use crate::serve::ask::{Name, Query, limit, printable};
 use crate::serve::caller::{Admin, Reader};
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
@@ -58,6 +58,7 @@ async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<Keys>, Problem> {
     let limit = limit(page.limit)?;
+    printable("after", &page.after)?;
     let ask = OnceList {
         state: page.state,
         prefix: caller.narrow(&page.prefix)?,

@@ -173,7 +173,8 @@ async fn fail(
 fn failure(claim: &SettleClaim) -> Failure {
     Failure {
         claim: claim.claim,
-        error: claim.error.clone().unwrap_or_default(),
+        // The one character that not every store can keep; a failure must be told, whatever it says.
+        error: (claim.error.as_deref().unwrap_or_default()).replace('\0', "\u{fffd}"),
         retry_in: claim.retry_in.map(Into::into),
         again: match claim.last {
             Some(true) => Again::Never,
