@@ -1,18 +1,21 @@
 //! What a name, a text and a payload may be, as OpenAPI says it. The rules themselves are the library's.
 
-use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// No control characters.
 const PRINTABLE: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
 
-fn text(longest: usize, description: &str, example: &str) -> RefOr<Schema> {
+/// A name, and a token.
+const WITH_TOKEN: &str = r"^[^\x00-\x1f\x7f-\x9f]+@[0-9]{1,18}$";
+
+fn text(longest: usize, pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::String))
         .min_length(Some(1))
         .max_length(Some(longest))
-        .pattern(Some(PRINTABLE))
+        .pattern(Some(pattern))
         .description(Some(description))
         .examples([serde_json::json!(example)])
         .into()
@@ -25,6 +28,7 @@ impl PartialSchema for Name {
     fn schema() -> RefOr<Schema> {
         text(
             turno::NAME_BYTES,
+            PRINTABLE,
             "A name: 1 to 255 bytes of UTF-8 without control characters; path-like, PRESTAMO/123",
             "PRESTAMO/123",
         )
@@ -40,6 +44,7 @@ impl PartialSchema for Text {
     fn schema() -> RefOr<Schema> {
         text(
             turno::TEXT_BYTES,
+            PRINTABLE,
             "A text for people: 1 to 1000 bytes of UTF-8 without control characters",
             "Registro de pago",
         )
@@ -55,6 +60,7 @@ impl PartialSchema for LeaseName {
     fn schema() -> RefOr<Schema> {
         text(
             turno::NAME_BYTES + 20,
+            WITH_TOKEN,
             "A lease, RESOURCE@TOKEN, as acquire answered it",
             "PRESTAMO/123@1794708000000000",
         )
@@ -70,6 +76,7 @@ impl PartialSchema for OnceClaimName {
     fn schema() -> RefOr<Schema> {
         text(
             turno::NAME_BYTES + 20,
+            WITH_TOKEN,
             "A claim, KEY@TOKEN, as begin answered it",
             "pago/77@1794708000000000",
         )

@@ -59,9 +59,7 @@ impl FromStr for Span {
         let signed = span
             .to_duration(SpanRelativeTo::days_are_24_hours())
             .map_err(|_| how())?;
-        Duration::try_from(signed)
-            .map(Span)
-            .map_err(|_| negative())
+        Duration::try_from(signed).map(Span).map_err(|_| negative())
     }
 }
 
@@ -122,7 +120,11 @@ mod schema {
         fn schema() -> RefOr<Schema> {
             let text = ObjectBuilder::new()
                 .schema_type(SchemaType::new(Type::String))
-                .pattern(Some(r"^(\d{1,9}(ms|s|m|h|d)){1,5}$"))
+                .min_length(Some(1))
+                // Larger units first, each at most once; or milliseconds.
+                .pattern(Some(
+                    r"^([0-9]{1,9}|([0-9]{1,3}d)?([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,9}ms)?)$",
+                ))
                 .description(Some("500ms, 30s, 5m, 1h30m, 1d"));
             let whole = ObjectBuilder::new()
                 .schema_type(SchemaType::new(Type::Integer))
@@ -166,7 +168,15 @@ mod tests {
     #[test]
     fn what_is_no_duration_is_refused() {
         for text in [
-            "", "soon", "-5s", "-5", "5s ago", "1.5.2", "1mo", "1y", "30 parsecs",
+            "",
+            "soon",
+            "-5s",
+            "-5",
+            "5s ago",
+            "1.5.2",
+            "1mo",
+            "1y",
+            "30 parsecs",
             "99999999999999999999",
         ] {
             assert!(text.parse::<Span>().is_err(), "{text}");

@@ -3,6 +3,7 @@
 //! The back door moves stored times, so that no test has to sleep until a lease is over.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -11,11 +12,16 @@ use turno::{Token, Turno};
 
 use crate::server::{PgBouncer, PoolMode, PostgresServer};
 
+/// How an instance is made on a store, given its URL.
+pub type Connect = fn(String) -> Pin<Box<dyn Future<Output = Turno> + Send>>;
+
 /// A store for one test.
 #[derive(Debug)]
 pub struct Bed {
     url: String,
     place: Place,
+    /// Straight to the store, unless said otherwise.
+    connect: Connect,
 }
 
 /// Where the store's tables really are.
@@ -34,6 +40,7 @@ impl Bed {
         Bed {
             url: format!("sqlite:{}", folder.path().join("turno.db").display()),
             place: Place::Sqlite { folder },
+            connect: straight,
         }
     }
 
@@ -43,6 +50,7 @@ impl Bed {
         Bed {
             url: url.clone(),
             place: Place::Postgres { direct: url },
+            connect: straight,
         }
     }
 
@@ -63,7 +71,15 @@ impl Bed {
         Bed {
             url: pooler.url(database),
             place: Place::Postgres { direct },
+            connect: straight,
         }
+    }
+
+    /// The same store, with instances that reach it another way: through a server.
+    #[must_use = "it is another bed"]
+    pub fn through(mut self, connect: Connect) -> Self {
+        self.connect = connect;
+        self
     }
 
     /// The store's URL, as an application has it.
@@ -73,7 +89,7 @@ impl Bed {
 
     /// A new instance on this store: two calls are two machines.
     pub async fn turno(&self) -> Turno {
-        Turno::connect(&self.url).await.unwrap()
+        (self.connect)(self.url.clone()).await
     }
 
     /// Whether the store is an SQLite file.
@@ -221,6 +237,10 @@ impl Bed {
     pub async fn rows(&self) -> i64 {
         self.number("select count(*) from turno.lock").await
     }
+}
+
+fn straight(url: String) -> Pin<Box<dyn Future<Output = Turno> + Send>> {
+    Box::pin(async move { Turno::connect(&url).await.unwrap() })
 }
 
 /// Opens a connection that lives as long as its client.

@@ -1,0 +1,376 @@
+//! Every call, and what comes of it.
+
+use std::time::Duration;
+
+use turno::inbox::{ItemId, ItemState};
+use turno::once::{OnceState, Released as Undone};
+use turno::outbox::EventState;
+use turno_client::wire::{
+    Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, Lease,
+    OnUnknown, Push, PushItem, Renew, Requeue, RequeueEvents, Reset, Settle, SettleClaim, Span,
+    SweepAsk, raw,
+};
+use turno_client::{Acquired, AcquiredAll, Began, Broke, Client, Ended, Page, Released, Renewed};
+
+use crate::common::{LONG, Running};
+
+fn ask(resource: &str, owner: &str) -> Acquire {
+    Acquire {
+        resource: resource.into(),
+        owner: Some(owner.into()),
+        user: Some("ana".into()),
+        ..Acquire::default()
+    }
+}
+
+async fn acquired(client: &Client, ask: &Acquire) -> Lease {
+    match client.acquire(ask).await.unwrap() {
+        Acquired::Acquired(lease) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn locks() {
+    let server = Running::start().await;
+    let client = server.client();
+    // A name that needs to be encoded, in every place of a path.
+    let name = "PRÉSTAMO/1 %2F?#@;..";
+    let lease = acquired(&client, &ask(name, "a")).await;
+    assert_eq!((lease.resource.as_str(), lease.holds), (name, Some(1)));
+    let again = client.acquire(&ask(name, "a")).await.unwrap();
+    assert!(matches!(again, Acquired::Reentered(again) if again.token == lease.token));
+    let Acquired::Busy(busy) = client.acquire(&ask(name, "b")).await.unwrap() else {
+        panic!("it is held");
+    };
+    assert_eq!(busy.holder.unwrap().user.as_deref(), Some("ana"));
+
+    let ttl = Renew {
+        ttl: Some(Span(Duration::from_secs(90))),
+    };
+    let Renewed::Renewed(renewed) = client.renew(&lease.id, &ttl).await.unwrap() else {
+        panic!("it is held");
+    };
+    assert!(renewed.expires_at > lease.expires_at);
+    assert_eq!(renewed.owner.as_deref(), Some("a"));
+    for holds in [1, 0] {
+        let released = client.release(&lease.id, None).await.unwrap();
+        assert_eq!(released, Released::Released { holds });
+    }
+    let lost = client.release(&lease.id, None).await.unwrap();
+    assert!(matches!(lost, Released::Lost(problem) if problem.code == "lost"));
+    let lost = client.renew(&lease.id, &Renew::default()).await.unwrap();
+    assert!(matches!(lost, Renewed::Lost(_)));
+    assert!(!client.lock_status(name).await.unwrap().locked);
+}
+
+#[tokio::test]
+async fn locks_that_are_looked_at_and_broken() {
+    let server = Running::start().await;
+    let client = server.client();
+    let all = AcquireAll {
+        resources: ["l/3", "l/1", "l/2"].map(String::from).to_vec(),
+        owner: Some("a".into()),
+        ..AcquireAll::default()
+    };
+    let AcquiredAll::Acquired(leases) = client.acquire_all(&all).await.unwrap() else {
+        panic!("they are free");
+    };
+    assert_eq!(leases.leases.len(), 3);
+    let again = client.acquire_all(&all).await.unwrap();
+    assert!(matches!(again, AcquiredAll::Reentered(_)));
+    let other = AcquireAll {
+        owner: Some("b".into()),
+        ..all
+    };
+    let busy = client.acquire_all(&other).await.unwrap();
+    assert!(matches!(busy, AcquiredAll::Busy(_)));
+
+    let mut page = Page {
+        limit: Some(2),
+        after: None,
+    };
+    let first = client.locks("l/", &page).await.unwrap();
+    page.after = first.next;
+    let second = client.locks("l/", &page).await.unwrap();
+    let names = first.locks.iter().chain(&second.locks);
+    let names: Vec<&str> = names.map(|lock| lock.resource.as_str()).collect();
+    assert_eq!((names, second.next), (vec!["l/1", "l/2", "l/3"], None));
+
+    let token = leases.leases[0].token;
+    let wrong = turno::Token(token.0 - 1);
+    let not_held = client.break_lock("l/1", wrong, "gone", None).await;
+    assert!(matches!(not_held.unwrap(), Broke::NotHeld(_)));
+    let broken = client.break_lock("l/1", token, "gone & done", Some("eva"));
+    assert_eq!(broken.await.unwrap(), Broke::Broken);
+    let history = client.history(Some("l/1"), "", &Page::default()).await;
+    let entry = &history.unwrap().history[0];
+    assert_eq!(entry.reason.as_deref(), Some("gone & done"));
+    assert_eq!(entry.actor.as_deref(), Some("eva"));
+}
+
+#[tokio::test]
+async fn a_lock_that_is_waited_for() {
+    let server = Running::start().await;
+    let client = server.client();
+    let lease = acquired(&client, &ask("it", "a")).await;
+    let waiting = Acquire {
+        wait: Some(Span(LONG)),
+        ..ask("it", "b")
+    };
+    let (waited, released) = tokio::join!(acquired(&client, &waiting), async {
+        turno_testkit::eventually_async(LONG, "the waiter to stand in line", async || {
+            (client.lock_status("it").await.unwrap().waiters == 1).then_some(())
+        })
+        .await;
+        client.release(&lease.id, None).await.unwrap()
+    });
+    assert_eq!(released, Released::Released { holds: 0 });
+    assert!(waited.token > lease.token);
+}
+
+fn item(text: &str) -> PushItem {
+    PushItem {
+        payload: raw(text).unwrap(),
+        key: None,
+        priority: None,
+        delay: None,
+        run_at: None,
+        group: None,
+        max_attempts: None,
+    }
+}
+
+fn push(items: &[&str]) -> Push {
+    Push {
+        items: items.iter().map(|text| item(text)).collect(),
+        request: None,
+    }
+}
+
+fn claim(limit: u32) -> Claim {
+    Claim {
+        worker: "w".into(),
+        limit: Some(limit),
+        lease: None,
+        wait: None,
+        request: None,
+    }
+}
+
+fn settle(claims: Vec<SettleClaim>) -> Settle {
+    Settle {
+        claims,
+        request: None,
+    }
+}
+
+#[tokio::test]
+async fn work() {
+    let server = Running::start().await;
+    let client = server.client();
+    let queue = "mail/out";
+    // A number that no float can hold.
+    let pushed = client
+        .push(queue, &push(&["12345678901234567890.10", "2", "3", "4"]))
+        .await
+        .unwrap();
+    assert_eq!(pushed.ids.len(), 4);
+    let claimed = client.claim(queue, &claim(4)).await.unwrap().items;
+    assert_eq!(claimed[0].payload.get(), "12345678901234567890.10");
+    let one = |place: usize| SettleClaim::from(claimed[place].claim);
+    let extended = client.extend(queue, &settle(vec![one(0), one(1)])).await;
+    assert_eq!(extended.unwrap().done, 2);
+    let done = client.complete(queue, &settle(vec![one(0)])).await.unwrap();
+    assert_eq!((done.done, done.stale), (1, vec![]));
+    let again = client.complete(queue, &settle(vec![one(0)])).await.unwrap();
+    assert_eq!(again.stale, [claimed[0].claim]);
+    let failed = SettleClaim {
+        error: Some("no".into()),
+        last: Some(true),
+        ..one(1)
+    };
+    assert_eq!(
+        client
+            .fail(queue, &settle(vec![failed]))
+            .await
+            .unwrap()
+            .done,
+        1
+    );
+    let given = client.give_back(queue, &settle(vec![one(2)])).await;
+    assert_eq!(given.unwrap().done, 1);
+
+    let stats = client.queue(queue).await.unwrap();
+    assert_eq!(
+        [
+            stats.completed,
+            stats.failed,
+            stats.pending,
+            stats.processing
+        ],
+        [1; 4]
+    );
+    assert_eq!(client.queues("mail/").await.unwrap().queues, [stats]);
+    let page = Page::<ItemId>::default();
+    let items = client.items(queue, ItemState::Failed, &page).await.unwrap();
+    assert_eq!(items.items[0].errors[0].error, "no");
+    let ask = Requeue {
+        ids: Some(vec![claimed[1].id]),
+    };
+    assert_eq!(client.requeue(queue, &ask).await.unwrap().requeued, 1);
+    let ask = Reset {
+        older_than: Some(Span(Duration::ZERO)),
+    };
+    assert_eq!(client.reset(queue, &ask).await.unwrap().reset, 1);
+}
+
+#[tokio::test]
+async fn events() {
+    let server = Running::start().await;
+    let client = server.client();
+    let event = |kind: &str| EmitEvent {
+        kind: kind.into(),
+        payload: raw(r#"{"n":1}"#).unwrap(),
+        key: Some("k".into()),
+        correlation_id: None,
+        traceparent: None,
+        tracestate: None,
+        headers: [("a".to_owned(), "b".to_owned())].into(),
+        delay: None,
+        id: None,
+    };
+    let emit = Emit {
+        events: vec![event("A"), event("B")],
+        request: None,
+    };
+    let ids = client.emit(&emit).await.unwrap().ids;
+    assert_eq!(client.outbox().await.unwrap().pending, 2);
+    let page = Page::default();
+    let events = client.events(EventState::Pending, &page).await.unwrap();
+    let found: Vec<_> = events.events.iter().map(|event| event.id).collect();
+    assert_eq!(found, ids);
+    let found = client.event(ids[1]).await.unwrap().unwrap();
+    assert_eq!(found.kind.as_deref(), Some("B"));
+    assert_eq!(found.payload.unwrap().get(), r#"{"n":1}"#);
+    assert!(client.event(uuid::Uuid::nil()).await.unwrap().is_none());
+    let requeue = RequeueEvents {
+        ids: Some(ids.clone()),
+    };
+    assert_eq!(client.requeue_events(&requeue).await.unwrap().requeued, 0);
+    let discard = Discard { ids, by: None };
+    assert_eq!(client.discard(&discard).await.unwrap().discarded, 0);
+}
+
+#[tokio::test]
+async fn once() {
+    let server = Running::start().await;
+    let client = server.client();
+    let key = "pago/77 ñ";
+    let begin = Begin {
+        key: key.into(),
+        fingerprint: Some("f".into()),
+        ..Begin::default()
+    };
+    let begun = async |begin: &Begin| client.begin(begin).await.unwrap();
+    let Began::Fresh(fresh) = begun(&begin).await else {
+        panic!("it is new");
+    };
+    assert!(matches!(begun(&begin).await, Began::InFlight(run) if run.attempt == Some(1)));
+    let other = Begin {
+        fingerprint: Some("g".into()),
+        ..begin.clone()
+    };
+    assert!(matches!(begun(&other).await, Began::Mismatch(_)));
+    let extended = client.extend_once(&fresh.claim, &Extend::default()).await;
+    assert_eq!(extended.unwrap(), Ended::Done);
+    let doubted = client.release_once(&fresh.claim, Undone::Unknown).await;
+    assert_eq!(doubted.unwrap(), Ended::Done);
+    assert!(matches!(begun(&begin).await, Began::Unknown(_)));
+    let rerun = Begin {
+        unknown: Some(OnUnknown::Rerun),
+        ..begin.clone()
+    };
+    let Began::Fresh(second) = begun(&rerun).await else {
+        panic!("it may be run again");
+    };
+    let null = Complete {
+        answer: Some(raw("null").unwrap()),
+        ttl: None,
+    };
+    let stale = client.complete_once(&fresh.claim, &null).await.unwrap();
+    assert!(matches!(stale, Ended::Stale(problem) if problem.code == "stale"));
+    let done = client.complete_once(&second.claim, &null).await.unwrap();
+    assert_eq!(done, Ended::Done);
+    assert!(matches!(begun(&begin).await, Began::Replay(answer) if answer.stored));
+
+    let keys = client
+        .keys(Some(OnceState::Done), "pago/", &Page::default())
+        .await;
+    assert_eq!(keys.unwrap().keys[0].key, key);
+    assert_eq!(client.key(key).await.unwrap().unwrap().claim, second.claim);
+    assert!(client.forget(key).await.unwrap().forgotten);
+    assert!(client.key(key).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn for_people() {
+    let server = Running::start().await;
+    let client = server.client();
+    assert_eq!(client.health().await.unwrap().status, "ok");
+    assert_eq!(client.ready().await.unwrap().status, "ok");
+    let examined = client.doctor().await.unwrap();
+    assert!(
+        examined
+            .findings
+            .iter()
+            .any(|finding| finding.check == "schema")
+    );
+    let ask = Acquire {
+        ttl: Some(Span(Duration::from_millis(1))),
+        ..ask("gone", "a")
+    };
+    acquired(&client, &ask).await;
+    turno_testkit::eventually_async(LONG, "an expired lease to be closed", async || {
+        (client.sweep(&SweepAsk::default()).await.unwrap().expired == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_happens_is_told() {
+    let server = Running::start().await;
+    let client = server.client();
+    let mut stream = client.stream("told/").await.unwrap();
+    acquired(&client, &ask("untold/1", "a")).await;
+    acquired(&client, &ask("told/1", "a")).await;
+    let told = async {
+        loop {
+            let event = stream.next().await.unwrap().unwrap();
+            assert!(!event.data.contains("untold"), "{event:?}");
+            if event.data.contains("told/1") {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, told).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let server = Running::start().await;
+    let client = server.client();
+    let bad = Acquire {
+        ttl: Some(Span(Duration::ZERO)),
+        ..ask("it", "a")
+    };
+    let error = client.acquire(&bad).await.unwrap_err();
+    assert!(error.is_invalid() && !error.is_unavailable(), "{error:?}");
+    assert_eq!(
+        (error.field(), error.code()),
+        (Some("ttl"), Some("invalid"))
+    );
+    let known = turno::Error::from(error);
+    assert!(known.is_invalid());
+    assert_eq!(known.field(), Some("ttl"));
+}

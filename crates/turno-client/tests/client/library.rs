@@ -1,0 +1,123 @@
+//! The library over HTTP: what takes time, too.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use turno::inbox::Job;
+use turno::lock::Acquire;
+use turno::once::Begin;
+use turno_server::serve::Options;
+
+use crate::common::{LONG, Running};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Longer than its lease: it is renewed meanwhile.
+#[tokio::test]
+async fn a_run_renews_its_lease() {
+    let server = Running::start().await;
+    let turno = server.remote();
+    let (first, behind) = (turno.lock("it").ttl(SHORT), server.turno.clone());
+    first
+        .run(async |lease| {
+            let began = lease.grant().expires_at;
+            turno_testkit::eventually_async(LONG, "a renewal", async || {
+                let status = behind.lock_status("it").await.unwrap();
+                let holder = status.holders.first().expect("it is held");
+                (holder.expires_at > began && holder.token == lease.token()).then_some(())
+            })
+            .await;
+            Ok::<_, Infallible>(())
+        })
+        .await
+        .unwrap();
+    assert!(
+        server
+            .turno
+            .lock_status("it")
+            .await
+            .unwrap()
+            .holders
+            .is_empty()
+    );
+}
+
+/// A server that waits for less than the caller does is asked again.
+#[tokio::test]
+async fn a_long_wait_is_many_short_ones() {
+    let server = Running::start_with(Options {
+        max_wait: Duration::from_millis(20),
+        ..Options::default()
+    })
+    .await;
+    let turno = server.remote();
+    let Acquire::Acquired(held) = server.turno.lock("it").acquire().await.unwrap() else {
+        panic!("it is free");
+    };
+    let waiting = turno.lock("it").wait(LONG).acquire();
+    let release = async {
+        tokio::time::sleep(SHORT).await;
+        held.release().await.unwrap();
+    };
+    let (waited, ()) = tokio::join!(waiting, release);
+    assert!(matches!(waited.unwrap(), Acquire::Acquired(_)));
+
+    let inbox = turno.inbox("mail");
+    let push = async {
+        tokio::time::sleep(SHORT).await;
+        server.turno.inbox("mail").push("hello").await.unwrap();
+    };
+    let (taken, ()) = tokio::join!(inbox.claim().wait(LONG).take(), push);
+    assert_eq!(taken.unwrap().len(), 1);
+
+    let Begin::Fresh(first) = server.turno.once("k").begin().await.unwrap() else {
+        panic!("it is new");
+    };
+    let answer = async {
+        tokio::time::sleep(SHORT).await;
+        first.complete(&7).await.unwrap();
+    };
+    let (told, _) = tokio::join!(turno.once("k").wait(LONG).begin(), answer);
+    let Begin::Replay(answer) = told.unwrap() else {
+        panic!("it was answered");
+    };
+    assert_eq!(answer.get::<u32>().unwrap(), Some(7));
+}
+
+#[tokio::test]
+async fn a_worker_does_each_item_once() {
+    let server = Running::start().await;
+    let turno = server.remote();
+    let inbox = turno.inbox("mail");
+    for n in 0..20 {
+        inbox.push(&n).await.unwrap();
+    }
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |job: Job<u32>| {
+        let sent = sender.send(job.payload);
+        async move { sent }
+    };
+    let mut seen = Vec::new();
+    let all = async {
+        while seen.len() < 20 {
+            seen.extend(receiver.recv().await);
+        }
+    };
+    let report = inbox.worker(handler).concurrency(4).run(all).await.unwrap();
+    assert_eq!((report.completed, report.failed), (20, 0));
+    seen.sort_unstable();
+    assert_eq!(seen, (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_needs_the_store_is_refused() {
+    let server = Running::start().await;
+    let turno = server.remote();
+    let error = turno.store().migrate().await.unwrap_err();
+    assert!(
+        error.is_refused() && error.to_string().contains("--store"),
+        "{error}"
+    );
+    assert!(turno.access_list().await.unwrap_err().is_refused());
+    assert!(turno.unadopt("notes").await.unwrap_err().is_refused());
+}
