@@ -9,7 +9,7 @@ use super::path::Target;
 use crate::wire::Problem;
 
 /// The longest line and the largest event that are read.
-const LARGEST: usize = 1024 * 1024;
+const LARGEST: usize = 8 * 1024 * 1024;
 
 /// What the server tells of, as it happens. Dropped, it ends.
 #[derive(Debug)]

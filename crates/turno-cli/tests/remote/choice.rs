@@ -1,0 +1,202 @@
+//! Store or server: which one is asked, and with which token.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::common::{Done, Kind, Place, text};
+use crate::pair::Served;
+
+fn served() -> Served {
+    Served::start(Place::new(Kind::Sqlite))
+}
+
+#[track_caller]
+fn json(served: &Served, code: i32, words: &[&str]) -> Done {
+    served.turno(&[&["--json"], words].concat()).expect(code)
+}
+
+#[test]
+fn what_works_on_a_store_only_says_so() {
+    let served = served();
+    for words in [
+        &["migrate"][..],
+        &["outbox", "relay", "--sink", "stdout:"],
+        &[
+            "gate",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "http://127.0.0.1:1",
+        ],
+        &["adopt", "notes", "--id", "id"],
+        &["demo"],
+        &["serve"],
+        &["token", "list"],
+    ] {
+        let error = json(&served, 2, words).error();
+        assert_eq!(text(&error, "field"), "server", "{words:?}: {error}");
+        assert!(text(&error, "detail").contains("--store"), "{error}");
+    }
+    // A store that is named with the command is what is meant.
+    let store = served.place.store.clone();
+    json(&served, 0, &["--store", &store, "migrate"]);
+}
+
+#[test]
+fn one_of_them_is_named() {
+    let served = served();
+    let both = json(
+        &served,
+        2,
+        &[
+            "--store",
+            "sqlite:x.db",
+            "--server",
+            &served.url,
+            "lock",
+            "list",
+        ],
+    );
+    assert_eq!(text(&both.error(), "field"), "server");
+    // An option wins over the variable of the other.
+    json(
+        &served,
+        0,
+        &["--store", &served.place.store, "lock", "acquire", "here"],
+    );
+    let elsewhere = Place::new(Kind::Sqlite);
+    let through = elsewhere.turno(&["--json", "--server", &served.url, "lock", "list"]);
+    assert_eq!(
+        through.expect(0).json()["locks"][0]["resource"],
+        json!("here")
+    );
+    assert!(
+        !elsewhere.path("store.db").exists(),
+        "its own store was not touched"
+    );
+    // And a variable over the file.
+    let file = format!("server = {:?}", served.url);
+    fs::write(elsewhere.path("turno.toml"), file).unwrap();
+    let mine = elsewhere.json(0, &["lock", "list"]);
+    assert_eq!(mine, json!({"locks": []}));
+    let mut unsaid = elsewhere.command(["--json", "lock", "list"]);
+    let through = Done::of(unsaid.env_remove("TURNO_STORE").output().unwrap());
+    assert_eq!(
+        through.expect(0).json()["locks"][0]["resource"],
+        json!("here")
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_so() {
+    let place = Place::new(Kind::Sqlite);
+    // Nobody listens on a port that was just given back.
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}", port.local_addr().unwrap());
+    drop(port);
+    let error = place.turno(&["--json", "--server", &url, "lock", "list"]);
+    let error = error.expect(1).error();
+    assert_eq!(text(&error, "code"), "unavailable");
+    assert!(text(&error, "detail").contains(&url), "{error}");
+    let sick = place
+        .turno(&["--json", "--server", &url, "doctor"])
+        .expect(1)
+        .json();
+    assert_eq!(text(&sick["findings"][0], "check"), "server");
+    for bad in ["ftp://x", "x", "http://ana:s3cret@x"] {
+        let error = place.turno(&["--json", "--server", bad, "lock", "list"]);
+        let error = error.expect(2).error();
+        assert_eq!(text(&error, "field"), "server");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn a_doctor_examines_the_store_behind() {
+    let served = served();
+    let report = json(&served, 0, &["doctor"]).json();
+    let of_store = served.place.json(0, &["doctor"]);
+    assert_eq!(report["store"], of_store["store"]);
+    let checks = |report: &serde_json::Value| {
+        let findings = report["findings"].as_array().unwrap().iter();
+        findings
+            .map(|finding| text(finding, "check").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(checks(&report), checks(&of_store));
+    assert!(served.turno(&["doctor"]).expect(0).out.contains("schema"));
+}
+
+#[test]
+fn a_token_is_shown_to_the_server_and_to_nobody_else() {
+    let served = served();
+    let create = |words: &[&str]| {
+        let created = served
+            .place
+            .json(0, &[&["token", "create"], words].concat());
+        let text = created
+            .as_object()
+            .unwrap()
+            .values()
+            .filter_map(|value| value.as_str());
+        let mut text = text.filter(|text| text.starts_with("turno_"));
+        text.next()
+            .unwrap_or_else(|| panic!("no token in {created}"))
+            .to_owned()
+    };
+    let operator = create(&["cashier", "--role", "operate", "--prefix", "pay/"]);
+    let shut_out = json(&served, 1, &["lock", "list"]).error();
+    assert_eq!(text(&shut_out, "code"), "unauthorized");
+
+    let with = |token: &str, words: &[&str]| {
+        Done::of(
+            served
+                .command(words)
+                .env("TURNO_TOKEN", token)
+                .output()
+                .unwrap(),
+        )
+    };
+    let words = ["-vv", "--json", "lock", "acquire", "pay/1"];
+    let mine = with(&operator, &words).expect(0);
+    let secret = operator.rsplit('_').next().unwrap();
+    assert!(
+        !mine.err.contains(secret) && !mine.out.contains(secret),
+        "{mine:?}"
+    );
+    let beyond = with(&operator, &["--json", "lock", "acquire", "hr/1"]).expect(1);
+    assert_eq!(text(&beyond.error(), "code"), "out_of_scope");
+    let forbidden = with(&operator, &["--json", "sweep", "--once"]).expect(1);
+    assert_eq!(text(&forbidden.error(), "code"), "forbidden");
+    let empty = with("", &["--json", "lock", "list"]).expect(2);
+    assert_eq!(text(&empty.error(), "field"), "TURNO_TOKEN");
+
+    // A claim is settled in a queue that the token is for, if it is named.
+    with(&operator, &["inbox", "push", "pay/q", "1"]).expect(0);
+    let claimed = with(&operator, &["--json", "inbox", "claim", "pay/q"])
+        .expect(0)
+        .json();
+    let claim = text(&claimed["items"][0], "claim");
+    let unsaid = with(&operator, &["--json", "inbox", "complete", claim]).expect(1);
+    assert_eq!(text(&unsaid.error(), "code"), "out_of_scope");
+    with(&operator, &["inbox", "complete", claim, "--queue", "pay/q"]).expect(0);
+
+    // From a file, too; and never from an option.
+    fs::write(served.place.path("token"), format!("{operator}\n")).unwrap();
+    fs::write(served.place.path("turno.toml"), "token_file = \"token\"").unwrap();
+    json(&served, 0, &["lock", "status", "pay/1"]);
+    served.turno(&["--token", "x", "lock", "list"]).expect(2);
+}
+
+#[test]
+fn answers_are_sealed_by_the_server() {
+    let served = served();
+    let key = "a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    let mut command = served.command(&["--json", "once", "k", "--", "true"]);
+    let refused = Done::of(command.env("TURNO_ANSWER_KEYS", key).output().unwrap());
+    assert_eq!(
+        text(&refused.expect(2).error(), "field"),
+        "TURNO_ANSWER_KEYS"
+    );
+}

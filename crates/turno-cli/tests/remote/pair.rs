@@ -1,0 +1,130 @@
+//! Two stores of one kind, one of them behind a server: whatever is said to both must be answered the same.
+
+use std::process::Command;
+
+use turno_testkit::Process;
+
+use crate::common::{Done, Kind, LONG, Place};
+use crate::shown::normal;
+
+/// How answers are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Human,
+    Json,
+}
+
+/// A store with a server on it.
+pub struct Served {
+    pub place: Place,
+    pub url: String,
+    pub server: Process,
+}
+
+impl Served {
+    pub fn start(place: Place) -> Self {
+        let server = place.start(&["serve", "--listen", "127.0.0.1:0"]);
+        let line = server
+            .lines()
+            .next(LONG)
+            .expect("the server says where it listens");
+        let url = line.trim_start_matches("listening on ").to_owned();
+        Served { place, url, server }
+    }
+
+    /// `turno` through the server; the store is in its environment as well, as it may be.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.place.command(words);
+        command.env("TURNO_SERVER", &self.url);
+        command
+    }
+
+    #[track_caller]
+    pub fn turno(&self, words: &[&str]) -> Done {
+        Done::of(self.command(words).output().unwrap())
+    }
+}
+
+/// The two of them, and how their answers are wanted.
+pub struct Pair {
+    direct: Place,
+    served: Served,
+    form: Form,
+    /// The last lease or claim that each printed.
+    names: [String; 2],
+}
+
+/// Says the same to both kinds of stores, in both forms.
+pub fn on_both(kind: Kind, script: impl Fn(&mut Pair)) {
+    for form in [Form::Human, Form::Json] {
+        script(&mut Pair {
+            direct: Place::new(kind),
+            served: Served::start(Place::new(kind)),
+            form,
+            names: Default::default(),
+        });
+    }
+}
+
+impl Pair {
+    /// Runs a command on the store and through the server, and expects the same of both. `{}` stands for the lease or claim
+    /// that was printed last.
+    #[track_caller]
+    pub fn same(&mut self, code: i32, words: &[&str]) {
+        self.same_with(code, words, |command| command);
+    }
+
+    /// The same, with something done to the command before.
+    #[track_caller]
+    pub fn same_with(
+        &mut self,
+        code: i32,
+        words: &[&str],
+        prepare: impl Fn(&mut Command) -> &mut Command,
+    ) {
+        let [direct, served] = [0, 1].map(|side| {
+            let name = &self.names[side];
+            let words: Vec<String> = words.iter().map(|word| word.replace("{}", name)).collect();
+            let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+            if self.form == Form::Json {
+                words.insert(0, "--json");
+            }
+            let mut command = match side {
+                0 => self.direct.command(&words),
+                _ => self.served.command(&words),
+            };
+            Done::of(prepare(&mut command).output().unwrap())
+        });
+        assert_eq!(
+            direct.code,
+            Some(code),
+            "{words:?} on the store: {direct:#?}"
+        );
+        assert_eq!(
+            served.code,
+            Some(code),
+            "{words:?} through a server: {served:#?}"
+        );
+        let shown = |done: &Done, store: &str| (normal(&done.out, store), normal(&done.err, store));
+        let of = shown(&direct, &self.direct.store);
+        let through = shown(&served, &self.served.place.store);
+        assert_eq!(through, of, "{words:?} through a server, and on the store");
+        for (name, done) in self.names.iter_mut().zip([&direct, &served]) {
+            if let Some(found) = named(&done.out) {
+                *name = found.to_owned();
+            }
+        }
+    }
+
+    /// Does something to both stores, past `turno`.
+    pub fn tell(&self, sql: &str) {
+        self.direct.tell(sql);
+        self.served.place.tell(sql);
+    }
+}
+
+/// The first word with an @ in it: a lease or a claim.
+fn named(out: &str) -> Option<&str> {
+    out.split(|c: char| c.is_whitespace() || c == '"')
+        .find(|word| word.contains('@'))
+}

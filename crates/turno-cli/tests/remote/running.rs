@@ -1,0 +1,98 @@
+//! What takes time, through a server.
+
+use std::process::Stdio;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use turno_testkit::{Process, eventually};
+
+use crate::common::{Kind, LONG, Place, text};
+use crate::pair::Served;
+
+fn spawn(served: &Served, words: &[&str]) -> Process {
+    Process::spawn(served.command(words).stderr(Stdio::null())).unwrap()
+}
+
+/// Longer than its lease: it is renewed meanwhile, and released in the end.
+#[test]
+fn a_run_keeps_its_lock() {
+    let served = Served::start(Place::new(Kind::Sqlite));
+    let words = [
+        "run",
+        "--lock",
+        "it",
+        "--ttl",
+        "600ms",
+        "--",
+        "sh",
+        "-c",
+        "echo up; cat",
+    ];
+    let mut command = served.command(&words);
+    let running = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
+    assert_eq!(running.lines().next(LONG).as_deref(), Some("up"));
+    let end = || {
+        let status = served.place.json(0, &["lock", "status", "it"]);
+        let end: Timestamp = text(&status["holder"], "expires_at").parse().unwrap();
+        (end, status["holder"]["token"].clone())
+    };
+    let (first, token) = end();
+    eventually(LONG, "several renewals", || {
+        let (later, same) = end();
+        assert_eq!(same, token, "it was never lost");
+        (later > first + SignedDuration::from_secs(2)).then_some(())
+    });
+    drop(running.take_stdin());
+    assert_eq!(running.wait_timeout(LONG).unwrap().code(), Some(0));
+    assert!(!served.place.is_locked("it"));
+}
+
+/// The waiter gets its turn from the server, however long it waits.
+#[test]
+fn a_waiter_gets_its_turn() {
+    let served = Served::start(Place::new(Kind::Sqlite));
+    let held = served
+        .place
+        .json(0, &["lock", "acquire", "it", "--ttl", "60s"]);
+    let waiting = spawn(
+        &served,
+        &["--json", "lock", "acquire", "it", "--wait", "60s"],
+    );
+    eventually(LONG, "the waiter to stand in line", || {
+        (served.place.json(0, &["lock", "status", "it"])["waiters"] == json!(1)).then_some(())
+    });
+    served
+        .place
+        .json(0, &["lock", "release", "it", "--lease", text(&held, "id")]);
+    let line = waiting.lines().next(LONG).unwrap();
+    let lease: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert!(lease["token"].as_i64() > held["token"].as_i64(), "{lease}");
+    assert_eq!(waiting.wait_timeout(LONG).unwrap().code(), Some(0));
+}
+
+/// When the server is gone, the lease cannot be renewed: the command is stopped before anybody else could have the lock.
+#[test]
+fn a_run_without_its_server_ends_in_time() {
+    let served = Served::start(Place::new(Kind::Sqlite));
+    let running = spawn(
+        &served,
+        &[
+            "run",
+            "--lock",
+            "it",
+            "--ttl",
+            "2s",
+            "--",
+            "sh",
+            "-c",
+            "echo up; sleep 60",
+        ],
+    );
+    assert_eq!(running.lines().next(LONG).as_deref(), Some("up"));
+    served.server.kill_9();
+    assert_eq!(running.wait_timeout(LONG).unwrap().code(), Some(1));
+    eventually(LONG, "the lock to be over", || {
+        let free = served.place.turno(&["lock", "acquire", "it"]);
+        (free.code == Some(0)).then_some(())
+    });
+}
