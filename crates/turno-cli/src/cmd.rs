@@ -15,6 +15,7 @@ pub(crate) mod outbox;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sweep;
+pub(crate) mod token;
 
 use std::process::ExitCode;
 

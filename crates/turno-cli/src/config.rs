@@ -264,7 +264,10 @@ mod tests {
         assert_eq!(file.lock.timeout(), Some(defaults.ttl));
         assert_eq!(file.lock.max_ttl(), Some(defaults.max_ttl));
         assert_eq!(file.lock.retry.delay(), Some(defaults.retry.delay));
-        let (sweep, cleanup) = (Sweep::default(), file.cleanup.expect("the section is there"));
+        let (sweep, cleanup) = (
+            Sweep::default(),
+            file.cleanup.expect("the section is there"),
+        );
         assert_eq!(cleanup.interval(), Cleanup::default().interval());
         let said = cleanup.sweep();
         assert_eq!(
@@ -378,8 +381,18 @@ mod tests {
             ),
             ("[serve]\nlisten = \"here\"", "serve.listen", 2, "address"),
             ("[serve]\nrate = 0", "serve.rate", 2, "between 1"),
-            ("[serve]\nmax_wait = \"0s\"", "serve.max_wait", 2, "above zero"),
-            ("[serve]\nlog_format = \"xml\"", "serve.log_format", 2, "json"),
+            (
+                "[serve]\nmax_wait = \"0s\"",
+                "serve.max_wait",
+                2,
+                "above zero",
+            ),
+            (
+                "[serve]\nlog_format = \"xml\"",
+                "serve.log_format",
+                2,
+                "json",
+            ),
             ("[[schedule]]\nname = \"\"", "schedule.name", 2, "255"),
             (
                 "[[schedule]]\nname = \"a\"\ncron = \"0 3 * * *\"\npayload = nan",

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
-use turno_server::serve::Server;
+use turno_server::serve::{Opening, Server};
 
 pub(crate) use self::options::ServeArgs;
 use crate::answer_keys;
@@ -34,35 +34,90 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<ExitCode> 
 
 async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()> {
     let address = args.listen(&context.serve)?;
-    let server = Server::new(turno.clone(), args.options(context)?);
+    let options = args.options(context, turno)?;
+    for schedule in &options.schedules {
+        // A pattern that is none is found out now, by a person.
+        schedule.tick().await?;
+    }
+    let has_certificate = options.tls.is_some();
+    let server = Server::new(turno.clone(), options);
+    let opening = server.check(address).await.map_err(or_insecure)?;
     let mut signals = Signals::listen(&ENDING)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Usage::new(
             "listen",
-            format!("{address} cannot be listened on ({error}): name another address with --listen"),
+            format!(
+                "{address} cannot be listened on ({error}): name another address with --listen"
+            ),
         )
     })?;
-    announce(context, listener.local_addr()?)?;
+    let scheme = if has_certificate { "https" } else { "http" };
+    announce(context, scheme, listener.local_addr()?, opening)?;
     let stop = CancellationToken::new();
     let mut work = std::pin::pin!(server.serve(listener, stop.clone()));
     loop {
         tokio::select! {
-            () = &mut work => return Ok(()),
-            signal = signals.next() => stopped(signal, &stop),
+            done = &mut work => return Ok(done?),
+            signal = signals.next() => match signal {
+                // As service managers have it; without a certificate it is a terminal that closes.
+                Signal::HUP if has_certificate => reload(&server).await,
+                _ => stopped(signal, &stop),
+            }
         }
     }
 }
 
-/// Where it listens, for people and for programs that start it.
-fn announce(context: &Context, address: SocketAddr) -> Result<()> {
-    tracing::info!(store = redact::url(&context.store), "the server is up");
-    let url = format!("http://{address}");
-    if context.output.is_json() {
-        return context
-            .output
-            .json(&json!({"listening": address.to_string(), "url": url}));
+/// What the library says, and what the command has besides.
+fn or_insecure(error: turno::Error) -> anyhow::Error {
+    match error.field() {
+        Some("listen") => {
+            let detail = format!("{error}, or let everybody in with --insecure");
+            Usage::new("listen", detail).into()
+        }
+        _ => error.into(),
     }
-    context.output.line(&format!("listening on {url}"))
+}
+
+/// Where it listens and who is let in, for people and for programs that start it.
+fn announce(context: &Context, scheme: &str, address: SocketAddr, opening: Opening) -> Result<()> {
+    let output = context.output;
+    tracing::info!(store = redact::url(&context.store), "the server is up");
+    let (word, warning) = match opening {
+        Opening::Tokens => ("tokens", None),
+        Opening::Local => (
+            "local",
+            Some(
+                "no access token was ever made: whoever is on this machine may do everything. \
+                 `turno token create NAME --role admin` makes one, and ends that",
+            ),
+        ),
+        Opening::Everybody => (
+            "everybody",
+            Some("--insecure: whoever reaches this address may do everything, without a token"),
+        ),
+    };
+    if let Some(warning) = warning {
+        // In the log, so that it is read where the rest is, in its format.
+        tracing::warn!("{warning}");
+    }
+    let url = format!("{scheme}://{address}");
+    if output.is_json() {
+        return output.json(&json!({
+            "listening": address.to_string(),
+            "url": url,
+            "open_to": word,
+        }));
+    }
+    output.line(&format!("listening on {url}"))
+}
+
+async fn reload(server: &Server) {
+    match server.reload().await {
+        Ok(()) => tracing::info!("the certificate was read again"),
+        Err(error) => {
+            tracing::error!(%error, "the certificate cannot be used; the one from before is used on");
+        }
+    }
 }
 
 /// The first signal is a request, the second an order.

@@ -13,9 +13,6 @@ use crate::context::Context;
 use crate::signals::{ENDING, Signals};
 use crate::{duration, fail};
 
-/// The pause between two sweeps when `[cleanup]` names none.
-const INTERVAL: Duration = Duration::from_secs(300);
-
 /// Close what has expired and forget what is old
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -55,9 +52,7 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
     let file = context.cleanup.as_ref();
     let ask = ask(&args, file);
     let configured = file.filter(|cleanup| cleanup.enabled && !args.once);
-    let every = args
-        .every
-        .or(configured.map(|cleanup| cleanup.interval().unwrap_or(INTERVAL)));
+    let every = args.every.or(configured.map(Cleanup::interval));
     context
         .with_store(async |turno| match every {
             None => print(context, turno.sweep(&ask).await?),
@@ -69,28 +64,15 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
 
 /// The options, over the file, over the defaults.
 fn ask(args: &SweepArgs, file: Option<&Cleanup>) -> Sweep {
-    let mut ask = Sweep::default();
-    let set = |ask: &mut Duration, said: Option<Duration>, of: fn(&Cleanup) -> Option<Duration>| {
-        *ask = said.or(file.and_then(of)).unwrap_or(*ask);
-    };
-    set(&mut ask.purge_after, args.purge_after, Cleanup::purge_after);
-    set(
-        &mut ask.keep_history,
-        args.keep_history,
-        Cleanup::keep_history,
-    );
-    set(
-        &mut ask.keep_completed,
-        args.keep_completed,
-        Cleanup::keep_completed,
-    );
-    set(
-        &mut ask.keep_archive,
-        args.keep_archive,
-        Cleanup::keep_archive,
-    );
-    set(&mut ask.keep_seen, args.keep_seen, Cleanup::keep_seen);
-    ask
+    let file = file.map(Cleanup::sweep).unwrap_or_default();
+    Sweep {
+        purge_after: args.purge_after.unwrap_or(file.purge_after),
+        keep_history: args.keep_history.unwrap_or(file.keep_history),
+        keep_completed: args.keep_completed.unwrap_or(file.keep_completed),
+        keep_archive: args.keep_archive.unwrap_or(file.keep_archive),
+        keep_seen: args.keep_seen.unwrap_or(file.keep_seen),
+        ..file
+    }
 }
 
 /// Until a signal comes. A sweep that fails is tried again: nothing depends on it.

@@ -12,7 +12,7 @@ use super::value::{Bytes, Count, Lease, Name, Time};
 const MAX_ATTEMPTS: u32 = turno::MAX_ATTEMPTS as u32;
 
 /// How events are emitted and relayed.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Outbox {
     max_payload: Option<Bytes>,

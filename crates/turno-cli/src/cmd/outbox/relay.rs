@@ -1,6 +1,7 @@
 //! `turno outbox relay`
 
 mod flow;
+mod inside;
 mod reader;
 mod sink;
 mod watch;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use turno::outbox::RelayReport;
 use turno::{Settings, Turno};
 
+pub(crate) use self::inside::Inside;
 use self::watch::{End, Watch};
 use crate::context::Context;
 use crate::output::number;

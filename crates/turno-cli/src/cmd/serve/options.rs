@@ -1,13 +1,16 @@
 //! How the server works: the options, over the environment, over the file, over the defaults.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use turno::Settings;
-use turno_server::serve::{ADDRESS, Admission, Options};
+use turno::lock::Sweep;
+use turno::{Settings, Turno};
+use turno_server::serve::{ADDRESS, Admission, MakeRelay, Options, TlsFiles};
 
-use crate::config::{MOST, MOST_CONNECTIONS, Serve};
+use crate::cmd::outbox::relay::Inside;
+use crate::config::{Cleanup, MOST, MOST_CONNECTIONS, Serve};
 use crate::context::Context;
 use crate::fail::Usage;
 use crate::logging::LogFormat;
@@ -32,6 +35,24 @@ pub(crate) struct ServeArgs {
         value_name = "ADDR"
     )]
     listen: Option<SocketAddr>,
+
+    /// The certificate and those that it is signed with, in PEM; read again when it changes, and on HUP
+    #[arg(
+        long,
+        env = "TURNO_TLS_CERT",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    tls_cert: Option<PathBuf>,
+
+    /// Its private key, in PEM
+    #[arg(
+        long,
+        env = "TURNO_TLS_KEY",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    tls_key: Option<PathBuf>,
 
     /// Let everybody in, from anywhere, without a token
     #[arg(long)]
@@ -93,7 +114,10 @@ fn whole(number: u32) -> usize {
 
 impl ServeArgs {
     pub(super) fn listen(&self, file: &Serve) -> Result<SocketAddr, Usage> {
-        let said = self.listen.or(file.listen).map_or_else(|| ADDRESS.parse(), Ok);
+        let said = self
+            .listen
+            .or(file.listen)
+            .map_or_else(|| ADDRESS.parse(), Ok);
         said.map_err(|_| Usage::new("listen", "name an address such as 127.0.0.1:7117"))
     }
 
@@ -111,7 +135,25 @@ impl ServeArgs {
         self.insecure || file.insecure == Some(true)
     }
 
-    pub(super) fn options(&self, context: &Context) -> anyhow::Result<Options> {
+    /// Both files, or none.
+    pub(super) fn tls(&self, file: &Serve) -> Result<Option<TlsFiles>, Usage> {
+        let cert = self.tls_cert.clone().or(file.tls_cert.clone());
+        let key = self.tls_key.clone().or(file.tls_key.clone());
+        match (cert, key) {
+            (None, None) => Ok(None),
+            (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
+            (Some(_), None) => Err(Usage::new(
+                "tls_key",
+                "a certificate needs its key: name it with --tls-key",
+            )),
+            (None, Some(_)) => Err(Usage::new(
+                "tls_cert",
+                "a key needs its certificate: name it with --tls-cert",
+            )),
+        }
+    }
+
+    pub(super) fn options(&self, context: &Context, turno: &Turno) -> anyhow::Result<Options> {
         let file = &context.serve;
         let defaults = Options::default();
         Ok(Options {
@@ -135,7 +177,35 @@ impl ServeArgs {
                 .map_or(defaults.max_connections, whole),
             rate: self.rate.or(file.rate()),
             drain: self.drain.or(file.drain()).unwrap_or(defaults.drain),
+            tls: self.tls(file)?,
+            trace: crate::telemetry::adopt(),
+            sweep: sweep(context.cleanup.as_ref()),
+            schedules: context
+                .schedules
+                .iter()
+                .map(|schedule| schedule.over(turno))
+                .collect(),
+            relay: relay(context, turno)?,
             ..defaults
         })
     }
+}
+
+/// As `[cleanup]` says; also without it, for a server is there anyway.
+fn sweep(file: Option<&Cleanup>) -> Option<(Duration, Sweep)> {
+    let defaults = Cleanup::default();
+    let cleanup = file.unwrap_or(&defaults);
+    cleanup
+        .enabled
+        .then(|| (cleanup.interval(), cleanup.sweep()))
+}
+
+/// If a sink is named.
+fn relay(context: &Context, turno: &Turno) -> anyhow::Result<Option<MakeRelay>> {
+    let Some(inside) = Inside::configured(&context.outbox)? else {
+        return Ok(None);
+    };
+    tracing::info!(sink = inside.sink_name(), "events are relayed");
+    let turno = turno.clone();
+    Ok(Some(MakeRelay::new(move || inside.relay(&turno))))
 }

@@ -85,6 +85,11 @@ pub(super) struct Opened {
 }
 
 impl SinkArgs {
+    /// Whether it is said anywhere where events go.
+    pub(super) fn is_named(&self, file: &Outbox) -> bool {
+        self.sink.is_some() || file.sink.is_some()
+    }
+
     /// The sink, not connected yet.
     pub(super) fn open(&self, file: &Outbox) -> anyhow::Result<Opened> {
         let url = self.sink.as_deref().or(file.sink.as_deref());

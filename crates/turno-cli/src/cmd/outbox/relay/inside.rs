@@ -1,0 +1,62 @@
+//! A relay inside of something else that runs.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Parser;
+use turno::Turno;
+use turno::outbox::Relay;
+use turno::sink::Sink;
+
+use super::flow::FlowArgs;
+use super::sink::SinkArgs;
+use crate::args;
+use crate::config::Outbox;
+
+/// What the environment says of a relay; there are no options for it.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Said {
+    #[command(flatten)]
+    sink: SinkArgs,
+
+    #[command(flatten)]
+    flow: FlowArgs,
+}
+
+/// A relay as the environment and the file have it.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    sink: Arc<dyn Sink>,
+    flow: FlowArgs,
+    file: Outbox,
+}
+
+impl Inside {
+    /// One, if a sink is named; not connected yet.
+    pub(crate) fn configured(file: &Outbox) -> Result<Option<Self>> {
+        let nothing = std::iter::empty::<OsString>();
+        let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
+        if !said.sink.is_named(file) {
+            return Ok(None);
+        }
+        said.flow.check()?;
+        Ok(Some(Inside {
+            sink: said.sink.open(file)?.sink,
+            flow: said.flow,
+            file: file.clone(),
+        }))
+    }
+
+    /// The relay, not running yet.
+    pub(crate) fn relay(&self, turno: &Turno) -> Relay {
+        let (relay, _) = self.flow.relay(turno, self.sink.clone(), &self.file);
+        relay
+    }
+
+    /// Where events go, without its secrets.
+    pub(crate) fn sink_name(&self) -> String {
+        self.sink.name()
+    }
+}

@@ -1,0 +1,28 @@
+//! `turno token …`: access tokens, which let callers of `turno serve` in.
+
+mod create;
+mod list;
+mod revoke;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::context::Context;
+
+/// What can be done with access tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Create(create::CreateArgs),
+    List(list::ListArgs),
+    Revoke(revoke::RevokeArgs),
+}
+
+pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::Create(args) => create::run(context, args).await,
+        Verb::List(args) => list::run(context, args).await,
+        Verb::Revoke(args) => revoke::run(context, args).await,
+    }
+}

@@ -1,0 +1,45 @@
+//! `turno token revoke`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::fail::NotFound;
+
+/// End an access token for good
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Servers that run let it in for up to five seconds more. It stays in the list, as revoked.")]
+pub(crate) struct RevokeArgs {
+    /// Its id, as `turno token list` shows it
+    id: String,
+}
+
+pub(crate) async fn run(context: &Context, args: RevokeArgs) -> Result<ExitCode> {
+    let id = id_of(&args.id);
+    let revoked = context
+        .with_store(async |turno| Ok(turno.access_revoke(id).await?))
+        .await?;
+    if !revoked {
+        return Err(NotFound(format!(
+            "no access token with the id {id} is left to revoke: see `turno token list`"
+        ))
+        .into());
+    }
+    if context.output.is_json() {
+        context.output.json(&json!({"revoked": id}))?;
+    } else {
+        context.output.line(&format!("revoked {id}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever has the token at hand may paste the whole of it; its secret goes no further.
+fn id_of(text: &str) -> &str {
+    text.strip_prefix("turno_")
+        .and_then(|rest| rest.split_once('_'))
+        .map_or(text, |(id, _)| id)
+}
