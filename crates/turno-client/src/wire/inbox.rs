@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{ClaimName, Json, Name};
+use super::rules::{ClaimName, Json, LeaseSpan, Name};
 
 /// Stores items: `POST /v1/inbox/{queue}`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,6 +85,7 @@ pub struct Claim {
     pub limit: Option<u32>,
     /// For how long, unless extended; 30 seconds, if neither this nor the server's file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseSpan>))]
     pub lease: Option<Span>,
     /// Wait this long for a first item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,7 +291,7 @@ pub struct Item {
     pub state: ItemState,
     /// The work; a completed item's is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Json>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub payload: Option<Box<RawValue>>,
     /// Its unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

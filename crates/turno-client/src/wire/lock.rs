@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{LeaseName, Name, Text};
+use super::rules::{LeaseName, LeaseSpan, Name, Text};
 
 /// How many may hold a resource at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -48,6 +48,7 @@ pub struct Acquire {
     pub owner: Option<String>,
     /// How long the lease lives unless it is renewed; 30 seconds, if neither this nor the server's file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseSpan>))]
     pub ttl: Option<Span>,
     /// Wait this long for it: the answer comes when it is ours, or when the time is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +107,7 @@ pub struct AcquireAll {
     pub owner: Option<String>,
     /// How long the leases live unless they are renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseSpan>))]
     pub ttl: Option<Span>,
     /// Wait this long for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,6 +205,7 @@ pub struct Leases {
 pub struct Renew {
     /// For how long from now; never shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseSpan>))]
     pub ttl: Option<Span>,
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{Json, Name, OnceClaimName};
+use super::rules::{Json, LeaseSpan, Name, OnceClaimName};
 
 /// What to do if an earlier run has vanished half-way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,6 +37,7 @@ pub struct Begin {
     pub fingerprint: Option<String>,
     /// How long the work is the caller's before it counts as vanished; 30 seconds, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseSpan>))]
     pub lease: Option<Span>,
     /// How long the answer is kept; a day, if not said. Zero keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +102,7 @@ pub struct Begun {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Replayed {
     /// The stored answer; null, if none was stored.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Json>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub replay: Option<Box<RawValue>>,
     /// Whether there is one: a stored answer may itself be null.
     pub stored: bool,
@@ -118,7 +119,7 @@ pub struct Complete {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "said"
     )]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Json>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub answer: Option<Box<RawValue>>,
     /// For how long it is kept, if not as begin said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,6 +140,7 @@ fn said<'de, D: serde::Deserializer<'de>>(
 pub struct Extend {
     /// For how long from now; 30 seconds, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseSpan>))]
     pub lease: Option<Span>,
 }
 
@@ -179,7 +181,7 @@ pub struct Known {
     /// How many came too late: somebody else had begun.
     pub late: u32,
     /// Its answer; null, if there is none.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Json>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub answer: Option<Box<RawValue>>,
 }
 

@@ -56,7 +56,14 @@ pub struct EmitEvent {
     pub traceparent: Option<String>,
     /// The W3C trace state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(max_length = 512))]
+    #[cfg_attr(
+        feature = "schema",
+        schema(
+            min_length = 1,
+            max_length = 512,
+            pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+        )
+    )]
     pub tracestate: Option<String>,
     /// Headers of the application's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -105,7 +112,7 @@ pub struct Event {
     pub kind: Option<String>,
     /// What it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Json>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub payload: Option<Box<RawValue>>,
     /// Its ordering key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -110,33 +110,19 @@ impl Visitor<'_> for Written {
 
 #[cfg(feature = "schema")]
 mod schema {
-    use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaType, Type};
     use utoipa::openapi::{RefOr, Schema};
     use utoipa::{PartialSchema, ToSchema};
 
     use super::Span;
+    use crate::wire::rules;
 
     impl PartialSchema for Span {
         fn schema() -> RefOr<Schema> {
-            let text = ObjectBuilder::new()
-                .schema_type(SchemaType::new(Type::String))
-                .min_length(Some(1))
-                // Larger units first, each at most once; or milliseconds.
-                .pattern(Some(
-                    r"^([0-9]{1,9}|([0-9]{1,3}d)?([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,9}ms)?)$",
-                ))
-                .description(Some("500ms, 30s, 5m, 1h30m, 1d"));
-            let whole = ObjectBuilder::new()
-                .schema_type(SchemaType::new(Type::Integer))
-                .minimum(Some(0_u8))
-                .description(Some("Whole milliseconds"));
-            OneOfBuilder::new()
-                .item(text)
-                .item(whole)
-                .description(Some(
-                    "A length of time: text such as 30s, or whole milliseconds",
-                ))
-                .into()
+            rules::span(
+                0,
+                turno::MAX_DELAY,
+                "A length of time: text such as 30s, or whole milliseconds",
+            )
         }
     }
 

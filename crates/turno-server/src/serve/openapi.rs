@@ -1,12 +1,27 @@
 //! What can be asked, in OpenAPI 3.1: made from the routes themselves.
+//!
+//! A route says what is particular to it. What any request may be answered with is added here, from the table of codes, so
+//! that no answer is left out and none is promised that cannot come.
 
-use utoipa::openapi::OpenApi;
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use serde_json::json;
+use turno::lock::Language;
+use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::info::InfoBuilder;
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
 use super::routes;
+use super::words::Code;
 
-/// The description of the whole API.
+/// What a problem is written in.
+const PROBLEM: &str = "application/problem+json";
+
+/// The description of the whole API, as a server that wants access tokens gives it.
 pub fn openapi() -> OpenApi {
     let mut api = routes::all().1;
     api.info = InfoBuilder::new()
@@ -18,13 +33,14 @@ pub fn openapi() -> OpenApi {
              in UTC. Every error is a problem of RFC 9457 with a stable `code`.",
         ))
         .build();
+    let components = api.components.get_or_insert_default();
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("An access token, as `turno token create` printed it"))
         .build();
-    api.components
-        .get_or_insert_default()
-        .add_security_scheme("token", SecurityScheme::Http(bearer));
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    components.responses = problems();
+    name_codes(components);
     api.security = Some(vec![SecurityRequirement::new("token", [] as [&str; 0])]);
     // What is at the end of a path may have slashes; OpenAPI has no word for that.
     let paths = std::mem::take(&mut api.paths.paths);
@@ -32,5 +48,164 @@ pub fn openapi() -> OpenApi {
         .into_iter()
         .map(|(path, item)| (path.replace("{*", "{"), item))
         .collect();
+    api.paths
+        .paths
+        .values_mut()
+        .flat_map(operations)
+        .for_each(complete);
     api
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// One answer for each status that problems have, with the codes that it can carry.
+fn problems() -> BTreeMap<String, RefOr<Response>> {
+    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for code in Code::ALL {
+        by_status
+            .entry(code.status().as_u16())
+            .or_default()
+            .push(code);
+    }
+    let answer = |codes: &[Code]| {
+        let lines: Vec<String> = codes.iter().map(|code| told(*code)).collect();
+        let mut answer = ResponseBuilder::new()
+            .description(lines.join("\n\n"))
+            .content(PROBLEM, problem());
+        let header = |kind, words| {
+            HeaderBuilder::new()
+                .schema(Some(
+                    ObjectBuilder::new().schema_type(SchemaType::new(kind)),
+                ))
+                .description(Some(words))
+                .build()
+        };
+        if codes.iter().any(|code| code.is_passing()) {
+            answer = answer.header(
+                "retry-after",
+                header(
+                    Type::Integer,
+                    "When to try again, in seconds, if it passes by itself",
+                ),
+            );
+        }
+        if codes.contains(&Code::Unauthorized) {
+            answer = answer.header(
+                "www-authenticate",
+                header(Type::String, "How to say who asks"),
+            );
+        }
+        RefOr::T(answer.build())
+    };
+    by_status
+        .iter()
+        .map(|(status, codes)| (name(*status), answer(codes)))
+        .collect()
+}
+
+fn told(code: Code) -> String {
+    let (title, next) = code.words(Language::English);
+    format!("`{}`: {title}. {next}", code.as_str())
+}
+
+fn problem() -> ContentBuilder {
+    ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")))
+}
+
+/// What the answer with a status is called among the components.
+fn name(status: u16) -> String {
+    format!("Problem{status}")
+}
+
+/// All codes, where a problem's is described.
+fn name_codes(components: &mut Components) {
+    let Some(RefOr::T(Schema::Object(problem))) = components.schemas.get_mut("Problem") else {
+        return;
+    };
+    let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") else {
+        return;
+    };
+    code.enum_values = Some(Code::ALL.map(|code| json!(code.as_str())).into());
+}
+
+/// Adds what the route need not say: the problems that any request of its kind may come to, and words where it has none.
+fn complete(operation: &mut Operation) {
+    let usual = usual(operation);
+    let summary = operation.summary.clone().unwrap_or_default();
+    let responses = &mut operation.responses.responses;
+    responses.retain(|_, response| !is_unsaid(response));
+    for status in usual {
+        let response = responses
+            .entry(status.as_str().to_owned())
+            .or_insert_with(|| Ref::from_response_name(name(status.as_u16())).into());
+        if let RefOr::T(response) = response {
+            let content = || RefOr::T(problem().build());
+            response
+                .content
+                .entry(PROBLEM.to_owned())
+                .or_insert_with(content);
+        }
+    }
+    for response in responses.values_mut() {
+        if let RefOr::T(response) = response
+            && response.description.is_empty()
+        {
+            response.description.clone_from(&summary);
+        }
+    }
+}
+
+/// A problem of which the route says nothing more.
+fn is_unsaid(response: &RefOr<Response>) -> bool {
+    let RefOr::T(response) = response else {
+        return false;
+    };
+    response.description.is_empty() && response.content.keys().eq([PROBLEM])
+}
+
+/// The statuses that every request of this kind may be refused with.
+fn usual(operation: &Operation) -> Vec<StatusCode> {
+    let has_body = operation.request_body.is_some();
+    let mut parameters = operation.parameters.iter().flatten();
+    let has_parameters = parameters.clone().next().is_some();
+    let has_name = parameters.any(|parameter| {
+        matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path)
+    });
+    let mut statuses = vec![
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ];
+    // What is everybody's says so.
+    if operation.security.is_none() {
+        statuses.extend([
+            StatusCode::UNAUTHORIZED,
+            StatusCode::FORBIDDEN,
+            StatusCode::MISDIRECTED_REQUEST,
+        ]);
+    }
+    if has_body {
+        statuses.extend([
+            StatusCode::BAD_REQUEST,
+            StatusCode::REQUEST_TIMEOUT,
+            StatusCode::PAYLOAD_TOO_LARGE,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ]);
+    }
+    if has_name {
+        statuses.extend([StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND]);
+    }
+    if has_body || has_parameters {
+        statuses.push(StatusCode::UNPROCESSABLE_ENTITY);
+    }
+    statuses
 }

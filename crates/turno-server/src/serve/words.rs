@@ -35,6 +35,36 @@ pub(crate) enum Code {
 }
 
 impl Code {
+    /// Every one, in their order.
+    pub(crate) const ALL: [Code; 26] = [
+        Code::Busy,
+        Code::NotHeld,
+        Code::Lost,
+        Code::Stale,
+        Code::InFlight,
+        Code::Unknown,
+        Code::Mismatch,
+        Code::OverQuota,
+        Code::Invalid,
+        Code::Malformed,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::TooLarge,
+        Code::UnsupportedMediaType,
+        Code::Unauthorized,
+        Code::Forbidden,
+        Code::OutOfScope,
+        Code::Misdirected,
+        Code::RateLimited,
+        Code::Overloaded,
+        Code::ShuttingDown,
+        Code::Unavailable,
+        Code::Refused,
+        Code::Schema,
+        Code::Timeout,
+        Code::Broken,
+    ];
+
     /// The word; it does not change.
     pub(crate) fn as_str(self) -> &'static str {
         self.entry().0
@@ -374,5 +404,20 @@ impl Code {
                 ),
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_is_left_out() {
+        assert!(
+            (0..)
+                .zip(Code::ALL)
+                .all(|(place, code)| place == code as usize)
+        );
+        assert_eq!(Code::ALL.len(), Code::Broken as usize + 1, "the last one");
     }
 }

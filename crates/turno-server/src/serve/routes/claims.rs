@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "only described")]
 
 use turno_client::wire::Span;
-use turno_client::wire::rules::ClaimName;
+use turno_client::wire::rules::{ClaimName, LeaseSpan};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -106,5 +106,5 @@ struct ExtendedClaim {
     claim: ClaimName,
     /// For how long from now; 30 seconds, if neither this nor the server's file says.
     #[serde(default)]
-    lease: Option<Span>,
+    lease: Option<LeaseSpan>,
 }

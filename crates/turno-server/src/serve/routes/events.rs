@@ -65,6 +65,7 @@ impl From<ListedState> for EventState {
 #[into_params(parameter_in = Query)]
 struct Page {
     /// Only events in this state; pending, if not said.
+    #[param(inline)]
     state: Option<ListedState>,
     /// At most so many; 100, if not said. Dispatched ones come in whole batches.
     #[param(minimum = 1, maximum = 1000)]

@@ -8,17 +8,28 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER};
 use turno_client::wire::{Health, Problem as Told};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::serve::App;
+use crate::serve::{App, Opening, openapi};
 
 /// The page at `/`.
 const PAGE: &str = include_str!("health/page.html");
 
 /// The description, written once.
-static DESCRIPTION: LazyLock<Bytes> =
-    LazyLock::new(|| crate::serve::openapi().to_json().unwrap_or_default().into());
+static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| written(&openapi()));
+
+/// The same, as long as nobody needs a token.
+static OPEN_DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| {
+    let mut api = openapi();
+    api.security = None;
+    written(&api)
+});
+
+fn written(api: &OpenApi) -> Bytes {
+    api.to_json().unwrap_or_default().into()
+}
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -91,8 +102,13 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
         (status = "4XX", body = Told, content_type = "application/problem+json"),
     ),
 )]
-async fn description() -> Response {
-    ([(CONTENT_TYPE, "application/json")], DESCRIPTION.clone()).into_response()
+async fn description(State(app): State<Arc<App>>) -> Response {
+    let text = match app.gatekeeper.opening().await {
+        Ok(Opening::Local | Opening::Everybody) => &OPEN_DESCRIPTION,
+        // If the store does not say, as it is as a rule.
+        Ok(Opening::Tokens) | Err(_) => &DESCRIPTION,
+    };
+    ([(CONTENT_TYPE, "application/json")], Bytes::clone(text)).into_response()
 }
 
 /// What this is, for people.

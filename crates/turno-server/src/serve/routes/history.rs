@@ -24,7 +24,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[into_params(parameter_in = Query)]
 struct Which {
     /// Of one resource; of all, if not said.
-    #[param(min_length = 1, max_length = 255)]
+    #[param(
+        min_length = 1,
+        max_length = 255,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+    )]
     resource: Option<String>,
     /// Only names that begin with this.
     #[serde(default)]

@@ -33,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[into_params(parameter_in = Query)]
 struct Page {
     /// Only items in this state; pending, if not said.
+    #[param(inline)]
     state: Option<ItemState>,
     /// At most so many; 100, if not said.
     #[param(minimum = 1, maximum = 1000)]

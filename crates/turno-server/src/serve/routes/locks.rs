@@ -289,10 +289,18 @@ struct Force {
     /// The token that is broken: the holder's.
     token: i64,
     /// Why; it goes into the history.
-    #[param(min_length = 1, max_length = 1000)]
+    #[param(
+        min_length = 1,
+        max_length = 1000,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+    )]
     reason: String,
     /// Who does it; the name of the access token, if not said.
-    #[param(min_length = 1, max_length = 255)]
+    #[param(
+        min_length = 1,
+        max_length = 255,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+    )]
     user: Option<String>,
     /// The identity of this request: sent twice, it changes nothing more.
     request: Option<Uuid>,

@@ -53,6 +53,10 @@ async fn begin(
     Json(ask): Json<Begin>,
 ) -> Result<Response, Problem> {
     caller.scope("key", &ask.key)?;
+    // Nobody uses up the quota of others.
+    if let Some(quota) = &ask.quota {
+        caller.scope("quota.scope", &quota.scope)?;
+    }
     let key = ask.key.clone();
     match app.patiently(once(&app, &caller, ask).begin()).await? {
         Taken::Fresh(claim) => {
@@ -194,6 +198,7 @@ enum Outcome {
 #[into_params(parameter_in = Query)]
 struct GivenBack {
     /// What the run did; nothing, if not said.
+    #[param(inline)]
     outcome: Option<Outcome>,
 }
 

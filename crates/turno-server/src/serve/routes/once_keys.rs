@@ -27,6 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[into_params(parameter_in = Query)]
 struct Page {
     /// Only keys in this state; all, if not said.
+    #[param(inline)]
     state: Option<OnceState>,
     /// Only keys that begin with this.
     #[serde(default)]

@@ -11,7 +11,7 @@ use turno_client::wire::Problem as Told;
 use turno_client::wire::stream::{
     HistoryNews, LocksChanged, OnceChanged, QueuesChanged, Reconnect, Snapshot, StoreState,
 };
-use utoipa::{IntoParams, OpenApi};
+use utoipa::{IntoParams, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -20,6 +20,19 @@ use crate::serve::ask::Query;
 use crate::serve::caller::Reader;
 use crate::serve::problem::Problem;
 use crate::serve::stream;
+
+/// One of the events.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only described")]
+struct StreamEvent {
+    /// Grows with each event of a stream.
+    id: Option<String>,
+    /// What `data` tells of.
+    #[schema(pattern = "^(snapshot|locks|queues|outbox|once|history|store|reconnect)$")]
+    event: Option<String>,
+    /// JSON, as the event's type has it.
+    data: String,
+}
 
 /// What the events say: no route names these types, because OpenAPI has no word for a stream of them.
 #[derive(OpenApi)]
@@ -59,7 +72,7 @@ struct Which {
     tag = "people",
     params(Which),
     responses(
-        (status = 200, body = String, content_type = "text/event-stream", description = "Lasts until somebody ends it"),
+        (status = 200, body = StreamEvent, content_type = "text/event-stream", description = "Lasts until somebody ends it"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
         (status = 503, body = Told, content_type = "application/problem+json", description = "`overloaded`: as many listen as may"),
     ),
