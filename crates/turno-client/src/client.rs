@@ -151,10 +151,20 @@ fn http(url: &Url, authorities: Option<&str>) -> Result<reqwest::Client> {
 }
 
 /// One page of a list: all of it, unless said otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<A = String> {
     /// The size of the page: 1 to 1000; 100, if not said.
     pub limit: Option<u32>,
     /// Where it begins: the `next` of the page before.
     pub after: Option<A>,
+}
+
+/// Not derived: a place in a list need not have a default of its own.
+impl<A> Default for Page<A> {
+    fn default() -> Self {
+        Page {
+            limit: None,
+            after: None,
+        }
+    }
 }

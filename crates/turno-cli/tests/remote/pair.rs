@@ -115,12 +115,6 @@ impl Pair {
             }
         }
     }
-
-    /// Does something to both stores, past `turno`.
-    pub fn tell(&self, sql: &str) {
-        self.direct.tell(sql);
-        self.served.place.tell(sql);
-    }
 }
 
 /// The first word with an @ in it: a lease or a claim.

@@ -77,7 +77,8 @@ async fn a_long_wait_is_many_short_ones() {
         tokio::time::sleep(SHORT).await;
         first.complete(&7).await.unwrap();
     };
-    let (told, _) = tokio::join!(turno.once("k").wait(LONG).begin(), answer);
+    let second = turno.once("k").wait(LONG);
+    let (told, ()) = tokio::join!(second.begin(), answer);
     let Begin::Replay(answer) = told.unwrap() else {
         panic!("it was answered");
     };
