@@ -4,11 +4,14 @@ use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use serde::Deserialize;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::args::Command;
 use crate::context::Context;
 use crate::fail::Usage;
+use crate::telemetry::{self, Telemetry};
 
 const FILTER: &str = "TURNO_LOG";
 
@@ -24,7 +27,13 @@ pub(crate) enum LogFormat {
 }
 
 /// Warnings by default, and of what runs as a service its own words too; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
-pub(crate) fn start(command: &Command, verbose: u8, context: &Context) -> anyhow::Result<()> {
+///
+/// Of what runs as a service, traces are sent too, if anybody collects them: what is answered is to be ended when all is done.
+pub(crate) fn start(
+    command: &Command,
+    verbose: u8,
+    context: &Context,
+) -> anyhow::Result<Option<Telemetry>> {
     let filter = match std::env::var(FILTER) {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
             Usage::new(
@@ -41,13 +50,21 @@ pub(crate) fn start(command: &Command, verbose: u8, context: &Context) -> anyhow
             _ => "debug,lapin=error",
         }),
     };
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(context.output.color_stderr() && std::io::stderr().is_terminal());
-    match command.log_format(context) {
-        LogFormat::Human => log.with_target(verbose > 1).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
-    Ok(())
+    let log = match command.log_format(context) {
+        LogFormat::Human => log.with_target(verbose > 1).boxed(),
+        LogFormat::Json => log.json().flatten_event(true).boxed(),
+    };
+    let telemetry = if command.is_service() {
+        telemetry::start()?
+    } else {
+        None
+    };
+    tracing_subscriber::registry()
+        .with(log.with_filter(filter))
+        .with(telemetry.as_ref().map(Telemetry::layer))
+        .init();
+    Ok(telemetry)
 }

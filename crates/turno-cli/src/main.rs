@@ -19,6 +19,11 @@ mod redact;
 mod remote;
 mod signals;
 mod size;
+#[cfg(feature = "otel")]
+mod telemetry;
+#[cfg(not(feature = "otel"))]
+#[path = "no_telemetry.rs"]
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -49,7 +54,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(word) = command.needs_store() {
         context.expect_store(word)?;
     }
-    logging::start(&command, verbose, &context)?;
+    let telemetry = logging::start(&command, verbose, &context)?;
     let mut runtime = match command {
         // They serve many clients at once.
         Command::Gate(_) | Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
@@ -60,6 +65,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let done = runtime.block_on(dispatch(command, &context));
     // A name that is still being resolved must not keep a finished command waiting.
     runtime.shutdown_background();
+    if let Some(telemetry) = telemetry {
+        telemetry.end();
+    }
     done
 }
 

@@ -58,7 +58,7 @@ pub(super) fn answered(app: &App, span: &Span, status: http::StatusCode) {
     if app.options.trace.is_none() {
         return;
     }
-    span.record("http.response.status_code", status.as_u16());
+    span.record("http.response.status_code", i64::from(status.as_u16()));
     // To a server, only its own failures are errors.
     if status.is_server_error() {
         span.record("otel.status_code", "ERROR");
