@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 37] = [
+const HELPS: [&[&str]; 42] = [
     &[],
+    &["serve"],
     &["migrate"],
     &["lock"],
     &["lock", "acquire"],
@@ -39,6 +40,10 @@ const HELPS: [&[&str]; 37] = [
     &["gate"],
     &["adopt"],
     &["sweep"],
+    &["token"],
+    &["token", "create"],
+    &["token", "list"],
+    &["token", "revoke"],
     &["doctor"],
     &["demo"],
     &["completions"],

@@ -1,0 +1,255 @@
+//! How a server starts, what it refuses to start with, and how it ends.
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::process::Command;
+use std::thread;
+
+use serde_json::{Value, json};
+use turno_testkit::Process;
+
+use crate::common::{Kind, LONG, Place, text};
+use crate::http::{Server, ask};
+
+/// A server, and the end of what it writes on standard error.
+fn started(mut command: Command) -> (Process, std::io::PipeReader) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    command.stderr(writer);
+    let process = Process::spawn(&mut command).unwrap();
+    // The pipe ends with the process, which holds the only other end now.
+    drop(command);
+    (process, reader)
+}
+
+/// Ends a server, and answers what it wrote on standard error.
+fn ended(process: &Process, mut reader: std::io::PipeReader) -> String {
+    process.term();
+    assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    said
+}
+
+on_each_store!(it_says_where_it_listens_when_it_answers);
+
+fn it_says_where_it_listens_when_it_answers(place: Place) {
+    let server = Server::start(&place, &[]);
+    server.get("/healthz").expect(200);
+    server.get("/readyz").expect(200);
+    server
+        .post("/v1/locks", json!({"resource": "a"}))
+        .expect(201);
+    assert!(place.is_locked("a"), "it is the store that was named");
+}
+
+#[test]
+fn it_says_that_it_is_open_until_there_is_a_token() {
+    let place = Place::new(Kind::Sqlite);
+    for open in [true, false] {
+        let (process, reader) =
+            started(place.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
+        let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
+        assert_eq!(line["open_to"], if open { "local" } else { "tokens" });
+        assert_eq!(
+            text(&line, "url"),
+            format!("http://{}", text(&line, "listening"))
+        );
+        let told = ask(
+            text(&line, "listening"),
+            "GET /v1/locks",
+            None,
+            &Value::Null,
+        )
+        .unwrap();
+        assert_eq!(told.status, if open { 200 } else { 401 });
+        let said = ended(&process, reader);
+        assert_eq!(said.contains("turno token create"), open, "{said}");
+        assert!(process.lines().rest().is_empty(), "nothing but the object");
+        place
+            .turno(&["token", "create", "ana", "--role", "admin"])
+            .expect(0);
+    }
+}
+
+#[test]
+fn other_machines_are_let_in_with_tokens_or_on_request_only() {
+    let place = Place::new(Kind::Sqlite);
+    let refused = place.turno(&["serve", "--listen", "0.0.0.0:0"]).expect(2);
+    for says in ["turno token create", "127.0.0.1", "--insecure"] {
+        assert!(refused.err.contains(says), "{refused:?}");
+    }
+    assert!(refused.out.is_empty());
+    let words = ["serve", "--listen", "0.0.0.0:0", "--insecure"];
+    let (process, reader) = started(place.command(words));
+    process
+        .lines()
+        .expect_line("listening on http://0.0.0.0:", LONG);
+    let said = ended(&process, reader);
+    assert!(said.contains("without a token"), "{said}");
+
+    place
+        .turno(&["token", "create", "ana", "--role", "read"])
+        .expect(0);
+    let (process, reader) = started(place.command(&words[..3]));
+    process
+        .lines()
+        .expect_line("listening on http://0.0.0.0:", LONG);
+    ended(&process, reader);
+}
+
+#[test]
+fn what_it_cannot_work_with_is_refused_at_the_start() {
+    let place = Place::new(Kind::Sqlite);
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let not_there = place.path("nothing.pem").display().to_string();
+    for (words, code, says) in [
+        (&["--listen", address.as_str()][..], 2, "--listen"),
+        (&["--listen", "here"], 2, "--listen"),
+        (&["--max-wait", "0s"], 2, "above zero"),
+        (&["--max-body", "0"], 2, "above zero"),
+        (&["--rate", "0"], 2, "--rate"),
+        (&["--log-format", "xml"], 2, "json"),
+        (&["--tls-cert", &not_there], 2, "--tls-key"),
+        (&["--tls-key", &not_there], 2, "--tls-cert"),
+        (
+            &["--store", "sqlite:/nowhere/at/all.db"],
+            1,
+            "/nowhere/at/all.db",
+        ),
+        (&["--server", "http://127.0.0.1:1"], 2, "--store"),
+    ] {
+        let refused = place.turno(&[&["serve"], words].concat()).expect(code);
+        assert!(refused.err.contains(says), "{words:?}: {refused:?}");
+        assert!(refused.out.is_empty(), "{words:?}: {refused:?}");
+    }
+    let words = ["serve", "--tls-cert", &not_there, "--tls-key", &not_there];
+    let refused = place.turno(&words);
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.err.contains("nothing.pem"), "{refused:?}");
+    for (toml, says) in [
+        ("[[schedule]]\nname = \"a\"\ncron = \"soon\"", "0 3 * * *"),
+        ("[[schedule]]\nname = \"a\"", "cron"),
+        ("[serve]\nlisten = \"here\"", "serve.listen"),
+        ("[outbox]\nsink = \"gopher://x\"", "amqp"),
+    ] {
+        std::fs::write(place.path("turno.toml"), toml).unwrap();
+        let refused = place.turno(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
+        assert!(refused.err.contains(says), "{toml}: {refused:?}");
+    }
+}
+
+#[test]
+fn the_file_says_how_it_works_and_options_win() {
+    let place = Place::new(Kind::Sqlite);
+    let toml = "[serve]\nlisten = \"127.0.0.1:0\"\nmax_body = 100\nmax_wait = \"1ms\"\nlog_format = \"json\"\n";
+    std::fs::write(place.path("turno.toml"), toml).unwrap();
+    let (process, reader) = started(place.command(["serve"]));
+    let address = process.lines().expect_line("listening on http://", LONG);
+    let long = "x".repeat(100);
+    let post = |body: Value| ask(&address, "POST /v1/locks", None, &body).unwrap();
+    assert_eq!(post(json!({"resource": long})).status, 413);
+    post(json!({"resource": "a"})).expect(201);
+    // It is not waited for longer than the file lets it.
+    post(json!({"resource": "a", "wait": "1h"})).expect(409);
+    for line in ended(&process, reader).lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+        assert!(
+            line["level"].is_string() && line["message"].is_string(),
+            "{line}"
+        );
+    }
+    let (process, reader) =
+        started(place.command(["serve", "--log-format", "human", "--max-body", "1KiB"]));
+    let address = process.lines().expect_line("listening on http://", LONG);
+    let told = ask(&address, "POST /v1/locks", None, &json!({"resource": long})).unwrap();
+    told.expect(201);
+    assert!(ended(&process, reader).contains("INFO"));
+}
+
+#[test]
+fn whoever_waits_is_sent_away_at_the_end() {
+    let place = Place::new(Kind::Sqlite);
+    let server = Server::start(&place, &[]);
+    server
+        .post("/v1/locks", json!({"resource": "a", "ttl": "1h"}))
+        .expect(201);
+    thread::scope(|scope| {
+        let waiting =
+            scope.spawn(|| server.post("/v1/locks", json!({"resource": "a", "wait": "60s"})));
+        turno_testkit::eventually(LONG, "a waiter", || {
+            let status = server.get("/v1/locks/a").expect(200);
+            (status["holder"]["waiters"] == 1).then_some(())
+        });
+        server.process.term();
+        let told = waiting.join().unwrap();
+        assert_eq!(told.expect(503)["code"], "shutting_down");
+        assert!(told.headers.contains_key("retry-after"));
+    });
+    assert_eq!(server.process.wait_timeout(LONG).unwrap().code(), Some(0));
+}
+
+#[test]
+fn tls_is_spoken_with_files_and_read_again_on_hup() {
+    let place = Place::new(Kind::Sqlite);
+    let certificate = |name: &str| {
+        let made = place
+            .program("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+            ])
+            .args(["-keyout", "tls.key", "-out", "tls.crt", "-days", "2"])
+            .args([
+                "-subj",
+                &format!("/CN={name}"),
+                "-addext",
+                "subjectAltName=DNS:localhost",
+            ])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+    };
+    certificate("first");
+    let mut command = place.command(["serve", "--listen", "127.0.0.1:0", "--tls-cert", "tls.crt"]);
+    command.args(["--tls-key", "tls.key"]);
+    let (process, reader) = started(command);
+    let address = process.lines().expect_line("listening on https://", LONG);
+    let url = format!(
+        "https://localhost:{}/healthz",
+        address.rsplit_once(':').unwrap().1
+    );
+    let shown = || {
+        let curl = place
+            .program("curl")
+            .args(["-sS", "-v", "--cacert", "tls.crt", &url])
+            .output()
+            .unwrap();
+        (
+            curl.status.success(),
+            String::from_utf8_lossy(&curl.stderr).into_owned(),
+        )
+    };
+    let (answered, said) = shown();
+    assert!(answered && said.contains("CN=first"), "{said}");
+    certificate("second");
+    let hup = Command::new("kill")
+        .args(["-HUP", &process.id().to_string()])
+        .status();
+    assert!(hup.unwrap().success());
+    turno_testkit::eventually(LONG, "the second certificate", || {
+        let (answered, said) = shown();
+        (answered && said.contains("CN=second")).then_some(())
+    });
+    assert!(
+        ask(&address, "GET /healthz", None, &Value::Null).is_none(),
+        "plain HTTP gets nothing"
+    );
+    let said = ended(&process, reader);
+    assert!(said.contains("read again"), "{said}");
+}

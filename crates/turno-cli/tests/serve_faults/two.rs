@@ -1,0 +1,77 @@
+//! Two servers on one database are one.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::common::{Kind, Place};
+use crate::http::Server;
+
+fn two() -> (Place, Server, Server) {
+    let place = Place::new(Kind::Postgres);
+    let a = Server::start(&place, &[]);
+    let b = Server::start(&place, &[]);
+    (place, a, b)
+}
+
+#[test]
+fn a_lock_that_is_taken_at_one_is_busy_at_the_other_and_released_there() {
+    let (_place, a, b) = two();
+    let ask = json!({"resource": "loan/1", "ttl": "60s", "user": "ana"});
+    let lease = a.post("/v1/locks", ask.clone()).expect(201);
+    let busy = b.post("/v1/locks", ask.clone()).expect(409);
+    assert_eq!(
+        (&busy["code"], &busy["holder"]["user"]),
+        (&"busy".into(), &"ana".into())
+    );
+    thread::scope(|scope| {
+        let mut patient = ask.clone();
+        patient["wait"] = "60s".into();
+        let waiting = scope.spawn(|| a.post("/v1/locks", patient));
+        turno_testkit::eventually(crate::common::LONG, "a waiter", || {
+            let held = b.get("/v1/locks/loan%2F1").expect(200);
+            (held["holder"]["waiters"] == 1).then_some(())
+        });
+        let id = lease["id"].as_str().unwrap();
+        b.ask(&format!("DELETE /v1/leases/{id}"), &Value::Null)
+            .expect(204);
+        let next = waiting.join().unwrap().expect(201);
+        assert!(next["token"].as_i64() > lease["token"].as_i64());
+    });
+}
+
+#[test]
+fn what_is_pushed_at_one_wakes_whoever_waits_at_the_other() {
+    let (_place, a, b) = two();
+    thread::scope(|scope| {
+        let claim = json!({"worker": "w", "wait": "60s"});
+        let waiting = scope.spawn(move || b.post("/v1/inbox/jobs/claim", claim));
+        let pushed = a.post("/v1/inbox/jobs", json!({"items": [{"payload": {"n": 1}}]}));
+        let claimed = waiting.join().unwrap().expect(200);
+        assert_eq!(claimed["items"][0]["id"], pushed.expect(201)["ids"][0]);
+        let claim = &claimed["items"][0]["claim"];
+        let done = a.post("/v1/inbox/jobs/complete", json!({"claims": [claim]}));
+        assert_eq!(done.expect(200), json!({"done": 1, "stale": []}));
+    });
+}
+
+#[test]
+fn what_is_begun_at_one_is_in_flight_and_then_replayed_at_the_other() {
+    let (_place, a, b) = two();
+    let begin = json!({"key": "payment/77"});
+    let fresh = a.post("/v1/once", begin.clone()).expect(201);
+    let in_flight = b.post("/v1/once", begin.clone());
+    assert_eq!(in_flight.expect(409)["code"], "in_flight");
+    assert!(in_flight.headers.contains_key("retry-after"));
+    let claim = fresh["claim"].as_str().unwrap();
+    b.ask(
+        &format!("PUT /v1/once/{claim}"),
+        &json!({"answer": {"receipt": 1}}),
+    )
+    .expect(204);
+    for server in [&a, &b] {
+        let replay = server.post("/v1/once", begin.clone());
+        assert_eq!(replay.headers["idempotency-replayed"], "true");
+        assert_eq!(replay.expect(200)["replay"], json!({"receipt": 1}));
+    }
+}

@@ -1,0 +1,105 @@
+//! Clients that ask again, with the same request, until somebody has answered.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::common::Place;
+use crate::http::{Server, Told, ask};
+
+/// Servers that are killed and started again, each time somewhere else.
+pub struct Servers<'a> {
+    place: &'a Place,
+    running: Vec<Mutex<Server>>,
+    addresses: Vec<RwLock<String>>,
+    /// How many requests were answered.
+    pub answered: AtomicU64,
+    /// How many were not, and asked again.
+    pub unanswered: AtomicU64,
+    pub stop: AtomicBool,
+}
+
+impl<'a> Servers<'a> {
+    pub fn start(place: &'a Place, number: usize) -> Self {
+        let running: Vec<_> = (0..number).map(|_| Server::start(place, &[])).collect();
+        Servers {
+            place,
+            addresses: running
+                .iter()
+                .map(|server| RwLock::new(server.address.clone()))
+                .collect(),
+            running: running.into_iter().map(Mutex::new).collect(),
+            answered: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Kills one as hard as it gets, and starts another in its place.
+    pub fn kill(&self, which: usize) {
+        let which = which % self.running.len();
+        let mut running = self.running[which].lock().unwrap();
+        running.process.kill_9();
+        *running = Server::start(self.place, &[]);
+        *self.addresses[which].write().unwrap() = running.address.clone();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Asks one after the other until one has answered; what is passing is no answer.
+    pub fn ask(&self, head: &str, body: &Value) -> Told {
+        // Nobody is everybody's first choice.
+        let mut turn = usize::from(Uuid::new_v4().as_bytes()[0]);
+        loop {
+            let address = self.addresses[turn % self.addresses.len()].read().unwrap();
+            let address = address.clone();
+            match ask(&address, head, None, body).filter(|told| told.status != 503) {
+                Some(told) => {
+                    self.answered.fetch_add(1, Ordering::SeqCst);
+                    return told;
+                }
+                None => {
+                    self.unanswered.fetch_add(1, Ordering::SeqCst);
+                    // A refused connection costs nothing: whoever tries at once keeps the machine from starting the next.
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            turn += 1;
+        }
+    }
+
+    pub fn post(&self, path: &str, body: Value) -> Told {
+        self.ask(&format!("POST {path}"), &body)
+    }
+
+    pub fn get(&self, path: &str) -> Value {
+        self.ask(&format!("GET {path}"), &Value::Null).expect(200)
+    }
+
+    /// A lock, however long it takes; answers its lease.
+    pub fn lock(&self, resource: &str, ttl: &str) -> Value {
+        let mut body = json!({
+            "resource": resource, "ttl": ttl, "wait": "5s",
+            "owner": Uuid::new_v4(), "request": Uuid::now_v7(),
+        });
+        loop {
+            let told = self.post("/v1/locks", body.clone());
+            if told.status != 409 {
+                assert!(matches!(told.status, 200 | 201), "{told:?}");
+                return serde_json::from_str(&told.body).unwrap();
+            }
+            body["request"] = json!(Uuid::now_v7());
+        }
+    }
+
+    pub fn unlock(&self, lease: &Value) {
+        let (id, request) = (lease["id"].as_str().unwrap(), Uuid::now_v7());
+        let head = format!("DELETE /v1/leases/{id}?request={request}");
+        self.ask(&head, &Value::Null).expect(204);
+    }
+}
