@@ -1,0 +1,193 @@
+//! What a token for some names must not be told of others. Everything of `b/` has the word SECRET in it.
+
+use serde_json::{Value, json};
+use turno::access::Role;
+
+use crate::asker::{Asker, guarded};
+use crate::openapi::{described, operations};
+
+const SECRET: &str = "verborgen";
+const PUBLIC: &str = "sichtbar";
+
+/// Something of everything, under a prefix: all names and payloads have the word in them.
+async fn fill(boss: &Asker<'_>, prefix: &str, word: &str) {
+    let name = |what: &str| format!("{prefix}{word}-{what}");
+    let path = |what: &str| name(what).replace('/', "%2F");
+    let acquire = json!({"resource": name("held"), "owner": name("owner"), "user": word, "description": word});
+    boss.post("/v1/locks", acquire).await.expect(201);
+    // One that is over, for the history, and one that was broken.
+    for ending in ["released", "broken"] {
+        let lease = boss
+            .post("/v1/locks", json!({"resource": name(ending), "user": word}))
+            .await
+            .expect(201);
+        let (uri, status) = match ending {
+            "released" => (
+                format!("/v1/leases/{}@{}", path(ending), lease["token"]),
+                204,
+            ),
+            _ => (
+                format!(
+                    "/v1/locks/{}?token={}&reason={word}",
+                    path(ending),
+                    lease["token"]
+                ),
+                204,
+            ),
+        };
+        boss.delete(&uri).await.expect(status);
+    }
+    let queue = path("queue");
+    let items: Vec<Value> = (0..4)
+        .map(|place| json!({"payload": {"word": word}, "key": name(&place.to_string()), "group": name(&place.to_string())}))
+        .collect();
+    boss.post(&format!("/v1/inbox/{queue}"), json!({"items": items}))
+        .await
+        .expect(201);
+    let claimed = boss
+        .post(
+            &format!("/v1/inbox/{queue}/claim"),
+            json!({"worker": word, "limit": 3}),
+        )
+        .await
+        .expect(200);
+    let claim = |place: usize| claimed["items"][place]["claim"].clone();
+    boss.post(
+        &format!("/v1/inbox/{queue}/fail"),
+        json!({"claims": [{"claim": claim(0), "error": word, "final": true}]}),
+    )
+    .await
+    .expect(200);
+    boss.post(
+        &format!("/v1/inbox/{queue}/complete"),
+        json!({"claims": [claim(1)]}),
+    )
+    .await
+    .expect(200);
+    boss.post(
+        "/v1/outbox",
+        json!({"events": [{"type": name("event"), "payload": word, "key": name("key")}]}),
+    )
+    .await
+    .expect(201);
+    boss.post("/v1/once", json!({"key": name("running"), "worker": word}))
+        .await
+        .expect(201);
+    let begun = boss
+        .post("/v1/once", json!({"key": name("done"), "worker": word}))
+        .await
+        .expect(201);
+    let done = format!("/v1/once/{}@{}", path("done"), begun["token"]);
+    boss.json("PUT", &done, json!({"answer": word}))
+        .await
+        .expect(204);
+}
+
+/// All that can be listed, as someone looks for more than they should see.
+const LOOKS: &[(&str, &[&str])] = &[
+    (
+        "lock_list",
+        &["", "?limit=1000", "?after=a/zzzz", "?after=%00"],
+    ),
+    ("lock_history", &["", "?limit=1000", "?after=9000000000000"]),
+    ("inbox_queues", &[""]),
+    (
+        "inbox_list",
+        &[
+            "?state=pending",
+            "?state=processing",
+            "?state=failed",
+            "?state=completed",
+            "?state=scheduled",
+            "?after=0",
+        ],
+    ),
+    ("inbox_stats", &[""]),
+    ("outbox_stats", &[""]),
+    ("outbox_list", &["", "?state=pending", "?state=dispatched"]),
+    (
+        "once_list",
+        &["", "?state=done", "?state=in_flight", "?after=a/zzzz"],
+    ),
+    ("metrics", &[""]),
+    ("doctor", &[""]),
+];
+
+/// Those that tell of one name, and are refused with another; the matrix has them. The stream is listened to below.
+const OTHERS: &[&str] = &["lock_status", "outbox_find", "once_status", "stream"];
+
+/// What of the lists has names and words in it, so that whoever may see all must find them.
+const TELLING: &[&str] = &[
+    "lock_list",
+    "lock_history",
+    "inbox_queues",
+    "inbox_list",
+    "outbox_list",
+    "once_list",
+    "metrics",
+];
+
+#[tokio::test]
+async fn nothing_of_other_names_is_told() {
+    for server in guarded().await {
+        let boss = Asker::new(&server, Role::Admin, "").await;
+        fill(&boss, "a/", PUBLIC).await;
+        fill(&boss, "b/", SECRET).await;
+        let scoped = Asker::new(&server, Role::Admin, "a/").await;
+        let api = described();
+        for (method, path, operation) in operations(&api) {
+            let id = operation["operationId"].as_str().unwrap();
+            if method != "get" || operation.get("security").is_some() || OTHERS.contains(&id) {
+                continue;
+            }
+            let looks = LOOKS.iter().find(|look| look.0 == id);
+            let (_, queries) = looks.unwrap_or_else(|| panic!("nobody looks at {id}"));
+            let (mut own, mut all) = (String::new(), String::new());
+            for query in *queries {
+                let at = |queue: &str| format!("{}{query}", path.replace("{queue}", queue));
+                let mine = format!("a%2F{PUBLIC}-queue");
+                let told = scoped.get(&at(&mine)).await;
+                assert!(told.status.as_u16() < 500, "{told:?}");
+                own.push_str(&String::from_utf8_lossy(&told.body));
+                let theirs = format!("b%2F{SECRET}-queue");
+                for queue in [&mine, &theirs] {
+                    let told = boss.get(&at(queue)).await;
+                    all.push_str(&String::from_utf8_lossy(&told.body));
+                }
+            }
+            assert!(!own.contains(SECRET), "{id} tells a/ of b/: {own}");
+            if TELLING.contains(&id) {
+                // The control: it is there, and whoever may see it does.
+                assert!(all.contains(SECRET) && all.contains(PUBLIC), "{id}: {all}");
+            }
+        }
+        drop((boss, scoped));
+        server.end().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_other_names_is_streamed() {
+    for server in guarded().await {
+        let boss = Asker::new(&server, Role::Admin, "").await;
+        fill(&boss, "a/", PUBLIC).await;
+        fill(&boss, "b/", SECRET).await;
+        let scoped = Asker::new(&server, Role::Read, "a/").await;
+        let mut own = scoped.open("GET", "/v1/stream", None).await;
+        let mut all = boss.open("GET", "/v1/stream", None).await;
+        own.until(&format!("a/{PUBLIC}-held")).await;
+        all.until(&format!("b/{SECRET}-held")).await;
+        // What changes, too; a/ last, so that all of b/ is over when it comes.
+        fill(&boss, "b/later/", SECRET).await;
+        fill(&boss, "a/later/", PUBLIC).await;
+        for last in ["held", "queue", "running", "broken"] {
+            let own = own.until(&format!("a/later/{PUBLIC}-{last}")).await;
+            assert!(!own.contains(SECRET), "{own}");
+            assert!(!own.contains("event: outbox"), "{own}");
+            all.until(&format!("b/later/{SECRET}-{last}")).await;
+        }
+        drop((boss, scoped, own, all));
+        server.stop.cancel();
+        server.end().await;
+    }
+}

@@ -1,0 +1,176 @@
+//! Every operation, asked for by everybody: who is let in, who is not, and why.
+//!
+//! The operations come from the description itself: one that is not in the table fails the test.
+
+use serde_json::Value;
+use turno::access::Role;
+
+use crate::asker::{Asker, guarded};
+use crate::common::Running;
+use crate::openapi::{described, operations};
+
+/// What an operation concerns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reach {
+    /// Names: those that the request has.
+    Named,
+    /// A list of names, of which a caller gets its own.
+    Narrowed,
+    /// All names: only for those whose token has no prefix.
+    All,
+}
+
+use Reach::{All, Named, Narrowed};
+use Role::{Admin, Operate, Read};
+
+/// An operation, who may ask for it, and how it is asked for: what stands in its path, behind the question mark and in its
+/// body, where `NAME` is a name, and the status that whoever is let in is answered with.
+type Row = (
+    &'static str,
+    Role,
+    Reach,
+    &'static str,
+    &'static str,
+    &'static str,
+    u16,
+);
+
+const EVENT: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
+const SETTLE: &str = r#"{"claims": ["1@0190f1f4-2b3c-7d4e-8f50-112233445566"]}"#;
+const DISCARD: &str = r#"{"ids": ["0190f1f4-2b3c-7d4e-8f50-112233445566"]}"#;
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    ("lock_acquire", Operate, Named, "", "", r#"{"resource": "NAME"}"#, 201),
+    ("lock_acquire_all", Operate, Named, "", "", r#"{"resources": ["NAME"]}"#, 201),
+    ("lock_renew", Operate, Named, "NAME@1", "", "{}", 410),
+    ("lock_release", Operate, Named, "NAME@1", "", "", 410),
+    ("lock_list", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("lock_status", Read, Named, "NAME", "", "", 200),
+    ("lock_break", Admin, Named, "NAME", "token=1&reason=it+hangs", "", 409),
+    ("lock_history", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("inbox_push", Operate, Named, "NAME", "", r#"{"items": [{"payload": 1}]}"#, 201),
+    ("inbox_claim", Operate, Named, "NAME", "", r#"{"worker": "w"}"#, 200),
+    ("inbox_complete", Operate, Named, "NAME", "", SETTLE, 200),
+    ("inbox_fail", Operate, Named, "NAME", "", SETTLE, 200),
+    ("inbox_extend", Operate, Named, "NAME", "", SETTLE, 200),
+    ("inbox_give_back", Operate, Named, "NAME", "", SETTLE, 200),
+    ("inbox_queues", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("inbox_stats", Read, Named, "NAME", "", "", 200),
+    ("inbox_list", Read, Named, "NAME", "", "", 200),
+    ("inbox_requeue", Admin, Named, "NAME", "", "{}", 200),
+    ("inbox_reset", Admin, Named, "NAME", "", "{}", 200),
+    ("outbox_emit", Operate, Named, "", "", r#"{"events": [{"type": "NAME", "payload": 1}]}"#, 201),
+    ("outbox_stats", Read, All, "", "", "", 200),
+    ("outbox_list", Read, All, "", "", "", 200),
+    ("outbox_find", Read, All, EVENT, "", "", 404),
+    ("outbox_requeue", Admin, All, "", "", "{}", 200),
+    ("outbox_discard", Admin, All, "", "", DISCARD, 200),
+    ("once_begin", Operate, Named, "", "", r#"{"key": "NAME"}"#, 201),
+    ("once_complete", Operate, Named, "NAME@1", "", "{}", 410),
+    ("once_extend", Operate, Named, "NAME@1", "", "{}", 410),
+    ("once_release", Operate, Named, "NAME@1", "", "", 410),
+    ("once_list", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("once_status", Read, Named, "NAME", "", "", 404),
+    ("once_forget", Admin, Named, "NAME", "", "", 200),
+    ("sweep", Admin, All, "", "", "{}", 200),
+    ("doctor", Admin, All, "", "", "", 200),
+    ("stream", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("metrics", Read, All, "", "", "", 200),
+];
+
+/// What is everybody's, with a token or without.
+const OPEN: &[&str] = &["/", "/healthz", "/openapi.json", "/readyz"];
+
+/// What a caller is told: a status, and the code of the problem if it is one of the door's.
+type Verdict = (u16, &'static str);
+
+const SPEAK_UP: Verdict = (401, "unauthorized");
+const FORBIDDEN: Verdict = (403, "forbidden");
+const OUT_OF_SCOPE: Verdict = (403, "out_of_scope");
+
+#[tokio::test]
+async fn everybody_asks_for_everything() {
+    for server in guarded().await {
+        let mut callers = vec![(None, "", stranger(&server))];
+        for role in [Read, Operate, Admin] {
+            for prefix in ["", "in/"] {
+                let asker = Asker::new(&server, role, prefix).await;
+                callers.push((Some(role), prefix, asker));
+            }
+        }
+        let api = described();
+        let mut fresh = 0..;
+        let mut asked = 0;
+        for (method, path, operation) in operations(&api) {
+            let id = operation["operationId"].as_str().unwrap();
+            if OPEN.contains(&path) {
+                for (role, prefix, asker) in &callers {
+                    let told = asker.get(path).await;
+                    assert_eq!(told.status, 200, "{id} by {role:?} of {prefix:?}");
+                }
+                continue;
+            }
+            let row = TABLE
+                .iter()
+                .find(|row| row.0 == id)
+                .unwrap_or_else(|| panic!("{id} ({method} {path}) is not in the table"));
+            for (role, prefix, asker) in &callers {
+                for place in ["in", "out"] {
+                    let name = format!("{place}/{}", fresh.next().unwrap());
+                    let expected = verdict(row, *role, prefix, &name);
+                    let (status, code) = ask(asker, method, path, row, &name).await;
+                    assert_eq!(
+                        (status, code.as_str()),
+                        expected,
+                        "{id} with {name} by {role:?} of {prefix:?}"
+                    );
+                    asked += 1;
+                }
+            }
+        }
+        assert_eq!(asked, TABLE.len() * callers.len() * 2, "the table has more");
+        drop(callers);
+        server.end().await;
+    }
+}
+
+fn stranger(server: &Running) -> Asker<'_> {
+    Asker {
+        server,
+        token: None,
+    }
+}
+
+/// The rule, as people would say it.
+fn verdict(row: &Row, role: Option<Role>, prefix: &str, name: &str) -> Verdict {
+    let (_, needed, reach, .., status) = *row;
+    match role {
+        None => SPEAK_UP,
+        Some(role) if role < needed => FORBIDDEN,
+        Some(_) if prefix.is_empty() => (status, ""),
+        Some(_) if reach == All || !name.starts_with(prefix) => OUT_OF_SCOPE,
+        Some(_) => (status, ""),
+    }
+}
+
+/// Asks, and answers the status, with the code if it was the door that refused.
+async fn ask(asker: &Asker<'_>, method: &str, path: &str, row: &Row, name: &str) -> (u16, String) {
+    let (_, _, _, at, query, body, _) = *row;
+    let within = at.replace("NAME", name).replace('/', "%2F");
+    let mut uri = match (path.split_once('{'), path.split_once('}')) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{within}{after}"),
+        _ => path.to_owned(),
+    };
+    if !query.is_empty() {
+        uri = format!("{uri}?{}", query.replace("NAME", name));
+    }
+    let body: Option<Value> =
+        (!body.is_empty()).then(|| serde_json::from_str(&body.replace("NAME", name)).unwrap());
+    let method = method.to_ascii_uppercase();
+    let mut opened = asker.open(&method, &uri, body.as_ref()).await;
+    match opened.response.status().as_u16() {
+        status @ (401 | 403) => (status, opened.code().await),
+        status => (status, String::new()),
+    }
+}
