@@ -52,6 +52,8 @@ fn times(text: &str) -> String {
 
 /// Tokens, which follow the clock; milliseconds and seconds that are left; processes.
 fn numbers(text: &str) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let worker = format!("{}/", host.trim());
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -59,6 +61,7 @@ fn numbers(text: &str) -> String {
         let (before, after) = (&rest[..start], &rest[start + digits..]);
         let varies = digits >= 15
             || before.ends_with("_ms\":")
+            || before.ends_with(&worker)
             || before.ends_with("\"pid\":")
             || before.trim_end().ends_with("pid")
             || after.starts_with(" s")

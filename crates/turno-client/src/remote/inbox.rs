@@ -54,8 +54,12 @@ impl RemoteStore {
     ) -> Result<Settled> {
         let order: Vec<ClaimId> = claims.iter().map(|claim| claim.claim).collect();
         let mut queues: Vec<(String, Vec<SettleClaim>)> = Vec::new();
+        // Those that were not made here go with the others: one request stays one call, also when it is sent again.
+        let known = order.iter().find_map(|claim| self.queues.of(claim));
+        let other = known.unwrap_or_else(|| self.queues.other().to_owned());
         for claim in claims {
             let queue = self.queues.of(&claim.claim);
+            let queue = queue.unwrap_or_else(|| other.clone());
             match queues.iter_mut().find(|(name, _)| *name == queue) {
                 Some((_, claims)) => claims.push(claim),
                 None => queues.push((queue, vec![claim])),

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{ClaimName, Json, LeaseSpan, Name};
+use super::rules::{ClaimName, Json, LeaseSpan, Name, WaitSpan};
 
 /// Stores items: `POST /v1/inbox/{queue}`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,6 +89,7 @@ pub struct Claim {
     pub lease: Option<Span>,
     /// Wait this long for a first item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitSpan>))]
     pub wait: Option<Span>,
     /// The identity of this request: sent twice, it answers what it claimed the first time, as far as that is still held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,7 +291,11 @@ pub struct Item {
     /// Its state.
     pub state: ItemState,
     /// The work; a completed item's is not kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::of::said"
+    )]
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub payload: Option<Box<RawValue>>,
     /// Its unique key.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{LeaseName, LeaseSpan, Name, Text};
+use super::rules::{LeaseName, LeaseSpan, Name, Text, WaitSpan};
 
 /// How many may hold a resource at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -52,6 +52,7 @@ pub struct Acquire {
     pub ttl: Option<Span>,
     /// Wait this long for it: the answer comes when it is ours, or when the time is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitSpan>))]
     pub wait: Option<Span>,
     /// In which order waiters are served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +112,7 @@ pub struct AcquireAll {
     pub ttl: Option<Span>,
     /// Wait this long for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitSpan>))]
     pub wait: Option<Span>,
     /// In which order waiters are served.
     #[serde(default, skip_serializing_if = "Option::is_none")]

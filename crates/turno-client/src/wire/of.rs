@@ -1,5 +1,6 @@
 //! What the library answers, as it is said over HTTP.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use turno::inbox::{ItemView, PushedItem};
 use turno::once::OnceView;
@@ -13,6 +14,11 @@ pub fn raw(text: &str) -> Result<Box<RawValue>> {
     RawValue::from_string(text.to_owned()).map_err(|error| {
         Error::broken("what is stored is not JSON, and was when it was stored").caused_by(error)
     })
+}
+
+/// Of what may be absent, null is not: it is a payload or an answer like any other.
+pub(super) fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
 }
 
 fn maybe(text: Option<&str>) -> Result<Option<Box<RawValue>>> {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{Json, LeaseSpan, Name, OnceClaimName};
+use super::rules::{Json, LeaseSpan, Name, OnceClaimName, WaitSpan};
 
 /// What to do if an earlier run has vanished half-way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -44,6 +44,7 @@ pub struct Begin {
     pub ttl: Option<Span>,
     /// Wait this long for the answer of somebody else's run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitSpan>))]
     pub wait: Option<Span>,
     /// What to do if an earlier run has vanished half-way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,7 +181,12 @@ pub struct Known {
     pub expires_at: Timestamp,
     /// How many came too late: somebody else had begun.
     pub late: u32,
-    /// Its answer; null, if there is none.
+    /// Its answer; left out, if there is none.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::of::said"
+    )]
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub answer: Option<Box<RawValue>>,
 }

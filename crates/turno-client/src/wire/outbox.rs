@@ -111,7 +111,11 @@ pub struct Event {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// What it says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::of::said"
+    )]
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub payload: Option<Box<RawValue>>,
     /// Its ordering key.

@@ -142,6 +142,21 @@ impl PartialSchema for LeaseSpan {
 
 impl ToSchema for LeaseSpan {}
 
+/// How long somebody is ready to wait.
+pub struct WaitSpan;
+
+impl PartialSchema for WaitSpan {
+    fn schema() -> RefOr<Schema> {
+        span(
+            0,
+            Duration::MAX,
+            "A length of time, cut to the longest that the server lets one request wait: text such as 30s, or whole milliseconds",
+        )
+    }
+}
+
+impl ToSchema for WaitSpan {}
+
 /// Any JSON, kept as it is written: no number is rounded.
 pub struct Json;
 

@@ -8,6 +8,9 @@ use turno::inbox::{ClaimId, Inbox, Settled};
 
 use crate::context::Context;
 
+/// A name that is in rule, for those who name no queue.
+const ANY: &str = "-";
+
 #[derive(Debug, Args)]
 pub(super) struct ClaimsArgs {
     /// The claims, as `turno inbox claim` printed them
@@ -30,7 +33,7 @@ impl ClaimsArgs {
         let queue = self.queue.as_deref();
         context
             .with_queue(queue, async |turno| {
-                Ok(settle(turno.inbox(queue.unwrap_or_default())).await?)
+                Ok(settle(turno.inbox(queue.unwrap_or(ANY))).await?)
             })
             .await
     }

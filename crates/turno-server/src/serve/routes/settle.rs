@@ -1,6 +1,6 @@
 //! `/v1/inbox/{queue}/complete`, `/fail`, `/extend`, `/give-back`
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,13 +63,25 @@ impl Asked {
     /// What is told: the stale ones in the order in which they were asked for.
     fn told(&self, settled: impl IntoIterator<Item = turno::inbox::Settled>) -> Settled {
         let mut told = Settled::default();
-        let mut stale: HashSet<ClaimId> = self.elsewhere.iter().copied().collect();
+        // Counted: one that was given twice is stale the second time only.
+        let mut stale: HashMap<ClaimId, usize> = HashMap::new();
+        let mut count = |claims: &[ClaimId]| {
+            for claim in claims {
+                *stale.entry(*claim).or_default() += 1;
+            }
+        };
+        count(&self.elsewhere);
         for settled in settled {
             told.done += settled.done;
-            stale.extend(settled.stale);
+            count(&settled.stale);
         }
-        told.stale = self.order.iter().copied().collect();
-        told.stale.retain(|claim| stale.contains(claim));
+        for claim in self.order.iter().rev() {
+            if let Some(left @ 1..) = stale.get_mut(claim) {
+                *left -= 1;
+                told.stale.push(*claim);
+            }
+        }
+        told.stale.reverse();
         told
     }
 }
