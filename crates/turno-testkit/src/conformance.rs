@@ -78,6 +78,7 @@ pub mod together;
 pub mod tokens;
 mod trace;
 pub mod waiting;
+pub mod waiting_store;
 
 use std::pin::Pin;
 
@@ -166,6 +167,10 @@ mod tests {
             ("share", include_str!("conformance/share.rs")),
             ("together", include_str!("conformance/together.rs")),
             ("waiting", include_str!("conformance/waiting.rs")),
+            (
+                "waiting_store",
+                include_str!("conformance/waiting_store.rs"),
+            ),
             ("forced", include_str!("conformance/forced.rs")),
             ("show", include_str!("conformance/show.rs")),
             ("again", include_str!("conformance/again.rs")),

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use turno::access::{AccessNew, Role};
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
 use turno_testkit::conformance::Bed;
@@ -233,13 +234,13 @@ async fn the_version_before_is_brought_up_to_date() {
         turno.inbox("q").push(&1).await.unwrap();
         turno.close().await;
         let newest = shape(&bed).await;
-        // As version 4 was: all that 5 adds is taken away.
+        // As version 5 was: all that 6 adds is taken away.
         let before = if bed.is_sqlite() {
-            "drop table turno_once; delete from turno_migration where version = 5"
+            "drop table turno_access; delete from turno_migration where version = 6"
         } else {
-            "drop function turno.once_begin_batch; drop table turno.once cascade; drop type turno.once_outcome cascade; \
-             drop type turno.once_view cascade; alter type turno.swept drop attribute once; \
-             delete from turno.migration where version = 5"
+            "drop function turno.inbox_push_together; drop function turno.inbox_queues; drop function turno.lock_renew_batch; \
+             drop table turno.access cascade; drop type turno.access_view cascade; \
+             delete from turno.migration where version = 6"
         };
         by_hand(&bed, before).await;
         assert_ne!(shape(&bed).await, newest);
@@ -249,11 +250,15 @@ async fn the_version_before_is_brought_up_to_date() {
             .await;
         assert!(refused.unwrap_err().is_schema());
         let turno = bed.turno().await;
-        assert_eq!(turno.store().schema_version().await.unwrap(), Some(5));
+        assert_eq!(turno.store().schema_version().await.unwrap(), Some(6));
         assert_eq!(shape(&bed).await, newest);
         assert!(turno.lock("r").acquire().await.unwrap().is_busy());
         assert_eq!(turno.inbox("q").stats().await.unwrap().pending, 1);
         lease.detach();
+        let new = AccessNew::new("a", Role::Read);
+        let (view, text) = turno.access_create(new).await.unwrap();
+        let known = turno.access_verify(text.as_str()).await.unwrap();
+        assert_eq!(known, Some(view));
         for _ in 0..2 {
             let answer = turno.once("k").run(async || Ok::<_, String>(7)).await;
             assert_eq!(answer.unwrap(), 7);

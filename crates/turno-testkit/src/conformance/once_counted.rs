@@ -1,10 +1,11 @@
-//! A store that counts how often it is asked, and does as another one.
+//! A store that counts how often it is asked, or waits by itself as a server does; and else does as another one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
 use turno::store::*;
 use turno::{Result, Settings, Turno, Wakers};
 use uuid::Uuid;
@@ -15,15 +16,56 @@ use super::Bed;
 struct Counted {
     store: Arc<dyn Store>,
     begins: Arc<AtomicUsize>,
+    waits: Waits,
+}
+
+/// How a store waits by itself.
+#[derive(Debug, Clone)]
+pub(super) enum Waits {
+    /// Not at all.
+    Never,
+    /// It takes so long, and then does what was asked.
+    For(Duration),
+    /// It does what was asked, says so here, and the answer is lost.
+    Unheard(Arc<Semaphore>),
+}
+
+impl Waits {
+    /// Does something as this says.
+    async fn until<T>(&self, does: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
+        match self {
+            Waits::Never => Ok(None),
+            Waits::For(long) => {
+                tokio::time::sleep(*long).await;
+                does.await.map(Some)
+            }
+            Waits::Unheard(done) => {
+                does.await?;
+                done.add_permits(1);
+                std::future::pending().await
+            }
+        }
+    }
 }
 
 impl Bed {
+    /// An instance on a store that waits by itself.
+    pub(super) async fn waiting(&self, waits: Waits) -> Turno {
+        let store = Counted {
+            store: self.turno().await.store().clone(),
+            begins: Arc::default(),
+            waits,
+        };
+        Turno::with_store(Arc::new(store), Settings::default())
+    }
+
     /// An instance, and how often it has asked its store for a key.
     pub(super) async fn counted(&self) -> (Turno, Arc<AtomicUsize>) {
         let begins = Arc::new(AtomicUsize::new(0));
         let store = Counted {
             store: self.turno().await.store().clone(),
             begins: begins.clone(),
+            waits: Waits::Never,
         };
         let turno = Turno::with_store(Arc::new(store), Settings::default());
         (turno, begins)
@@ -35,6 +77,13 @@ impl OnceStore for Counted {
     async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
         self.begins.fetch_add(1, Ordering::SeqCst);
         self.store.once_begin(ask).await
+    }
+    async fn once_begin_waiting(
+        &self,
+        ask: &OnceBegin,
+        _: Duration,
+    ) -> Result<Option<OnceOutcome>> {
+        self.waits.until(self.store.once_begin(ask)).await
     }
     async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled> {
         self.store.once_complete(ask).await
@@ -65,6 +114,13 @@ impl InboxStore for Counted {
     }
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         self.store.inbox_claim(ask).await
+    }
+    async fn inbox_claim_waiting(
+        &self,
+        ask: &InboxClaim,
+        _: Duration,
+    ) -> Result<Option<Vec<ClaimedItem>>> {
+        self.waits.until(self.store.inbox_claim(ask)).await
     }
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
         self.store.inbox_complete(ask).await
@@ -197,6 +253,14 @@ impl Store for Counted {
     }
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
         self.store.lock_acquire(ask).await
+    }
+    async fn lock_acquire_waiting(
+        &self,
+        ask: &LockAcquire,
+        _: Duration,
+        _: WaitOrder,
+    ) -> Result<Option<LockOutcome>> {
+        self.waits.until(self.store.lock_acquire(ask)).await
     }
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
         self.store.lock_acquire_all(ask).await

@@ -128,6 +128,8 @@ macro_rules! conformance_rules {
                 runner::a_short_max_hold_leaves_its_work_time,
                 crowd::each_of_many_gets_its_own_answer,
                 crowd::one_of_many_wins,
+                waiting_store::what_was_granted_unheard_is_given_back,
+                waiting_store::what_was_waited_for_begins_when_it_is_granted,
                 crowd::each_of_many_renews_its_own,
                 crowd::many_renew_the_same,
                 crowd::alone_is_the_same,

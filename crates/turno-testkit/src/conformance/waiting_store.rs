@@ -1,0 +1,66 @@
+//! A store that waits by itself, as a server does: it is left to, and nothing is lost with its answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use turno::once::Begin;
+
+use super::Bed;
+use super::inbox_kit::push;
+use super::kit::*;
+use super::once_counted::Waits;
+use crate::eventually_async;
+
+/// Whoever gives up while the store waits may have been granted the lock, or the work, unheard: it is given back.
+pub async fn what_was_granted_unheard_is_given_back(bed: &Bed) {
+    let plain = bed.turno().await;
+    let done = Arc::new(Semaphore::new(0));
+    let turno = bed.waiting(Waits::Unheard(done.clone())).await;
+
+    let lock = turno.lock("r").wait(PATIENCE);
+    let asks = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    done.acquire().await.unwrap().forget();
+    assert!(plain.lock("r").acquire().await.unwrap().is_busy());
+    asks.abort();
+    let _lease = eventually_async(PATIENCE, "the lock is given back", async || {
+        plain.lock("r").acquire().await.unwrap().acquired()
+    })
+    .await;
+
+    let once = turno.once("k").wait(PATIENCE);
+    let asks = tokio::spawn(async move { once.begin().await.map(drop) });
+    done.acquire().await.unwrap().forget();
+    let begun = plain.once("k").begin().await.unwrap();
+    assert!(matches!(begun, Begin::InFlight(_)), "{begun:?}");
+    asks.abort();
+    let _claim = eventually_async(PATIENCE, "the work is given back", async || {
+        plain.once("k").begin().await.unwrap().fresh()
+    })
+    .await;
+}
+
+/// A lease that was waited for is not taken for older than it is; and what a store waited for is answered.
+pub async fn what_was_waited_for_begins_when_it_is_granted(bed: &Bed) {
+    let long = Duration::from_millis(1500);
+    let turno = bed.waiting(Waits::For(long)).await;
+    push(&turno.inbox("q"), &["x"]).await;
+    let lock = turno.lock("r").ttl(secs(10)).wait(secs(5));
+    let once = turno.once("k").wait(secs(5));
+    let claim = turno.inbox("q").claim().wait(secs(5));
+    let (lease, begun, items) = tokio::join!(lock.acquire(), once.begin(), claim.take());
+    let lease = mine(lease.unwrap());
+    // Counted from before the question, it would be less.
+    assert!(
+        lease.remaining() > secs(10) - long,
+        "{:?}",
+        lease.remaining()
+    );
+    assert_eq!(lease.grant().holds, 1);
+    let begun = begun.unwrap().fresh().unwrap();
+    assert_eq!(begun.attempt(), 1);
+    begun.release().await.unwrap();
+    assert_eq!(items.unwrap().len(), 1);
+    // Without a wait, the store is not asked to.
+    assert!(turno.lock("r").acquire().await.unwrap().is_busy());
+}
