@@ -1,4 +1,5 @@
 //! A victim: starts the private servers it is told to, says `ready`, and waits to be killed. Nothing of them may be left then.
+//! PostgreSQL's address is said before that.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -23,6 +24,7 @@ fn start(kind: &str) -> Result<Box<dyn Any>> {
         "postgres" => {
             let server = PostgresServer::start()?;
             let pooler = PgBouncer::start(&server, PoolMode::Session)?;
+            println!("{}", server.url("postgres"));
             Box::new((server, pooler))
         }
         "rabbitmq" => Box::new(RabbitMq::start()?),

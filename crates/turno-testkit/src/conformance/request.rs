@@ -166,3 +166,31 @@ pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &Bed) {
     let another = turno.once("k").request(Uuid::now_v7()).begin().await;
     assert!(matches!(another.unwrap(), Begin::InFlight(_)));
 }
+
+/// An identity that is used twice, for different things, is refused or does both; nothing is answered as done that was not.
+pub async fn a_request_is_not_taken_for_one_of_another_kind(bed: &Bed) {
+    let turno = bed.turno().await;
+    let request = Uuid::now_v7();
+    let inbox = || turno.inbox("q").request(request);
+    inbox().push_item(item("a")).await.unwrap();
+    let claimed = take_items(&turno.inbox("q"), 1).await;
+    match inbox().give_back(&[claimed[0].claim]).await {
+        Ok(settled) => assert_eq!(settled.done, 1),
+        Err(error) => assert_eq!(error.field(), Some("request"), "{error}"),
+    }
+    let emitted = turno.outbox().request(request);
+    match emitted.emit_alone(&[Event::new("A", &1)]).await {
+        Ok(ids) => assert_eq!(ids.len(), 1),
+        Err(error) => assert_eq!(error.field(), Some("request"), "{error}"),
+    }
+    let request = Uuid::now_v7();
+    let emitted = turno.outbox().request(request);
+    emitted.emit_alone(&[Event::new("B", &1)]).await.unwrap();
+    let before = counts(&turno.inbox("q")).await;
+    let pushed = turno.inbox("q").request(request).push_item(item("b")).await;
+    let after = counts(&turno.inbox("q")).await;
+    match pushed {
+        Ok(_) => assert_ne!(before, after),
+        Err(error) => assert_eq!(error.field(), Some("request"), "{error}"),
+    }
+}

@@ -346,6 +346,7 @@ macro_rules! conformance_rules {
                 once_again::a_completion_sent_twice_is_one,
                 once_again::a_release_sent_twice_is_one,
                 request::a_begin_asked_for_again_is_the_same_claim,
+                request::a_request_is_not_taken_for_one_of_another_kind,
                 once_keep::long_work_keeps_its_claim,
                 once_keep::work_that_was_taken_over_hears_of_it,
                 once_keep::an_extension_after_the_end_counts,

@@ -2541,6 +2541,22 @@ as $$
   where r.request = inbox_answered.request
 $$;
 
+-- The same, of a request that must have been of the same kind: its answer has one of these words.
+create or replace function turno.inbox_answered_with(request uuid, words text[]) returns jsonb
+language plpgsql
+stable
+as $$
+declare
+  answer jsonb := turno.inbox_answered(inbox_answered_with.request);
+begin
+  if answer is not null and not answer ?| inbox_answered_with.words then
+    raise exception 'request was used before, and for something else'
+      using errcode = 'invalid_parameter_value', hint = 'Give each request an id of its own.';
+  end if;
+  return answer;
+end
+$$;
+
 -- Keeps an answer. If the same request has been answered meanwhile (its connection was lost, and not the call), this one
 -- is taken back, and asked again it gets that answer.
 create or replace function turno.inbox_answer(request uuid, answer jsonb) returns void
@@ -2667,7 +2683,7 @@ begin
     raise exception 'max_attempts must be between 1 and 1000'
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for 5.';
   end if;
-  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+  if exists (select from unnest(delays) d where d < '0' or d > '3660 days') then
     raise exception 'delay must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
   end if;
@@ -2725,7 +2741,7 @@ begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
   if inbox_push_batch.request is not null then
-    answer := turno.inbox_answered(inbox_push_batch.request);
+    answer := turno.inbox_answered_with(inbox_push_batch.request, '{ids,ranges}');
     if answer is not null then
       duplicates := answer->>'duplicates';
       ids := coalesce((answer->>'ids')::bigint[], array(
@@ -4155,12 +4171,12 @@ declare
   group_queues integer[];
 begin
   if inbox_fail_batch.request is not null then
-    answer := turno.inbox_answered(inbox_fail_batch.request);
+    answer := turno.inbox_answered_with(inbox_fail_batch.request, '{done}');
     if answer is not null then
       return turno.inbox_told(answer);
     end if;
   end if;
-  if exists (select from unnest(inbox_fail_batch.retry_ins) r where r < '0' or r > '10 years') then
+  if exists (select from unnest(inbox_fail_batch.retry_ins) r where r < '0' or r > '3660 days') then
     raise exception 'retry_in must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for an exponential back-off.';
   end if;
@@ -4238,7 +4254,7 @@ declare
   group_queues integer[];
 begin
   if inbox_give_back_batch.request is not null then
-    answer := turno.inbox_answered(inbox_give_back_batch.request);
+    answer := turno.inbox_answered_with(inbox_give_back_batch.request, '{done}');
     if answer is not null then
       return turno.inbox_told(answer);
     end if;
@@ -4797,7 +4813,7 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'It looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.';
   end if;
   perform turno.check_name('tracestate', t, 512) from unnest(tracestates) t where t is not null;
-  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+  if exists (select from unnest(delays) d where d < '0' or d > '3660 days') then
     raise exception 'delay must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
   end if;
@@ -4860,7 +4876,7 @@ begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
   if outbox_emit_batch.request is not null then
-    answer := turno.inbox_answered(outbox_emit_batch.request);
+    answer := turno.inbox_answered_with(outbox_emit_batch.request, '{events}');
     if answer is not null then
       return (answer->>'events')::uuid[];
     end if;

@@ -72,7 +72,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
 
 /// The field that a message of the functions' checks begins with.
 fn field(said: &str) -> &'static str {
-    const FIELDS: [&str; 41] = [
+    const FIELDS: [&str; 42] = [
         "queue",
         "worker",
         "items",
@@ -87,6 +87,7 @@ fn field(said: &str) -> &'static str {
         "limit",
         "claim",
         "retry_in",
+        "request",
         "resources",
         "resource",
         "owner",

@@ -30,12 +30,12 @@ declare
   group_queues integer[];
 begin
   if inbox_fail_batch.request is not null then
-    answer := turno.inbox_answered(inbox_fail_batch.request);
+    answer := turno.inbox_answered_with(inbox_fail_batch.request, '{done}');
     if answer is not null then
       return turno.inbox_told(answer);
     end if;
   end if;
-  if exists (select from unnest(inbox_fail_batch.retry_ins) r where r < '0' or r > '10 years') then
+  if exists (select from unnest(inbox_fail_batch.retry_ins) r where r < '0' or r > '3660 days') then
     raise exception 'retry_in must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for an exponential back-off.';
   end if;
@@ -113,7 +113,7 @@ declare
   group_queues integer[];
 begin
   if inbox_give_back_batch.request is not null then
-    answer := turno.inbox_answered(inbox_give_back_batch.request);
+    answer := turno.inbox_answered_with(inbox_give_back_batch.request, '{done}');
     if answer is not null then
       return turno.inbox_told(answer);
     end if;

@@ -44,7 +44,7 @@ begin
     raise exception 'max_attempts must be between 1 and 1000'
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for 5.';
   end if;
-  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+  if exists (select from unnest(delays) d where d < '0' or d > '3660 days') then
     raise exception 'delay must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
   end if;
@@ -102,7 +102,7 @@ begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
   if inbox_push_batch.request is not null then
-    answer := turno.inbox_answered(inbox_push_batch.request);
+    answer := turno.inbox_answered_with(inbox_push_batch.request, '{ids,ranges}');
     if answer is not null then
       duplicates := answer->>'duplicates';
       ids := coalesce((answer->>'ids')::bigint[], array(

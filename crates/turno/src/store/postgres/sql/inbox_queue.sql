@@ -129,6 +129,22 @@ as $$
   where r.request = inbox_answered.request
 $$;
 
+-- The same, of a request that must have been of the same kind: its answer has one of these words.
+create or replace function turno.inbox_answered_with(request uuid, words text[]) returns jsonb
+language plpgsql
+stable
+as $$
+declare
+  answer jsonb := turno.inbox_answered(inbox_answered_with.request);
+begin
+  if answer is not null and not answer ?| inbox_answered_with.words then
+    raise exception 'request was used before, and for something else'
+      using errcode = 'invalid_parameter_value', hint = 'Give each request an id of its own.';
+  end if;
+  return answer;
+end
+$$;
+
 -- Keeps an answer. If the same request has been answered meanwhile (its connection was lost, and not the call), this one
 -- is taken back, and asked again it gets that answer.
 create or replace function turno.inbox_answer(request uuid, answer jsonb) returns void

@@ -89,7 +89,7 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'It looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.';
   end if;
   perform turno.check_name('tracestate', t, 512) from unnest(tracestates) t where t is not null;
-  if exists (select from unnest(delays) d where d < '0' or d > '10 years') then
+  if exists (select from unnest(delays) d where d < '0' or d > '3660 days') then
     raise exception 'delay must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
   end if;
@@ -152,7 +152,7 @@ begin
   -- Before any number is taken: see inbox_late.
   perform pg_current_xact_id();
   if outbox_emit_batch.request is not null then
-    answer := turno.inbox_answered(outbox_emit_batch.request);
+    answer := turno.inbox_answered_with(outbox_emit_batch.request, '{events}');
     if answer is not null then
       return (answer->>'events')::uuid[];
     end if;
