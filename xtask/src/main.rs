@@ -1,5 +1,6 @@
 //! What developers and CI call: `cargo xtask test`, `cargo xtask bench`.
 
+mod contract;
 #[cfg(test)]
 mod map;
 mod needs;
@@ -15,8 +16,10 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test            install what is missing, then check format and lints, run all tests, build the documentation
+  test            install what is missing, then check format and lints, run all tests, ask running servers for
+                  all that they describe (Schemathesis), build the documentation
   test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
+  contract        ask running servers for all that they describe, and nothing else
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   help            this text
 
@@ -56,6 +59,10 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
             }
             println!("\nAll passed in {:.1} s.", started.elapsed().as_secs_f32());
             Ok(())
+        }
+        Some("contract") => {
+            steps::step("what the tests need", || needs::provide(needs::TEST))?;
+            steps::contract()
         }
         Some("bench") => {
             steps::step("what the benchmarks need", || needs::provide(needs::BENCH))?;

@@ -10,56 +10,69 @@ use anyhow::{Context, Result, bail, ensure};
 /// A program, and what to install where it is missing.
 pub struct Need {
     program: &'static str,
+    /// What it must be able to do, if its being there does not say that.
+    does: &'static [&'static str],
     packages: &'static [&'static str],
 }
 
 // SQLite is compiled with the workspace; Debian's compiler only recommends the C library's headers.
 const COMPILER: Need = Need {
     program: "cc",
+    does: &[],
     packages: &["gcc", "libc6-dev"],
 };
 const POSTGRES: Need = Need {
     program: "initdb",
+    does: &[],
     packages: &["postgresql"],
 };
 const PGBOUNCER: Need = Need {
     program: "pgbouncer",
+    does: &[],
     packages: &["pgbouncer"],
 };
 const FAKETIME: Need = Need {
     program: "faketime",
+    does: &[],
     packages: &["faketime"],
 };
 const REDIS: Need = Need {
     program: "redis-server",
+    does: &[],
     packages: &["redis-server"],
 };
 const RABBITMQ: Need = Need {
     program: "rabbitmq-server",
+    does: &[],
     packages: &["rabbitmq-server"],
 };
 const NATS: Need = Need {
     program: "nats-server",
+    does: &[],
     packages: &["nats-server"],
 };
-// The legacy service that `turno gate` is tried with.
+// The legacy service that `turno gate` is tried with, and Schemathesis. Debian's can install nothing by itself.
 const PYTHON: Need = Need {
     program: "python3",
-    packages: &["python3"],
+    does: &["-c", "import ensurepip, venv"],
+    packages: &["python3", "python3-venv"],
 };
 // The users of an example call Turno's SQL functions from TypeScript.
 const NPM: Need = Need {
     program: "npm",
+    does: &[],
     packages: &["nodejs", "npm"],
 };
 
 // The load on the server, and a peer of its locks.
 const WRK: Need = Need {
     program: "wrk",
+    does: &[],
     packages: &["wrk"],
 };
 const ETCD: Need = Need {
     program: "etcd",
+    does: &[],
     packages: &["etcd-server"],
 };
 
@@ -105,9 +118,9 @@ pub fn provide(needs: &[Need]) -> Result<()> {
 fn missing(needs: &[Need]) -> Vec<&'static str> {
     let folders = folders();
     let absent = |need: &&Need| {
-        !folders
-            .iter()
-            .any(|folder| folder.join(need.program).is_file())
+        let mut places = folders.iter().map(|folder| folder.join(need.program));
+        !places.any(|place| place.is_file())
+            || !need.does.is_empty() && !succeeds(need.program, need.does)
     };
     needs
         .iter()
@@ -168,15 +181,6 @@ fn install(packages: &[&str]) -> Result<()> {
 
 /// What to put before a command so that root runs it; `None` if that needs a password.
 fn root_prefix() -> Option<&'static [&'static str]> {
-    let succeeds = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
     if succeeds("sh", &["-c", "[ \"$(id -u)\" = 0 ]"]) {
         Some(&[])
     } else if succeeds("sudo", &["-n", "true"]) {
@@ -184,4 +188,15 @@ fn root_prefix() -> Option<&'static [&'static str]> {
     } else {
         None
     }
+}
+
+/// Whether a program does what it is told, in silence.
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::contract;
+
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
 const TESTED: [&str; 2] = ["--workspace", "--all-features"];
@@ -46,6 +48,7 @@ pub fn all() -> Result<()> {
         cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
     })?;
     step("cargo test", || cargo(&[&["test"], &TESTED[..]].concat()))?;
+    step("the HTTP contract", contract::check)?;
     step("cargo doc", documentation)
 }
 
@@ -60,7 +63,9 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
 /// The benchmarks, optimised, and the program itself, whose start and memory are measured.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    step("build turno", || cargo(&["build", "--release", "--bin", "turno"]))?;
+    step("build turno", || {
+        cargo(&["build", "--release", "--bin", "turno"])
+    })?;
     let turno = target_folder()?.join("release/turno");
     let turno = turno.to_str().context("the target folder is in UTF-8")?;
     step("turno-bench", || {

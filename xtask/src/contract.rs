@@ -1,0 +1,181 @@
+//! The HTTP contract, checked from outside: Schemathesis asks running servers for whatever their own description allows, and
+//! for what it does not. See `xtask/schemathesis`.
+
+mod background;
+mod tools;
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use self::background::Background;
+use self::tools::Tools;
+
+/// Where what is found is reproduced from, and what holds by design is said.
+const FOLDER: &str = "xtask/schemathesis";
+/// The description that is kept; the tests see that it is the server's.
+const GOLDEN: &str = "crates/turno-server/tests/golden/openapi.json";
+
+/// Who asks.
+#[derive(Clone, Copy)]
+enum Caller<'a> {
+    /// Anybody, of a server that has no tokens.
+    Anybody,
+    /// Whoever has an admin's token.
+    Admin(&'a str),
+    /// Somebody without one.
+    Nobody,
+}
+
+impl Caller<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Caller::Anybody => "anybody",
+            Caller::Admin(_) => "admin",
+            Caller::Nobody => "nobody",
+        }
+    }
+}
+
+/// The programs that the tests built, and a folder for what comes of this.
+struct Place {
+    programs: PathBuf,
+    folder: PathBuf,
+    tools: Tools,
+}
+
+/// Checks the description, and what servers on both stores do.
+pub fn check() -> Result<()> {
+    // Built into the same folder: cargo puts all programs of a workspace together.
+    let own = env::current_exe().context("a process knows its program")?;
+    let programs = own.parent().context("a program is in a folder")?;
+    let folder = programs.with_file_name("contract");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("could not create {}", folder.display()))?;
+    let place = &Place {
+        programs: programs.to_owned(),
+        tools: Tools::provide(&folder)?,
+        folder,
+    };
+    run(place.tools.command("openapi-spec-validator").arg(GOLDEN))?;
+    // One core is Schemathesis's and one the server's, so two at a time.
+    thread::scope(|scope| {
+        let sqlite = scope.spawn(|| sqlite(place));
+        let postgres = scope.spawn(|| postgres(place));
+        let ended = [sqlite.join(), postgres.join()];
+        for result in ended {
+            result.map_err(|_| anyhow!("the check itself panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+fn sqlite(place: &Place) -> Result<()> {
+    let files = place.folder.join("sqlite");
+    fs::remove_dir_all(&files).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    fs::create_dir_all(&files)?;
+    let store = format!("sqlite:{}", files.join("turno.db").display());
+    callers(place, "sqlite", &store)
+}
+
+fn postgres(place: &Place) -> Result<()> {
+    let mut command = Command::new(place.programs.join("turno-servers"));
+    let mut server = Background::start(command.arg("postgres"))?;
+    let store = server.line(|line| line.starts_with("postgres://").then(|| line.to_owned()))?;
+    callers(place, "postgres", &store)
+}
+
+/// Everybody in turn, on one store: open as long as there is no token.
+fn callers(place: &Place, name: &str, store: &str) -> Result<()> {
+    ask(place, name, store, Caller::Anybody)?;
+    let mut create = place.turno(store);
+    create.args(["token", "create", "contract", "--role", "admin"]);
+    let made = create
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("could not start {create:?}"))?;
+    let told = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "{create:?} failed: {told}");
+    let token = String::from_utf8(made.stdout).context("a token is text")?;
+    ask(place, name, store, Caller::Admin(token.trim()))?;
+    ask(place, name, store, Caller::Nobody)
+}
+
+/// Starts a server, and lets Schemathesis ask it.
+fn ask(place: &Place, store_name: &str, store: &str, caller: Caller<'_>) -> Result<()> {
+    let name = format!("{store_name}-{}", caller.name());
+    let log = place.folder.join(format!("{name}.log"));
+    let mut command = place.turno(store);
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    // Long-polls are asked for too, and none is worth waiting for.
+    command.args(["--max-wait", "20ms"]);
+    command.stderr(file(&log)?);
+    let mut server = Background::start(&mut command)?;
+    let url = server.line(|line| Some(format!("http{}", line.split_once("http")?.1)))?;
+
+    let config = Path::new(FOLDER).join("schemathesis.toml");
+    let mut command = place.tools.command("schemathesis");
+    command.arg("--config-file").arg(config.canonicalize()?);
+    command.args(["run", &format!("{url}/openapi.json")]);
+    command
+        .env("PYTHONPATH", Path::new(FOLDER).canonicalize()?)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("TURNO_CALLER", caller.name());
+    if let Caller::Admin(token) = caller {
+        command.args(["--header", &format!("Authorization: Bearer {token}")]);
+    }
+    // What it remembers between runs stays out of the checkout, and out of the other's way.
+    let memory = place.folder.join(&name);
+    fs::create_dir_all(&memory)?;
+    let report = place.folder.join(format!("{name}.txt"));
+    command
+        .current_dir(&memory)
+        .stdout(file(&report)?)
+        .stderr(file(&memory.join("stderr.txt"))?);
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("could not start {command:?}"))?;
+    let told = fs::read_to_string(&report).unwrap_or_default();
+    let errors = fs::read_to_string(memory.join("stderr.txt")).unwrap_or_default();
+    ensure!(
+        status.success(),
+        "{name}: the server does not do as it says.\n{told}\n{errors}\nThe server's log is in {}",
+        log.display()
+    );
+    let last = told.trim_end().lines().last().unwrap_or_default();
+    println!("{name}: {}", last.trim_matches([' ', '=']));
+    Ok(())
+}
+
+impl Place {
+    fn turno(&self, store: &str) -> Command {
+        let mut command = Command::new(self.programs.join("turno"));
+        // Whatever is configured here, and nothing of the developer's own.
+        command
+            .args(["--store", store])
+            .current_dir(&self.folder)
+            .env_remove("TURNO_TOKEN")
+            .env_remove("TURNO_SERVER");
+        command
+    }
+}
+
+fn file(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| format!("could not write {}", path.display()))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("could not start {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
