@@ -31,6 +31,7 @@ struct Which {
     )]
     resource: Option<String>,
     /// Only names that begin with this.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     prefix: String,
     /// At most so many; 100, if not said.

@@ -136,6 +136,7 @@ async fn claim(
 #[into_params(parameter_in = Query)]
 struct Which {
     /// Only queues whose names begin with this.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     prefix: String,
 }

@@ -216,12 +216,14 @@ fn lock_set(app: &App, ask: AcquireAll) -> LockSet {
 #[into_params(parameter_in = Query)]
 struct Page {
     /// Only names that begin with this.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     prefix: String,
     /// At most so many; 100, if not said.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only names after this one: `next` of the page before.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     after: String,
 }

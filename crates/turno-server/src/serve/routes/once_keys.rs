@@ -30,12 +30,14 @@ struct Page {
     #[param(inline)]
     state: Option<OnceState>,
     /// Only keys that begin with this.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     prefix: String,
     /// At most so many; 100, if not said.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only keys after this one: `next` of the page before.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     after: String,
 }

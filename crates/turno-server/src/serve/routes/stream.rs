@@ -56,6 +56,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[into_params(parameter_in = Query)]
 struct Which {
     /// Only names that begin with this.
+    #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     prefix: String,
 }
