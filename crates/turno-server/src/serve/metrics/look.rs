@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How many queues are told of by name.
 const QUEUES: usize = 200;
 
+/// What items can be that are not done.
+const STATES: [&str; 4] = ["pending", "scheduled", "processing", "failed"];
+
 type Float = Gauge<f64, AtomicU64>;
 type OfQueue = [(&'static str, String); 1];
 type OfState = [(&'static str, &'static str); 1];
@@ -101,7 +104,7 @@ impl Seen {
     }
 }
 
-/// Every name is there whether the store answers or not; what is not known has no sample.
+/// What is not known is left out: a zero would be a lie.
 fn render(seen: Option<&Seen>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     let up = Gauge::<i64>::default();
@@ -116,22 +119,20 @@ fn render(seen: Option<&Seen>) -> String {
     text
 }
 
-/// A gauge without labels, that may be unknown.
+/// A gauge without labels, if it is known.
 fn gauge(registry: &mut Registry, name: &str, help: &str, value: Option<u64>) {
-    let family = Family::<[(&str, &str); 0], Gauge>::default();
-    if let Some(value) = value {
-        family.get_or_create(&[]).set(whole(value));
-    }
-    registry.register(name, help, family);
+    let Some(value) = value else { return };
+    let gauge = Gauge::<i64>::default();
+    gauge.set(whole(value));
+    registry.register(name, help, gauge);
 }
 
 /// The same, in seconds.
 fn seconds(registry: &mut Registry, name: &str, help: &str, value: Option<Duration>) {
-    let family = Family::<[(&str, &str); 0], Float>::default();
-    if let Some(value) = value {
-        family.get_or_create(&[]).set(value.as_secs_f64());
-    }
-    registry.register_with_unit(name, help, Unit::Seconds, family);
+    let Some(value) = value else { return };
+    let gauge = Float::default();
+    gauge.set(value.as_secs_f64());
+    registry.register_with_unit(name, help, Unit::Seconds, gauge);
 }
 
 fn inbox(registry: &mut Registry, seen: Option<&Seen>) {
@@ -140,6 +141,12 @@ fn inbox(registry: &mut Registry, seen: Option<&Seen>) {
     let completed = Family::<OfQueue, Counter>::default();
     let oldest = Family::<OfQueue, Float>::default();
     let queues = seen.map_or(&[][..], |seen| &seen.queues);
+    if seen.is_some() {
+        // Those of no queue at all are none.
+        for state in STATES {
+            items.get_or_create(&[("state", state)]).set(0);
+        }
+    }
     for (state, count) in queues.iter().flat_map(states) {
         items
             .get_or_create(&[("state", state)])
@@ -178,18 +185,18 @@ fn inbox(registry: &mut Registry, seen: Option<&Seen>) {
 }
 
 fn states(queue: &QueueStats) -> [(&'static str, u64); 4] {
+    let [pending, scheduled, processing, failed] = STATES;
     [
-        ("pending", queue.pending),
-        ("scheduled", queue.scheduled),
-        ("processing", queue.processing),
-        ("failed", queue.failed),
+        (pending, queue.pending),
+        (scheduled, queue.scheduled),
+        (processing, queue.processing),
+        (failed, queue.failed),
     ]
 }
 
 fn outbox(registry: &mut Registry, seen: Option<&Seen>) {
     let stats = seen.map(|seen| &seen.outbox);
     let events = Family::<OfState, Gauge>::default();
-    let dispatched = Family::<[(&'static str, &'static str); 0], Counter>::default();
     if let Some(stats) = stats {
         for (state, count) in [
             ("pending", stats.pending),
@@ -200,11 +207,12 @@ fn outbox(registry: &mut Registry, seen: Option<&Seen>) {
         ] {
             events.get_or_create(&[("state", state)]).set(whole(count));
         }
-        dispatched.get_or_create(&[]).inc_by(stats.dispatched);
+        let dispatched = Counter::<u64>::default();
+        dispatched.inc_by(stats.dispatched);
+        let help = "Events that were published since the outbox began, by all relays together";
+        registry.register("outbox_dispatched", help, dispatched);
     }
     registry.register("outbox_events", "Events in the outbox, by state", events);
-    let help = "Events that were published since the outbox began, by all relays together";
-    registry.register("outbox_dispatched", help, dispatched);
     let help = "Keys whose events are set aside as they come";
     let parked = stats.map(|stats| stats.parked_keys);
     gauge(registry, "outbox_parked_keys", help, parked);
