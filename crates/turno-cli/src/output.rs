@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use turno::lock::Language;
 
+use crate::payload;
+
 /// The space between two columns.
 const BETWEEN: u16 = 2;
 
@@ -46,7 +48,8 @@ impl Output {
 
     /// One JSON value, on a line of its own.
     pub(crate) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
-        self.line(&serde_json::to_string(value)?)
+        // Payloads are printed as they were stored; a line break in one stands between its parts.
+        self.line(&payload::one_line(&serde_json::to_string(value)?))
     }
 
     /// One line on standard output.

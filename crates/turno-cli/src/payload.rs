@@ -1,8 +1,6 @@
 //! Payloads between the command line and the store: JSON text on both sides, and never rounded.
 
-use anyhow::Result;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 
 use crate::fail::Usage;
 
@@ -20,12 +18,7 @@ pub(crate) fn check(text: &str) -> Result<(), Usage> {
         })
 }
 
-/// A payload as a JSON value that is printed number for number as it was stored.
-pub(crate) fn value(text: &str) -> Result<Box<RawValue>> {
-    Ok(RawValue::from_string(one_line(text))?)
-}
-
-/// The same for people.
+/// A payload for people.
 pub(crate) fn shown(text: &str) -> String {
     printable(&one_line(text))
 }
@@ -89,7 +82,7 @@ pub(crate) fn word(value: &RawValue) -> Option<String> {
 }
 
 /// JSON may have line breaks between its words, never inside one: there they are written `\n`.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 

@@ -87,7 +87,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 12);
+    assert_eq!(top.len(), 14);
     for verb in &top {
         known(&[verb]);
     }

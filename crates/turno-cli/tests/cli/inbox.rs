@@ -95,10 +95,12 @@ fn an_item_is_claimed_and_completed(place: Place) {
     assert_eq!(
         fields,
         [
+            "abandoned",
             "attempt",
             "claim",
             "expires_at",
             "id",
+            "max_attempts",
             "payload",
             "priority",
             "pushed_at"
