@@ -1,6 +1,7 @@
 //! Payloads between the command line and the store: JSON text on both sides, and never rounded.
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::fail::Usage;
 
@@ -113,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_payload_is_one_line_and_keeps_its_numbers() {
-        let value = value("{\n  \"n\": 1.10\r\n}").unwrap();
-        assert_eq!(value.get(), "{   \"n\": 1.10  }");
+        let value = one_line("{\n  \"n\": 1.10\r\n}");
+        assert_eq!(value, "{   \"n\": 1.10  }");
         assert!(!shown("\"\u{9b}2J\"").chars().any(char::is_control));
     }
 
