@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request};
 use http::header::{CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use turno::{MAX_ITEMS, MAX_PAGE};
 
 use super::App;
@@ -140,22 +140,26 @@ async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = serde_path_to_error::deserialize(&mut json);
+    // What is no JSON at all is not told that it has other fields than it should.
+    match &read {
+        Ok(_) => json.end(),
+        Err(_) => serde_json::from_slice(body).map(|IgnoredAny| ()),
+    }
+    .map_err(|error| not_json(&error))?;
     // serde would take a list for an object, field by field.
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::invalid("", "the body is a list: send an object"));
     }
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let inner = error.inner();
-        if inner.is_data() {
-            return invalid(&error);
-        }
-        Problem::new(Code::Malformed).because(format!("the body is not JSON ({inner})"))
-    })?;
-    json.end().map_err(|error| {
-        Problem::new(Code::Malformed).because(format!("the body is not one JSON value ({error})"))
-    })?;
-    Ok(value)
+    read.map_err(|error| match error.inner() {
+        inner if inner.is_data() => invalid(&error),
+        inner => not_json(inner),
+    })
+}
+
+fn not_json(error: &serde_json::Error) -> Problem {
+    Problem::new(Code::Malformed).because(format!("the body is not one JSON value ({error})"))
 }
 
 /// Names the field: the path to it or, of one that is unknown or missing, its name.
@@ -169,7 +173,7 @@ fn invalid<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>) -> Probl
         .find_map(|words| reason.split_once(words)?.1.split('`').next());
     let field = match named {
         Some(name) if path.is_empty() => name.to_owned(),
-        Some(name) if path.ends_with(name) => path,
+        Some(name) if path == name || path.ends_with(&format!(".{name}")) => path,
         Some(name) => format!("{path}.{name}"),
         None => path,
     };

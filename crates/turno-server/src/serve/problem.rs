@@ -232,3 +232,39 @@ fn dress(headers: &mut HeaderMap, problem: &Problem, language: Language) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_told_in_both_languages() {
+        for code in Code::ALL {
+            let problem = Problem::new(code).because("the field is empty: fill it");
+            let english = problem.body(Language::English, None);
+            let spanish = problem.body(Language::Spanish, None);
+            let whole =
+                |body: &wire::Problem| [&body.title, &body.detail].map(|text| text.len() > 5);
+            assert_eq!((whole(&english), whole(&spanish)), ([true; 2], [true; 2]));
+            assert_ne!(english.title, spanish.title, "{code:?}");
+            assert_ne!(english.detail, spanish.detail, "{code:?}");
+            assert_eq!(
+                spanish.reason.as_deref(),
+                Some("the field is empty: fill it")
+            );
+            assert_eq!(
+                (english.code, english.status),
+                (spanish.code, spanish.status)
+            );
+        }
+    }
+
+    #[test]
+    fn a_problem_of_one_in_a_list_says_which() {
+        let field = |problem: Problem| problem.within("items", 3).field;
+        let named = field(Problem::invalid("key", "no"));
+        assert_eq!(named.as_deref(), Some("items[3].key"));
+        let whole = field(Problem::new(Code::Invalid));
+        assert_eq!(whole.as_deref(), Some("items[3]"));
+    }
+}

@@ -18,10 +18,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno_server::serve::{Options, Server};
-use turno_testkit::PostgresServer;
+use turno_testkit::{PostgresServer, eventually_async};
 
 /// Long enough for a loaded machine; nothing waits for it when all is well.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// One server on each store.
+pub async fn both() -> [Running; 2] {
+    [Running::start().await, Running::start_postgres().await]
+}
 
 /// A server that runs.
 pub struct Running {
@@ -45,8 +50,7 @@ impl Running {
 
     /// On a database of its own.
     pub async fn start_postgres() -> Self {
-        let server = PostgresServer::shared();
-        let url = server.url(&server.create_database());
+        let url = PostgresServer::shared().create_database();
         Self::on(Turno::connect(&url).await.unwrap(), Options::default()).await
     }
 
@@ -65,6 +69,22 @@ impl Running {
             client: Client::builder(TokioExecutor::new()).build_http(),
             task,
         }
+    }
+
+    /// Until somebody waits in the store for a lock, an item or an answer.
+    pub async fn until_somebody_waits(&self) {
+        eventually_async(LONG, "somebody who waits", async || {
+            self.turno.store().wakers().any().then_some(())
+        })
+        .await;
+    }
+
+    /// Until nobody does any more.
+    pub async fn until_nobody_waits(&self) {
+        eventually_async(LONG, "nobody who waits", async || {
+            (!self.turno.store().wakers().any()).then_some(())
+        })
+        .await;
     }
 
     /// Tells it to stop, and waits until it has.
@@ -102,7 +122,7 @@ impl Running {
         let request = self
             .request(method, path)
             .header("content-type", "application/json");
-        self.send(request, &body.to_string()).await
+        self.send(request, body.to_string()).await
     }
 
     /// The beginning of an answer.

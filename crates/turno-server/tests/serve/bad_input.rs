@@ -1,0 +1,346 @@
+//! What is wrong with a request is said, with the field named, in either language; nothing is stored, and nothing is told
+//! that is the server's own business.
+
+mod rows;
+
+use http::request::Builder;
+use serde_json::{Value, json};
+use turno_server::serve::Options;
+
+use self::rows::{BODIES, Body, NAMES, QUERIES, Row, VALUES};
+use crate::common::{Running, Told, both};
+
+/// The largest body here.
+const MAX_BODY: usize = 64 * 1024;
+
+/// What the server and its store call things among themselves.
+const INWARD: &[&str] = &[
+    "panicked",
+    "backtrace",
+    ".rs:",
+    "/root",
+    "/home",
+    "/tmp",
+    "SQLSTATE",
+    "select ",
+    "insert into",
+    "turno.",
+    "turno_",
+    "sqlite",
+    "postgres",
+    "serde",
+];
+
+/// What a problem is expected to be: its status, its code, and the field that is named.
+type Expected<'a> = (u16, &'a str, Option<&'a str>);
+
+/// Sends a request in both languages, and expects the same problem twice.
+async fn refused(
+    server: &Running,
+    request: impl Fn() -> Builder,
+    body: impl AsRef<[u8]>,
+    expected: Expected<'_>,
+    what: &str,
+) -> Told {
+    let (status, code, field) = expected;
+    let send = async |language: &str| {
+        let request = request().header("accept-language", language);
+        let told = server.send(request, body.as_ref().to_vec()).await;
+        assert_eq!(told.status, status, "{what}: {told:?}");
+        let problem = told.problem(status, code);
+        assert_eq!(
+            problem.get("field").and_then(Value::as_str),
+            field,
+            "{what}: {problem}"
+        );
+        let text = problem.to_string();
+        for word in INWARD {
+            assert!(!text.contains(word), "{what}: {word:?} is in {text}");
+        }
+        assert_eq!(told.headers["content-language"], language);
+        assert_eq!(
+            problem["request_id"],
+            told.headers["x-request-id"].to_str().unwrap()
+        );
+        (told, problem)
+    };
+    let (told, english) = send("en").await;
+    let (_, spanish) = send("es").await;
+    assert_ne!(english["title"], spanish["title"], "{what}");
+    assert_ne!(english["detail"], spanish["detail"], "{what}");
+    told
+}
+
+fn json_request(server: &Running, method: &str, path: &str) -> Builder {
+    server
+        .request(method, path)
+        .header("content-type", "application/json")
+}
+
+/// All that can be seen of what is stored.
+async fn stored(server: &Running) -> Vec<Value> {
+    let mut seen = Vec::new();
+    for path in [
+        "/v1/locks",
+        "/v1/history",
+        "/v1/inbox",
+        "/v1/outbox",
+        "/v1/once",
+    ] {
+        seen.push(server.get(path).await.expect(200));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_refused() {
+    let options = Options {
+        max_body: MAX_BODY,
+        ..Options::default()
+    };
+    for other in both().await {
+        let server = Running::on(other.turno.clone(), options.clone()).await;
+        let before = stored(&server).await;
+        for body in BODIES {
+            unreadable(&server, body).await;
+        }
+        assert_eq!(stored(&server).await, before);
+        server.end().await;
+        other.end().await;
+    }
+}
+
+async fn unreadable(server: &Running, route: &Body) {
+    let Body {
+        method, path, good, ..
+    } = *route;
+    let request = || json_request(server, method, path);
+    let what = |what: &str| format!("{method} {path}: {what}");
+    let malformed = (400, "malformed", None);
+    for text in ["{", "nonsense", "{\"a\": }", "{'a': 1}", "\u{feff}{}"] {
+        refused(server, request, text, malformed, &what(text)).await;
+    }
+    refused(
+        server,
+        request,
+        format!("{good} {good}"),
+        malformed,
+        &what("two values"),
+    )
+    .await;
+    refused(
+        server,
+        request,
+        b"{\"a\xff\": 1}",
+        malformed,
+        &what("no UTF-8"),
+    )
+    .await;
+    for text in ["[]", "[1]", "7", "\"text\"", "true"] {
+        refused(server, request, text, (422, "invalid", None), &what(text)).await;
+    }
+
+    let large = format!("{good}{}", " ".repeat(MAX_BODY));
+    refused(
+        server,
+        request,
+        large,
+        (413, "too_large", None),
+        &what("large"),
+    )
+    .await;
+    let media = (415, "unsupported_media_type", None);
+    let bare = || server.request(method, path);
+    refused(server, bare, good, media, &what("no content type")).await;
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonx",
+    ] {
+        let request = || bare().header("content-type", kind);
+        refused(server, request, good, media, &what(kind)).await;
+    }
+    if !route.is_optional {
+        refused(server, request, "", malformed, &what("empty")).await;
+        refused(
+            server,
+            request,
+            "null",
+            (422, "invalid", None),
+            &what("null"),
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_with_other_fields_than_it_has_is_refused() {
+    for server in both().await {
+        let before = stored(&server).await;
+        for Body {
+            method,
+            path,
+            good,
+            required,
+            ..
+        } in BODIES
+        {
+            let request = || json_request(&server, method, path);
+            let good: Value = serde_json::from_str(good).unwrap();
+            let mut body = good.clone();
+            body["nonsense"] = json!(1);
+            let what = format!("{method} {path}");
+            refused(
+                &server,
+                request,
+                body.to_string(),
+                (422, "invalid", Some("nonsense")),
+                &what,
+            )
+            .await;
+            for field in *required {
+                let what = format!("{what} without {field}");
+                let expected = (422, "invalid", Some(*field));
+                let mut body = good.clone();
+                body.as_object_mut().unwrap().remove(*field);
+                refused(&server, request, body.to_string(), expected, &what).await;
+                for wrong in [json!(null), json!({"a": 1})] {
+                    body[field] = wrong;
+                    refused(&server, request, body.to_string(), expected, &what).await;
+                }
+            }
+        }
+        assert_eq!(stored(&server).await, before);
+        server.end().await;
+    }
+}
+
+#[tokio::test]
+async fn values_that_are_out_of_rule_are_refused() {
+    for server in both().await {
+        let before = stored(&server).await;
+        for Row {
+            method,
+            path,
+            body,
+            field,
+        } in VALUES
+        {
+            let request = || json_request(&server, method, path);
+            let what = format!("{method} {path} {body}");
+            refused(&server, request, body, (422, "invalid", Some(field)), &what).await;
+        }
+        for Row {
+            method,
+            path,
+            body,
+            field,
+        } in NAMES
+        {
+            for name in ["", "a\nb", "a\u{0}b", "\u{85}", &"x".repeat(256)] {
+                let quoted = serde_json::to_string(name).unwrap();
+                let body = body.replace("\"NAME\"", &quoted);
+                let what = format!("{method} {path} {body}");
+                let request = || json_request(&server, method, path);
+                refused(&server, request, body, (422, "invalid", Some(field)), &what).await;
+            }
+        }
+        assert_eq!(stored(&server).await, before);
+        server.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_path_or_a_query_that_is_out_of_rule_is_refused() {
+    for server in both().await {
+        let before = stored(&server).await;
+        for Row {
+            method,
+            path,
+            body,
+            field,
+        } in QUERIES
+        {
+            let request = || match body.is_empty() {
+                true => server.request(method, path),
+                false => json_request(&server, method, path),
+            };
+            let what = format!("{method} {path}");
+            refused(&server, request, body, (422, "invalid", Some(field)), &what).await;
+        }
+        // What can be read, but not as text.
+        for (method, path) in [
+            ("GET", "/v1/locks/%FF"),
+            ("GET", "/v1/locks/100%"),
+            ("GET", "/v1/locks/%zz"),
+            ("GET", "/v1/locks/a%C3"),
+            ("DELETE", "/v1/leases/%FF@1"),
+            ("DELETE", "/v1/once/%FF@1"),
+            ("GET", "/v1/once-keys/%FF"),
+            ("GET", "/v1/inbox/%FF"),
+            ("GET", "/v1/inbox/%FF/items"),
+            ("GET", "/v1/inbox/%/items"),
+            ("GET", "/v1/locks?prefix=%FF"),
+            ("GET", "/v1/inbox?prefix=%zz"),
+            ("GET", "/v1/once?after=%"),
+        ] {
+            let request = || server.request(method, path);
+            refused(&server, request, "", (400, "malformed", None), path).await;
+        }
+        assert_eq!(stored(&server).await, before);
+        server.end().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let server = Running::start().await;
+    for path in [
+        "/v1",
+        "/v2/locks",
+        "/v1/lock",
+        "/v1/locks/",
+        "/v1/inbox/",
+        "/v1/inbox/q/nonsense",
+        "/v1/inbox/a/b/claim",
+        "/v1/outbox/nonsense",
+        "/nonsense",
+        "//",
+        "/v1/outbox/events/",
+        "/..%2f..%2fetc/passwd",
+    ] {
+        let request = || server.request("GET", path);
+        refused(&server, request, "", (404, "not_found", None), path).await;
+    }
+    for (method, path, allowed) in [
+        ("DELETE", "/v1/locks", &["GET", "POST"][..]),
+        ("GET", "/v1/lock-sets", &["POST"]),
+        ("POST", "/v1/locks/r", &["DELETE", "GET"]),
+        ("POST", "/v1/leases/r@1", &["DELETE", "PUT"]),
+        ("PUT", "/v1/history", &["GET"]),
+        ("DELETE", "/v1/inbox/q", &["GET", "POST"]),
+        ("GET", "/v1/inbox/q/claim", &["POST"]),
+        ("PUT", "/v1/inbox/q/complete", &["POST"]),
+        ("POST", "/v1/inbox/q/items", &["GET"]),
+        ("PATCH", "/v1/outbox", &["GET", "POST"]),
+        ("GET", "/v1/outbox/requeue", &["POST"]),
+        ("DELETE", "/v1/once", &["GET", "POST"]),
+        ("GET", "/v1/once/k@1", &["DELETE", "PATCH", "PUT"]),
+        ("PUT", "/v1/once-keys/k", &["DELETE", "GET"]),
+        ("GET", "/v1/sweep", &["POST"]),
+        ("POST", "/v1/doctor", &["GET"]),
+        ("NONSENSE", "/v1/locks", &["GET", "POST"]),
+    ] {
+        let request = || server.request(method, path);
+        let expected = (405, "method_not_allowed", None);
+        let told = refused(&server, request, "", expected, &format!("{method} {path}")).await;
+        let allow = told.headers["allow"].to_str().unwrap();
+        let mut told: Vec<&str> = allow
+            .split(',')
+            .filter(|method| *method != "HEAD")
+            .collect();
+        told.sort_unstable();
+        assert_eq!(told, allowed, "{method} {path}");
+    }
+    server.end().await;
+}
