@@ -23,6 +23,8 @@ use super::{Admission, Opening};
 
 /// How often it is looked whether an access token was made meanwhile.
 const LOOK: Duration = Duration::from_secs(2);
+/// How soon a store is asked again that did not say.
+const AGAIN: Duration = Duration::from_millis(500);
 /// What a proxy adds. What came through one is not of this machine, wherever the proxy runs.
 const FORWARDED: [&str; 4] = [
     "forwarded",
@@ -117,8 +119,8 @@ impl Gatekeeper {
 #[derive(Default)]
 struct Open {
     closed: AtomicBool,
-    /// When none was found, if that was not long ago.
-    looked: Mutex<Option<Instant>>,
+    /// What the store said when it was asked last, and until when that is good.
+    looked: Mutex<Option<(Instant, turno::Result<()>)>>,
 }
 
 impl Open {
@@ -126,19 +128,29 @@ impl Open {
         if self.closed.load(Ordering::Acquire) {
             return Ok(false);
         }
-        // Whoever comes while somebody looks waits for what is seen.
+        // Whoever comes while somebody looks waits for what is seen, or for the news that nothing is.
         let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|at| at.elapsed() < LOOK) {
-            return Ok(true);
+        if let Some((until, said)) = &*looked
+            && Instant::now() < *until
+        {
+            return said.clone().map(|()| true);
         }
         *looked = None;
         let now = Instant::now();
-        if within(turno.access_any()).await? {
-            self.closed.store(true, Ordering::Release);
-            return Ok(false);
+        match within(turno.access_any()).await {
+            Ok(true) => {
+                self.closed.store(true, Ordering::Release);
+                Ok(false)
+            }
+            Ok(false) => {
+                *looked = Some((now + LOOK, Ok(())));
+                Ok(true)
+            }
+            Err(error) => {
+                *looked = Some((Instant::now() + AGAIN, Err(error.clone())));
+                Err(error)
+            }
         }
-        *looked = Some(now);
-        Ok(true)
     }
 }
 

@@ -44,13 +44,24 @@ pub(super) struct Seen {
 /// What the store said, and when it was asked.
 struct Found {
     at: Instant,
-    who: Option<Admitted>,
+    said: Said,
+}
+
+enum Said {
+    Good(Admitted),
+    Wrong,
+    /// It did not answer, or was not asked: those who wait for the same look are told so too, and not one after the other.
+    Nothing(Problem),
 }
 
 impl Found {
     fn is_fresh(&self) -> bool {
-        let good_for = if self.who.is_some() { GOOD } else { WRONG };
+        let good_for = if self.is_good() { GOOD } else { WRONG };
         self.at.elapsed() < good_for
+    }
+
+    fn is_good(&self) -> bool {
+        matches!(self.said, Said::Good(_))
     }
 }
 
@@ -75,36 +86,42 @@ impl Seen {
         let entry = self.entry(Sha256::digest(text.as_bytes()).into());
         // Whoever shows the same token meanwhile waits for what this look finds.
         let mut found = entry.lock().await;
-        if !found.as_ref().is_some_and(Found::is_fresh) {
-            let was_good = found.take().is_some_and(|found| found.who.is_some());
-            *found = Some(self.look(turno, text, peer, was_good).await?);
+        let known = match found.take() {
+            Some(known) if known.is_fresh() => known,
+            before => {
+                // Whoever guesses must not lock out others at the same address who were in before.
+                let was_good = before.is_some_and(|before| before.is_good());
+                let stranger = (!was_good).then(|| Key::net(peer));
+                self.look(turno, text, stranger).await
+            }
+        };
+        match &found.insert(known).said {
+            Said::Good(admitted) => Ok(admitted.clone()),
+            Said::Wrong => Err(Problem::new(Code::Unauthorized)),
+            Said::Nothing(problem) => Err(problem.clone()),
         }
-        let who = found.as_ref().and_then(|found| found.who.clone());
-        who.ok_or_else(|| Problem::new(Code::Unauthorized))
     }
 
-    async fn look(
-        &self,
-        turno: &Turno,
-        text: &str,
-        peer: Peer,
-        was_good: bool,
-    ) -> Result<Found, Problem> {
-        let net = Key::net(peer);
-        // Whoever guesses must not lock out others at the same address who were in before.
-        if !was_good {
-            self.may_guess(net)?;
-        }
-        let _turn = self.looks.acquire().await;
-        let at = Instant::now();
-        let view = within(turno.access_verify(text)).await?;
-        if view.is_none() {
-            self.guessed(net);
-        }
-        Ok(Found {
-            at,
-            who: view.map(admitted),
-        })
+    async fn look(&self, turno: &Turno, text: &str, stranger: Option<IpAddr>) -> Found {
+        let asked = Instant::now();
+        let look = within(async {
+            let _turn = self.looks.acquire().await;
+            match stranger.map_or(Ok(()), |net| self.may_guess(net)) {
+                Ok(()) => Ok(Ok(turno.access_verify(text).await?)),
+                Err(problem) => Ok(Err(problem)),
+            }
+        });
+        let (at, said) = match look.await {
+            // Counted from before it was asked: it may have been revoked while the answer came.
+            Ok(Ok(Some(view))) => (asked, Said::Good(admitted(view))),
+            Ok(Ok(None)) => {
+                stranger.inspect(|net| self.guessed(*net));
+                (Instant::now(), Said::Wrong)
+            }
+            Ok(Err(problem)) => (Instant::now(), Said::Nothing(problem)),
+            Err(error) => (Instant::now(), Said::Nothing(error.into())),
+        };
+        Found { at, said }
     }
 
     fn entry(&self, hash: Hash) -> Arc<Turns<Option<Found>>> {
@@ -119,7 +136,7 @@ impl Seen {
                 found.is_ok_and(|found| {
                     found
                         .as_ref()
-                        .is_some_and(|it| it.is_fresh() && it.who.is_some())
+                        .is_some_and(|it| it.is_fresh() && it.is_good())
                 })
             });
         }

@@ -2,17 +2,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
+mod access;
 mod asker;
+mod background;
 mod bad_input;
 mod common;
+mod crowd;
 mod disconnect;
 mod inbox;
 mod leaks;
 mod leases;
 mod locks;
 mod matrix;
+mod metrics;
 mod once;
 mod openapi;
 mod outbox;
 mod people;
+mod raw;
 mod scope;
+mod shutdown;
+mod slow;
+mod store_down;
+mod stream;
+mod tls;

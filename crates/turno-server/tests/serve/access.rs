@@ -1,0 +1,295 @@
+//! Who is let in.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::StatusCode;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno::access::{AccessNew, Role};
+use turno_server::serve::{Admission, Opening, Options, Server};
+use turno_testkit::{PostgresServer, eventually_async};
+
+use crate::common::{LONG, Running, Told};
+use crate::raw::Raw;
+
+async fn token(turno: &Turno, name: &str) -> String {
+    let (_, text) = turno
+        .access_create(AccessNew::new(name, Role::Admin))
+        .await
+        .unwrap();
+    text.as_str().to_owned()
+}
+
+async fn show(server: &Running, shown: &str) -> Told {
+    let request = server
+        .request("GET", "/v1/locks")
+        .header("authorization", shown);
+    server.send(request, "").await
+}
+
+/// What is shown instead of a good token, and is none.
+async fn wrong(turno: &Turno, good: &str) -> Vec<String> {
+    let expiring = AccessNew {
+        expires_in: Some(Duration::from_millis(1)),
+        ..AccessNew::new("short", Role::Admin)
+    };
+    let (_, expired) = turno.access_create(expiring).await.unwrap();
+    eventually_async(LONG, "an expired token", async || {
+        let known = turno.access_verify(expired.as_str()).await.unwrap();
+        known.is_none().then_some(())
+    })
+    .await;
+    let (view, revoked) = turno
+        .access_create(AccessNew::new("gone", Role::Admin))
+        .await
+        .unwrap();
+    assert!(turno.access_revoke(&view.id).await.unwrap());
+    let (id, secret) = good.rsplit_once('_').unwrap();
+    vec![
+        String::new(),
+        "Bearer".into(),
+        "Bearer ".into(),
+        "Bearer turno".into(),
+        "Bearer turno_".into(),
+        "Basic dHVybm86dHVybm8=".into(),
+        good.to_owned(),
+        format!("Bearer {id}_"),
+        format!("Bearer {id}_{}", secret.to_lowercase()),
+        format!("Bearer {id}_{}", secret.to_uppercase()),
+        format!("Bearer {}", good.to_uppercase()),
+        format!("Bearer {}", &good[..good.len() - 1]),
+        format!("Bearer {good}x"),
+        format!("Bearer {good} {good}"),
+        format!("Bearer {}", "x".repeat(10_000)),
+        format!("Bearer {}", expired.as_str()),
+        format!("Bearer {}", revoked.as_str()),
+    ]
+}
+
+#[tokio::test]
+async fn whoever_has_no_good_token_is_not_let_in() {
+    let postgres = PostgresServer::shared().create_database();
+    for url in ["sqlite::memory:", &postgres] {
+        let turno = Turno::connect(url).await.unwrap();
+        let good = token(&turno, "good").await;
+        let server = Running::on(turno, Options::default()).await;
+        server.get("/v1/locks").await.problem(401, "unauthorized");
+        let wrong = wrong(&server.turno, &good).await;
+        for shown in &wrong {
+            let told = show(&server, shown).await;
+            told.problem(401, "unauthorized");
+            assert_eq!(told.headers["www-authenticate"], "Bearer realm=\"turno\"");
+        }
+        let twice = server
+            .request("GET", "/v1/locks")
+            .header("authorization", format!("Bearer {good}"))
+            .header("authorization", format!("Bearer {good}"));
+        server.send(twice, "").await.problem(401, "unauthorized");
+        for scheme in ["Bearer", "bearer", "BEARER"] {
+            show(&server, &format!("{scheme} {good}")).await.expect(200);
+        }
+        // Nobody learns what there is.
+        server.get("/v1/nothing").await.problem(401, "unauthorized");
+        server.get("/healthz").await.expect(200);
+        server.get("/readyz").await.expect(200);
+        server.get("/openapi.json").await.expect(200);
+        server.end().await;
+    }
+}
+
+/// The control of the one above: it is the token that was missing, and nothing else.
+#[tokio::test]
+async fn everybody_is_let_in_if_that_is_said() {
+    let server = Running::start_with(Options {
+        admission: Admission::Everybody,
+        ..Options::default()
+    })
+    .await;
+    let good = token(&server.turno, "good").await;
+    server.get("/v1/locks").await.expect(200);
+    for shown in wrong(&server.turno, &good).await {
+        show(&server, &shown).await.expect(200);
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_first_token_closes_an_open_server_and_revoking_it_does_not_open_it() {
+    let server = Running::start().await;
+    server.get("/v1/locks").await.expect(200);
+    show(&server, "Bearer wrong")
+        .await
+        .problem(401, "unauthorized");
+    let (view, text) = server
+        .turno
+        .access_create(AccessNew::new("first", Role::Admin))
+        .await
+        .unwrap();
+    eventually_async(LONG, "a closed server", async || {
+        let told = server.get("/v1/locks").await;
+        (told.status == StatusCode::UNAUTHORIZED).then_some(())
+    })
+    .await;
+    let shown = format!("Bearer {}", text.as_str());
+    show(&server, &shown).await.expect(200);
+    server.turno.access_revoke(&view.id).await.unwrap();
+    eventually_async(LONG, "a token that is over", async || {
+        let told = show(&server, &shown).await;
+        (told.status == StatusCode::UNAUTHORIZED).then_some(())
+    })
+    .await;
+    server.get("/v1/locks").await.problem(401, "unauthorized");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn an_open_server_answers_this_machine_only() {
+    let server = Running::start().await;
+    let own = server.address;
+    let ask = |headers: &[(&str, &str)]| {
+        let mut request = server.request("GET", "/v1/locks");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        server.send(request, "")
+    };
+    for host in [
+        "localhost",
+        "LOCALHOST:7117",
+        "127.0.0.1",
+        "127.8.8.8:80",
+        "[::1]:7117",
+    ] {
+        ask(&[("host", host)]).await.expect(200);
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:7117",
+        "192.168.1.7",
+        "0.0.0.0",
+        "[::]",
+        "localhost:7117@evil.example",
+    ] {
+        ask(&[("host", host)]).await.problem(421, "misdirected");
+    }
+    // A page of another site, or what came through a proxy.
+    let origin = format!("http://{own}");
+    ask(&[("origin", &origin)]).await.expect(200);
+    for foreign in [
+        ("origin", "https://evil.example"),
+        ("origin", "http://localhost:3000"),
+        ("origin", "null"),
+        ("forwarded", "for=192.0.2.1"),
+        ("x-forwarded-for", "192.0.2.1"),
+    ] {
+        ask(&[foreign]).await.problem(421, "misdirected");
+    }
+    let mut nameless = Raw::saying(own, "GET /v1/locks HTTP/1.0\r\n\r\n").await;
+    assert!(nameless.until_closed().await.starts_with("HTTP/1.0 421"));
+
+    // Whoever has a token is known by it, wherever it thinks to be.
+    let good = token(&server.turno, "good").await;
+    let shown = format!("Bearer {good}");
+    ask(&[("host", "turno.example"), ("authorization", &shown)])
+        .await
+        .expect(200);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn nothing_is_served_to_other_machines_without_a_token() {
+    let turno = Turno::connect("sqlite::memory:").await.unwrap();
+    let everywhere = "0.0.0.0:0".parse().unwrap();
+    let server = Server::new(turno.clone(), Options::default());
+    let local = server.check("[::1]:7117".parse().unwrap()).await;
+    assert_eq!(local.unwrap(), Opening::Local);
+    let refused = server.check(everywhere).await.unwrap_err();
+    assert_eq!(refused.field(), Some("listen"));
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let served = server.serve(listener, CancellationToken::new()).await;
+    assert_eq!(served.unwrap_err().field(), Some("listen"));
+
+    let insecure = Options {
+        admission: Admission::Everybody,
+        ..Options::default()
+    };
+    let insecure = Server::new(turno.clone(), insecure).check(everywhere).await;
+    assert_eq!(insecure.unwrap(), Opening::Everybody);
+    token(&turno, "first").await;
+    let server = Server::new(turno, Options::default());
+    assert_eq!(server.check(everywhere).await.unwrap(), Opening::Tokens);
+}
+
+#[tokio::test]
+async fn whoever_guesses_is_slowed_down_and_nobody_else() {
+    let server = Running::start().await;
+    let good = format!("Bearer {}", token(&server.turno, "good").await);
+    show(&server, &good).await.expect(200);
+    let guesses = (0..300).map(|n| {
+        let guess = format!("Bearer turno_{n:012x}_{}", "x".repeat(43));
+        let server = &server;
+        async move { show(server, &guess).await }
+    });
+    let told = join_all(guesses).await;
+    let count = |status: u16| told.iter().filter(|told| told.status == status).count();
+    assert_eq!(count(401) + count(429), 300);
+    // A few are looked at while the last that is counted is.
+    assert!(
+        (100..=110).contains(&count(401)),
+        "{} were looked at",
+        count(401)
+    );
+    let slowed = told.iter().find(|told| told.status == 429).unwrap();
+    slowed.problem(429, "rate_limited");
+    assert!(slowed.headers.contains_key("retry-after"));
+    show(&server, &good).await.expect(200);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn each_caller_has_a_rate_of_its_own() {
+    let server = Running::start_with(Options {
+        rate: Some(1),
+        ..Options::default()
+    })
+    .await;
+    let (one, other) = (
+        format!("Bearer {}", token(&server.turno, "one").await),
+        format!("Bearer {}", token(&server.turno, "other").await),
+    );
+    let told = join_all((0..50).map(|_| show(&server, &one))).await;
+    let limited = told.iter().find(|told| told.status == 429);
+    let limited = limited.expect("fifty at once are more than one a second");
+    limited.problem(429, "rate_limited");
+    assert_eq!(limited.headers["retry-after"], "1");
+    show(&server, &other).await.expect(200);
+    server.get("/healthz").await.expect(200);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn more_than_the_server_can_do_is_told_to_come_back() {
+    let server = Running::start_with(Options {
+        max_in_flight: 1,
+        ..Options::default()
+    })
+    .await;
+    let waits = json!({"worker": "w", "wait": "60s"});
+    let waiting = server.post("/v1/inbox/q/claim", waits);
+    let beside = async {
+        server.until_somebody_waits().await;
+        let told = server.get("/v1/locks").await;
+        told.problem(503, "overloaded");
+        assert!(told.headers.contains_key("retry-after"));
+        server.get("/healthz").await.expect(200);
+        server.turno.inbox("q").push(&1).await.unwrap();
+    };
+    let (claimed, ()) = tokio::join!(waiting, beside);
+    assert_eq!(claimed.expect(200)["items"][0]["payload"], 1);
+    server.get("/v1/locks").await.expect(200);
+    server.end().await;
+}

@@ -1,0 +1,183 @@
+//! A thousand who wait and a thousand who are slow do not disturb the others.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+use tokio_postgres::NoTls;
+use turno::Turno;
+use turno::lock::Acquire;
+use turno_server::serve::Options;
+use turno_testkit::{PostgresServer, eventually_async};
+
+use crate::common::{LONG, Running};
+use crate::raw::{Raw, get, post};
+
+/// So many wait for locks, and so many for items.
+const WAITING: usize = 500;
+/// So many are slow, in each of four ways.
+const SLOW: usize = 250;
+/// Those who wait for items do so in so many queues.
+const QUEUES: usize = 10;
+/// Longer than the test.
+const WAIT: Duration = Duration::from_secs(600);
+/// The most transactions a second that all who wait may cost.
+const QUIET: f64 = 200.0;
+
+/// Both ends of each connection are here.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+}
+
+struct Crowd {
+    locks: Vec<Raw>,
+    claims: Vec<Raw>,
+    _slow: Vec<Raw>,
+}
+
+impl Crowd {
+    async fn gather(server: &Running) -> Self {
+        let turno = &server.turno;
+        let held = (0..WAITING).map(|n| {
+            let lock = turno.lock(format!("held/{n}")).owner("holder").ttl(WAIT);
+            async move {
+                let Ok(Acquire::Acquired(lease)) = lock.acquire().await else {
+                    panic!("not free");
+                };
+                drop(lease.detach());
+            }
+        });
+        join_all(held).await;
+        let locks = (0..WAITING).map(|n| {
+            let ask = json!({"resource": format!("held/{n}"), "owner": "waiter", "wait": 600_000});
+            Raw::saying_owned(server.address, post("/v1/locks", &ask.to_string()))
+        });
+        let locks = join_all(locks).await;
+        let claims = (0..WAITING).map(|n| {
+            let ask = json!({"worker": n.to_string(), "wait": 600_000}).to_string();
+            let path = format!("/v1/inbox/q{}/claim", n % QUEUES);
+            Raw::saying_owned(server.address, post(&path, &ask))
+        });
+        let claims = join_all(claims).await;
+        let lock = post("/v1/locks", &json!({"resource": "never"}).to_string());
+        let ways = [
+            "GET /v1/locks HTTP/1.1\r\nhost: localh".to_owned(),
+            lock[..lock.len() - 1].to_owned(),
+            get("/v1/inbox/big/items?state=pending"),
+            String::new(),
+        ];
+        let slow = (0..4 * SLOW).map(|n| Raw::saying_owned(server.address, ways[n % 4].clone()));
+        Crowd {
+            locks,
+            claims,
+            _slow: join_all(slow).await,
+        }
+    }
+}
+
+/// What others do meanwhile; all of it is answered as it should be.
+async fn work(server: &Running, worker: usize) {
+    for n in 0..50 {
+        let name = format!("work/{worker}/{n}");
+        let lease = server.post("/v1/locks", json!({"resource": name})).await;
+        let id = lease.expect(201)["id"]
+            .as_str()
+            .unwrap()
+            .replace('/', "%2F");
+        server.delete(&format!("/v1/leases/{id}")).await.expect(204);
+        let item = json!({"items": [{"payload": n}]});
+        server.post("/v1/inbox/work", item).await.expect(201);
+    }
+}
+
+/// How many transactions the database has ended.
+async fn transactions(url: &str) -> i64 {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let row = client
+        .query_one(
+            "select (xact_commit + xact_rollback)::bigint from pg_stat_database where datname = current_database()",
+            &[],
+        )
+        .await
+        .unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+    row.get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_who_wait_and_a_thousand_who_are_slow_disturb_nobody() {
+    allow_many_files();
+    let url = PostgresServer::shared().create_database();
+    let turno = Turno::builder().connections(8).connect(&url).await.unwrap();
+    let options = Options {
+        max_wait: WAIT,
+        ..Options::default()
+    };
+    let server = Running::on(turno, options).await;
+    let big = "x".repeat(100_000);
+    for _ in 0..30 {
+        server.turno.inbox("big").push(&big).await.unwrap();
+    }
+    for n in 0..QUEUES {
+        // A queue that nobody has pushed to is unknown, and looked at more often.
+        let queue = server.turno.inbox(format!("q{n}"));
+        queue.push(&0).await.unwrap();
+        assert_eq!(queue.claim().take().await.unwrap().len(), 1);
+    }
+    let mut crowd = Crowd::gather(&server).await;
+    eventually_async(LONG, "all who wait for locks", async || {
+        let last = server
+            .turno
+            .lock_status(&format!("held/{}", WAITING - 1))
+            .await;
+        (last.unwrap().waiters == 1).then_some(())
+    })
+    .await;
+
+    join_all((0..8).map(|worker| work(&server, worker))).await;
+
+    // Nobody does anything: what the store is asked now, those who wait cost.
+    let (before, began) = (transactions(&url).await, tokio::time::Instant::now());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let cost = (transactions(&url).await - before) as f64 / began.elapsed().as_secs_f64();
+    eprintln!(
+        "{} who wait cost {cost:.0} transactions a second",
+        2 * WAITING
+    );
+    assert!(cost < QUIET, "{cost:.0} transactions a second");
+
+    // They are all still there, and get what they wait for.
+    for n in 0..WAITING {
+        let resource = format!("held/{n}");
+        let status = server.turno.lock_status(&resource).await.unwrap();
+        let token = status.holders[0].token;
+        server.turno.lock_release(&resource, token).await.unwrap();
+    }
+    for waiter in join_all(crowd.locks.iter_mut().map(Raw::head)).await {
+        assert!(waiter.starts_with("HTTP/1.1 201"), "{waiter}");
+    }
+    for n in 0..QUEUES {
+        let items = (0..WAITING / QUEUES).map(|n| json!({"payload": n}));
+        let items: Vec<Value> = items.collect();
+        server
+            .post(&format!("/v1/inbox/q{n}"), json!({"items": items}))
+            .await
+            .expect(201);
+    }
+    for waiter in join_all(crowd.claims.iter_mut().map(Raw::head)).await {
+        assert!(waiter.starts_with("HTTP/1.1 200"), "{waiter}");
+    }
+    let stats = server.turno.inbox_stats("q").await.unwrap();
+    let claimed: u64 = stats.iter().map(|queue| queue.processing).sum();
+    assert_eq!(claimed as usize, WAITING + QUEUES, "one each, none twice");
+    drop(crowd);
+    server.end().await;
+}

@@ -1,0 +1,85 @@
+//! The end of a server.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use turno_server::serve::Options;
+use turno_testkit::eventually_async;
+
+use crate::common::{LONG, Running, both};
+use crate::raw::{Raw, get, post};
+
+/// Longer than any test waits.
+const NEVER: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn whoever_waits_is_sent_away_and_nothing_is_taken_for_it() {
+    for server in both().await {
+        let lease = server
+            .post("/v1/locks", json!({"resource": "r", "ttl": "10m"}))
+            .await
+            .expect(201);
+        let mut waiting = Vec::new();
+        for n in 0..10 {
+            let lock = json!({"resource": "r", "owner": n.to_string(), "wait": "60s"}).to_string();
+            waiting.push(Raw::saying(server.address, &post("/v1/locks", &lock)).await);
+            let claim = json!({"worker": n.to_string(), "wait": "60s"}).to_string();
+            waiting.push(Raw::saying(server.address, &post("/v1/inbox/q/claim", &claim)).await);
+        }
+        let mut idle = Raw::saying(server.address, &get("/healthz")).await;
+        idle.head().await;
+        eventually_async(LONG, "ten who wait", async || {
+            let status = server.turno.lock_status("r").await.unwrap();
+            (status.waiters == 10).then_some(())
+        })
+        .await;
+        let turno = server.turno.clone();
+        server.end().await;
+        for told in join_all(waiting.iter_mut().map(Raw::until_closed)).await {
+            // One that the server had not read yet is closed without an answer: nothing was taken for it either.
+            assert!(
+                told.is_empty() || told.starts_with("HTTP/1.1 503"),
+                "{told}"
+            );
+            assert!(told.is_empty() || told.contains("shutting_down"), "{told}");
+            assert!(told.is_empty() || told.contains("retry-after: 1"), "{told}");
+        }
+        idle.until_closed().await;
+        let status = turno.lock_status("r").await.unwrap();
+        assert_eq!(json!(status.holders[0].token), lease["token"]);
+    }
+}
+
+#[tokio::test]
+async fn half_a_request_does_not_keep_a_server_from_ending() {
+    let server = Running::start_with(Options {
+        head_timeout: NEVER,
+        drain: NEVER,
+        ..Options::default()
+    })
+    .await;
+    let half = "GET /v1/locks HTTP/1.1\r\nhost: loc";
+    let mut slow = Raw::saying(server.address, half).await;
+    let mut silent = Raw::connect(server.address).await;
+    // It has been let in.
+    server.get("/healthz").await.expect(200);
+    server.end().await;
+    slow.until_closed().await;
+    silent.until_closed().await;
+}
+
+#[tokio::test]
+async fn what_does_not_end_in_time_is_cut_off() {
+    let server = Running::start_with(Options {
+        body_timeout: NEVER,
+        drain: Duration::from_millis(100),
+        ..Options::default()
+    })
+    .await;
+    let whole = post("/v1/locks", &json!({"resource": "r"}).to_string());
+    let mut slow = Raw::saying(server.address, &whole[..whole.len() - 1]).await;
+    server.get("/healthz").await.expect(200);
+    server.end().await;
+    slow.until_closed().await;
+}

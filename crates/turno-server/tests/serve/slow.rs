@@ -1,0 +1,116 @@
+//! Clients that take their time. There is room for one client only: the next is answered when the slow one has been sent
+//! away, and not before.
+
+use std::time::Duration;
+
+use serde_json::json;
+use turno::inbox::Item;
+use turno_server::serve::Options;
+
+use crate::common::Running;
+use crate::raw::{Raw, get, post};
+
+/// Far less than any test would wait.
+const SHORT: Duration = Duration::from_millis(200);
+/// Longer than any test waits.
+const NEVER: Duration = Duration::from_secs(3600);
+
+fn patient() -> Options {
+    Options {
+        max_connections: 1,
+        head_timeout: NEVER,
+        body_timeout: NEVER,
+        write_timeout: NEVER,
+        ..Options::default()
+    }
+}
+
+/// The next client is answered.
+async fn there_is_room(server: &Running) {
+    let mut next = Raw::saying(server.address, &get("/healthz")).await;
+    assert!(next.head().await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn who_does_not_say_what_it_wants_is_sent_away() {
+    let answered = format!("{}GET /v1/lo", get("/healthz"));
+    for said in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: local",
+        // What was answered makes no difference afterwards.
+        &get("/healthz"),
+        &answered,
+    ] {
+        let server = Running::start_with(Options {
+            head_timeout: SHORT,
+            ..patient()
+        })
+        .await;
+        let mut slow = Raw::saying(server.address, said).await;
+        there_is_room(&server).await;
+        slow.until_closed().await;
+        server.end().await;
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_its_turn_is_not_taken_for_silent() {
+    let server = Running::start_with(Options {
+        head_timeout: SHORT,
+        ..patient()
+    })
+    .await;
+    let wait = json!({"worker": "w", "wait": (4 * SHORT).as_millis() as u64}).to_string();
+    let mut waiting = Raw::saying(server.address, &post("/v1/inbox/q/claim", &wait)).await;
+    assert!(waiting.head().await.starts_with("HTTP/1.1 200"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_sends_its_body_byte_by_byte_is_told_and_sent_away() {
+    let server = Running::start_with(Options {
+        body_timeout: SHORT,
+        ..patient()
+    })
+    .await;
+    let whole = post("/v1/locks", &json!({"resource": "r"}).to_string());
+    let half = &whole[..whole.len() - 1];
+    let mut slow = Raw::saying(server.address, half).await;
+    let told = slow.until_closed().await;
+    assert!(told.starts_with("HTTP/1.1 408"), "{told}");
+    assert!(told.contains("\"code\":\"timeout\""), "{told}");
+    there_is_room(&server).await;
+    let held = server.turno.lock_status("r").await.unwrap();
+    assert!(held.holders.is_empty(), "nothing was stored");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_does_not_read_its_answer_is_cut_off() {
+    let server = Running::start_with(Options {
+        write_timeout: SHORT,
+        ..patient()
+    })
+    .await;
+    // More than the system keeps for a reader.
+    let big = "x".repeat(1_000_000);
+    let items: Vec<_> = (0..32).map(|_| Item::new(&big).unwrap()).collect();
+    for some in items.chunks(8) {
+        server
+            .turno
+            .inbox("q")
+            .push_many(some.to_vec())
+            .await
+            .unwrap();
+    }
+    let mut slow = Raw::saying(server.address, &get("/v1/inbox/q/items?state=pending")).await;
+    there_is_room(&server).await;
+    let told = slow.until_closed().await;
+    assert!(told.len() < 32_000_000, "{} bytes were kept", told.len());
+    // Whoever reads gets it all.
+    let told = server.get("/v1/inbox/q/items?state=pending").await;
+    assert_eq!(told.expect(200)["items"].as_array().unwrap().len(), 32);
+    server.end().await;
+}
