@@ -62,7 +62,7 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         }
         Some("contract") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
-            steps::contract()
+            steps::outside()
         }
         Some("bench") => {
             steps::step("what the benchmarks need", || needs::provide(needs::BENCH))?;

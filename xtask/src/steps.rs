@@ -60,6 +60,15 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
     })
 }
 
+/// Only what is checked from outside.
+pub fn outside() -> Result<()> {
+    step("build the servers", || {
+        let programs = ["--bin", "turno", "--bin", "turno-servers"];
+        cargo(&[&["build"], &TESTED[..], &programs].concat())
+    })?;
+    step("the HTTP contract", contract::check)
+}
+
 /// The benchmarks, optimised, and the program itself, whose start and memory are measured.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
