@@ -14,8 +14,8 @@ use crate::ledger::{Counter, Effects, Items};
 use crate::work::Servers;
 
 /// So many times one is killed, each time after so many answers.
-const KILLS: usize = 6;
-const ANSWERS_BETWEEN: u64 = 150;
+const KILLS: usize = 10;
+const ANSWERS_BETWEEN: u64 = 300;
 
 fn kill_again_and_again(servers: &Servers<'_>) {
     for which in 0..KILLS {

@@ -22,8 +22,8 @@ use crate::{duration, size};
 It answers at http://127.0.0.1:7117 unless told otherwise; /openapi.json says what can be asked, and
 docs/serve.md how. As long as no access token was made it runs open, for this machine only; `turno
 token create` makes one. On other addresses it does not start without a token.
-It sweeps the store as [cleanup] in turno.toml says, pushes what [[schedule]] says, and relays events
-if [outbox] names a sink.
+It sweeps the store as [cleanup] in turno.toml says, pushes what [[schedule]] says, and relays
+events if [outbox] names a sink.
 INT and TERM end it when what is in flight is answered, a second one ends it at once.
 Every option may also be in [serve] of turno.toml.")]
 pub(crate) struct ServeArgs {
