@@ -113,7 +113,9 @@ impl Context {
         match self.remote {
             Some(_) => Err(Usage::new(
                 "server",
-                format!("turno {command} works on a store, and not through a server: name it with --store URL"),
+                format!(
+                    "turno {command} works on a store, and not through a server: name it with --store URL"
+                ),
             )),
             None => Ok(()),
         }

@@ -60,7 +60,9 @@ impl Remote {
         match std::env::var(TOKEN) {
             Ok(token) if token.is_empty() => Err(Usage::new(
                 TOKEN,
-                format!("{TOKEN} is empty: give the token as `turno token create` printed it, or unset it"),
+                format!(
+                    "{TOKEN} is empty: give the token as `turno token create` printed it, or unset it"
+                ),
             )),
             Ok(token) => Ok(Some(token)),
             Err(std::env::VarError::NotUnicode(_)) => {

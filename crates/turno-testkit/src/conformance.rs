@@ -82,7 +82,7 @@ pub mod waiting_store;
 
 use std::pin::Pin;
 
-pub use bed::Bed;
+pub use bed::{Bed, Connect};
 pub use caller::{Ask, Caller, OpenTx};
 pub use trace::{Backup, Trace, Watch};
 
