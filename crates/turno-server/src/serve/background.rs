@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use turno::lock::Sweep;
 use turno::outbox::Relay;
 
 use super::App;
@@ -51,13 +52,12 @@ pub(super) async fn run(app: &Arc<App>, tls: Option<Arc<Tls>>, shutdown: &Cancel
 fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
     let options = &app.options;
     if let Some((interval, sweep)) = options.sweep.clone() {
-        let turno = app.turno.clone();
+        let app = app.clone();
         tasks.spawn(keep("the sweeper", stop.clone(), move |stop| {
-            let (turno, sweep) = (turno.clone(), sweep.clone());
+            let (app, sweep) = (app.clone(), sweep.clone());
             async move {
-                let sweeping = turno.sweep_every(interval, &sweep);
-                stop.run_until_cancelled(sweeping).await;
-                Ok(())
+                let sweeping = sweep_every(&app, interval, &sweep);
+                stop.run_until_cancelled(sweeping).await.unwrap_or(Ok(()))
             }
         }));
     }
@@ -88,6 +88,18 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
                 }
             },
         ));
+    }
+}
+
+/// Sweeps with a pause between, jittered, so that several servers do not do it at the same time.
+async fn sweep_every(app: &App, interval: Duration, sweep: &Sweep) -> turno::Result<()> {
+    loop {
+        tokio::time::sleep(interval.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
+        let swept = app.turno.sweep(sweep).await?;
+        app.metrics.sweeper.swept(&swept);
+        if !swept.is_empty() {
+            tracing::info!(?swept, "swept");
+        }
     }
 }
 

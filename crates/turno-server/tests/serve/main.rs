@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
 mod access;
+mod any_text;
 mod asker;
 mod background;
 mod bad_input;
@@ -21,6 +22,7 @@ mod outbox;
 mod people;
 mod raw;
 mod scope;
+mod settle;
 mod shutdown;
 mod slow;
 mod store_down;

@@ -1,20 +1,14 @@
-//! What an answer says was done: counted on its way out, in one place for all routes.
-//!
-//! Most outcomes are told by the status or the problem's code. How many items or events it was, only the answer itself
-//! says, so that those answers, which are whole already, are read.
+//! What an answer's status or its problem's code says was done: counted on its way out, in one place. How many items or
+//! events it was, only the routes themselves know, and count.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http::{Method, StatusCode};
-use http_body_util::BodyExt as _;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use turno::store::Swept;
+use prometheus_client::metrics::counter::Counter;
 
 use super::Metrics;
 use crate::serve::App;
@@ -36,13 +30,10 @@ async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
         status: response.status(),
         code: response.extensions().get::<Problem>().map(Problem::code),
     };
-    if single(&app.metrics, &method, route.as_str(), said) || said.code.is_some() {
-        return response;
+    if let Some(counter) = counter(&app.metrics, &method, route.as_str(), said) {
+        counter.inc();
     }
-    match reader(&method, route.as_str()) {
-        Some(read) => read_and(read, &app.metrics, response).await,
-        None => response,
-    }
+    response
 }
 
 /// How a request ended.
@@ -52,11 +43,16 @@ struct Said {
     code: Option<Code>,
 }
 
-/// One thing was asked for, and the status or the code says what came of it. Answers whether that was so.
-fn single(metrics: &Metrics, method: &Method, route: &str, said: Said) -> bool {
+/// Where it is counted, if one thing was asked for and the status or the code says what came of it.
+fn counter<'a>(
+    metrics: &'a Metrics,
+    method: &Method,
+    route: &str,
+    said: Said,
+) -> Option<&'a Counter> {
     let Metrics { locks, once, .. } = metrics;
     let created = said.status == StatusCode::CREATED;
-    let counter = match (method.as_str(), route, said.code) {
+    Some(match (method.as_str(), route, said.code) {
         ("POST", "/v1/locks", None) if created => &locks.acquired,
         ("POST", "/v1/locks", None) => &locks.reentered,
         ("POST", "/v1/locks" | "/v1/lock-sets", Some(Code::Busy)) => &locks.busy,
@@ -73,156 +69,6 @@ fn single(metrics: &Metrics, method: &Method, route: &str, said: Said) -> bool {
         ("PUT", "/v1/once/{*claim}", None) => &once.completed,
         ("DELETE", "/v1/once/{*claim}", None) => &once.released,
         (_, "/v1/once/{*claim}", Some(Code::Stale)) => &once.stale,
-        _ => return false,
-    };
-    counter.inc();
-    true
-}
-
-/// Counts what an answer says.
-type Read = fn(&Metrics, &[u8]) -> serde_json::Result<()>;
-
-/// Who reads the answers of a route, if that is needed.
-fn reader(method: &Method, route: &str) -> Option<Read> {
-    if method != Method::POST {
-        return None;
-    }
-    Some(match route {
-        "/v1/lock-sets" => |metrics, text| {
-            let told: Leases = serde_json::from_slice(text)?;
-            for lease in told.leases {
-                match lease.holds {
-                    1 => metrics.locks.acquired.inc(),
-                    _ => metrics.locks.reentered.inc(),
-                };
-            }
-            Ok(())
-        },
-        "/v1/inbox/{queue}" => |metrics, text| {
-            let told: Pushed = serde_json::from_slice(text)?;
-            let duplicates = told.duplicate_places.len();
-            let pushed = told.ids.len().saturating_sub(duplicates);
-            metrics.inbox.pushed.inc_by(pushed as u64);
-            metrics.inbox.duplicate.inc_by(duplicates as u64);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/claim" => |metrics, text| {
-            let told: Claimed = serde_json::from_slice(text)?;
-            metrics.inbox.claimed.inc_by(told.items.len() as u64);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/complete" => |metrics, text| {
-            let done = settled(metrics, text)?;
-            metrics.inbox.completed.inc_by(done);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/fail" => |metrics, text| {
-            let done = settled(metrics, text)?;
-            metrics.inbox.failed.inc_by(done);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/extend" => |metrics, text| {
-            let done = settled(metrics, text)?;
-            metrics.inbox.extended.inc_by(done);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/give-back" => |metrics, text| {
-            let done = settled(metrics, text)?;
-            metrics.inbox.given_back.inc_by(done);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/requeue" => |metrics, text| {
-            let told: Changed = serde_json::from_slice(text)?;
-            metrics.inbox.requeued.inc_by(told.requeued);
-            Ok(())
-        },
-        "/v1/inbox/{queue}/reset" => |metrics, text| {
-            let told: Changed = serde_json::from_slice(text)?;
-            metrics.inbox.reset.inc_by(told.reset);
-            Ok(())
-        },
-        "/v1/outbox" => |metrics, text| {
-            let told: Emitted = serde_json::from_slice(text)?;
-            metrics.outbox.emitted.inc_by(told.ids.len() as u64);
-            Ok(())
-        },
-        "/v1/outbox/requeue" => |metrics, text| {
-            let told: Changed = serde_json::from_slice(text)?;
-            metrics.outbox.requeued.inc_by(told.requeued);
-            Ok(())
-        },
-        "/v1/outbox/discard" => |metrics, text| {
-            let told: Changed = serde_json::from_slice(text)?;
-            metrics.outbox.discarded.inc_by(told.discarded);
-            Ok(())
-        },
-        "/v1/sweep" => |metrics, text| {
-            let told: Swept = serde_json::from_slice(text)?;
-            metrics.sweeper.swept(&told);
-            Ok(())
-        },
         _ => return None,
     })
-}
-
-/// Lists are counted, and not kept: nothing of them takes any memory.
-#[derive(Deserialize)]
-struct Pushed {
-    ids: Vec<IgnoredAny>,
-    duplicate_places: Vec<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct Claimed {
-    items: Vec<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct Emitted {
-    ids: Vec<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct Settled {
-    done: u64,
-    stale: Vec<IgnoredAny>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Changed {
-    requeued: u64,
-    reset: u64,
-    discarded: u64,
-}
-
-#[derive(Deserialize)]
-struct Leases {
-    leases: Vec<Lease>,
-}
-
-#[derive(Deserialize)]
-struct Lease {
-    holds: u32,
-}
-
-/// How many it was applied to; those that came too late are counted here.
-fn settled(metrics: &Metrics, text: &[u8]) -> serde_json::Result<u64> {
-    let told: Settled = serde_json::from_slice(text)?;
-    metrics.inbox.stale.inc_by(told.stale.len() as u64);
-    Ok(told.done)
-}
-
-/// The answer as it is, read on its way.
-async fn read_and(read: Read, metrics: &Metrics, response: Response) -> Response {
-    let (head, body) = response.into_parts();
-    let text = match body.collect().await {
-        Ok(text) => text.to_bytes(),
-        // What is not whole now will not be: these answers are made before they are sent.
-        Err(_) => Bytes::new(),
-    };
-    if let Err(error) = read(metrics, &text) {
-        tracing::error!(%error, "an answer is not what is counted");
-    }
-    Response::from_parts(head, Body::from(text))
 }

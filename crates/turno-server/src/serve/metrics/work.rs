@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
-use turno::store::Swept;
+use turno::store::{Grant, PushedItem, Swept};
 
 use super::Counters;
 
@@ -10,19 +10,19 @@ use super::Counters;
 #[derive(Debug)]
 pub(crate) struct Locks {
     /// Taken.
-    pub(super) acquired: Counter,
+    pub(crate) acquired: Counter,
     /// Entered once more by the owner.
-    pub(super) reentered: Counter,
+    pub(crate) reentered: Counter,
     /// Somebody else had it, until the end of the wait.
-    pub(super) busy: Counter,
+    pub(crate) busy: Counter,
     /// Lengthened.
-    pub(super) renewed: Counter,
+    pub(crate) renewed: Counter,
     /// A hold was given back.
-    pub(super) released: Counter,
+    pub(crate) released: Counter,
     /// A renewal or a release came too late.
-    pub(super) lost: Counter,
+    pub(crate) lost: Counter,
     /// Forced open by a person.
-    pub(super) broken: Counter,
+    pub(crate) broken: Counter,
 }
 
 impl Locks {
@@ -42,29 +42,43 @@ impl Locks {
     }
 }
 
+impl Locks {
+    /// Several were taken together.
+    pub(crate) fn taken<'a>(&self, grants: impl Iterator<Item = &'a Grant>) {
+        for grant in grants {
+            let counter = if grant.reentered {
+                &self.reentered
+            } else {
+                &self.acquired
+            };
+            counter.inc();
+        }
+    }
+}
+
 /// What became of items.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// Stored.
-    pub(super) pushed: Counter,
+    pushed: Counter,
     /// Known already, and not stored again.
-    pub(super) duplicate: Counter,
+    duplicate: Counter,
     /// Handed to a worker.
-    pub(super) claimed: Counter,
+    pub(crate) claimed: Counter,
     /// Done.
-    pub(super) completed: Counter,
+    pub(crate) completed: Counter,
     /// An attempt failed.
-    pub(super) failed: Counter,
+    pub(crate) failed: Counter,
     /// Kept for longer.
-    pub(super) extended: Counter,
+    pub(crate) extended: Counter,
     /// Given back unbegun.
-    pub(super) given_back: Counter,
+    pub(crate) given_back: Counter,
     /// Settled too late: nothing was applied.
-    pub(super) stale: Counter,
+    pub(crate) stale: Counter,
     /// Revived by a person.
-    pub(super) requeued: Counter,
+    pub(crate) requeued: Counter,
     /// Taken away from workers by a person.
-    pub(super) reset: Counter,
+    pub(crate) reset: Counter,
 }
 
 impl Inbox {
@@ -86,15 +100,24 @@ impl Inbox {
     }
 }
 
+impl Inbox {
+    /// Items were pushed.
+    pub(crate) fn pushed(&self, items: &[PushedItem]) {
+        let duplicates = items.iter().filter(|item| item.duplicate).count();
+        self.pushed.inc_by((items.len() - duplicates) as u64);
+        self.duplicate.inc_by(duplicates as u64);
+    }
+}
+
 /// What became of events.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// Stored.
-    pub(super) emitted: Counter,
+    pub(crate) emitted: Counter,
     /// Revived by a person.
-    pub(super) requeued: Counter,
+    pub(crate) requeued: Counter,
     /// Given up by a person.
-    pub(super) discarded: Counter,
+    pub(crate) discarded: Counter,
 }
 
 impl Outbox {
@@ -113,23 +136,23 @@ impl Outbox {
 #[derive(Debug)]
 pub(crate) struct Once {
     /// Begun: the work is the caller's.
-    pub(super) fresh: Counter,
+    pub(crate) fresh: Counter,
     /// Answered from the store.
-    pub(super) replay: Counter,
+    pub(crate) replay: Counter,
     /// Somebody does the work.
-    pub(super) in_flight: Counter,
+    pub(crate) in_flight: Counter,
     /// The key is another request's.
-    pub(super) mismatch: Counter,
+    pub(crate) mismatch: Counter,
     /// An earlier run has vanished.
-    pub(super) unknown: Counter,
+    pub(crate) unknown: Counter,
     /// The scope has too many keys.
-    pub(super) over_quota: Counter,
+    pub(crate) over_quota: Counter,
     /// Ended with an answer.
-    pub(super) completed: Counter,
+    pub(crate) completed: Counter,
     /// Given back.
-    pub(super) released: Counter,
+    pub(crate) released: Counter,
     /// A run that does not count any more wanted to end or go on.
-    pub(super) stale: Counter,
+    pub(crate) stale: Counter,
 }
 
 impl Once {
@@ -167,7 +190,7 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let sweeps = Counter::default();
-        let help = "Sweeps that were asked for through this server";
+        let help = "Sweeps of this server, its own and those that were asked for";
         registry.register("sweeps", help, sweeps.clone());
         let help = "What these sweeps closed or forgot, by kind";
         let all = Counters::new(registry, "swept", help, "kind");

@@ -156,6 +156,7 @@ async fn requeue(
 ) -> Result<axum::Json<Requeued>, Problem> {
     caller.unscoped()?;
     let requeued = app.turno.outbox().requeue(ask.ids.as_deref()).await?;
+    app.metrics.outbox.requeued.inc_by(requeued);
     Ok(axum::Json(Requeued { requeued }))
 }
 
@@ -180,5 +181,6 @@ async fn discard(
     some("ids", &ask.ids)?;
     let by = ask.by.as_deref().unwrap_or(&caller.name);
     let discarded = app.turno.outbox().discard(&ask.ids, by).await?;
+    app.metrics.outbox.discarded.inc_by(discarded);
     Ok(axum::Json(Discarded { discarded }))
 }

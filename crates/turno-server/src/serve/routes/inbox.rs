@@ -56,6 +56,7 @@ async fn push(
     });
     let items: Vec<Item> = items.collect::<Result<_, _>>()?;
     let pushed = inbox.push_many(items).await?;
+    app.metrics.inbox.pushed(&pushed);
     Ok((StatusCode::CREATED, axum::Json(Pushed::of(&pushed))).into_response())
 }
 
@@ -124,6 +125,7 @@ async fn claim(
     }
     // A client that goes away meanwhile loses nothing: the library gives back what nobody has in hand.
     let items = app.patiently(claim.take()).await?;
+    app.metrics.inbox.claimed.inc_by(items.len() as u64);
     let items = items
         .iter()
         .map(ClaimedItem::of)

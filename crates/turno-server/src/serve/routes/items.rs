@@ -95,6 +95,7 @@ async fn requeue(
     caller.scope("queue", &queue)?;
     at_most("ids", ask.ids.as_deref().unwrap_or_default())?;
     let requeued = app.turno.inbox(queue).requeue(ask.ids.as_deref()).await?;
+    app.metrics.inbox.requeued.inc_by(requeued);
     Ok(axum::Json(Requeued { requeued }))
 }
 
@@ -121,5 +122,6 @@ async fn reset(
     caller.scope("queue", &queue)?;
     let older_than = ask.older_than.map_or(HANGS, Into::into);
     let reset = app.turno.inbox(queue).reset(older_than).await?;
+    app.metrics.inbox.reset.inc_by(reset);
     Ok(axum::Json(WasReset { reset }))
 }

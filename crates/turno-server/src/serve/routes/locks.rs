@@ -181,6 +181,7 @@ async fn acquire_all(
         Taken::Busy(busy) => Err(Problem::busy(busy)),
         Taken::Acquired(leases) => {
             let grants = || leases.leases().iter().map(|lease| lease.grant());
+            app.metrics.locks.taken(grants());
             let status = created(grants().all(|grant| grant.reentered));
             let answer = Leases {
                 leases: grants().map(Lease::from).collect(),

@@ -55,6 +55,7 @@ async fn emit(
         events.push(event);
     }
     let ids = outbox.emit_alone(&events).await?;
+    app.metrics.outbox.emitted.inc_by(ids.len() as u64);
     Ok((StatusCode::CREATED, axum::Json(Emitted { ids })).into_response())
 }
 

@@ -49,7 +49,9 @@ async fn sweep(
         keep_seen: age("keep_seen", ask.keep_seen, usual.keep_seen)?,
         batch: usual.batch,
     };
-    Ok(axum::Json(app.turno.sweep(&sweep).await?))
+    let swept = app.turno.sweep(&sweep).await?;
+    app.metrics.sweeper.swept(&swept);
+    Ok(axum::Json(swept))
 }
 
 /// How old something may be.

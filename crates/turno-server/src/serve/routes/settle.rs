@@ -152,7 +152,10 @@ async fn complete(
     nothing_of("complete", &ask.claims, &OF_EXTEND)?;
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     let settled = asked.inbox.complete(&asked.ids()).await?;
-    Ok(axum::Json(asked.told([settled])))
+    let told = asked.told([settled]);
+    app.metrics.inbox.completed.inc_by(told.done);
+    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
+    Ok(axum::Json(told))
 }
 
 /// Records failed attempts: each item is tried again later or, with no attempts left, set aside.
@@ -179,7 +182,10 @@ async fn fail(
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     let failures: Vec<Failure> = asked.claims.iter().map(failure).collect();
     let settled = asked.inbox.fail(&failures).await?;
-    Ok(axum::Json(asked.told([settled])))
+    let told = asked.told([settled]);
+    app.metrics.inbox.failed.inc_by(told.done);
+    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
+    Ok(axum::Json(told))
 }
 
 fn failure(claim: &SettleClaim) -> Failure {
@@ -230,7 +236,10 @@ async fn extend(
     for (lease, claims) in leases {
         settled.push(asked.inbox.extend(&claims, lease).await?);
     }
-    Ok(axum::Json(asked.told(settled)))
+    let told = asked.told(settled);
+    app.metrics.inbox.extended.inc_by(told.done);
+    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
+    Ok(axum::Json(told))
 }
 
 /// Gives items back that were not begun: claimable at once, and no attempt counted.
@@ -257,5 +266,8 @@ async fn give_back(
     nothing_of("give-back", &ask.claims, &OF_EXTEND)?;
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     let settled = asked.inbox.give_back(&asked.ids()).await?;
-    Ok(axum::Json(asked.told([settled])))
+    let told = asked.told([settled]);
+    app.metrics.inbox.given_back.inc_by(told.done);
+    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
+    Ok(axum::Json(told))
 }

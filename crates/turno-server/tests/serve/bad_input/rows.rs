@@ -196,7 +196,7 @@ pub const VALUES: &[Row] = &[
     post("/v1/once", r#"{"key": "k", "quota": ["s", 1]}"#, "quota"),
 ];
 
-/// Paths and queries.
+/// Paths and queries; `LONG` is a name that is too long.
 #[rustfmt::skip]
 pub const QUERIES: &[Row] = &[
     row("GET", "/v1/locks?limit=0", "", "limit"),
@@ -209,7 +209,7 @@ pub const QUERIES: &[Row] = &[
     row("GET", "/v1/locks?prefix=a%00", "", "prefix"),
     row("GET", "/v1/locks?after=a%00", "", "after"),
     row("GET", "/v1/locks/a%0Ab", "", "resource"),
-    row("GET", "/v1/locks/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "", "resource"),
+    row("GET", "/v1/locks/LONG", "", "resource"),
     row("DELETE", "/v1/locks/r", "", "token"),
     row("DELETE", "/v1/locks/r?token=1", "", "reason"),
     row("DELETE", "/v1/locks/r?token=x&reason=y", "", "token"),
