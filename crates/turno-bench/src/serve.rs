@@ -228,7 +228,9 @@ impl Http {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let task = tokio::spawn(async move {
-            server.serve(listener, CancellationToken::new()).await;
+            if let Err(error) = server.serve(listener, CancellationToken::new()).await {
+                eprintln!("a server ended: {error}");
+            }
         });
         Ok(Http { port, turno, task })
     }
