@@ -106,12 +106,11 @@ async fn foreign(
         .collect())
 }
 
+/// A field of a claim, and whether it is said.
+type Field = (&'static str, fn(&SettleClaim) -> bool);
+
 /// Refuses what there is nothing to say of here: ignored in silence, it would be worse than an error.
-fn nothing_of(
-    verb: &str,
-    claims: &[SettleClaim],
-    fields: &[(&'static str, fn(&SettleClaim) -> bool)],
-) -> Result<(), Problem> {
+fn nothing_of(verb: &str, claims: &[SettleClaim], fields: &[Field]) -> Result<(), Problem> {
     for (place, claim) in claims.iter().enumerate() {
         if let Some((field, _)) = fields.iter().find(|(_, is_said)| is_said(claim)) {
             let reason = format!("{verb} has no {field}: leave it out");
@@ -121,12 +120,12 @@ fn nothing_of(
     Ok(())
 }
 
-const OF_FAIL: [(&str, fn(&SettleClaim) -> bool); 3] = [
+const OF_FAIL: [Field; 3] = [
     ("error", |claim| claim.error.is_some()),
     ("retry_in", |claim| claim.retry_in.is_some()),
     ("final", |claim| claim.last.is_some()),
 ];
-const OF_EXTEND: [(&str, fn(&SettleClaim) -> bool); 1] = [("lease", |claim| claim.lease.is_some())];
+const OF_EXTEND: [Field; 1] = [("lease", |claim| claim.lease.is_some())];
 
 /// Ends items that are done.
 #[utoipa::path(
