@@ -23,6 +23,8 @@ struct Entry {
     watchers: usize,
     /// Whether one of them looks for all.
     led: bool,
+    /// Called one by one, the longest sleeper first: those who sleep while one looks for all.
+    turn: Arc<Notify>,
 }
 
 impl Wakers {
@@ -33,9 +35,10 @@ impl Wakers {
             notify: Arc::new(Notify::new()),
             watchers: 0,
             led: false,
+            turn: Arc::new(Notify::new()),
         });
         entry.watchers += 1;
-        let notify = entry.notify.clone();
+        let (notify, turn) = (entry.notify.clone(), entry.turn.clone());
         drop(names);
         self.watchers.fetch_add(1, Ordering::SeqCst);
         self.needed.notify_one();
@@ -43,6 +46,7 @@ impl Wakers {
             wakers: self.clone(),
             name: name.to_owned(),
             notify,
+            turn,
         }
     }
 
@@ -93,6 +97,7 @@ pub struct Watch {
     wakers: Arc<Wakers>,
     name: String,
     notify: Arc<Notify>,
+    turn: Arc<Notify>,
 }
 
 impl Watch {
@@ -113,15 +118,57 @@ impl Watch {
     /// Makes this one the watcher that looks for all; `None` if there is one. When it stops, it wakes the others, who look
     /// once and choose the next.
     pub(crate) fn lead(&self) -> Option<Leads> {
-        let mut names = self.wakers.names();
-        let entry = names.get_mut(&self.name)?;
-        if std::mem::replace(&mut entry.led, true) {
-            return None;
-        }
-        Some(Leads {
+        self.take_lead().then(|| Leads {
             wakers: self.wakers.clone(),
             name: self.name.clone(),
         })
+    }
+
+    /// The same, where what is found is one watcher's only: when it stops, it does not wake all, but gives the turn on.
+    pub(crate) fn lead_in_turn(&self) -> Option<LeadsInTurn> {
+        self.take_lead().then(|| LeadsInTurn {
+            wakers: self.wakers.clone(),
+            name: self.name.clone(),
+        })
+    }
+
+    fn take_lead(&self) -> bool {
+        let mut names = self.wakers.names();
+        names
+            .get_mut(&self.name)
+            .is_some_and(|entry| !std::mem::replace(&mut entry.led, true))
+    }
+
+    /// Resolves when it is this one's turn to look. Cancel-safe: a turn that is not taken is the next one's.
+    pub(crate) async fn turn(&self) {
+        self.turn.notified().await;
+    }
+
+    /// Lets others look: there may be more where something was found.
+    pub(crate) fn give_turn(&self) {
+        give(&self.turn);
+    }
+}
+
+/// To two, so that many get what is there soon; and so each look that finds something costs one in vain at the most.
+fn give(turn: &Notify) {
+    turn.notify_one();
+    turn.notify_one();
+}
+
+/// Held by the watcher that looks for all, and takes what it finds.
+#[derive(Debug)]
+pub(crate) struct LeadsInTurn {
+    wakers: Arc<Wakers>,
+    name: String,
+}
+
+impl Drop for LeadsInTurn {
+    fn drop(&mut self) {
+        if let Some(entry) = self.wakers.names().get_mut(&self.name) {
+            entry.led = false;
+            give(&entry.turn);
+        }
     }
 }
 

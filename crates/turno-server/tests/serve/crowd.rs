@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_postgres::NoTls;
 use turno::Turno;
 use turno::lock::Acquire;
@@ -24,6 +25,8 @@ const QUEUES: usize = 10;
 const WAIT: Duration = Duration::from_secs(600);
 /// The most transactions a second that all who wait may cost.
 const QUIET: f64 = 200.0;
+/// For so long they are counted.
+const WINDOW: Duration = Duration::from_secs(3);
 
 /// Both ends of each connection are here.
 fn allow_many_files() {
@@ -144,15 +147,17 @@ async fn a_thousand_who_wait_and_a_thousand_who_are_slow_disturb_nobody() {
 
     join_all((0..8).map(|worker| work(&server, worker))).await;
 
-    // Nobody does anything: what the store is asked now, those who wait cost.
-    let (before, began) = (transactions(&url).await, tokio::time::Instant::now());
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let cost = (transactions(&url).await - before) as f64 / began.elapsed().as_secs_f64();
-    eprintln!(
-        "{} who wait cost {cost:.0} transactions a second",
-        2 * WAITING
-    );
-    assert!(cost < QUIET, "{cost:.0} transactions a second");
+    // Nobody does anything: what the store is asked now, those who wait cost. What was done before is counted late, so it
+    // is looked more than once.
+    eventually_async(LONG, "a store that is left alone", async || {
+        let (before, began) = (transactions(&url).await, Instant::now());
+        tokio::time::sleep(WINDOW).await;
+        let cost = (transactions(&url).await - before) as f64 / began.elapsed().as_secs_f64();
+        let many = 2 * WAITING;
+        eprintln!("{many} who wait cost {cost:.0} transactions a second");
+        (cost < QUIET).then_some(())
+    })
+    .await;
 
     // They are all still there, and get what they wait for.
     for n in 0..WAITING {

@@ -41,6 +41,8 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
     open.get("/v1/locks").await.expect(200);
 
     let closed = Running::on(connect().await, Options::default()).await;
+    // It has begun: the store is asked before that.
+    closed.get("/healthz").await.expect(200);
     let new = AccessNew::new("a", Role::Operate);
     let (_, text) = closed.turno.access_create(new).await.unwrap();
 

@@ -81,12 +81,27 @@ impl Claim {
         }
         let deadline = Instant::now() + self.wait;
         let watch = store.wakers().watch(&wake_name(self.inbox.queue()));
+        // Of all who wait for one queue in one process, one looks for all; the others sleep until it is their turn.
+        let mut leads = None;
         let mut told = false;
+        let mut waited = false;
         loop {
             let woken = watch.next();
             let items = self.look().await?;
             if !items.is_empty() || Instant::now() >= deadline {
+                if waited && leads.is_none() && !items.is_empty() {
+                    watch.give_turn();
+                }
                 return Ok(items);
+            }
+            waited = true;
+            leads = leads.or_else(|| watch.lead_in_turn());
+            if leads.is_none() {
+                tokio::select! {
+                    () = watch.turn() => {}
+                    () = tokio::time::sleep_until(deadline) => {}
+                }
+                continue;
             }
             let due = store.inbox_wait(self.inbox.queue()).await?;
             if !told {

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::adopt::AdoptedCalls;
-use self::batch::{Acquires, Releases, Renewals};
+use self::batch::{Acquires, Releases, Renewals, SignIns};
 use self::calls::{Argument, Calls};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
@@ -63,6 +63,7 @@ pub struct PostgresStore {
     acquires: Gather<Acquires>,
     releases: Gather<Releases>,
     renewals: Gather<Renewals>,
+    sign_ins: Gather<SignIns>,
     pushes: Gather<Pushes>,
     /// Apart: a key may be waited for, if only a little.
     keyed_pushes: Gather<Pushes>,
@@ -111,6 +112,7 @@ impl PostgresStore {
             acquires: Gather::new(Acquires(calls.clone()), gather),
             releases: Gather::new(Releases(calls.clone()), gather),
             renewals: Gather::new(Renewals(calls.clone()), gather),
+            sign_ins: Gather::new(SignIns(calls.clone()), gather),
             pushes: Gather::new(Pushes(calls.clone()), gather),
             keyed_pushes: Gather::new(Pushes(calls.clone()), gather),
             claims: Gather::new(Claims(calls.clone()), gather),
@@ -225,22 +227,10 @@ impl Store for PostgresStore {
     }
 
     async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
-        let (who, fifo) = (&ask.attribution, ask.order == WaitOrder::Fifo);
-        let row = self
-            .calls
-            .row(
-                include_str!("postgres/call/lock_wait.sql"),
-                &[
-                    (&ask.resource, Type::TEXT),
-                    (&ask.owner, Type::TEXT),
-                    (&fifo, Type::BOOL),
-                    (&who.user, Type::TEXT),
-                    (&who.service, Type::TEXT),
-                    (&who.description, Type::TEXT),
-                ],
-            )
-            .await?;
-        rows::waiting(&row)
+        match self.sign_ins.ask(ask.clone()).await {
+            Answer::Given(outcome) => outcome,
+            Answer::Alone => SignIns(self.calls.clone()).one(ask).await,
+        }
     }
 
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {

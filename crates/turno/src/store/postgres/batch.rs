@@ -182,6 +182,68 @@ impl Renewals {
     }
 }
 
+/// Sign-ins of those who wait.
+pub(super) struct SignIns(pub(super) Calls);
+
+impl Together for SignIns {
+    type Ask = LockWait;
+    type Answer = WaitOutcome;
+
+    async fn call(&self, asks: Vec<LockWait>) -> Vec<Answer<WaitOutcome>> {
+        answers(asks.len(), self.all(&asks).await, rows::waiting)
+    }
+}
+
+impl SignIns {
+    async fn all(&self, asks: &[LockWait]) -> Result<Vec<Row>> {
+        let column = |of: fn(&LockWait) -> Option<&str>| -> Vec<Option<&str>> {
+            asks.iter().map(of).collect()
+        };
+        let resources = column(|ask| Some(&ask.resource));
+        let owners = column(|ask| Some(&ask.owner));
+        let users = column(|ask| ask.attribution.user.as_deref());
+        let services = column(|ask| ask.attribution.service.as_deref());
+        let descriptions = column(|ask| ask.attribution.description.as_deref());
+        let fifos: Vec<bool> = asks.iter().map(is_fifo).collect();
+        self.0
+            .rows(
+                include_str!("call/lock_wait_batch.sql"),
+                &[
+                    (&resources, Type::TEXT_ARRAY),
+                    (&owners, Type::TEXT_ARRAY),
+                    (&fifos, Type::BOOL_ARRAY),
+                    (&users, Type::TEXT_ARRAY),
+                    (&services, Type::TEXT_ARRAY),
+                    (&descriptions, Type::TEXT_ARRAY),
+                ],
+            )
+            .await
+    }
+
+    pub(super) async fn one(&self, ask: &LockWait) -> Result<WaitOutcome> {
+        let (who, fifo) = (&ask.attribution, is_fifo(ask));
+        let row = self
+            .0
+            .row(
+                include_str!("call/lock_wait.sql"),
+                &[
+                    (&ask.resource, Type::TEXT),
+                    (&ask.owner, Type::TEXT),
+                    (&fifo, Type::BOOL),
+                    (&who.user, Type::TEXT),
+                    (&who.service, Type::TEXT),
+                    (&who.description, Type::TEXT),
+                ],
+            )
+            .await?;
+        rows::waiting(&row)
+    }
+}
+
+fn is_fifo(ask: &LockWait) -> bool {
+    ask.order == WaitOrder::Fifo
+}
+
 /// Each caller's answer. A database that cannot be reached is everybody's; any other error may be one
 /// caller's fault, so each is asked alone and meets its own.
 pub(super) fn answers<T>(
