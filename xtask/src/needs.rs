@@ -64,6 +64,18 @@ const NPM: Need = Need {
     packages: &["nodejs", "npm"],
 };
 
+// The commands of the documentation.
+const CURL: Need = Need {
+    program: "curl",
+    does: &[],
+    packages: &["curl"],
+};
+// Certificates for the tests of TLS.
+const OPENSSL: Need = Need {
+    program: "openssl",
+    does: &[],
+    packages: &["openssl"],
+};
 // The load on the server, and a peer of its locks.
 const WRK: Need = Need {
     program: "wrk",
@@ -78,7 +90,7 @@ const ETCD: Need = Need {
 
 /// What the tests need.
 pub const TEST: &[Need] = &[
-    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM,
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, CURL, OPENSSL,
 ];
 
 /// What the benchmarks need.
