@@ -21,7 +21,8 @@ use turno::Turno;
 
 use self::http::Http;
 use self::look::Lookout;
-use self::work::{Inbox, Locks, Once, Outbox, Sweeper};
+pub(super) use self::work::Inbox;
+use self::work::{Locks, Once, Outbox, Sweeper};
 
 /// What [`Metrics::render`] writes.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -12,17 +12,18 @@ use turno::Turno;
 use turno::access::{AccessNew, Role};
 use turno::outbox::Event;
 use turno_server::serve::Options;
+use turno_testkit::eventually_async;
 
 use crate::common::{LONG, Running};
 
 /// Somebody who listens.
-struct Listener {
+pub struct Listener {
     body: Incoming,
     text: String,
 }
 
 impl Listener {
-    async fn start(server: &Running, path: &str, token: Option<&str>) -> Self {
+    pub async fn start(server: &Running, path: &str, token: Option<&str>) -> Self {
         let mut request = server.request("GET", path);
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
@@ -60,7 +61,7 @@ impl Listener {
     }
 
     /// The next event of this name that says what is looked for.
-    async fn until(&mut self, name: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub async fn until(&mut self, name: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let (event, data) = self.next().await.expect("the stream goes on");
             if event == name && is_it(&data) {
@@ -249,9 +250,10 @@ async fn nobody_is_watched_for_when_nobody_listens() {
     assert_eq!(count("turno_stream_subscribers ").await, 3);
     assert_eq!(count("turno_stream_feeds ").await, 2);
     drop(listeners);
-    while count("turno_stream_feeds ").await > 0 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually_async(LONG, "no feed is left", async || {
+        (count("turno_stream_feeds ").await == 0).then_some(())
+    })
+    .await;
     assert_eq!(count("turno_stream_subscribers ").await, 0);
     server.end().await;
 }

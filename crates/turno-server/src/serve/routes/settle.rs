@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use prometheus_client::metrics::counter::Counter;
 use turno::inbox::{Again, ClaimId, Failure, Inbox};
 use turno_client::wire::{Problem as Told, Settle, SettleClaim, Settled, rules};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,6 +15,7 @@ use super::claims::{CompleteClaims, ExtendClaims, FailClaims};
 use crate::serve::App;
 use crate::serve::ask::{Json, Name, some};
 use crate::serve::caller::{Caller, Operator};
+use crate::serve::metrics;
 use crate::serve::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
@@ -106,6 +108,14 @@ async fn foreign(
         .collect())
 }
 
+/// Counts what was done, and what came too late.
+fn counted(app: &App, told: Settled, done: fn(&metrics::Inbox) -> &Counter) -> Settled {
+    let inbox = &app.metrics.inbox;
+    done(inbox).inc_by(told.done);
+    inbox.stale.inc_by(told.stale.len() as u64);
+    told
+}
+
 /// A field of a claim, and whether it is said.
 type Field = (&'static str, fn(&SettleClaim) -> bool);
 
@@ -152,9 +162,7 @@ async fn complete(
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     let settled = asked.inbox.complete(&asked.ids()).await?;
     let told = asked.told([settled]);
-    app.metrics.inbox.completed.inc_by(told.done);
-    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
-    Ok(axum::Json(told))
+    Ok(axum::Json(counted(&app, told, |inbox| &inbox.completed)))
 }
 
 /// Records failed attempts: each item is tried again later or, with no attempts left, set aside.
@@ -182,9 +190,7 @@ async fn fail(
     let failures: Vec<Failure> = asked.claims.iter().map(failure).collect();
     let settled = asked.inbox.fail(&failures).await?;
     let told = asked.told([settled]);
-    app.metrics.inbox.failed.inc_by(told.done);
-    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
-    Ok(axum::Json(told))
+    Ok(axum::Json(counted(&app, told, |inbox| &inbox.failed)))
 }
 
 fn failure(claim: &SettleClaim) -> Failure {
@@ -236,9 +242,7 @@ async fn extend(
         settled.push(asked.inbox.extend(&claims, lease).await?);
     }
     let told = asked.told(settled);
-    app.metrics.inbox.extended.inc_by(told.done);
-    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
-    Ok(axum::Json(told))
+    Ok(axum::Json(counted(&app, told, |inbox| &inbox.extended)))
 }
 
 /// Gives items back that were not begun: claimable at once, and no attempt counted.
@@ -266,7 +270,5 @@ async fn give_back(
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     let settled = asked.inbox.give_back(&asked.ids()).await?;
     let told = asked.told([settled]);
-    app.metrics.inbox.given_back.inc_by(told.done);
-    app.metrics.inbox.stale.inc_by(told.stale.len() as u64);
-    Ok(axum::Json(told))
+    Ok(axum::Json(counted(&app, told, |inbox| &inbox.given_back)))
 }
