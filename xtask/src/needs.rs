@@ -64,6 +64,19 @@ const NPM: Need = Need {
     packages: &["nodejs", "npm"],
 };
 
+// The guide for Java is compiled and run.
+const JAVA: Need = Need {
+    program: "javac",
+    does: &[],
+    packages: &["default-jdk-headless"],
+};
+// PostgreSQL's driver for Java is no program.
+const JDBC: Need = Need {
+    program: "sh",
+    does: &["-c", "test -e /usr/share/java/postgresql.jar"],
+    packages: &["libpostgresql-jdbc-java"],
+};
+
 // The commands of the documentation.
 const CURL: Need = Need {
     program: "curl",
@@ -90,7 +103,7 @@ const ETCD: Need = Need {
 
 /// What the tests need.
 pub const TEST: &[Need] = &[
-    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, CURL, OPENSSL,
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, JAVA, JDBC, CURL, OPENSSL,
 ];
 
 /// What the benchmarks need.

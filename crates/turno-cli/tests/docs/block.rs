@@ -1,0 +1,127 @@
+//! The fenced blocks of a page, and what becomes of each.
+
+/// The word after a block's language that says: shown, and not run.
+const EXCERPT: &str = "excerpt";
+
+/// What a block is written in, if it can be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// A shell in which `turno` is found.
+    Shell,
+    /// PostgreSQL, with Turno's schema.
+    Sql,
+    /// `turno.toml`, or a routes file of the gate.
+    Toml,
+    /// All blocks of a page together are one program.
+    Program(Program),
+}
+
+/// A language in which the blocks of a page make one program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    Python,
+    TypeScript,
+    Java,
+}
+
+/// What becomes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Run(Language),
+    /// What the block before it prints.
+    Output,
+    Excerpt,
+}
+
+#[derive(Debug)]
+pub struct Block {
+    /// Where it opens, as people count.
+    pub line: usize,
+    pub fate: Fate,
+    pub text: String,
+}
+
+/// The blocks of a page, or what is wrong with one.
+pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut lines = page.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        let Some(info) = line.trim_start().strip_prefix("```") else {
+            continue;
+        };
+        let line = number + 1;
+        let mut text = String::new();
+        loop {
+            match lines.next() {
+                None => return Err(format!("line {line}: the block does not end")),
+                Some((_, end)) if end.trim() == "```" => break,
+                Some((_, inside)) => {
+                    text.push_str(inside);
+                    text.push('\n');
+                }
+            }
+        }
+        let before = blocks.last().map(|block| block.fate);
+        let fate = fate(info, before).map_err(|wrong| format!("line {line}: {wrong}"))?;
+        blocks.push(Block { line, fate, text });
+    }
+    Ok(blocks)
+}
+
+/// What the words behind the fence say; `before` is what becomes of the block before.
+fn fate(info: &str, before: Option<Fate>) -> Result<Fate, String> {
+    let words: Vec<&str> = info.split_whitespace().collect();
+    let language = match words[..] {
+        [language, EXCERPT] if language.chars().all(char::is_alphanumeric) => {
+            return Ok(Fate::Excerpt);
+        }
+        [language] => language,
+        [] => return Err("a block without a language: ```text excerpt, perhaps".to_owned()),
+        _ => return Err(format!("what is {info:?}?")),
+    };
+    let run = match language {
+        "sh" => Language::Shell,
+        "sql" => Language::Sql,
+        "toml" => Language::Toml,
+        "python" => Language::Program(Program::Python),
+        "ts" => Language::Program(Program::TypeScript),
+        "java" => Language::Program(Program::Java),
+        "text" if matches!(before, Some(Fate::Run(_))) => return Ok(Fate::Output),
+        "text" => {
+            return Err("what prints this? Say ```text excerpt if nothing does".to_owned());
+        }
+        other => return Err(format!("nothing runs this: say ```{other} {EXCERPT}")),
+    };
+    Ok(Fate::Run(run))
+}
+
+#[test]
+fn a_block_is_run_or_printed_or_marked() {
+    let page = "```sh\nturno serve\n```\n```text\nlistening\n```\n\
+                ```rust excerpt\nlet a;\n```\n- a list\n  ```text excerpt\n  a → b\n  ```\n";
+    let fates: Vec<Fate> = blocks(page).unwrap().iter().map(|b| b.fate).collect();
+    let shell = Fate::Run(Language::Shell);
+    assert_eq!(fates, [shell, Fate::Output, Fate::Excerpt, Fate::Excerpt]);
+}
+
+/// The control: a block that nobody runs is found, and so is one that nobody prints.
+#[test]
+fn a_block_that_is_neither_is_found() {
+    for (page, says) in [
+        ("```\na → b\n```", "line 1: a block without a language"),
+        (
+            "\n```rust\nlet a;\n```",
+            "line 2: nothing runs this: say ```rust excerpt",
+        ),
+        ("```text\nlistening\n```", "line 1: what prints this?"),
+        (
+            "```rust excerpt\n```\n```text\nlistening\n```",
+            "line 3: what prints this?",
+        ),
+        ("```sh, excerpt\n```", "what is \"sh, excerpt\"?"),
+        ("```sh\nturno serve\n", "line 1: the block does not end"),
+    ] {
+        let wrong = blocks(page).map(|_| ()).unwrap_err();
+        assert!(wrong.contains(says), "{wrong:?} and not {says:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Every block of README and guides is run, or marked as an excerpt.
+//!
+//! A page is followed from its beginning to its end, as a reader would: `sh`, `sql`, `toml` and programs are run, on a
+//! private server and a private database, and a block in `text` behind one of them is what it prints. Whatever is not
+//! run says so: `rust excerpt` behind the fence, which readers do not see. What the pages show in places where the
+//! answers differ (ids, tokens, times) stands for the real thing from there on.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod block;
+mod known;
+mod page;
+mod program;
+mod shell;
+mod sql;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use block::Fate;
+
+/// A test for each page that has something to run.
+macro_rules! pages {
+    ($($name:ident: $path:literal),+ $(,)?) => {
+        const PAGES: &[&str] = &[$($path),+];
+        $(#[test] fn $name() {
+            page::follow(include_str!(concat!("../../../../", $path)));
+        })+
+    };
+}
+
+pages! {
+    readme: "README.md",
+    adopt: "docs/adopt.md",
+    from_csharp: "docs/from-csharp.md",
+    from_java: "docs/from-java.md",
+    from_python: "docs/from-python.md",
+    from_sql: "docs/from-sql.md",
+    from_typescript: "docs/from-typescript.md",
+    gate: "docs/gate.md",
+    inbox: "docs/inbox.md",
+    locks: "docs/locks.md",
+    once: "docs/once.md",
+    once_identity: "docs/once-identity.md",
+    outbox: "docs/outbox.md",
+    serve: "docs/serve.md",
+    start: "docs/start.md",
+    stream: "docs/stream.md",
+}
+
+/// README and all guides; decisions are not for following.
+fn all() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = fs::read_dir(root.join("docs")).unwrap();
+    let names = entries.map(|entry| PathBuf::from("docs").join(entry.unwrap().file_name()));
+    let mut pages: Vec<String> = names
+        .map(|path| path.to_str().unwrap().to_owned())
+        .filter(|path| path.ends_with(".md"))
+        .collect();
+    pages.push("README.md".to_owned());
+    pages.sort();
+    pages
+}
+
+#[test]
+fn every_block_is_run_or_marked_and_every_page_with_one_to_run_is_followed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut wrong = Vec::new();
+    for path in all() {
+        let text = fs::read_to_string(root.join(&path)).unwrap();
+        match block::blocks(&text) {
+            Err(error) => wrong.push(format!("{path}, {error}")),
+            Ok(blocks) => {
+                let runs = blocks
+                    .iter()
+                    .any(|block| matches!(block.fate, Fate::Run(_)));
+                if runs != PAGES.contains(&path.as_str()) {
+                    wrong.push(format!(
+                        "{path}: is it in `pages!`, and is anything run there?"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,130 @@
+//! A page that is followed from its beginning to its end, as a reader would.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use turno_testkit::Process;
+
+use crate::block::{Block, Fate, Language, Program, blocks};
+use crate::common::{Kind, Place};
+use crate::known::Known;
+use crate::sql::Session;
+use crate::{program, shell};
+
+/// Where the pages say that the database is.
+const DATABASE: &str = "postgres://app@db/app";
+/// The same, as Java has it.
+const JDBC: &str = "jdbc:postgresql://db/app?user=app";
+/// What readers have already.
+const TABLES: &str = "
+    create table notes (id integer primary key, user_id integer, body text);
+    insert into notes (id, user_id, body) values (1, 7, 'one'), (2, 7, 'two');
+    create table prestamo (id integer primary key, saldo numeric not null);
+    insert into prestamo values (123, 1000);
+    create table ticket (id integer primary key, title text not null);
+    create table sent (presentation integer primary key);
+    create table payment (id integer primary key, amount numeric not null);
+";
+/// Their own programs.
+const SCRIPTS: [&str; 3] = ["report.sh", "invoice.sh", "charge"];
+
+pub struct Page {
+    pub place: Place,
+    pub known: Known,
+    pub variables: BTreeMap<String, String>,
+    /// What was started, until the page is over.
+    pub servers: Vec<Process>,
+    session: Option<Session>,
+}
+
+impl Page {
+    fn new(blocks: &[Block]) -> Self {
+        let on_postgres = blocks.iter().any(|block| {
+            matches!(block.fate, Fate::Run(Language::Sql | Language::Program(_)))
+                || block.fate == Fate::Run(Language::Shell) && block.text.contains(DATABASE)
+        });
+        let place = Place::new(if on_postgres {
+            Kind::Postgres
+        } else {
+            Kind::Sqlite
+        });
+        for script in SCRIPTS {
+            let path = place.path(script);
+            fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let routes = include_str!("../../../../examples/gate/routes.toml");
+        fs::write(place.path("routes.toml"), routes).unwrap();
+        let mut known = Known::default();
+        let mut session = None;
+        place.turno(&["migrate"]).expect(0);
+        place.tell(TABLES);
+        if on_postgres {
+            known.remember(DATABASE, &place.store);
+            let url = place.store.strip_prefix("postgres://postgres@").unwrap();
+            known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=postgres"));
+            session = Some(Session::new(&place.store));
+        }
+        Page {
+            place,
+            known,
+            variables: BTreeMap::new(),
+            servers: Vec::new(),
+            session,
+        }
+    }
+}
+
+/// Does what a page says.
+pub fn follow(text: &str) {
+    let blocks = blocks(text).unwrap();
+    let mut page = Page::new(&blocks);
+    let mut printed = String::new();
+    for (position, block) in blocks.iter().enumerate() {
+        page.known.turn();
+        println!("--- the block in line {}", block.line);
+        match block.fate {
+            Fate::Excerpt => {}
+            Fate::Output => page.known.text(&block.text, &printed),
+            Fate::Run(Language::Shell) => printed = shell::run(&mut page, &block.text),
+            Fate::Run(Language::Sql) => {
+                let session = page.session.as_ref().expect("a page with SQL");
+                printed = session.run(&mut page.known, &block.text);
+            }
+            Fate::Run(Language::Toml) => check(&page.place, &block.text),
+            Fate::Run(Language::Program(language)) => {
+                let Some(whole) = whole(&blocks, language, position) else {
+                    continue;
+                };
+                printed = program::run(&page.place, language, &page.known.meant(&whole));
+            }
+        }
+    }
+}
+
+/// All blocks of a language, if this is the last one.
+fn whole(blocks: &[Block], language: Program, position: usize) -> Option<String> {
+    let is_part = |block: &&Block| block.fate == Fate::Run(Language::Program(language));
+    if blocks[position + 1..].iter().any(|block| is_part(&block)) {
+        return None;
+    }
+    let parts: Vec<&str> = blocks
+        .iter()
+        .filter(is_part)
+        .map(|block| block.text.as_str())
+        .collect();
+    Some(parts.join("\n"))
+}
+
+/// The program itself reads what is shown of its files.
+fn check(place: &Place, text: &str) {
+    fs::write(place.path("page.toml"), text).unwrap();
+    let words: &[&str] = if text.contains("[[route]]") {
+        &["gate", "--check", "--routes", "page.toml"]
+    } else {
+        // `store` in the file is not asked: the place's own is in the environment.
+        &["lock", "list", "--config", "page.toml"]
+    };
+    place.turno(words).expect(0);
+}

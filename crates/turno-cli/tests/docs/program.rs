@@ -1,0 +1,119 @@
+//! Blocks in Python, TypeScript and Java: those of one page are one program.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::block::Program;
+use crate::common::{Done, Place};
+
+/// PostgreSQL's driver for Python; with the library in it, so that no compiler is needed.
+const PYTHON_NEEDS: &str = "psycopg[binary]==3.2.13";
+/// PostgreSQL's driver for Java, of Debian's package `libpostgresql-jdbc-java`.
+const JDBC: &str = "/usr/share/java/postgresql.jar";
+
+/// Runs a program to its end, and answers what it printed.
+pub fn run(place: &Place, language: Program, text: &str) -> String {
+    let write = |name: &str| fs::write(place.path(name), text).unwrap();
+    let done = match language {
+        Program::Python => {
+            write("page.py");
+            run_to_end(place.program(python().join("bin/python")).arg("page.py"))
+        }
+        Program::TypeScript => {
+            write("page.ts");
+            let packages = typescript().join("node_modules");
+            std::os::unix::fs::symlink(&packages, place.path("node_modules")).unwrap();
+            fs::write(place.path("package.json"), r#"{"type": "module"}"#).unwrap();
+            let bin = |name: &str| place.program(packages.join(".bin").join(name));
+            // What the runner strips is checked here.
+            run_to_end(bin("tsc").args([
+                "--noEmit",
+                "--strict",
+                "--skipLibCheck",
+                "--target",
+                "es2022",
+                "--module",
+                "nodenext",
+                "--types",
+                "node",
+                "page.ts",
+            ]))
+            .expect(0);
+            run_to_end(bin("tsx").arg("page.ts"))
+        }
+        Program::Java => {
+            write("Main.java");
+            assert!(
+                Path::new(JDBC).exists(),
+                "{JDBC} is not there: run `apt-get install libpostgresql-jdbc-java`"
+            );
+            let mut javac = place.program("javac");
+            javac.args(["-Xlint:all", "-encoding", "UTF-8", "-d", ".", "Main.java"]);
+            run_to_end(&mut javac).expect(0);
+            let mut path = OsString::from(".:");
+            path.push(JDBC);
+            run_to_end(place.program("java").arg("-cp").arg(path).arg("Main"))
+        }
+    };
+    done.expect(0).out
+}
+
+fn run_to_end(command: &mut Command) -> Done {
+    let output = command.output();
+    Done::of(output.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+}
+
+/// Python with the driver, in a folder that is kept with what was built.
+fn python() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        provide("docs-python", PYTHON_NEEDS, |folder| {
+            let mut venv = Command::new("python3");
+            run_to_end(venv.args(["-m", "venv", "--clear"]).arg(folder)).expect(0);
+            let mut pip = Command::new(folder.join("bin/python"));
+            pip.args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ]);
+            run_to_end(pip.arg(PYTHON_NEEDS)).expect(0);
+        })
+    })
+}
+
+/// The packages of the example in TypeScript are all that a page needs.
+fn typescript() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let package = include_str!("../../../../examples/notes/ts/package.json");
+        let lock = include_str!("../../../../examples/notes/ts/package-lock.json");
+        provide("docs-typescript", lock, |folder| {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("package.json"), package).unwrap();
+            fs::write(folder.join("package-lock.json"), lock).unwrap();
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--no-audit", "--no-fund"])
+                .current_dir(folder);
+            run_to_end(&mut npm).expect(0);
+        })
+    })
+}
+
+/// A folder in which what is wanted was installed, unless it was already. Two runs of the tests at once take turns.
+fn provide(name: &str, wanted: &str, install: impl FnOnce(&Path)) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let turn = File::create(folder.with_extension("turn")).unwrap();
+    turn.lock().unwrap();
+    // Written last, so that a half-finished installation is begun again.
+    let installed = folder.join(".installed");
+    if !fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
+        install(&folder);
+        fs::write(installed, wanted).unwrap();
+    }
+    folder
+}

@@ -1,0 +1,198 @@
+//! Blocks in `sh`: one command after the other.
+//!
+//! A command may be followed by `# STATUS JSON`: the status that `curl` is answered with, and a part of the answer.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use turno_testkit::{Process, eventually};
+
+use crate::common::{Done, LONG, TURNO};
+use crate::page::Page;
+
+/// What runs until it is stopped, and says where it listens.
+const SERVERS: [&str; 2] = ["turno serve", "turno gate"];
+/// Where the pages say that a server is.
+pub const ADDRESS: &str = "127.0.0.1:7117";
+
+/// One command, and what is said of its answer.
+#[derive(Debug, PartialEq)]
+struct Said {
+    command: String,
+    answer: Option<(String, Option<Value>)>,
+}
+
+/// The commands of a block. One may go on behind a backslash, or up to the end of its here-document.
+fn commands(text: &str) -> Vec<Said> {
+    let mut said: Vec<Said> = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let comment = line.strip_prefix("# ").map(|comment| {
+            let (status, body) = comment.split_once(' ').unwrap_or((comment, ""));
+            (status, body)
+        });
+        match comment {
+            Some((status, body)) if status.len() == 3 && status.parse::<u16>().is_ok() => {
+                let body = (!body.is_empty()).then(|| {
+                    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+                });
+                let last = said.last_mut().expect("a command before its answer");
+                last.answer = Some((status.to_owned(), body));
+            }
+            Some(_) => {}
+            None if line.trim().is_empty() => {}
+            None => {
+                let mut command = line.to_owned();
+                let end = line.split_once("<<").map(|(_, end)| end.trim_matches('\''));
+                while command.ends_with('\\')
+                    || end.is_some_and(|end| !command.ends_with(&format!("\n{end}")))
+                {
+                    command.push('\n');
+                    command.push_str(lines.next().expect("a command has an end"));
+                }
+                said.push(Said {
+                    command,
+                    answer: None,
+                });
+            }
+        }
+    }
+    said
+}
+
+/// Runs a block, and answers what it printed.
+pub fn run(page: &mut Page, text: &str) -> String {
+    let mut printed = String::new();
+    for said in commands(text) {
+        printed.push_str(&say(page, &said));
+    }
+    printed
+}
+
+fn say(page: &mut Page, said: &Said) -> String {
+    if said.command.starts_with("cargo xtask test ") {
+        // That is what runs this.
+        return String::new();
+    }
+    // Whoever reads the README has no other `turno` yet.
+    let command = said.command.replace("cargo run --release -- ", "turno ");
+    let mut command = page.known.meant(&command);
+    if SERVERS.iter().any(|server| command.starts_with(server)) && !command.contains("--check") {
+        return start(page, &command);
+    }
+    if command.contains(ADDRESS) {
+        // A page about the server need not say each time how it is started.
+        start(page, "turno serve");
+        command = page.known.meant(&command);
+    }
+    if let Some((name, _)) = command
+        .strip_prefix("export ")
+        .and_then(|rest| rest.split_once('='))
+    {
+        let done = bash(page, &format!("{command}\nprintf %s \"${name}\"")).expect(0);
+        page.variables.insert(name.to_owned(), done.out);
+        return String::new();
+    }
+    if let Some(stream) = command.strip_prefix("curl -N ") {
+        // It goes on for ever: what comes in a second is enough.
+        let done = bash(page, &format!("curl -sS -m 1 -N {stream}")).expect(28);
+        assert!(done.out.contains("event: "), "{done:?}");
+        return done.out;
+    }
+    let Some((status, expected)) = &said.answer else {
+        return bash(page, &command).expect(code(&command)).out;
+    };
+    let asked = format!("{command} -sS -w '\\n%{{http_code}}'");
+    let answer = || {
+        let done = bash(page, &asked).expect(0);
+        let (body, told) = done.out.rsplit_once('\n').unwrap();
+        (body.to_owned(), told.to_owned())
+    };
+    let (body, told) = if status == "401" {
+        // A server that runs hears of the first token within seconds.
+        eventually(LONG, &command, || {
+            Some(answer()).filter(|(_, told)| told == status)
+        })
+    } else {
+        answer()
+    };
+    assert_eq!(told, *status, "{command}: {body}");
+    if let Some(expected) = expected {
+        let body: Value = serde_json::from_str(&body).unwrap();
+        page.known.json(expected, &body);
+    }
+    body
+}
+
+/// What a command ends with: what the comment behind it says, or else well.
+fn code(command: &str) -> i32 {
+    let said = command.rsplit_once("exit code ").map(|(_, code)| code);
+    let digits = said.map(|code| code.split(|letter: char| !letter.is_ascii_digit()));
+    let code = digits.and_then(|mut digits| digits.next()?.parse().ok());
+    code.unwrap_or(0)
+}
+
+/// On a port of its own choosing: one that was free a moment ago may be somebody's by now.
+fn start(page: &mut Page, command: &str) -> String {
+    let (command, said) = match command.split_once(" --listen ") {
+        Some((before, after)) => {
+            let (address, after) = after.split_once(' ').unwrap_or((after, ""));
+            (format!("{before} {after}"), address.to_owned())
+        }
+        None => (command.to_owned(), ADDRESS.to_owned()),
+    };
+    let command = command.split('#').next().unwrap().trim().to_owned();
+    let mut exec = shell(page, &format!("exec {command} --listen 127.0.0.1:0"));
+    let process = Process::spawn(exec.stderr(Stdio::null())).unwrap();
+    let said_where = process.lines().expect_line("listening on http://", LONG);
+    let address = said_where.split(' ').next().unwrap();
+    page.known.remember(&said, address);
+    page.servers.push(process);
+    format!("listening on http://{address}\n")
+}
+
+fn bash(page: &Page, command: &str) -> Done {
+    Done::of(shell(page, command).output().unwrap())
+}
+
+/// A shell that finds `turno`.
+fn shell(page: &Page, command: &str) -> Command {
+    let turno = std::path::Path::new(TURNO).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut bash = page.place.program("bash");
+    bash.args(["-c", command])
+        .env("PATH", format!("{}:{path}", turno.display()))
+        .env("LC_ALL", "C.UTF-8")
+        .envs(&page.variables);
+    bash
+}
+
+#[test]
+fn a_comment_says_how_a_command_ends() {
+    assert_eq!(code("turno doctor"), 0);
+    assert_eq!(
+        code("turno once a -- b   # refused, exit code 75: in flight"),
+        75
+    );
+    assert_eq!(code("turno lock acquire a || echo \"exit code $?\""), 0);
+}
+
+#[test]
+fn commands_are_told_from_answers() {
+    let said = commands(
+        "# first\ncurl a \\\n  b\n# 200 {\"a\": 1}\n\ncat > f <<'END'\nx\nEND\nturno doctor\n# 204\n",
+    );
+    let command = |command: &str, answer| Said {
+        command: command.to_owned(),
+        answer,
+    };
+    let body = serde_json::json!({"a": 1});
+    assert_eq!(
+        said,
+        [
+            command("curl a \\\n  b", Some(("200".to_owned(), Some(body)))),
+            command("cat > f <<'END'\nx\nEND", None),
+            command("turno doctor", Some(("204".to_owned(), None))),
+        ]
+    );
+}
