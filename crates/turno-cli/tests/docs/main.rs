@@ -46,7 +46,9 @@ pages! {
     locks: "docs/locks.md",
     once: "docs/once.md",
     once_identity: "docs/once-identity.md",
+    operating: "docs/operating.md",
     outbox: "docs/outbox.md",
+    scaling: "docs/scaling.md",
     serve: "docs/serve.md",
     start: "docs/start.md",
     stream: "docs/stream.md",
@@ -87,4 +89,22 @@ fn every_block_is_run_or_marked_and_every_page_with_one_to_run_is_followed() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Whoever is told to alert on something finds it among the metrics.
+#[test]
+fn what_is_alerted_on_is_counted() {
+    let counted = include_str!("../../../../docs/metrics.md");
+    let text = include_str!("../../../../docs/operating.md");
+    let is_other = |letter: char| !(letter.is_ascii_lowercase() || letter == '_');
+    let names = text
+        .split('`')
+        .map(|code| code.split(is_other).next().unwrap_or(""));
+    let names: Vec<&str> = names.filter(|name| name.starts_with("turno_")).collect();
+    assert!(names.len() > 8, "{names:?}");
+    for name in names {
+        // A role of PostgreSQL.
+        let known = name == "turno_app" || counted.contains(&format!("| `{name}` |"));
+        assert!(known, "{name} is not in docs/metrics.md");
+    }
 }

@@ -62,6 +62,8 @@ impl Page {
         place.tell(TABLES);
         if on_postgres {
             known.remember(DATABASE, &place.store);
+            let (_, name) = place.store.rsplit_once('/').unwrap();
+            known.remember("app_restored", &format!("{name}_restored"));
             let url = place.store.strip_prefix("postgres://postgres@").unwrap();
             known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=postgres"));
             session = Some(Session::new(&place.store));
