@@ -23,6 +23,7 @@ mod around;
 mod ask;
 mod background;
 mod caller;
+mod dashboard;
 mod feed;
 mod health;
 mod limit;

@@ -1,6 +1,7 @@
 //! What is for people: sweeping, examining, and how the server is.
 
 use serde::{Deserialize, Serialize};
+use turno::access::Role;
 use turno::store::Finding;
 
 use super::Span;
@@ -35,6 +36,18 @@ pub struct Examined {
     pub store: String,
     /// One for each thing that was looked at.
     pub findings: Vec<Finding>,
+}
+
+/// Who asks: `GET /v1/whoami`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Whoami {
+    /// The access token's name; `anonymous`, where nobody needs one.
+    pub name: String,
+    /// What may be done with it.
+    pub role: Role,
+    /// The beginning of the names that it is for; empty: all.
+    pub prefix: String,
 }
 
 /// How the server is: `GET /healthz`, `GET /readyz`

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use turno::once::http::language;
 use uuid::Uuid;
 
-use super::App;
+use super::{App, dashboard};
 use super::access::Asks;
 use super::problem::{self, Problem};
 use super::telemetry;
@@ -100,4 +100,5 @@ async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) ->
 /// What is everybody's: how the server is, and what can be asked.
 fn is_open(path: &str) -> bool {
     matches!(path, "/" | "/healthz" | "/readyz" | "/openapi.json")
+        || path.starts_with(dashboard::FOLDER)
 }

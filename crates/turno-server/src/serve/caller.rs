@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::access::Role;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use turno_client::wire::Whoami;
 
 use super::App;
 use super::ask::printable;
@@ -27,6 +28,20 @@ impl Caller {
             name: name.into(),
             role,
             prefix: prefix.into(),
+        }
+    }
+
+    /// Who does something by hand, as the history has it.
+    pub(crate) fn user(&self, said: Option<String>) -> String {
+        said.unwrap_or_else(|| self.name.to_string())
+    }
+
+    /// As its access token says.
+    pub(crate) fn whoami(&self) -> Whoami {
+        Whoami {
+            name: self.name.to_string(),
+            role: self.role,
+            prefix: self.prefix.to_string(),
         }
     }
 

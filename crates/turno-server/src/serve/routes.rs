@@ -15,6 +15,7 @@ mod outbox;
 mod people;
 mod settle;
 mod stream;
+mod whoami;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use axum::Router;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::App;
+use super::{App, dashboard};
 
 /// The routes, and their description.
 pub(super) fn all() -> (Router<Arc<App>>, OpenApi) {
@@ -41,5 +42,7 @@ pub(super) fn all() -> (Router<Arc<App>>, OpenApi) {
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(stream::routes())
+        .merge(whoami::routes())
+        .merge(dashboard::routes())
         .split_for_parts()
 }

@@ -18,9 +18,11 @@ enum Reach {
     Narrowed,
     /// All names: only for those whose token has no prefix.
     All,
+    /// No names, but the caller itself.
+    Own,
 }
 
-use Reach::{All, Named, Narrowed};
+use Reach::{All, Named, Narrowed, Own};
 use Role::{Admin, Operate, Read};
 
 /// An operation, who may ask for it, and how it is asked for: what stands in its path, behind the question mark and in its
@@ -48,7 +50,7 @@ const TABLE: &[Row] = &[
     ("lock_list", Read, Narrowed, "", "prefix=NAME", "", 200),
     ("lock_status", Read, Named, "NAME", "", "", 200),
     ("lock_break", Admin, Named, "NAME", "token=1&reason=it+hangs", "", 409),
-    ("lock_history", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("history", Read, Narrowed, "", "prefix=NAME", "", 200),
     ("inbox_push", Operate, Named, "NAME", "", r#"{"items": [{"payload": 1}]}"#, 201),
     ("inbox_claim", Operate, Named, "NAME", "", r#"{"worker": "w"}"#, 200),
     ("inbox_complete", Operate, Named, "NAME", "", SETTLE, 200),
@@ -76,6 +78,7 @@ const TABLE: &[Row] = &[
     ("sweep", Admin, All, "", "", "{}", 200),
     ("doctor", Admin, All, "", "", "", 200),
     ("stream", Read, Narrowed, "", "prefix=NAME", "", 200),
+    ("whoami", Read, Own, "", "", "", 200),
     ("metrics", Read, All, "", "", "", 200),
 ];
 
@@ -148,7 +151,7 @@ fn verdict(row: &Row, role: Option<Role>, prefix: &str, name: &str) -> Verdict {
     match role {
         None => SPEAK_UP,
         Some(role) if role < needed => FORBIDDEN,
-        Some(_) if prefix.is_empty() => (status, ""),
+        Some(_) if prefix.is_empty() || reach == Own => (status, ""),
         Some(_) if reach == All || !name.starts_with(prefix) => OUT_OF_SCOPE,
         Some(_) => (status, ""),
     }

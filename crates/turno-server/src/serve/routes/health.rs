@@ -1,21 +1,18 @@
-//! `/healthz`, `/readyz`, `/openapi.json`, `/`
+//! `/healthz`, `/readyz`, `/openapi.json`
 
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use turno_client::wire::{Health, Problem as Told};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::serve::{App, Opening, openapi};
-
-/// The page at `/`.
-const PAGE: &str = include_str!("health/page.html");
 
 /// The description, written once.
 static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| written(&openapi()));
@@ -36,7 +33,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(alive))
         .routes(routes!(ready))
         .routes(routes!(description))
-        .routes(routes!(page))
 }
 
 fn health(status: &str, detail: Option<&str>) -> axum::Json<Health> {
@@ -109,25 +105,4 @@ async fn description(State(app): State<Arc<App>>) -> Response {
         Ok(Opening::Tokens) | Err(_) => &DESCRIPTION,
     };
     ([(CONTENT_TYPE, "application/json")], Bytes::clone(text)).into_response()
-}
-
-/// What this is, for people.
-#[utoipa::path(
-    get,
-    path = "/",
-    tag = "health",
-    security(()),
-    responses(
-        (status = 200, body = String, content_type = "text/html"),
-        (status = "4XX", body = Told, content_type = "application/problem+json"),
-    ),
-)]
-async fn page() -> Response {
-    // Nothing but the text itself: no scripts, no styles, no frames.
-    let policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-    let headers = [
-        (CONTENT_SECURITY_POLICY, policy),
-        (REFERRER_POLICY, "no-referrer"),
-    ];
-    (headers, Html(PAGE)).into_response()
 }

@@ -1,0 +1,18 @@
+// What a person can do here: one call each. `why` is who does it, and the reason; both go into the history.
+import { ask, digits, path } from './api.js';
+
+const query = (values) => `?${new URLSearchParams(values)}`;
+
+export const breakLock = (lock, why) => ask('DELETE', path('v1/locks', lock.resource, query({ token: digits(lock.token), ...why })));
+
+export const requeueItems = (queue, ids, why) => ask('POST', path('v1/inbox', queue, '/requeue'), { ids, ...why });
+
+export const resetItems = (queue, olderThan, why) => ask('POST', path('v1/inbox', queue, '/reset'), { older_than: olderThan, ...why });
+
+export const requeueEvents = (ids, why) => ask('POST', 'v1/outbox/requeue', { ids, ...why });
+
+export const discardEvents = (ids, why) => ask('POST', 'v1/outbox/discard', { ids, ...why });
+
+export const forgetKey = (key, why) => ask('DELETE', path('v1/once-keys', key, query(why)));
+
+export const completeKey = (claim, answer) => ask('PUT', path('v1/once', claim), answer === undefined ? {} : { answer });

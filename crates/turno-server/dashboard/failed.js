@@ -1,0 +1,117 @@
+// Failed items, with what went wrong; whoever may, revives them.
+import { digits, get, path } from './api.js';
+import { ask, offered } from './ask.js';
+import { requeueItems } from './deeds.js';
+import { $, button, el, show, write } from './dom.js';
+import { clock, json, number } from './format.js';
+import { fold, found, list } from './list.js';
+import { state } from './state.js';
+import { t } from './words.js';
+
+/** How many queues are asked for their failed items, and for how many. */
+const QUEUES = 10;
+const ITEMS = 20;
+/** How often they are asked for when their number is the same: one may have gone, and another come. */
+const AGAIN = 15_000;
+
+/** What was asked for, by queue: how many had failed then, and which. */
+const known = new Map();
+let isAsking = false;
+
+/** Asks for what has changed, one queue after the other. */
+export async function look() {
+  for (const name of known.keys()) if (!state.queues.get(name)?.failed) known.delete(name);
+  const troubled = [...state.queues.values()].filter((queue) => queue.failed > 0).slice(0, QUEUES);
+  const stale = troubled.find((queue) => {
+    const { failed, at } = known.get(queue.queue) ?? {};
+    return failed !== queue.failed || Date.now() - at > AGAIN;
+  });
+  if (!stale || isAsking) return;
+  isAsking = true;
+  try {
+    const { items } = await get(path('v1/inbox', stale.queue, `/items?state=failed&limit=${ITEMS}`));
+    known.set(stale.queue, { failed: stale.failed, at: Date.now(), items });
+  } catch {
+    // Asked again a while later.
+    known.set(stale.queue, { failed: stale.failed, at: Date.now(), items: [] });
+  } finally {
+    isAsking = false;
+  }
+  draw();
+  look();
+}
+
+const words = (item) => [digits(item.id), item.key, item.group, item.worker, JSON.stringify(item.payload), ...item.errors.map((error) => error.error)];
+
+/** The last thing that went wrong. */
+export const last = (errors) => {
+  const error = errors.at(-1);
+  if (!error) return t('no_error');
+  return error.kind === 'abandoned' ? t('abandoned') : error.error;
+};
+
+/** All of them, a line each. */
+export const every = (errors) => errors.map((error) => [error.attempt, clock(error.at), error.worker, error.kind === 'abandoned' ? t('abandoned') : error.error].filter((word) => word != null).join('  ')).join('\n');
+
+function make({ queue, item }) {
+  const name = el('span', { class: 'name' }, t('item', digits(item.id)));
+  const about = el('span', { class: 'tags' });
+  const error = el('span', { class: 'error' });
+  const payload = fold(t('payload'), json(item.payload));
+  const errors = fold(t('errors'), every(item.errors));
+  const one = button(t('requeue'), () => revive(queue, item));
+  one.setAttribute('aria-label', `${t('requeue')} ${queue} ${t('item', digits(item.id))}`);
+  const row = el('li', { class: 'row failed-item' },
+    el('span', { class: 'what' }, name, about, error),
+    el('span', { class: 'acts' }, one), el('span', { class: 'folds' }, payload, errors));
+  row.update = ({ item }) => {
+    write(about, [item.key, t('attempts', item.attempts), item.worker && t('worker', item.worker), item.at && clock(item.at)].filter(Boolean).join(' · '));
+    write(error, last(item.errors));
+    payload.update(json(item.payload));
+    errors.update(every(item.errors));
+    show(errors, item.errors.length > 1);
+    offered(one, 'admin');
+  };
+  return row;
+}
+
+function makeAll({ queue }) {
+  const act = button('', () => reviveAll(queue));
+  const row = el('li', { class: 'row all' }, el('span', { class: 'name' }, queue), act);
+  row.update = ({ failed }) => {
+    write(act, t('requeue_all', number(failed)));
+    act.setAttribute('aria-label', `${act.textContent} ${queue}`);
+    offered(act, 'admin', failed > 1);
+  };
+  return row;
+}
+
+function revive(queue, item) {
+  ask({
+    title: t('requeue_title'), what: t('requeue_what', t('item', digits(item.id)), queue), go: t('requeue_go'),
+    deed: async (_, why) => t('requeued', number((await requeueItems(queue, [item.id], why)).requeued)),
+  });
+}
+
+function reviveAll(queue) {
+  const failed = number(state.queues.get(queue)?.failed ?? 0);
+  ask({
+    title: t('requeue_all', failed).replace('…', '?'), what: t('requeue_all_what', failed, queue), go: t('requeue_go'),
+    deed: async (_, why) => t('requeued', number((await requeueItems(queue, undefined, why)).requeued)),
+  });
+}
+
+export function draw() {
+  const things = [];
+  let hidden = 0;
+  for (const [queue, { failed, items }] of known) {
+    const fitting = items.filter((item) => found(queue, ...words(item)));
+    if (fitting.length) things.push({ queue, failed }, ...fitting.map((item) => ({ queue, item })));
+    hidden += Math.max(failed - items.length, 0);
+  }
+  list('failed', {
+    things, key: ({ queue, item }) => `${queue}\n${item ? digits(item.id) : ''}`, make: (thing) => (thing.item ? make(thing) : makeAll(thing)),
+    says: hidden ? t('more', number(hidden)) : '',
+  });
+  show($('failed'), things.length > 0);
+}

@@ -1,0 +1,80 @@
+// What happens, as it happens. `EventSource` cannot show an access token, so the stream is read with `fetch`.
+import { headers, problem, send } from './api.js';
+
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 15_000;
+/** The server says something every 15 seconds; a connection that is silent for longer is dead. */
+const SILENCE = 40_000;
+
+/**
+ * Listens until `stop` is aborted, and connects again whenever the stream ends. `on.event(name, data)` is told each event,
+ * `on.state('live' | 'lost')` how the connection is, `on.refused(problem)` when a token is missing or not good enough.
+ */
+export async function listen(on, stop) {
+  let pause = FIRST_PAUSE;
+  while (!stop.aborted) {
+    try {
+      await once(on, stop, () => { pause = FIRST_PAUSE; });
+    } catch (error) {
+      if (stop.aborted) return;
+      if (error.status === 401 || error.status === 403) return on.refused(error);
+    }
+    if (stop.aborted) return;
+    on.state('lost');
+    await rest(pause * (0.75 + Math.random() / 2), stop);
+    pause = Math.min(pause * 2, LONGEST_PAUSE);
+  }
+}
+
+/** One connection, from its snapshot to its end. */
+async function once(on, stop, begun) {
+  const connection = new AbortController();
+  const end = () => connection.abort();
+  stop.addEventListener('abort', end, { once: true });
+  let watch = setTimeout(end, SILENCE);
+  try {
+    const response = await send('v1/stream', { headers: headers(), signal: connection.signal });
+    if (!response.ok) throw problem(response.status, await response.text());
+    on.date(response.headers.get('date'));
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const parse = parser((name, data) => {
+      if (name === 'snapshot') { begun(); on.state('live'); }
+      on.event(name, JSON.parse(data));
+    });
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      clearTimeout(watch);
+      watch = setTimeout(end, SILENCE);
+      parse(value);
+    }
+  } finally {
+    clearTimeout(watch);
+    stop.removeEventListener('abort', end);
+    connection.abort();
+  }
+}
+
+/** Cuts a text that comes in pieces into events. */
+export function parser(tell) {
+  let rest = '', name = '', data = [];
+  return (piece) => {
+    const lines = (rest + piece).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line === '') {
+        if (data.length) tell(name || 'message', data.join('\n'));
+        name = '';
+        data = [];
+      } else if (line.startsWith('event: ')) name = line.slice(7);
+      else if (line.startsWith('data: ')) data.push(line.slice(6));
+    }
+  };
+}
+
+function rest(ms, stop) {
+  return new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    stop.addEventListener('abort', () => { clearTimeout(timer); done(); }, { once: true });
+  });
+}
