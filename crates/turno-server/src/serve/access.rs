@@ -99,6 +99,7 @@ impl Gatekeeper {
     pub(super) async fn admit(&self, asks: &Asks<'_>) -> Result<Admitted, Problem> {
         let peer = asks.peer.ok_or_else(|| Problem::new(Code::Unauthorized))?;
         if self.admission == Admission::Everybody {
+            is_own_page(asks)?;
             return Ok(Admitted::anonymous(peer));
         }
         // A token that is shown is looked at, even where none is needed: whoever shows a wrong one is to know.
@@ -203,16 +204,35 @@ fn is_local(asks: &Asks<'_>, peer: Peer) -> Result<(), Problem> {
     if named.is_empty() || !named.iter().all(is_loopback) {
         return Err(Problem::new(Code::Misdirected));
     }
+    from_page_of(headers, |host| named.iter().all(|name| *name == host))
+}
+
+/// Refuses pages of other sites where everybody is let in: whoever looks at such a page has not asked for what it does. A
+/// proxy before this server may have another name than it, and says so.
+fn is_own_page(asks: &Asks<'_>) -> Result<(), Problem> {
+    let hosts = asks.headers.get_all(HOST).iter();
+    let hosts = hosts.chain(asks.headers.get_all("x-forwarded-host"));
+    let named: Vec<&str> = hosts
+        .filter_map(|host| host.to_str().ok())
+        .chain(asks.uri.authority().map(Authority::as_str))
+        .collect();
+    from_page_of(asks.headers, |host| {
+        named.iter().any(|name| name.eq_ignore_ascii_case(host))
+    })
+}
+
+/// Looks at where a browser says that a request comes from; programs say nothing of the kind.
+fn from_page_of(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> Result<(), Problem> {
     let is_own = |origin: &http::HeaderValue| {
         let origin = origin.to_str().ok().and_then(|text| text.split_once("://"));
-        origin.is_some_and(|(_, host)| named.iter().all(|name| *name == host))
+        origin.is_some_and(|(_, host)| is_own(host))
     };
-    if !headers.get_all(ORIGIN).iter().all(is_own) {
-        return Err(Problem::new(Code::Misdirected).because(
-            "a page of another site asks, and this server runs without access tokens: make one with `turno token create`",
-        ));
+    if headers.get_all(ORIGIN).iter().all(is_own) {
+        return Ok(());
     }
-    Ok(())
+    Err(Problem::new(Code::Misdirected).because(
+        "a page of another site asks, and this server runs without access tokens: make one with `turno token create`",
+    ))
 }
 
 fn is_loopback(name: &Authority) -> bool {
