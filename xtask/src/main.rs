@@ -23,8 +23,9 @@ cargo xtask COMMAND
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   help            this text
 
-The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Python, Node with npm, Java, faketime and a C compiler; the benchmarks need
-Redis too. Missing ones are installed with apt-get as root or with passwordless sudo; otherwise the command to run is printed.
+The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Python, Node with npm, Java, Chromium with its driver, faketime and a C
+compiler; the benchmarks need Redis too. Missing ones are installed with apt-get as root or with passwordless sudo; otherwise the
+command to run is printed.
 ";
 
 fn main() -> ExitCode {

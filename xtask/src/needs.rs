@@ -89,6 +89,12 @@ const OPENSSL: Need = Need {
     does: &[],
     packages: &["openssl"],
 };
+// The dashboard, in a real browser.
+const BROWSER: Need = Need {
+    program: "chromedriver",
+    does: &[],
+    packages: &["chromium", "chromium-driver"],
+};
 // The load on the server, and a peer of its locks.
 const WRK: Need = Need {
     program: "wrk",
@@ -104,6 +110,7 @@ const ETCD: Need = Need {
 /// What the tests need.
 pub const TEST: &[Need] = &[
     COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, JAVA, JDBC, CURL, OPENSSL,
+    BROWSER,
 ];
 
 /// What the benchmarks need.

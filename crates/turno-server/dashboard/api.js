@@ -38,6 +38,8 @@ function exact(_key, value, context) {
   return isRounded && JSON.rawJSON ? JSON.rawJSON(source) : value;
 }
 
+export const parse = (text) => JSON.parse(text, exact);
+
 /** The text of a number, rounded by nobody. */
 export const digits = (number) => number?.rawJSON ?? String(number);
 
@@ -49,7 +51,7 @@ export async function ask(method, address, body) {
   });
   const text = await response.text();
   if (!response.ok) throw problem(response.status, text);
-  return text ? JSON.parse(text, exact) : null;
+  return text ? parse(text) : null;
 }
 
 export const get = (address) => ask('GET', address);

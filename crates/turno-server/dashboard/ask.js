@@ -44,6 +44,10 @@ export function news(text) {
   write($('news'), text);
 }
 
+// What it was opened from may be gone by now: a keyboard must not start over.
+$('ask').addEventListener('close', () => {
+  if (document.activeElement === document.body) $('main').focus({ preventScroll: true });
+});
 $('ask-cancel').addEventListener('click', () => $('ask').close());
 $('ask-form').addEventListener('submit', async (event) => {
   event.preventDefault();

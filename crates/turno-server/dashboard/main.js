@@ -33,9 +33,10 @@ function draw() {
   const { connection } = state;
   $('live').dataset.state = connection;
   write($('live-text'), t(connection));
-  const says = { down: t('down_says'), lost: t('lost_says') }[connection];
-  show($('banner'), Boolean(says));
-  write($('banner'), says ?? '');
+  const says = { down: t('down_says'), lost: state.problem || t('lost_says') }[connection] ?? '';
+  show($('banner'), says !== '');
+  if (says !== $('banner').textContent) news(says || t(connection));
+  write($('banner'), says);
   failed.look();
   outbox.look();
 }
@@ -94,7 +95,12 @@ async function begin() {
   due();
   const on = {
     event(name, data) { apply(name, data); due(); },
-    state(connection) { state.connection = connection; due(); if (connection === 'live') past().then(due, () => {}); },
+    state(connection, problem) {
+      state.connection = connection;
+      state.problem = problem?.code ? problem.message : null;
+      due();
+      if (connection === 'live') past().then(due, () => {});
+    },
     date,
     refused(problem) { if (stop === own) refused(problem); },
   };
@@ -102,10 +108,10 @@ async function begin() {
     state.me = await get('v1/whoami');
   } catch (error) {
     if (error.status === 401 || error.status === 403) return on.refused(error);
-    // The stream tries again, and again.
+    // The stream tries again and again, and says why.
   }
   identify();
-  if (!own.signal.aborted) listen({ ...on, state(connection) { on.state(connection); who(); } }, own.signal);
+  if (!own.signal.aborted) listen({ ...on, state(...told) { on.state(...told); who(); } }, own.signal);
 }
 
 /** Who asks, if that could not be learnt before. */

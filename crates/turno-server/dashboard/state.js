@@ -13,6 +13,8 @@ export const state = {
   history: [], moreHistory: false,
   /** `connecting`, `live`, `lost`, `down`. */
   connection: 'connecting',
+  /** Why the server does not tell, if it says. */
+  problem: null,
   me: null,
 };
 
@@ -105,5 +107,5 @@ export function forget() {
   state.locks.clear();
   state.queues.clear();
   state.once.clear();
-  Object.assign(state, { held: 0, outbox: null, history: [], moreHistory: false, connection: 'connecting', me: null });
+  Object.assign(state, { held: 0, outbox: null, history: [], moreHistory: false, connection: 'connecting', problem: null, me: null });
 }

@@ -8,19 +8,22 @@ const SILENCE = 40_000;
 
 /**
  * Listens until `stop` is aborted, and connects again whenever the stream ends. `on.event(name, data)` is told each event,
- * `on.state('live' | 'lost')` how the connection is, `on.refused(problem)` when a token is missing or not good enough.
+ * `on.state('live' | 'lost', problem)` how the connection is, `on.refused(problem)` when a token is missing or not good enough.
  */
 export async function listen(on, stop) {
   let pause = FIRST_PAUSE;
   while (!stop.aborted) {
+    let problem = null;
     try {
-      await once(on, stop, () => { pause = FIRST_PAUSE; });
+      const reason = await once(on, stop, () => { pause = FIRST_PAUSE; });
+      // A stream has its time. Whoever listens on has missed nothing.
+      if (reason === 'time') continue;
     } catch (error) {
-      if (stop.aborted) return;
       if (error.status === 401 || error.status === 403) return on.refused(error);
+      problem = error;
     }
     if (stop.aborted) return;
-    on.state('lost');
+    on.state('lost', problem);
     await rest(pause * (0.75 + Math.random() / 2), stop);
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   }
@@ -37,13 +40,16 @@ async function once(on, stop, begun) {
     if (!response.ok) throw problem(response.status, await response.text());
     on.date(response.headers.get('date'));
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    const parse = parser((name, data) => {
-      if (name === 'snapshot') { begun(); on.state('live'); }
-      on.event(name, JSON.parse(data));
+    let reason = null;
+    const parse = parser((name, text) => {
+      const data = JSON.parse(text);
+      if (name === 'snapshot') { begun(); on.state('live', null); }
+      if (name === 'reconnect') reason = data.reason;
+      on.event(name, data);
     });
     for (;;) {
       const { value, done } = await reader.read();
-      if (done) return;
+      if (done) return reason;
       clearTimeout(watch);
       watch = setTimeout(end, SILENCE);
       parse(value);
