@@ -109,6 +109,7 @@ pub(crate) enum Command {
     /// Emit events, relay them to a broker, and look at them
     #[command(subcommand)]
     Outbox(cmd::outbox::Verb),
+    History(cmd::history::HistoryArgs),
     Gate(cmd::gate::GateArgs),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),

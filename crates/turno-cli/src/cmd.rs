@@ -1,12 +1,14 @@
 //! The verbs, one file each.
 
 pub(crate) mod adopt;
+mod by_hand;
 mod child;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 mod exec;
 pub(crate) mod gate;
+pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod lock;
 pub(crate) mod migrate;

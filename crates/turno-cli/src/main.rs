@@ -80,6 +80,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Once(args) => cmd::once::run(context, args).await,
         Command::Inbox(verb) => cmd::inbox::run(context, verb).await,
         Command::Outbox(verb) => cmd::outbox::run(context, verb).await,
+        Command::History(args) => cmd::history::run(context, args).await,
         Command::Gate(args) => cmd::gate::run(context, args).await,
         Command::Adopt(args) => cmd::adopt::run(context, args).await,
         Command::Sweep(args) => cmd::sweep::run(context, args).await,

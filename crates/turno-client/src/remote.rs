@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use turno::store::{
-    BreakOutcome, Finding, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome, LockBreak,
-    LockHistory, LockHolder, LockLeave, LockList, LockOutcome, LockRelease, LockRenew, LockStatus,
+    BreakOutcome, Finding, History, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome,
+    LockBreak, LockHolder, LockLeave, LockList, LockOutcome, LockRelease, LockRenew, LockStatus,
     LockWait, Migrated, ReleaseOutcome, RenewOutcome, Store, Sweep, Swept, WaitOrder, WaitOutcome,
 };
 use turno::{Result, Wakers};
@@ -140,8 +140,8 @@ impl Store for RemoteStore {
         self.list(ask).await
     }
 
-    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
-        self.history(ask).await
+    async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>> {
+        self.history_of(ask).await
     }
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {

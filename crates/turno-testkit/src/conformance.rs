@@ -11,6 +11,7 @@ pub mod access;
 pub mod acquire;
 pub mod again;
 mod bed;
+pub mod by_hand;
 mod caller;
 pub mod crowd;
 pub mod expiry;
@@ -155,6 +156,7 @@ mod tests {
         let list = include_str!("conformance/rules.rs");
         let subjects = [
             ("access", include_str!("conformance/access.rs")),
+            ("by_hand", include_str!("conformance/by_hand.rs")),
             ("acquire", include_str!("conformance/acquire.rs")),
             ("input", include_str!("conformance/input.rs")),
             ("losing", include_str!("conformance/losing.rs")),

@@ -57,6 +57,12 @@ pub(crate) fn optional_name(field: &'static str, value: Option<&str>) -> Result<
     value.map_or(Ok(()), |value| name(field, value))
 }
 
+/// Who does something by hand, and why.
+pub(crate) fn by_hand(user: Option<&str>, reason: Option<&str>) -> Result<()> {
+    optional_name("user", user)?;
+    reason.map_or(Ok(()), |reason| text("reason", reason, TEXT_BYTES))
+}
+
 /// Text of a bounded length without control characters.
 pub(crate) fn text(field: &'static str, value: &str, longest: usize) -> Result<()> {
     if value.is_empty() {

@@ -86,6 +86,8 @@ pub struct Inbox {
     turno: Turno,
     queue: String,
     request: Option<Uuid>,
+    user: Option<String>,
+    reason: Option<String>,
 }
 
 /// The name under which those who wait for a queue are woken.
@@ -99,6 +101,8 @@ impl Inbox {
             turno,
             queue,
             request: None,
+            user: None,
+            reason: None,
         }
     }
 
@@ -126,6 +130,33 @@ impl Inbox {
     pub fn request(mut self, request: Uuid) -> Self {
         self.request = Some(request);
         self
+    }
+
+    /// Who requeues or resets, for the [history](Turno::history); that of the [settings](crate::Builder::user) otherwise.
+    #[must_use = "it is another handle"]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Why somebody requeues or resets: it goes into the [history](Turno::history).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let mail = turno.inbox("mail").user("ana").reason("the mail server is back");
+    /// mail.requeue(None).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it is another handle"]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    fn own_user(&self) -> Option<String> {
+        let user = self.user.as_ref();
+        user.or(self.turno.settings().user.as_ref()).cloned()
     }
 
     fn own_request(&self) -> Uuid {
@@ -312,10 +343,14 @@ impl Inbox {
 
     /// Revives failed items, those with the ids or all of them. Answers how many.
     ///
+    /// The history has an entry for each thousand, with [who](Inbox::user) and [why](Inbox::reason).
+    ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the user or the reason is out of rule, or the store does not answer.
     pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
         check::queue(&self.queue)?;
+        let user = self.own_user();
+        check::by_hand(user.as_deref(), self.reason.as_deref())?;
         let mut all = 0;
         // Page by page: each is one short transaction.
         let pages: Vec<Option<Vec<ItemId>>> = match ids {
@@ -331,6 +366,8 @@ impl Inbox {
                     queue: self.queue.clone(),
                     ids: ids.clone(),
                     limit: PAGE,
+                    user: user.clone(),
+                    reason: self.reason.clone(),
                 };
                 let many = self.turno.store().inbox_requeue(&ask).await?;
                 all += many;
@@ -345,17 +382,22 @@ impl Inbox {
 
     /// Takes items away from workers that claimed them at least `older_than` ago. Answers how many.
     ///
-    /// The old claims are stale from then on. For a worker that hangs; one that has died needs no help.
+    /// The old claims are stale from then on. For a worker that hangs; one that has died needs no help. The history has an
+    /// entry for each thousand, with [who](Inbox::user) and [why](Inbox::reason).
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the user or the reason is out of rule, or the store does not answer.
     pub async fn reset(&self, older_than: Duration) -> Result<u64> {
         check::queue(&self.queue)?;
+        let user = self.own_user();
+        check::by_hand(user.as_deref(), self.reason.as_deref())?;
         check::delay("older_than", older_than)?;
         let ask = InboxReset {
             queue: self.queue.clone(),
             older_than,
             limit: PAGE,
+            user,
+            reason: self.reason.clone(),
         };
         let mut all = 0;
         loop {

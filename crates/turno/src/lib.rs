@@ -53,6 +53,7 @@ pub mod clock;
 #[cfg(feature = "rabbitmq")]
 pub mod consume;
 mod error;
+pub mod history;
 pub mod inbox;
 pub mod lock;
 pub mod once;

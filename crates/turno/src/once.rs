@@ -51,7 +51,8 @@ use crate::Turno;
 use crate::check;
 use crate::error::Result;
 pub use crate::store::{
-    AfterUnknown, OnceClaim, OnceList, OnceRun, OnceSettled, OnceState, OnceView, Quota, Released,
+    AfterUnknown, OnceClaim, OnceForget, OnceList, OnceRun, OnceSettled, OnceState, OnceView,
+    Quota, Released,
 };
 use crate::store::{OnceBegin, OnceComplete, OnceExtend, OnceRelease, WhileInFlight};
 
@@ -290,7 +291,21 @@ impl Turno {
     /// # Errors
     /// If the key is out of rule, or the store does not answer.
     pub async fn once_forget(&self, key: &str) -> Result<bool> {
-        check::name("key", key)?;
-        self.store().once_forget(key).await
+        self.once_forget_with(&OnceForget {
+            key: key.to_owned(),
+            user: self.settings().user.clone(),
+            reason: None,
+        })
+        .await
+    }
+
+    /// [`Turno::once_forget`] in somebody's name and with a reason, which go into the [history](Turno::history).
+    ///
+    /// # Errors
+    /// If the key, the user or the reason is out of rule, or the store does not answer.
+    pub async fn once_forget_with(&self, ask: &OnceForget) -> Result<bool> {
+        check::name("key", &ask.key)?;
+        check::by_hand(ask.user.as_deref(), ask.reason.as_deref())?;
+        self.store().once_forget(ask).await
     }
 }

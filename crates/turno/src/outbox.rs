@@ -54,6 +54,8 @@ const PAGE: u32 = 1000;
 pub struct Outbox {
     turno: Turno,
     request: Option<Uuid>,
+    user: Option<String>,
+    reason: Option<String>,
 }
 
 impl Outbox {
@@ -61,6 +63,8 @@ impl Outbox {
         Outbox {
             turno,
             request: None,
+            user: None,
+            reason: None,
         }
     }
 
@@ -74,6 +78,25 @@ impl Outbox {
     pub fn request(mut self, request: Uuid) -> Self {
         self.request = Some(request);
         self
+    }
+
+    /// Who requeues, for the [history](Turno::history); that of the [settings](crate::Builder::user) otherwise.
+    #[must_use = "it is another handle"]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Why somebody requeues or discards: it goes into the [history](Turno::history).
+    #[must_use = "it is another handle"]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    fn own_user(&self) -> Option<String> {
+        let user = self.user.as_ref();
+        user.or(self.turno.settings().user.as_ref()).cloned()
     }
 
     /// Emits an event in your own transaction, and answers its id. It is published if and only if the transaction
@@ -174,11 +197,14 @@ impl Outbox {
     }
 
     /// Revives dead and blocked events, those named or all, with all their attempts before them. What was parked behind
-    /// one comes with it, in order. Answers how many.
+    /// one comes with it, in order. Answers how many. The history has an entry for each thousand or so, with
+    /// [who](Outbox::user) and [why](Outbox::reason).
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the user or the reason is out of rule, or the store does not answer.
     pub async fn requeue(&self, ids: Option<&[Uuid]>) -> Result<u64> {
+        let user = self.own_user();
+        check::by_hand(user.as_deref(), self.reason.as_deref())?;
         if let Some(ids) = ids {
             check::together("ids", ids.len())?;
         }
@@ -188,6 +214,8 @@ impl Outbox {
                 Some(ids) => u32::try_from(ids.len()).unwrap_or(u32::MAX),
                 None => PAGE,
             },
+            user,
+            reason: self.reason.clone(),
         };
         let mut all = 0;
         loop {
@@ -204,16 +232,17 @@ impl Outbox {
     }
 
     /// Gives dead and blocked events up for good. What was blocked behind one goes on; what was parked waits to be
-    /// requeued. Answers how many.
+    /// requeued. Answers how many. Who did it is kept with the events, and in the history, with [why](Outbox::reason).
     ///
     /// # Errors
-    /// If the store does not answer.
-    pub async fn discard(&self, ids: &[Uuid], by: &str) -> Result<u64> {
+    /// If the user or the reason is out of rule, or the store does not answer.
+    pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
         check::together("ids", ids.len())?;
-        check::name("by", by)?;
+        check::by_hand(Some(user), self.reason.as_deref())?;
         let ask = OutboxDiscard {
             ids: ids.to_vec(),
-            by: by.to_owned(),
+            user: user.to_owned(),
+            reason: self.reason.clone(),
         };
         self.turno.store().outbox_discard(&ask).await
     }

@@ -25,6 +25,7 @@ mod access;
 mod adopt;
 mod as_ms;
 mod as_optional_ms;
+mod history;
 mod inbox;
 mod once;
 mod outbox;
@@ -38,6 +39,7 @@ pub mod sqlite;
 
 pub use self::access::*;
 pub use self::adopt::*;
+pub use self::history::*;
 pub use self::inbox::*;
 pub use self::once::*;
 pub use self::outbox::*;
@@ -110,8 +112,13 @@ pub trait Store:
     /// The locks that are held now, in order of their names.
     async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>>;
 
-    /// The audit trail, newest first.
-    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>>;
+    /// The audit trail, newest first: of locks, and of what people did by hand to everything else.
+    async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>>;
+
+    /// The audit trail of locks alone.
+    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+        self.history(&ask.clone().into()).await
+    }
 
     /// Tidies up, within bounds.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept>;
@@ -124,7 +131,7 @@ pub trait Store:
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 
 /// The size of a page, unless said otherwise.
 pub const DEFAULT_PAGE: u32 = 100;
@@ -445,118 +452,6 @@ impl Default for LockList {
             limit: DEFAULT_PAGE,
         }
     }
-}
-
-/// Parameters of [`Store::lock_history`]; a page of everything, unless said otherwise.
-#[derive(Debug, Clone)]
-pub struct LockHistory {
-    /// One resource, or all.
-    pub resource: Option<String>,
-    /// The beginning of the names, when no resource is named.
-    pub prefix: String,
-    /// The last id of the page before.
-    pub before: Option<i64>,
-    /// The size of the page.
-    pub limit: u32,
-}
-
-impl Default for LockHistory {
-    fn default() -> Self {
-        LockHistory {
-            resource: None,
-            prefix: String::new(),
-            before: None,
-            limit: DEFAULT_PAGE,
-        }
-    }
-}
-
-/// How a holding ended, or what came late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum HistoryEvent {
-    /// Held now; it has not ended.
-    Acquired,
-    /// Renewed after its expiry, before anybody else took it.
-    RenewedLate,
-    /// Given back.
-    Released,
-    /// Its time was up, and a sweep closed it.
-    Expired,
-    /// Its time was up, and somebody else took it.
-    TakenOver,
-    /// A person forced it open.
-    Broken,
-    /// A release or a renewal with a stale token arrived; `reason` tells which.
-    Late,
-}
-
-impl HistoryEvent {
-    /// The word that stores and faces use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HistoryEvent::Acquired => "acquired",
-            HistoryEvent::RenewedLate => "renewed_late",
-            HistoryEvent::Released => "released",
-            HistoryEvent::Expired => "expired",
-            HistoryEvent::TakenOver => "taken_over",
-            HistoryEvent::Broken => "broken",
-            HistoryEvent::Late => "late",
-        }
-    }
-
-    pub(crate) fn parse(word: &str) -> Result<Self> {
-        [
-            HistoryEvent::Acquired,
-            HistoryEvent::RenewedLate,
-            HistoryEvent::Released,
-            HistoryEvent::Expired,
-            HistoryEvent::TakenOver,
-            HistoryEvent::Broken,
-            HistoryEvent::Late,
-        ]
-        .into_iter()
-        .find(|event| event.as_str() == word)
-        .ok_or_else(|| unexpected("history event", word))
-    }
-}
-
-impl fmt::Display for HistoryEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// One line of the audit trail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct HistoryEntry {
-    /// Grows with time; `None` for what is held now.
-    pub id: Option<i64>,
-    /// When it happened, on the store's clock.
-    pub at: Timestamp,
-    /// What happened.
-    pub event: HistoryEvent,
-    /// To what.
-    pub resource: String,
-    /// With which token.
-    pub token: Token,
-    /// `exclusive` or `shared`.
-    pub mode: String,
-    /// Whose holding it was.
-    pub owner: Option<String>,
-    /// The person, application, work, machine and process.
-    #[serde(flatten)]
-    pub attribution: Attribution,
-    /// When the holding began.
-    pub acquired_at: Option<Timestamp>,
-    /// When it was to end.
-    pub expires_at: Option<Timestamp>,
-    /// The person who broke it.
-    pub actor: Option<String>,
-    /// Why it was broken, or what came late.
-    pub reason: Option<String>,
 }
 
 /// Parameters of [`Store::sweep`].

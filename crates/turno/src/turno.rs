@@ -191,14 +191,37 @@ impl Turno {
         self.store().lock_list(&ask).await
     }
 
-    /// One page of the audit trail, newest first; the first page begins with what is held now.
+    /// One page of the audit trail of locks, newest first; the first page begins with what is held now.
     ///
     /// # Errors
     /// If the store does not answer.
-    pub async fn lock_history(&self, mut ask: LockHistory) -> Result<Vec<HistoryEntry>> {
+    pub async fn lock_history(&self, ask: LockHistory) -> Result<Vec<HistoryEntry>> {
+        self.history(ask.into()).await
+    }
+
+    /// One page of the audit trail, newest first: what became of locks, beginning with those that are held now, and what
+    /// people did by hand to queues, events and once keys.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::Turno;
+    /// use turno::history::{History, HistoryEvent, Part};
+    ///
+    /// let turno = Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").run(async || Ok::<_, turno::Error>("paid")).await?;
+    /// turno.once_forget("pago/77").await?;
+    /// let entries = turno.history(History::default()).await?;
+    /// assert_eq!((entries[0].part, entries[0].event), (Part::Once, HistoryEvent::Forgotten));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the name is out of rule, or the store does not answer.
+    pub async fn history(&self, mut ask: History) -> Result<Vec<HistoryEntry>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
+        check::optional_name("resource", ask.resource.as_deref())?;
         let mut entries = Vec::new();
-        if ask.before.is_none() {
+        if ask.before.is_none() && ask.part.is_none_or(|part| part == Part::Lock) {
             let held = match &ask.resource {
                 Some(resource) => self.lock_status(resource).await?.holders,
                 None => {
@@ -213,7 +236,7 @@ impl Turno {
             entries.extend(held.into_iter().map(held_now));
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
         }
-        entries.extend(self.store().lock_history(&ask).await?);
+        entries.extend(self.store().history(&ask).await?);
         Ok(entries)
     }
 
@@ -331,11 +354,25 @@ impl Turno {
 
     /// Sweeps every `interval`, jittered, until the future is dropped. Several instances may do so.
     pub async fn sweep_every(&self, interval: Duration, ask: &Sweep) -> std::convert::Infallible {
+        self.sweep_telling(interval, ask, drop).await
+    }
+
+    /// [`Turno::sweep_every`] that tells after each sweep what it did, also if that was nothing.
+    pub async fn sweep_telling(
+        &self,
+        interval: Duration,
+        ask: &Sweep,
+        mut tell: impl FnMut(Swept),
+    ) -> std::convert::Infallible {
         loop {
             tokio::time::sleep(interval.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
             match self.sweep(ask).await {
-                Ok(swept) if swept.is_empty() => {}
-                Ok(swept) => tracing::info!(?swept, "swept"),
+                Ok(swept) => {
+                    if !swept.is_empty() {
+                        tracing::info!(?swept, "swept");
+                    }
+                    tell(swept);
+                }
                 Err(error) => tracing::warn!(%error, "the sweep failed; it is tried again later"),
             }
         }
@@ -385,10 +422,12 @@ fn held_now(holder: LockHolder) -> HistoryEntry {
     HistoryEntry {
         id: None,
         at: holder.acquired_at,
+        part: Part::Lock,
         event: HistoryEvent::Acquired,
         resource: holder.resource,
-        token: holder.token,
-        mode: holder.mode,
+        count: None,
+        token: Some(holder.token),
+        mode: Some(holder.mode),
         owner: Some(holder.owner),
         attribution: holder.attribution,
         acquired_at: Some(holder.acquired_at),

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use turno::access::{AccessNew, Role};
+use turno::history::{History, HistoryEvent};
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
 use turno_testkit::conformance::Bed;
@@ -225,22 +226,44 @@ async fn the_script_by_hand_is_the_same() {
     }
 }
 
+/// As version 6 was: all that 7 adds is taken away, and what it replaces is there as it was called.
+const BEFORE_SQLITE: &str = "drop table turno_deed; delete from turno_migration where version = 7";
+const BEFORE_POSTGRES: &str = "\
+    drop function turno.history, turno.deed_check, turno.deed_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
+      turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
+    drop type turno.history_entry; drop table turno.deed; \
+    create function turno.inbox_requeue(queue text, ids bigint[] default null, \"limit\" integer default 10000) \
+      returns bigint language sql as 'select 0::bigint'; \
+    create function turno.inbox_reset(queue text, older_than interval default '0', \"limit\" integer default 10000) \
+      returns bigint language sql as 'select 0::bigint'; \
+    create function turno.outbox_requeue(ids uuid[] default null, \"limit\" integer default 10000) \
+      returns bigint language sql as 'select 0::bigint'; \
+    create function turno.outbox_discard(ids uuid[], \"by\" text default current_user) \
+      returns bigint language sql as 'select 0::bigint'; \
+    create function turno.once_forget(key text) returns boolean language sql as 'select false'; \
+    delete from turno.migration where version = 7";
+
 /// From the version before: what was there stays, and what is new works.
 #[tokio::test]
 async fn the_version_before_is_brought_up_to_date() {
     for bed in beds() {
         let turno = bed.turno().await;
         let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+        let ended = turno.lock("e").acquire().await.unwrap().acquired().unwrap();
+        ended.release().await.unwrap();
         turno.inbox("q").push(&1).await.unwrap();
+        turno
+            .once("k")
+            .run(async || Ok::<_, String>(7))
+            .await
+            .unwrap();
+        let told = turno.history(History::default()).await.unwrap();
         turno.close().await;
         let newest = shape(&bed).await;
-        // As version 5 was: all that 6 adds is taken away.
         let before = if bed.is_sqlite() {
-            "drop table turno_access; delete from turno_migration where version = 6"
+            BEFORE_SQLITE
         } else {
-            "drop function turno.inbox_push_together; drop function turno.inbox_queues; drop function turno.lock_renew_batch; \
-             drop table turno.access cascade; drop type turno.access_view cascade; \
-             delete from turno.migration where version = 6"
+            BEFORE_POSTGRES
         };
         by_hand(&bed, before).await;
         assert_ne!(shape(&bed).await, newest);
@@ -250,19 +273,27 @@ async fn the_version_before_is_brought_up_to_date() {
             .await;
         assert!(refused.unwrap_err().is_schema());
         let turno = bed.turno().await;
-        assert_eq!(turno.store().schema_version().await.unwrap(), Some(6));
+        assert_eq!(
+            turno.store().schema_version().await.unwrap(),
+            Some(SCHEMA_VERSION)
+        );
         assert_eq!(shape(&bed).await, newest);
         assert!(turno.lock("r").acquire().await.unwrap().is_busy());
         assert_eq!(turno.inbox("q").stats().await.unwrap().pending, 1);
         lease.detach();
+        assert_eq!(turno.history(History::default()).await.unwrap(), told);
+        assert!(turno.once_forget("k").await.unwrap());
+        let entries = turno.store().history(&History::default()).await.unwrap();
+        assert_eq!(entries.len(), 2, "{entries:?}");
+        assert_eq!(entries[0].event, HistoryEvent::Forgotten);
+        assert_eq!(
+            entries[1], told[1],
+            "what is new comes after what was there"
+        );
         let new = AccessNew::new("a", Role::Read);
         let (view, text) = turno.access_create(new).await.unwrap();
         let known = turno.access_verify(text.as_str()).await.unwrap();
         assert_eq!(known, Some(view));
-        for _ in 0..2 {
-            let answer = turno.once("k").run(async || Ok::<_, String>(7)).await;
-            assert_eq!(answer.unwrap(), 7);
-        }
         assert!(turno.sweep(&Default::default()).await.unwrap().is_empty());
     }
 }
@@ -314,7 +345,8 @@ async fn a_role_with_few_rights_is_enough() {
         assert_eq!(once.run(async || Ok::<_, String>(7)).await.unwrap(), 7);
         assert!(turno.once_status("k").await.unwrap().is_some());
         turno.once_list(Default::default()).await.unwrap();
-        turno.once_forget("k").await.unwrap();
+        assert!(turno.once_forget("k").await.unwrap());
+        assert!(!turno.history(History::default()).await.unwrap().is_empty());
         turno.sweep(&Default::default()).await.unwrap();
         assert!(!turno.store().diagnose().await.unwrap().is_empty());
         shared.detach();

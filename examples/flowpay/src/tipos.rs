@@ -157,7 +157,7 @@ impl FilaLock {
     pub fn new(recurso: Recurso, entry: &HistoryEntry) -> Self {
         let id = LeaseId {
             resource: entry.resource.clone(),
-            token: entry.token,
+            token: entry.token.expect("what happened to a lock has its token"),
         };
         // One that expired was never released: nobody did it.
         let liberado = matches!(entry.event, HistoryEvent::Released | HistoryEvent::Broken);

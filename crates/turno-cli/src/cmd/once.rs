@@ -26,6 +26,9 @@ const NO_RUN: [&str; 3] = ["status", "forget", "list"];
 /// And without a list nothing of that.
 const NO_LIST: [&str; 3] = ["status", "forget", "command"];
 
+/// Nor a reason without anything to forget.
+const NO_FORGET: [&str; 3] = ["status", "list", "command"];
+
 /// Run a command once, however often it is asked for
 #[derive(Debug, Args)]
 #[command(
@@ -33,7 +36,7 @@ const NO_LIST: [&str; 3] = ["status", "forget", "command"];
     override_usage = "\
 turno once [OPTIONS] <KEY> -- <COMMAND>...
        turno once <KEY> --status
-       turno once <KEY> --forget
+       turno once <KEY> --forget [--reason <TEXT>] [--user <NAME>]
        turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]",
     after_help = "\
 The first to come runs the command. What it prints is passed on as it comes, and stored with its
@@ -79,6 +82,9 @@ pub(crate) struct OnceArgs {
     list: bool,
 
     #[command(flatten)]
+    because: forget::ForgetArgs,
+
+    #[command(flatten)]
     page: list::PageArgs,
 
     /// The command and its arguments, after --
@@ -96,7 +102,7 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
     if args.status {
         status::run(context, &key).await
     } else if args.forget {
-        forget::run(context, &key).await
+        forget::run(context, &key, args.because).await
     } else {
         run::run(context, &key, args.run, &args.command).await
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 42] = [
+const HELPS: [&[&str]; 43] = [
     &[],
     &["serve"],
     &["migrate"],
@@ -37,6 +37,7 @@ const HELPS: [&[&str]; 42] = [
     &["outbox", "show"],
     &["outbox", "requeue"],
     &["outbox", "discard"],
+    &["history"],
     &["gate"],
     &["adopt"],
     &["sweep"],
@@ -87,7 +88,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 14);
+    assert_eq!(top.len(), 15);
     for verb in &top {
         known(&[verb]);
     }

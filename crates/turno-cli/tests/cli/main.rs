@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod faketime;
 mod help;
+mod history;
 mod inbox;
 mod inbox_push;
 mod lock;

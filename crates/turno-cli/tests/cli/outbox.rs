@@ -338,7 +338,7 @@ fn bad_events_are_refused_and_nothing_is_stored(place: Place) {
 fn bad_arguments_are_refused(place: Place) {
     place.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
-    let rows: [(&str, &[&str]); 20] = [
+    let rows: [(&str, &[&str]); 22] = [
         ("state", &["list", "--state", "lost"]),
         ("after", &["list", "--after", "x"]),
         ("limit", &["list", "--limit", "x"]),
@@ -348,7 +348,9 @@ fn bad_arguments_are_refused(place: Place) {
         ("id", &["requeue", "x"]),
         ("id", &["discard"]),
         ("id", &["discard", "x"]),
-        ("by", &["discard", ID, "--by", ""]),
+        ("user", &["discard", ID, "--user", ""]),
+        ("reason", &["discard", ID, "--reason", ""]),
+        ("reason", &["requeue", "--all", "--reason", "a\nb"]),
         ("sink", &["relay"]),
         ("sink", &["relay", "--sink", "ftp://host"]),
         ("mode", &["relay", "--sink", "stdout:", "--mode", "fast"]),
@@ -499,7 +501,9 @@ fn dead_events_are_discarded(place: Place) {
     assert_eq!(text(&listed[0], "id"), blocked);
     assert_eq!((count(&place, "dead"), count(&place, "blocked")), (1, 1));
 
-    let words = ["outbox", "discard", &skipped, "--by", "ana"];
+    let words = [
+        "outbox", "discard", &skipped, "--user", "ana", "--reason", "a test",
+    ];
     assert_eq!(place.json(0, &words), json!({"discarded": 1}));
     assert_eq!(place.json(0, &words), json!({"discarded": 0}));
     let event = place.json(0, &["outbox", "show", &skipped]);
@@ -515,6 +519,14 @@ fn dead_events_are_discarded(place: Place) {
     let event = place.json(0, &["outbox", "show", &blocked]);
     assert_eq!(text(&event, "by"), "file");
     assert_eq!((count(&place, "dead"), count(&place, "blocked")), (0, 0));
+    let history = place.json(0, &["history", "--part", "outbox"]);
+    let told = |place: usize| {
+        let entry = &history["history"][place];
+        (entry["actor"].clone(), entry["reason"].clone())
+    };
+    assert_eq!(told(0), (json!("file"), json!(null)));
+    assert_eq!(told(1), (json!("ana"), json!("a test")));
+    assert_eq!(history["history"].as_array().unwrap().len(), 2);
 }
 
 fn limits_are_as_configured(place: Place) {

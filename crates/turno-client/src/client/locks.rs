@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::path::Target;
 use super::send::{Answer, Call};
 use super::{Client, Page};
-use crate::wire::{Acquire, AcquireAll, History, Lease, Leases, Locks, Problem, Renew, Status};
+use crate::wire::{Acquire, AcquireAll, Lease, Leases, Locks, Problem, Renew, Status};
 
 /// The header that tells how many holds are left.
 pub(crate) const HOLDS: &str = "turno-holds";
@@ -172,24 +172,6 @@ impl Client {
             .with("prefix", said(prefix))
             .with("limit", page.limit)
             .with("after", page.after.as_deref());
-        self.call(Call::get(target)).await?.read()
-    }
-
-    /// One page of the audit trail, newest first: of one resource, or of all whose names begin with a prefix.
-    ///
-    /// # Errors
-    /// If something is out of rule, or the server does not answer.
-    pub async fn history(
-        &self,
-        resource: Option<&str>,
-        prefix: &str,
-        page: &Page<i64>,
-    ) -> Result<History> {
-        let target = Target::new("v1/history")
-            .with("resource", resource)
-            .with("prefix", said(prefix))
-            .with("limit", page.limit)
-            .with("after", page.after);
         self.call(Call::get(target)).await?.read()
     }
 

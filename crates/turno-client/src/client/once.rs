@@ -1,7 +1,7 @@
 //! The calls of requests that are answered once.
 
 use reqwest::{Method, StatusCode};
-use turno::once::{OnceClaim, OnceState, Released};
+use turno::once::{OnceClaim, OnceForget, OnceState, Released};
 use uuid::Uuid;
 
 use super::error::Result;
@@ -127,7 +127,23 @@ impl Client {
     /// # Errors
     /// If the key is out of rule, or the server does not answer.
     pub async fn forget(&self, key: &str) -> Result<Forgotten> {
-        let call = Call::new(Method::DELETE, key_target(key)?).repeat(Repeat::Unbegun);
+        self.forget_with(&OnceForget {
+            key: key.to_owned(),
+            user: None,
+            reason: None,
+        })
+        .await
+    }
+
+    /// [`Client::forget`] in somebody's name and with a reason, for the history.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn forget_with(&self, ask: &OnceForget) -> Result<Forgotten> {
+        let target = key_target(&ask.key)?
+            .with("user", ask.user.as_deref())
+            .with("reason", ask.reason.as_deref());
+        let call = Call::new(Method::DELETE, target).repeat(Repeat::Unbegun);
         self.call(call).await?.read()
     }
 }

@@ -1,15 +1,37 @@
-//! The calls that are for people: sweeping, examining, and how the server is.
+//! The calls that are for people: the history, sweeping, examining, and how the server is.
 
 use reqwest::Method;
+use turno::history::Part;
 use turno::store::Swept;
 
-use super::Client;
 use super::error::Result;
+use super::locks::said;
 use super::path::Target;
 use super::send::{Call, Repeat};
-use crate::wire::{Examined, Health, SweepAsk};
+use super::{Client, Page};
+use crate::wire::{Examined, Health, History, SweepAsk};
 
 impl Client {
+    /// One page of the audit trail, newest first: of one resource, queue or key, or of all whose names begin with a prefix.
+    ///
+    /// # Errors
+    /// If something is out of rule, or the server does not answer.
+    pub async fn history(
+        &self,
+        part: Option<Part>,
+        resource: Option<&str>,
+        prefix: &str,
+        page: &Page<i64>,
+    ) -> Result<History> {
+        let target = Target::new("v1/history")
+            .with("part", part)
+            .with("resource", resource)
+            .with("prefix", said(prefix))
+            .with("limit", page.limit)
+            .with("after", page.after);
+        self.call(Call::get(target)).await?.read()
+    }
+
     /// Closes what has expired and forgets what is old.
     ///
     /// # Errors

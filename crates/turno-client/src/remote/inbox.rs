@@ -160,6 +160,8 @@ impl InboxStore for RemoteStore {
     async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
         let question = Requeue {
             ids: ask.ids.clone(),
+            user: ask.user.clone(),
+            reason: ask.reason.clone(),
         };
         Ok(self.client.requeue(&ask.queue, &question).await?.requeued)
     }
@@ -167,6 +169,8 @@ impl InboxStore for RemoteStore {
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
         let question = Reset {
             older_than: Some(ask.older_than.into()),
+            user: ask.user.clone(),
+            reason: ask.reason.clone(),
         };
         Ok(self.client.reset(&ask.queue, &question).await?.reset)
     }

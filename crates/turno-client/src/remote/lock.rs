@@ -5,9 +5,9 @@ use std::time::Duration;
 use turno::Result;
 use turno::lock::LeaseId;
 use turno::store::{
-    BreakOutcome, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome, LockBreak,
-    LockHistory, LockHolder, LockList, LockMode, LockOutcome, LockRelease, LockRenew,
-    ReleaseOutcome, RenewOutcome, WaitOrder,
+    BreakOutcome, History, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome, LockBreak,
+    LockHolder, LockList, LockMode, LockOutcome, LockRelease, LockRenew, ReleaseOutcome,
+    RenewOutcome, WaitOrder,
 };
 
 use super::answer::{busy, grant};
@@ -131,14 +131,14 @@ impl RemoteStore {
         Ok(self.client.locks(&ask.prefix, &page).await?.locks)
     }
 
-    pub(super) async fn history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+    pub(super) async fn history_of(&self, ask: &History) -> Result<Vec<HistoryEntry>> {
         let page = Page {
             limit: Some(ask.limit),
             after: Some(ask.before.unwrap_or(LATEST)),
         };
         let history = self
             .client
-            .history(ask.resource.as_deref(), &ask.prefix, &page)
+            .history(ask.part, ask.resource.as_deref(), &ask.prefix, &page)
             .await?;
         Ok(history.history)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use turno::Result;
 use turno::store::{
-    AfterUnknown, OnceBegin, OnceComplete, OnceExtend, OnceList, OnceOutcome, OnceRelease,
-    OnceSettled, OnceStore, OnceView,
+    AfterUnknown, OnceBegin, OnceComplete, OnceExtend, OnceForget, OnceList, OnceOutcome,
+    OnceRelease, OnceSettled, OnceStore, OnceView,
 };
 
 use super::answer::{begun, known, raw, replayed, run};
@@ -101,8 +101,8 @@ impl OnceStore for RemoteStore {
         Ok(self.client.keys(ask.state, &ask.prefix, &page).await?.keys)
     }
 
-    async fn once_forget(&self, key: &str) -> Result<bool> {
-        Ok(self.client.forget(key).await?.forgotten)
+    async fn once_forget(&self, ask: &OnceForget) -> Result<bool> {
+        Ok(self.client.forget_with(ask).await?.forgotten)
     }
 }
 

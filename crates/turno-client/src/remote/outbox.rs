@@ -63,6 +63,8 @@ impl OutboxStore for RemoteStore {
     async fn outbox_requeue(&self, ask: &OutboxRequeue) -> Result<u64> {
         let question = RequeueEvents {
             ids: ask.ids.clone(),
+            user: ask.user.clone(),
+            reason: ask.reason.clone(),
         };
         Ok(self.client.requeue_events(&question).await?.requeued)
     }
@@ -73,7 +75,8 @@ impl OutboxStore for RemoteStore {
         }
         let question = Discard {
             ids: ask.ids.clone(),
-            by: Some(ask.by.clone()),
+            user: Some(ask.user.clone()),
+            reason: ask.reason.clone(),
         };
         Ok(self.client.discard(&question).await?.discarded)
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{ClaimName, Json, LeaseSpan, Name, WaitSpan};
+use super::rules::{ClaimName, Json, LeaseSpan, Name, Text, WaitSpan};
 
 /// Stores items: `POST /v1/inbox/{queue}`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -333,6 +333,14 @@ pub struct Requeue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<i64>>, max_items = 10_000))]
     pub ids: Option<Vec<ItemId>>,
+    /// Who does it, for the history; the name of the access token, if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub user: Option<String>,
+    /// Why; it goes into the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
 }
 
 /// How many were revived.
@@ -351,6 +359,14 @@ pub struct Reset {
     /// Only those that were claimed this long ago; 15 minutes, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older_than: Option<Span>,
+    /// Who does it, for the history; the name of the access token, if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub user: Option<String>,
+    /// Why; it goes into the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
 }
 
 /// How many were taken away.

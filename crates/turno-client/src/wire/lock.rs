@@ -261,7 +261,7 @@ impl From<Status> for LockStatus {
     }
 }
 
-/// One page of the audit trail, newest first: `GET /v1/history`
+/// One page of the audit trail, of locks and of what people did by hand, newest first: `GET /v1/history`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct History {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{Json, Name};
+use super::rules::{Json, Name, Text};
 
 /// Stores events: `POST /v1/outbox`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -156,6 +156,14 @@ pub struct RequeueEvents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(max_items = 10_000))]
     pub ids: Option<Vec<Uuid>>,
+    /// Who does it, for the history; the name of the access token, if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub user: Option<String>,
+    /// Why; it goes into the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
 }
 
 /// Gives dead and blocked events up for good: `POST /v1/outbox/discard`
@@ -166,10 +174,14 @@ pub struct Discard {
     /// Which.
     #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
     pub ids: Vec<Uuid>,
-    /// Who says so; the name of the access token, if not said.
+    /// Who does it, kept with the events and in the history; the name of the access token, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub by: Option<String>,
+    pub user: Option<String>,
+    /// Why; it goes into the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
 }
 
 /// How many were given up.

@@ -111,7 +111,7 @@ pub struct OnceChanged {
     pub more: bool,
 }
 
-/// `history`: what happened to locks, in order.
+/// `history`: what happened to locks, and what people did by hand, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HistoryNews {

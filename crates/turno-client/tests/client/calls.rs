@@ -102,7 +102,9 @@ async fn locks_that_are_looked_at_and_broken() {
     assert!(matches!(not_held.unwrap(), Broke::NotHeld(_)));
     let broken = client.break_lock("l/1", token, "gone & done", Some("eva"));
     assert_eq!(broken.await.unwrap(), Broke::Broken);
-    let history = client.history(Some("l/1"), "", &Page::default()).await;
+    let history = client
+        .history(None, Some("l/1"), "", &Page::default())
+        .await;
     let entry = &history.unwrap().history[0];
     assert_eq!(entry.reason.as_deref(), Some("gone & done"));
     assert_eq!(entry.actor.as_deref(), Some("eva"));
@@ -216,10 +218,14 @@ async fn work() {
     assert_eq!(items.items[0].errors[0].error, "no");
     let ask = Requeue {
         ids: Some(vec![claimed[1].id]),
+        reason: Some("looked".into()),
+        ..Requeue::default()
     };
     assert_eq!(client.requeue(queue, &ask).await.unwrap().requeued, 1);
     let ask = Reset {
         older_than: Some(Span(Duration::ZERO)),
+        reason: Some("looked".into()),
+        ..Reset::default()
     };
     assert_eq!(client.reset(queue, &ask).await.unwrap().reset, 1);
 }
@@ -255,9 +261,14 @@ async fn events() {
     assert!(client.event(uuid::Uuid::nil()).await.unwrap().is_none());
     let requeue = RequeueEvents {
         ids: Some(ids.clone()),
+        reason: Some("looked".into()),
+        ..RequeueEvents::default()
     };
     assert_eq!(client.requeue_events(&requeue).await.unwrap().requeued, 0);
-    let discard = Discard { ids, by: None };
+    let discard = Discard {
+        ids,
+        ..Discard::default()
+    };
     assert_eq!(client.discard(&discard).await.unwrap().discarded, 0);
 }
 

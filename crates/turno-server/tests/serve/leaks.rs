@@ -5,6 +5,7 @@ use turno::access::Role;
 
 use crate::asker::{Asker, guarded};
 use crate::openapi::{described, operations};
+use crate::outbox::refuse;
 
 const SECRET: &str = "verborgen";
 const PUBLIC: &str = "sichtbar";
@@ -81,6 +82,43 @@ async fn fill(boss: &Asker<'_>, prefix: &str, word: &str) {
     boss.json("PUT", &done, json!({"answer": word}))
         .await
         .expect(204);
+    by_hand(boss, prefix, word).await;
+}
+
+/// What people do by hand, with the word for a reason.
+async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
+    let path = |what: &str| format!("{prefix}{word}-{what}").replace('/', "%2F");
+    let queue = format!("/v1/inbox/{}", path("again"));
+    let items = json!({"items": [{"payload": word}, {"payload": word}]});
+    boss.post(&queue, items).await.expect(201);
+    let ask = json!({"worker": word, "limit": 2});
+    let claimed = boss.post(&format!("{queue}/claim"), ask).await.expect(200);
+    let claim = &claimed["items"][0]["claim"];
+    let ask = json!({"claims": [{"claim": claim, "error": word, "final": true}]});
+    boss.post(&format!("{queue}/fail"), ask).await.expect(200);
+    let because = json!({"reason": word, "user": word});
+    let told = boss
+        .post(&format!("{queue}/requeue"), because.clone())
+        .await;
+    assert_eq!(told.expect(200), json!({"requeued": 1}));
+    let ask = json!({"reason": word, "older_than": 0});
+    let told = boss.post(&format!("{queue}/reset"), ask).await;
+    assert_eq!(told.expect(200), json!({"reset": 1}));
+
+    refuse(boss.server).await;
+    let told = boss.post("/v1/outbox/requeue", because).await.expect(200);
+    assert_ne!(told, json!({"requeued": 0}));
+
+    let key = path("forgotten");
+    let ask = json!({"key": format!("{prefix}{word}-forgotten"), "worker": word});
+    let begun = boss.post("/v1/once", ask).await.expect(201);
+    let claim = format!("/v1/once/{key}@{}", begun["token"]);
+    boss.json("PUT", &claim, json!({"answer": word}))
+        .await
+        .expect(204);
+    let forget = format!("/v1/once-keys/{key}?reason={word}&user={word}");
+    let told = boss.delete(&forget).await.expect(200);
+    assert_eq!(told, json!({"forgotten": true}));
 }
 
 /// All that can be listed, as someone looks for more than they should see.
@@ -89,7 +127,20 @@ const LOOKS: &[(&str, &[&str])] = &[
         "lock_list",
         &["", "?limit=1000", "?after=a/zzzz", "?after=%00"],
     ),
-    ("lock_history", &["", "?limit=1000", "?after=9000000000000"]),
+    (
+        "history",
+        &[
+            "",
+            "?limit=1000",
+            "?after=9000000000000",
+            "?part=lock",
+            "?part=inbox",
+            "?part=outbox",
+            "?part=once",
+            "?resource=",
+            "?resource=&after=9000000000000",
+        ],
+    ),
     ("inbox_queues", &[""]),
     (
         "inbox_list",
@@ -119,7 +170,7 @@ const OTHERS: &[&str] = &["lock_status", "outbox_find", "once_status", "stream"]
 /// What of the lists has names and words in it, so that whoever may see all must find them.
 const TELLING: &[&str] = &[
     "lock_list",
-    "lock_history",
+    "history",
     "inbox_queues",
     "inbox_list",
     "outbox_list",
@@ -180,12 +231,15 @@ async fn nothing_of_other_names_is_streamed() {
         // What changes, too; a/ last, so that all of b/ is over when it comes.
         fill(&boss, "b/later/", SECRET).await;
         fill(&boss, "a/later/", PUBLIC).await;
-        for last in ["held", "queue", "running", "broken"] {
+        for last in ["held", "queue", "running", "broken", "again", "forgotten"] {
             let own = own.until(&format!("a/later/{PUBLIC}-{last}")).await;
             assert!(!own.contains(SECRET), "{own}");
             assert!(!own.contains("event: outbox"), "{own}");
+            assert!(!own.contains(r#""part":"outbox""#), "{own}");
             all.until(&format!("b/later/{SECRET}-{last}")).await;
         }
+        // The control: the outbox's are told to whoever may see all.
+        all.until(r#""part":"outbox""#).await;
         drop((boss, scoped, own, all));
         server.stop.cancel();
         server.end().await;

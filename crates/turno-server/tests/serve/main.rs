@@ -10,6 +10,7 @@ mod bad_input;
 mod common;
 mod crowd;
 mod disconnect;
+mod history;
 mod inbox;
 mod leaks;
 mod leases;

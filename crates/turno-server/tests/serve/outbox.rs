@@ -96,7 +96,7 @@ async fn whoever_repeats_an_emission_is_answered_the_same() {
 }
 
 /// A relay that refuses all that there is.
-async fn refuse(server: &Running) {
+pub async fn refuse(server: &Running) {
     let store = server.turno.store();
     let ask = OutboxClaim {
         relay: "relay".into(),
@@ -148,7 +148,7 @@ async fn dead_events_are_revived_or_given_up() {
         );
 
         refuse(&server).await;
-        let ask = json!({"ids": [ids[2]], "by": "Rosa"});
+        let ask = json!({"ids": [ids[2]], "user": "Rosa"});
         server.post("/v1/outbox/discard", ask).await.expect(200);
         assert_eq!(find(&server, &ids[2]).await["by"], "Rosa");
         server.end().await;

@@ -208,11 +208,11 @@ impl Bed {
 
     /// Lets so much time pass for the audit trail.
     pub async fn age_history(&self, by: Duration) {
-        self.run(&format!(
-            "update turno.lock_history set at = at - {{us:{}}}",
-            by.as_micros()
-        ))
-        .await;
+        for table in ["turno.lock_history", "turno.deed"] {
+            let by = by.as_micros();
+            self.run(&format!("update {table} set at = at - {{us:{by}}}"))
+                .await;
+        }
     }
 
     /// Makes a waiter one that has not signed in for too long.

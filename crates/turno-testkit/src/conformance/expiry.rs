@@ -27,7 +27,7 @@ pub async fn an_expired_lock_is_taken_over(bed: &Bed) {
     assert_eq!((new.grant().holds, new.grant().reentered), (1, false));
     let entry = history(&turno, "r").await.remove(0);
     assert_eq!(
-        (entry.event, entry.token, entry.owner.as_deref()),
+        (entry.event, entry.token.unwrap(), entry.owner.as_deref()),
         (HistoryEvent::TakenOver, old.token, Some("a"))
     );
     let who = entry.attribution;

@@ -29,7 +29,11 @@ pub async fn a_broken_lock_is_free(bed: &Bed) {
         .find(|entry| entry.event == HistoryEvent::Broken)
         .unwrap();
     assert_eq!(
-        (entry.token, entry.owner.as_deref(), entry.actor.as_deref()),
+        (
+            entry.token.unwrap(),
+            entry.owner.as_deref(),
+            entry.actor.as_deref()
+        ),
         (old.token(), Some("a"), Some("admin"))
     );
     assert_eq!(

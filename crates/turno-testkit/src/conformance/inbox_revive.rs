@@ -78,6 +78,8 @@ pub async fn a_reset_goes_step_by_step(bed: &Bed) {
         queue: "q".into(),
         older_than: Duration::ZERO,
         limit: 1,
+        user: None,
+        reason: None,
     };
     for left in [2, 0] {
         assert_eq!(turno.store().inbox_reset(&ask).await.unwrap(), 2);
@@ -140,6 +142,8 @@ pub async fn a_requeue_begins_with_the_oldest_failure(bed: &Bed) {
         queue: "q".into(),
         ids: None,
         limit: 2,
+        user: None,
+        reason: None,
     };
     assert_eq!(turno.store().inbox_requeue(&ask).await.unwrap(), 2);
     assert_eq!(listed(&inbox, ItemState::Failed).await, [pushed[1]]);

@@ -76,7 +76,7 @@ pub(super) async fn events(turno: &Turno, resource: &str) -> Vec<(HistoryEvent, 
     history(turno, resource)
         .await
         .into_iter()
-        .map(|entry| (entry.event, entry.token))
+        .map(|entry| (entry.event, entry.token.unwrap()))
         .collect()
 }
 

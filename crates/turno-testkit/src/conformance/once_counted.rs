@@ -100,8 +100,8 @@ impl OnceStore for Counted {
     async fn once_list(&self, ask: &OnceList) -> Result<Vec<OnceView>> {
         self.store.once_list(ask).await
     }
-    async fn once_forget(&self, key: &str) -> Result<bool> {
-        self.store.once_forget(key).await
+    async fn once_forget(&self, ask: &OnceForget) -> Result<bool> {
+        self.store.once_forget(ask).await
     }
 }
 
@@ -286,8 +286,8 @@ impl Store for Counted {
     async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>> {
         self.store.lock_list(ask).await
     }
-    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
-        self.store.lock_history(ask).await
+    async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>> {
+        self.store.history(ask).await
     }
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
         self.store.sweep(ask).await

@@ -400,6 +400,18 @@ macro_rules! conformance_rules {
                 once_show::a_prefix_of_keys_is_no_pattern,
                 once_show::pages_of_keys_lose_nobody,
             }
+            by_hand {
+                by_hand::a_requeue_is_in_the_history,
+                by_hand::a_reset_is_in_the_history,
+                by_hand::what_is_done_to_events_is_in_the_history,
+                by_hand::a_forgotten_key_is_in_the_history,
+                by_hand::a_deed_without_its_record_is_undone,
+                by_hand::a_bad_reason_does_nothing,
+                by_hand::the_history_is_of_everything,
+                by_hand::the_history_begins_with_what_is_held,
+                by_hand::deeds_do_not_hide_a_lease,
+                by_hand::a_sweep_forgets_old_deeds,
+            }
             access_tokens {
                 access::an_access_token_is_known_by_its_text,
                 access::a_wrong_text_is_nobodys,

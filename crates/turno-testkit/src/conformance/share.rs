@@ -253,7 +253,8 @@ pub async fn each_sharer_has_its_history(bed: &Bed) {
         history(&turno, "r")
             .await
             .iter()
-            .all(|entry| entry.mode == "shared" && entry.attribution.user == entry.owner)
+            .all(|entry| entry.mode.as_deref() == Some("shared")
+                && entry.attribution.user == entry.owner)
     );
 }
 

@@ -100,7 +100,7 @@ pub async fn a_zombie_is_recorded_once(bed: &Bed) {
     );
     for entry in &late {
         assert_eq!(
-            (entry.token, entry.owner.as_deref()),
+            (entry.token.unwrap(), entry.owner.as_deref()),
             (old.token, Some("zombie"))
         );
         assert_eq!(entry.attribution.user.as_deref(), Some("1"));

@@ -5,7 +5,7 @@ use std::fs;
 use super::bed::{Bed, Place};
 
 /// The tables that a store has.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "turno.migration",
     "turno.lock",
     "turno.lock_hold",
@@ -13,6 +13,7 @@ const TABLES: [&str; 7] = [
     "turno.lock_history",
     "turno.lock_floor",
     "turno.once",
+    "turno.deed",
 ];
 
 /// What a write would change. Two that are equal mean that nothing was written between.

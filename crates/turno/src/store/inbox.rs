@@ -53,10 +53,10 @@ pub trait InboxStore {
     /// Lengthens claims; never shortens one. Items that were claimed together live together.
     async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled>;
 
-    /// Revives failed items, with all their attempts before them. Answers how many.
+    /// Revives failed items, with all their attempts before them, and records it. Answers how many.
     async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64>;
 
-    /// Takes items away from workers that have held them for too long. Answers how many.
+    /// Takes items away from workers that have held them for too long, and records it. Answers how many.
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64>;
 
     /// How many items are in which state, queue by queue in order of their names.
@@ -339,6 +339,10 @@ pub struct InboxRequeue {
     pub ids: Option<Vec<ItemId>>,
     /// At the most this many, the oldest failures first.
     pub limit: u32,
+    /// Who does it, for the history.
+    pub user: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// Parameters of [`InboxStore::inbox_reset`].
@@ -350,6 +354,10 @@ pub struct InboxReset {
     pub older_than: Duration,
     /// At the most about this many; what was claimed together is reset together.
     pub limit: u32,
+    /// Who does it, for the history.
+    pub user: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// Parameters of [`InboxStore::inbox_stats`].

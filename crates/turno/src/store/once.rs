@@ -49,8 +49,8 @@ pub trait OnceStore {
     /// One page of the keys, in order, without their answers.
     async fn once_list(&self, ask: &OnceList) -> Result<Vec<OnceView>>;
 
-    /// Forgets a key that is not in flight. False if there is none.
-    async fn once_forget(&self, key: &str) -> Result<bool>;
+    /// Forgets a key that is not in flight, and records it. False if there is none.
+    async fn once_forget(&self, ask: &OnceForget) -> Result<bool>;
 }
 
 /// How long it is remembered that a run vanished, if its answer would have been kept for less.
@@ -259,6 +259,17 @@ pub struct OnceExtend {
     pub claim: OnceClaim,
     /// For how long from now.
     pub lease: Duration,
+}
+
+/// Parameters of [`OnceStore::once_forget`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnceForget {
+    /// The identity of the request.
+    pub key: String,
+    /// Who does it, for the history.
+    pub user: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// Answer to a claim that is settled or extended.

@@ -52,10 +52,10 @@ pub trait OutboxStore {
     /// One event, wherever it is.
     async fn outbox_find(&self, id: Uuid) -> Result<Option<EventView>>;
 
-    /// Revives dead and blocked events. Answers how many.
+    /// Revives dead and blocked events, and records it. Answers how many.
     async fn outbox_requeue(&self, ask: &OutboxRequeue) -> Result<u64>;
 
-    /// Gives dead and blocked events up for good. Answers how many.
+    /// Gives dead and blocked events up for good, and records it. Answers how many.
     async fn outbox_discard(&self, ask: &OutboxDiscard) -> Result<u64>;
 }
 
@@ -491,6 +491,10 @@ pub struct OutboxRequeue {
     pub ids: Option<Vec<Uuid>>,
     /// At the most about this many; those of one parked key are requeued together.
     pub limit: u32,
+    /// Who does it, for the history.
+    pub user: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// Parameters of [`OutboxStore::outbox_discard`].
@@ -498,6 +502,8 @@ pub struct OutboxRequeue {
 pub struct OutboxDiscard {
     /// Which.
     pub ids: Vec<Uuid>,
-    /// Who says so.
-    pub by: String,
+    /// Who does it: kept with the events, and for the history.
+    pub user: String,
+    /// Why.
+    pub reason: Option<String>,
 }

@@ -270,17 +270,19 @@ impl Store for PostgresStore {
         rows.iter().map(rows::holder).collect()
     }
 
-    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+    async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>> {
+        let part = ask.part.map(Part::as_str);
         let limit = rows::count_in(ask.limit);
         let rows = self
             .calls
             .rows(
-                include_str!("postgres/call/lock_history.sql"),
+                include_str!("postgres/call/history.sql"),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.before, Type::INT8),
                     (&limit, Type::INT4),
                     (&ask.prefix, Type::TEXT),
+                    (&part, Type::TEXT),
                 ],
             )
             .await?;

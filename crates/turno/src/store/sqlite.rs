@@ -8,6 +8,7 @@ mod access;
 mod adopt;
 mod diagnose;
 mod error;
+mod history;
 pub(crate) mod inbox;
 mod lock;
 mod migrate;
@@ -239,9 +240,9 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
+    async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>> {
         let ask = ask.clone();
-        self.read(move |db| lock::history(db, &ask)).await
+        self.read(move |db| history::history(db, &ask)).await
     }
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {

@@ -648,6 +648,55 @@ create type turno.access_view as (
 
 insert into turno.migration (version, name) values (6, '0006_access');
 
+-- Migration 0007_deed
+
+-- Deeds: what people did by hand to queues, events and once keys, and why. They are part of the history, as the ends of
+-- holdings are, and are numbered with them; in a table of their own, because a program of the version before reads that of
+-- locks, and does not know them.
+
+create table turno.deed (
+  id          bigint      primary key,       -- of the history's numbers
+  at          timestamptz not null,
+  part        text        not null,          -- inbox, outbox, once
+  event       text        not null,          -- requeued, reset, discarded, forgotten
+  resource    text        collate "C" not null, -- the queue or the key; empty: the outbox has no name
+  count       bigint      not null,          -- of items, events or keys
+  actor       text,                          -- the person
+  reason      text
+);
+
+create index deed_resource on turno.deed (resource, id);
+
+create type turno.history_entry as (
+  id          bigint,
+  at          timestamptz,
+  part        text,                          -- lock, inbox, outbox, once
+  event       text,
+  resource    text,
+  count       bigint,                        -- null for locks, and the columns from here to the actor for the others
+  token       bigint,
+  mode        text,
+  owner       text,
+  "user"      text,
+  service     text,
+  description text,
+  host        text,
+  pid         integer,
+  acquired_at timestamptz,
+  expires_at  timestamptz,
+  actor       text,
+  reason      text
+);
+
+-- They say now who does it, and why. A program of the version before calls the new ones, without.
+drop function if exists turno.inbox_requeue(text, bigint[], integer);
+drop function if exists turno.inbox_reset(text, interval, integer);
+drop function if exists turno.outbox_requeue(uuid[], integer);
+drop function if exists turno.outbox_discard(uuid[], text);
+drop function if exists turno.once_forget(text);
+
+insert into turno.migration (version, name) values (7, '0007_deed');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -2407,6 +2456,109 @@ $$;
 
 comment on function turno.lock_history is
   'The audit trail, newest first, of one resource or of all that begin with a prefix; before is the last id of the page before.';
+
+-- Function file deed
+
+-- Purpose: what people do by hand is written down, with who and why, in the transaction in which it is done. Not for callers.
+-- Index:   none.
+
+create or replace function turno.deed_check("user" text, reason text) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if "user" is not null then
+    perform turno.check_name('user', "user", 255);
+  end if;
+  if reason is not null then
+    perform turno.check_name('reason', reason, 1000);
+  end if;
+end
+$$;
+
+-- What changed nothing leaves nothing. The number is of those that locks have, so that one id orders them all.
+create or replace function turno.deed_record(
+  part     text,
+  event    text,
+  resource text,
+  many     bigint,
+  actor    text,
+  reason   text
+) returns void
+language sql
+as $$
+  insert into turno.deed (id, at, part, event, resource, count, actor, reason)
+  select
+    nextval('turno.lock_history_id_seq'), clock_timestamp(), deed_record.part, deed_record.event,
+    deed_record.resource, deed_record.many, deed_record.actor, deed_record.reason
+  where deed_record.many > 0
+$$;
+
+-- Function file history
+
+-- Purpose: the whole audit trail, newest first: how holdings ended, and what people did by hand.
+-- Index:   those of lock_history; deed_resource, or deed_pkey when no resource is named.
+
+create or replace function turno.history(
+  resource text    default null,
+  before   bigint  default null,
+  "limit"  integer default 100,
+  prefix   text    default '',
+  part     text    default null
+) returns setof turno.history_entry
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  page integer := least(greatest(history."limit", 1), 1000);
+  last bigint  := coalesce(history.before, 9223372036854775807);
+begin
+  if history.part is not null and history.part not in ('lock', 'inbox', 'outbox', 'once') then
+    raise exception 'part is %, and must be lock, inbox, outbox or once', quote_literal(history.part)
+      using errcode = 'invalid_parameter_value', hint = 'Leave part out for all of them.';
+  end if;
+  return query
+    with locks as (
+      select
+        h.id, h.at, 'lock'::text, h.event, h.resource::text, null::bigint, h.token, h.mode, h.owner, h."user", h.service,
+        h.description, h.host, h.pid, h.acquired_at, h.expires_at, h.actor, h.reason
+      from turno.lock_history(history.resource, last, page, history.prefix) h
+      where history.part is null
+         or history.part = 'lock'),
+    named as (
+      select d.*
+      from turno.deed d
+      where d.resource = history.resource
+        and d.id < last
+        and (history.part is null or d.part = history.part)
+      order by d.id desc
+      limit page),
+    begun as (
+      select d.*
+      from turno.deed d
+      where history.resource is null
+        and d.id < last
+        and starts_with(d.resource, history.prefix)
+        and (history.part is null or d.part = history.part)
+      order by d.id desc
+      limit page),
+    deeds as (
+      select
+        d.id, d.at, d.part, d.event, d.resource::text, d.count, null::bigint, null::text, null::text, null::text, null::text,
+        null::text, null::text, null::integer, null::timestamptz, null::timestamptz, d.actor, d.reason
+      from (select * from named union all select * from begun) d)
+    select *
+    from (select * from locks union all select * from deeds) e
+    order by 1 desc
+    limit page;
+end
+$$;
+
+comment on function turno.history is
+  'The audit trail, newest first: how holdings of locks ended, and what people did by hand to queues, events and once keys, with who and why. Of one resource, of all that begin with a prefix, or of one part: lock, inbox, outbox, once. The outbox has no name: its resource is empty. before is the last id of the page before.';
 
 -- Function file inbox_queue
 
@@ -4365,14 +4517,12 @@ comment on function turno.inbox_extend is
 -- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
 -- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_batch_queue.
 
-create or replace function turno.inbox_requeue(queue text, ids bigint[] default null, "limit" integer default 10000) returns bigint
+-- Revives; the outbox's events too, which are items of a queue of their own.
+create or replace function turno.inbox_revive(q integer, ids bigint[], "limit" integer) returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  q    integer := turno.inbox_queue_id(inbox_requeue.queue);
   many bigint;
 begin
   with back as (
@@ -4381,9 +4531,9 @@ begin
       select t.ctid
       from turno.inbox_failed t
       where t.lane / 4 = q
-        and (inbox_requeue.ids is null or t.id = any (inbox_requeue.ids))
+        and (inbox_revive.ids is null or t.id = any (inbox_revive.ids))
       order by t.failed_at
-      limit inbox_requeue."limit"
+      limit inbox_revive."limit"
       for update skip locked))
     returning *),
   pushed as (
@@ -4402,10 +4552,38 @@ begin
 end
 $$;
 
-comment on function turno.inbox_requeue is
-  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit.';
+create or replace function turno.inbox_requeue(
+  queue   text,
+  ids     bigint[] default null,
+  "limit" integer  default 10000,
+  "user"  text     default null,
+  reason  text     default null
+) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  many bigint;
+begin
+  perform turno.deed_check(inbox_requeue."user", inbox_requeue.reason);
+  many := turno.inbox_revive(turno.inbox_queue_id(inbox_requeue.queue), inbox_requeue.ids, inbox_requeue."limit");
+  perform turno.deed_record(
+    'inbox', 'requeued', inbox_requeue.queue, many, inbox_requeue."user", inbox_requeue.reason);
+  return many;
+end
+$$;
 
-create or replace function turno.inbox_reset(queue text, older_than interval default '0', "limit" integer default 10000) returns bigint
+comment on function turno.inbox_requeue is
+  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit. The user and the reason go into the history.';
+
+create or replace function turno.inbox_reset(
+  queue      text,
+  older_than interval default '0',
+  "limit"    integer  default 10000,
+  "user"     text     default null,
+  reason     text     default null
+) returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -4418,6 +4596,7 @@ declare
   got  bigint;
   many bigint := 0;
 begin
+  perform turno.deed_check(inbox_reset."user", inbox_reset.reason);
   for b in
     select *
     from turno.inbox_batch t
@@ -4447,12 +4626,13 @@ begin
     values (q, many);
     perform turno.inbox_call(q);
   end if;
+  perform turno.deed_record('inbox', 'reset', inbox_reset.queue, many, inbox_reset."user", inbox_reset.reason);
   return many;
 end
 $$;
 
 comment on function turno.inbox_reset is
-  'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items.';
+  'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items. The user and the reason go into the history.';
 
 -- Function file inbox_stats
 
@@ -5368,7 +5548,12 @@ $$;
 comment on function turno.outbox_find is 'One event by its id, wherever it is; one that is still waiting is searched for one by one.';
 
 -- Events of one parked key belong together: they are revived together, in their order.
-create or replace function turno.outbox_requeue(ids uuid[] default null, "limit" integer default 10000) returns bigint
+create or replace function turno.outbox_requeue(
+  ids     uuid[]  default null,
+  "limit" integer default 10000,
+  "user"  text    default null,
+  reason  text    default null
+) returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -5380,6 +5565,7 @@ declare
   many bigint;
   got  bigint;
 begin
+  perform turno.deed_check(outbox_requeue."user", outbox_requeue.reason);
   seqs := array(
     select f.id
     from turno.inbox_failed f
@@ -5398,7 +5584,7 @@ begin
   select seqs || array_agg(f.id) into seqs
   from freed p
   join turno.inbox_failed f on f.lane / 4 = q and f."group" = p.key;
-  many := case when seqs = '{}' then 0 else turno.inbox_requeue('$outbox', seqs, cardinality(seqs)) end;
+  many := case when seqs = '{}' then 0 else turno.inbox_revive(q, seqs, cardinality(seqs)) end;
 
   with revived as (
     update turno.inbox_item i
@@ -5419,14 +5605,19 @@ begin
   if got > 0 then
     perform turno.inbox_call(q);
   end if;
+  perform turno.deed_record('outbox', 'requeued', '', many + got, outbox_requeue."user", outbox_requeue.reason);
   return many + got;
 end
 $$;
 
 comment on function turno.outbox_requeue is
-  'Revives dead and blocked events, those with the ids or all, with all their attempts before them. What was parked behind one comes with it. Answers how many.';
+  'Revives dead and blocked events, those with the ids or all, with all their attempts before them. What was parked behind one comes with it. Answers how many. The user and the reason go into the history.';
 
-create or replace function turno.outbox_discard(ids uuid[], "by" text default current_user) returns bigint
+create or replace function turno.outbox_discard(
+  ids    uuid[],
+  "user" text default current_user,
+  reason text default null
+) returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -5439,7 +5630,8 @@ declare
   keys   text[];
   groups text[];
 begin
-  perform turno.check_name('by', outbox_discard."by", 255);
+  perform turno.check_name('user', outbox_discard."user", 255);
+  perform turno.deed_check(outbox_discard."user", outbox_discard.reason);
   with gone as (
     delete from turno.inbox_failed f
     where f.lane / 4 = q
@@ -5470,7 +5662,7 @@ begin
   where k.queue_id = q
     and k.key = any ((dead || blocked)::text[]);
   insert into turno.outbox_sent (at, outcome, "by", ids)
-  values (clock_timestamp(), 'discarded', outbox_discard."by", dead || blocked);
+  values (clock_timestamp(), 'discarded', outbox_discard."user", dead || blocked);
   -- A key of which nothing is dead any more goes on.
   delete from turno.outbox_parked p
   where p.key = any (keys)
@@ -5481,12 +5673,15 @@ begin
   if groups is not null then
     perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
   end if;
+  perform turno.deed_record(
+    'outbox', 'discarded', '', coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0),
+    outbox_discard."user", outbox_discard.reason);
   return coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0);
 end
 $$;
 
 comment on function turno.outbox_discard is
-  'Gives dead or blocked events up: they are never published. What was blocked behind one goes on; what was parked waits to be requeued. Answers how many.';
+  'Gives dead or blocked events up: they are never published. What was blocked behind one goes on; what was parked waits to be requeued. Answers how many. The user and the reason go into the history.';
 
 -- Function file seen
 
@@ -6222,7 +6417,11 @@ $$;
 comment on function turno.once_list is
   'A page of the keys whose requests are in flight, done or unknown, in order; the next page begins after the last key of this one. Without the answers.';
 
-create or replace function turno.once_forget(key text) returns boolean
+create or replace function turno.once_forget(
+  key    text,
+  "user" text default null,
+  reason text default null
+) returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -6232,6 +6431,7 @@ declare
   high bigint;
 begin
   perform turno.check_name('key', once_forget.key, 255);
+  perform turno.deed_check(once_forget."user", once_forget.reason);
   delete from turno.once o
   where o.key = once_forget.key
     and turno.once_state(o) in ('done', 'unknown')
@@ -6240,12 +6440,14 @@ begin
   update turno.lock_floor f
   set token = high
   where f.token < high;
+  perform turno.deed_record(
+    'once', 'forgotten', once_forget.key, (high is not null)::integer, once_forget."user", once_forget.reason);
   return high is not null;
 end
 $$;
 
 comment on function turno.once_forget is
-  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight.';
+  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight. The user and the reason go into the history.';
 
 -- Function file schedule
 
@@ -7524,7 +7726,7 @@ comment on function turno.access_any is 'Whether an access token was ever made, 
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -7725,9 +7927,17 @@ begin
       order by o.id
       limit batch)
       and h.at < clock_timestamp() - keep_history
+    returning 1),
+  undone as (
+    delete from turno.deed d
+    where d.id in (
+      select o.id
+      from turno.deed o
+      order by o.id
+      limit batch)
+      and d.at < clock_timestamp() - keep_history
     returning 1)
-  select count(*) into done.history
-  from gone;
+  select (select count(*) from gone) + (select count(*) from undone) into done.history;
 
   select * into gone_events
   from turno.outbox_sweep(keep_completed, keep_archive, keep_seen, batch);

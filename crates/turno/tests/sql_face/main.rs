@@ -1,5 +1,6 @@
 //! The SQL face: the functions of schema `turno`, as any language calls them.
 
+mod by_hand;
 mod calls;
 mod once;
 mod rights;

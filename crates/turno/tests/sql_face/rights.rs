@@ -3,10 +3,11 @@
 use super::{bed, code, one, word};
 
 /// The functions that callers may use; everything else in the schema is internal.
-const PUBLIC: [&str; 62] = [
+const PUBLIC: [&str; 63] = [
     "access_any",
     "access_find",
     "adopted_calls",
+    "history",
     "inbox_claim",
     "inbox_claim_batch",
     "inbox_complete",
@@ -134,6 +135,7 @@ async fn the_role_may_call_and_nothing_else() {
         "select * from turno.lock_status('r')".into(),
         "select * from turno.lock_list()".into(),
         "select * from turno.lock_history()".into(),
+        "select * from turno.history()".into(),
         format!("select turno.lock_break('r', {token}, 'why')"),
         format!("select * from turno.lock_release('r', {token})"),
         "select turno.once_complete((turno.once_begin('k')).claim, '1')".into(),

@@ -7,6 +7,7 @@ use clap::Args;
 use turno::inbox::ItemId;
 use turno_client::wire;
 
+use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::progress;
 
@@ -30,6 +31,9 @@ pub(crate) struct RequeueArgs {
     /// Revive all of them
     #[arg(long, conflicts_with = "id")]
     all: bool,
+
+    #[command(flatten)]
+    by_hand: ByHand,
 }
 
 pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode> {
@@ -37,7 +41,10 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     let which = (!args.all).then_some(ids.as_slice());
     let spinner = progress::spinner(context.output, "reviving failed items");
     let requeued = context
-        .with_store(async |turno| Ok(turno.inbox(&args.queue).requeue(which).await?))
+        .with_store(async |turno| {
+            let inbox = args.by_hand.inbox(turno.inbox(&args.queue));
+            Ok(inbox.requeue(which).await?)
+        })
         .await;
     spinner.finish_and_clear();
     let requeued = requeued?;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use turno_client::wire;
 
+use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::{duration, progress};
 
@@ -22,12 +23,18 @@ pub(crate) struct ResetArgs {
     /// Only those that were claimed this long ago
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration::parse, allow_hyphen_values = true)]
     older_than: Duration,
+
+    #[command(flatten)]
+    by_hand: ByHand,
 }
 
 pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> {
     let spinner = progress::spinner(context.output, "taking items away from their workers");
     let reset = context
-        .with_store(async |turno| Ok(turno.inbox(&args.queue).reset(args.older_than).await?))
+        .with_store(async |turno| {
+            let inbox = args.by_hand.inbox(turno.inbox(&args.queue));
+            Ok(inbox.reset(args.older_than).await?)
+        })
         .await;
     spinner.finish_and_clear();
     let reset = reset?;

@@ -3,16 +3,35 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
+use turno::once::OnceForget;
 use turno_client::wire;
 
 use super::tell;
 use crate::context::Context;
 
-pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
+#[derive(Debug, Args)]
+pub(super) struct ForgetArgs {
+    /// Forget: why; it goes into the history
+    #[arg(long, value_name = "TEXT", conflicts_with_all = super::NO_FORGET)]
+    reason: Option<String>,
+
+    /// Forget: who does it [default: that of turno.toml]
+    // What the environment says is said of every run, so nothing excludes it.
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    user: Option<String>,
+}
+
+pub(super) async fn run(context: &Context, key: &str, args: ForgetArgs) -> Result<ExitCode> {
+    let ask = OnceForget {
+        key: key.to_owned(),
+        user: args.user.or_else(|| context.settings.user.clone()),
+        reason: args.reason,
+    };
     // Without the keys of answers: whoever has lost them must be able to forget.
     let (forgotten, left) = context
         .with_store(async |turno| {
-            let forgotten = turno.once_forget(key).await?;
+            let forgotten = turno.once_forget_with(&ask).await?;
             let left = match forgotten {
                 true => None,
                 false => turno.once_status(key).await?,

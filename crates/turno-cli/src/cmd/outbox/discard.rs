@@ -14,24 +14,40 @@ use crate::context::Context;
 #[command(after_help = "\
 What was blocked behind one goes on; what was parked behind it waits to be requeued.
 An id that is not of a dead or blocked event is passed over.
-Who discarded an event is kept with its id, for as long as dispatched ones are.")]
+Who discarded an event is kept with its id, for as long as dispatched ones are, and in the history.")]
 pub(crate) struct DiscardArgs {
     /// Their ids, as `turno outbox list --state dead` shows them
     #[arg(value_name = "ID", required = true, value_parser = super::id)]
     id: Vec<Uuid>,
 
-    /// Who says so [default: that of turno.toml, or the user that runs this]
-    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
-    by: Option<String>,
+    /// Why; it goes into the history
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Who does it [default: that of turno.toml, or the user that runs this]
+    #[arg(
+        long,
+        alias = "by",
+        env = "TURNO_USER",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
+    user: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode> {
-    let by = args
-        .by
+    let user = args
+        .user
         .or_else(|| context.settings.user.clone())
         .unwrap_or_else(login);
     let discarded = context
-        .with_store(async |turno| Ok(turno.outbox().discard(&args.id, &by).await?))
+        .with_store(async |turno| {
+            let mut outbox = turno.outbox();
+            if let Some(reason) = args.reason {
+                outbox = outbox.reason(reason);
+            }
+            Ok(outbox.discard(&args.id, &user).await?)
+        })
         .await?;
     if context.output.is_json() {
         context.output.json(&wire::Discarded { discarded })?;

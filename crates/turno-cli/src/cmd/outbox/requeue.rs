@@ -7,6 +7,7 @@ use clap::Args;
 use turno_client::wire;
 use uuid::Uuid;
 
+use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::progress;
 
@@ -23,13 +24,19 @@ pub(crate) struct RequeueArgs {
     /// Revive all of them
     #[arg(long, conflicts_with = "id")]
     all: bool,
+
+    #[command(flatten)]
+    by_hand: ByHand,
 }
 
 pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode> {
     let which = (!args.all).then_some(args.id.as_slice());
     let spinner = progress::spinner(context.output, "reviving dead events");
     let requeued = context
-        .with_store(async |turno| Ok(turno.outbox().requeue(which).await?))
+        .with_store(async |turno| {
+            let outbox = args.by_hand.outbox(turno.outbox());
+            Ok(outbox.requeue(which).await?)
+        })
         .await;
     spinner.finish_and_clear();
     let requeued = requeued?;

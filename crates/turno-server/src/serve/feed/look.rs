@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use serde::Serialize;
+use turno::history::{History, HistoryEntry};
 use turno::inbox::QueueStats;
-use turno::lock::{HistoryEntry, LockHistory, LockList};
+use turno::lock::LockList;
 use turno::once::{OnceList, OnceState, OnceView};
 use turno::outbox::OutboxStats;
 use turno::{MAX_PAGE, Turno};
@@ -175,12 +176,12 @@ impl Past {
         let mut before = None;
         let mut more = false;
         for page in 1..=PAGES {
-            let ask = LockHistory {
+            let ask = History {
                 before,
                 limit: PAGE,
-                ..LockHistory::default()
+                ..History::default()
             };
-            let entries = turno.store().lock_history(&ask).await?;
+            let entries = turno.store().history(&ask).await?;
             let many = entries.len();
             before = entries.last().and_then(|entry| entry.id);
             let unseen = entries.into_iter().filter(|entry| self.is_new(entry));
@@ -201,6 +202,7 @@ impl Past {
         if is_first {
             return Ok(HistoryNews::default());
         }
+        // The outbox's have no name, and no prefix shows them.
         new.retain(|entry| entry.resource.starts_with(prefix));
         let (mut history, cut) = within(new, MOST);
         history.reverse();

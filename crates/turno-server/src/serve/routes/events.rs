@@ -155,7 +155,11 @@ async fn requeue(
     MaybeJson(ask): MaybeJson<RequeueEvents>,
 ) -> Result<axum::Json<Requeued>, Problem> {
     caller.unscoped()?;
-    let requeued = app.turno.outbox().requeue(ask.ids.as_deref()).await?;
+    let mut outbox = app.turno.outbox().user(caller.user(ask.user));
+    if let Some(reason) = ask.reason {
+        outbox = outbox.reason(reason);
+    }
+    let requeued = outbox.requeue(ask.ids.as_deref()).await?;
     app.metrics.outbox.requeued.inc_by(requeued);
     Ok(axum::Json(Requeued { requeued }))
 }
@@ -179,8 +183,12 @@ async fn discard(
 ) -> Result<axum::Json<Discarded>, Problem> {
     caller.unscoped()?;
     some("ids", &ask.ids)?;
-    let by = ask.by.as_deref().unwrap_or(&caller.name);
-    let discarded = app.turno.outbox().discard(&ask.ids, by).await?;
+    let mut outbox = app.turno.outbox();
+    if let Some(reason) = ask.reason {
+        outbox = outbox.reason(reason);
+    }
+    let user = caller.user(ask.user);
+    let discarded = outbox.discard(&ask.ids, &user).await?;
     app.metrics.outbox.discarded.inc_by(discarded);
     Ok(axum::Json(Discarded { discarded }))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Deserialize;
-use turno::lock::LockHistory;
+use turno::history::{self, Part};
 use turno_client::wire::{History, Problem as Told};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -23,14 +23,17 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Of one resource; of all, if not said.
+    /// Of locks, of the inbox, of the outbox or of once keys; of all, if not said.
+    #[param(inline)]
+    part: Option<Part>,
+    /// Of one resource, queue or key; of all, if not said.
     #[param(
         min_length = 1,
         max_length = 255,
         pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
     )]
     resource: Option<String>,
-    /// Only names that begin with this.
+    /// Only names that begin with this. The outbox has no name.
     #[param(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(default)]
     prefix: String,
@@ -41,12 +44,12 @@ struct Which {
     after: Option<i64>,
 }
 
-/// The audit trail, newest first; the first page begins with what is held now.
+/// The audit trail, newest first: what became of locks, beginning with those that are held now, and what people did by hand.
 #[utoipa::path(
     get,
     path = "/v1/history",
-    operation_id = "lock_history",
-    tag = "locks",
+    operation_id = "history",
+    tag = "people",
     params(Which),
     responses(
         (status = 200, body = History),
@@ -63,13 +66,14 @@ async fn list(
         caller.scope("resource", resource)?;
     }
     let limit = limit(which.limit)?;
-    let ask = LockHistory {
+    let ask = history::History {
+        part: which.part,
         resource: which.resource,
         prefix: caller.narrow(&which.prefix)?,
         before: which.after,
         limit,
     };
-    let history = app.turno.lock_history(ask).await?;
+    let history = app.turno.history(ask).await?;
     let ended = history.iter().filter(|entry| entry.id.is_some()).count();
     let next = history
         .last()

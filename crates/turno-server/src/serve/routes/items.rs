@@ -94,7 +94,11 @@ async fn requeue(
 ) -> Result<axum::Json<Requeued>, Problem> {
     caller.scope("queue", &queue)?;
     at_most("ids", ask.ids.as_deref().unwrap_or_default())?;
-    let requeued = app.turno.inbox(queue).requeue(ask.ids.as_deref()).await?;
+    let mut inbox = app.turno.inbox(queue).user(caller.user(ask.user));
+    if let Some(reason) = ask.reason {
+        inbox = inbox.reason(reason);
+    }
+    let requeued = inbox.requeue(ask.ids.as_deref()).await?;
     app.metrics.inbox.requeued.inc_by(requeued);
     Ok(axum::Json(Requeued { requeued }))
 }
@@ -121,7 +125,11 @@ async fn reset(
 ) -> Result<axum::Json<WasReset>, Problem> {
     caller.scope("queue", &queue)?;
     let older_than = ask.older_than.map_or(HANGS, Into::into);
-    let reset = app.turno.inbox(queue).reset(older_than).await?;
+    let mut inbox = app.turno.inbox(queue).user(caller.user(ask.user));
+    if let Some(reason) = ask.reason {
+        inbox = inbox.reason(reason);
+    }
+    let reset = inbox.reset(older_than).await?;
     app.metrics.inbox.reset.inc_by(reset);
     Ok(axum::Json(WasReset { reset }))
 }

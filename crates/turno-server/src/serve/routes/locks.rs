@@ -334,7 +334,7 @@ async fn force(
         resource,
         token: Token(force.token),
         reason: force.reason,
-        user: Some(force.user.unwrap_or_else(|| caller.name.to_string())),
+        user: Some(caller.user(force.user)),
         request: force.request.unwrap_or_else(Uuid::now_v7),
     };
     match app.turno.lock_break_with(&ask).await? {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Deserialize;
-use turno::once::{OnceList, OnceState};
+use turno::once::{OnceForget, OnceList, OnceState};
 use turno_client::wire::{Forgotten, Keys, Known, Problem as Told, next, rules};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -102,13 +102,33 @@ async fn status(
     }
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Because {
+    /// Who does it; the name of the access token, if not said.
+    #[param(
+        min_length = 1,
+        max_length = 255,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+    )]
+    user: Option<String>,
+    /// Why; it goes into the history.
+    #[param(
+        min_length = 1,
+        max_length = 1000,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+    )]
+    reason: Option<String>,
+}
+
 /// Forgets a key that is done or unknown: whoever asks next does the work.
 #[utoipa::path(
     delete,
     path = "/v1/once-keys/{*key}",
     operation_id = "once_forget",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The identity of the request")),
+    params(("key" = rules::Name, Path, description = "The identity of the request"), Because),
     responses(
         (status = 200, body = Forgotten),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -119,8 +139,14 @@ async fn forget(
     State(app): State<Arc<App>>,
     Admin(caller): Admin,
     Name(key): Name,
+    Query(because): Query<Because>,
 ) -> Result<axum::Json<Forgotten>, Problem> {
     caller.scope("key", &key)?;
-    let forgotten = app.turno.once_forget(&key).await?;
+    let ask = OnceForget {
+        key,
+        user: Some(caller.user(because.user)),
+        reason: because.reason,
+    };
+    let forgotten = app.turno.once_forget_with(&ask).await?;
     Ok(axum::Json(Forgotten { forgotten }))
 }

@@ -134,6 +134,8 @@ impl InboxStore for PostgresStore {
                     (&ask.queue, Type::TEXT),
                     (&ids, Type::INT8_ARRAY),
                     (&limit, Type::INT4),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
                 ],
             )
             .await?;
@@ -150,6 +152,8 @@ impl InboxStore for PostgresStore {
                     (&ask.queue, Type::TEXT),
                     (&Interval(ask.older_than), Type::INTERVAL),
                     (&limit, Type::INT4),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
                 ],
             )
             .await?;

@@ -20,6 +20,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_outbox", include_str!("migrations/0004_outbox.sql")),
     ("0005_once", include_str!("migrations/0005_once.sql")),
     ("0006_access", include_str!("migrations/0006_access.sql")),
+    ("0007_deed", include_str!("migrations/0007_deed.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -42,6 +43,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("lock_break", include_str!("sql/lock_break.sql")),
     ("lock_status", include_str!("sql/lock_status.sql")),
     ("lock_history", include_str!("sql/lock_history.sql")),
+    ("deed", include_str!("sql/deed.sql")),
+    ("history", include_str!("sql/history.sql")),
     ("inbox_queue", include_str!("sql/inbox_queue.sql")),
     ("inbox_range", include_str!("sql/inbox_range.sql")),
     ("inbox_push", include_str!("sql/inbox_push.sql")),
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (6, include_str!("migrations/sum").trim().to_owned())
+            (7, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

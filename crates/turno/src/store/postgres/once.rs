@@ -85,10 +85,17 @@ impl OnceStore for PostgresStore {
         rows.iter().map(view).collect()
     }
 
-    async fn once_forget(&self, key: &str) -> Result<bool> {
+    async fn once_forget(&self, ask: &OnceForget) -> Result<bool> {
         let row = self
             .calls
-            .row(include_str!("call/once_forget.sql"), &[(&key, Type::TEXT)])
+            .row(
+                include_str!("call/once_forget.sql"),
+                &[
+                    (&ask.key, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
             .await?;
         get(&row, "done")
     }

@@ -159,6 +159,8 @@ impl OutboxStore for PostgresStore {
                 &[
                     (&ask.ids, Type::UUID_ARRAY),
                     (&count_in(ask.limit), Type::INT4),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
                 ],
             )
             .await?;
@@ -170,7 +172,11 @@ impl OutboxStore for PostgresStore {
             .calls
             .row(
                 include_str!("call/outbox_discard.sql"),
-                &[(&ask.ids, Type::UUID_ARRAY), (&ask.by, Type::TEXT)],
+                &[
+                    (&ask.ids, Type::UUID_ARRAY),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
             )
             .await?;
         big_count(&row, "many")

@@ -176,9 +176,11 @@ pub(super) fn history(row: &Row) -> Result<HistoryEntry> {
     Ok(HistoryEntry {
         id: get(row, "id")?,
         at: get(row, "at")?,
+        part: Part::parse(get(row, "part")?)?,
         event: HistoryEvent::parse(get(row, "event")?)?,
         resource: get(row, "resource")?,
-        token: Token(get(row, "token")?),
+        count: get::<Option<i64>>(row, "count")?.and_then(|count| u64::try_from(count).ok()),
+        token: get::<Option<i64>>(row, "token")?.map(Token),
         mode: get(row, "mode")?,
         owner: get(row, "owner")?,
         attribution: attribution(row)?,

@@ -4,9 +4,7 @@
 use rusqlite::{Connection, named_params};
 use uuid::Uuid;
 
-use super::rows::{
-    Ending, Held, exec, history as history_row, holder, lock_row, many, one, record,
-};
+use super::rows::{Ending, Held, exec, holder, lock_row, many, one, record};
 use super::share;
 use crate::clock::{as_us, between_us, from_us};
 use crate::error::{Error, Kind, Result};
@@ -318,32 +316,6 @@ pub(super) fn list(db: &Connection, ask: &LockList, now: i64) -> Result<Vec<Lock
     many(db, include_str!("sql/lock_holders.sql"), ask, |row| {
         holder(row, now)
     })
-}
-
-pub(super) fn history(db: &Connection, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
-    let before = ask.before.unwrap_or(i64::MAX);
-    let rows = match &ask.resource {
-        Some(resource) => many(
-            db,
-            include_str!("sql/lock_history_one.sql"),
-            named_params! {":resource": resource, ":before": before, ":limit": ask.limit},
-            history_row,
-        )?,
-        None => many(
-            db,
-            include_str!("sql/lock_history.sql"),
-            named_params! {":prefix": ask.prefix, ":before": before, ":limit": ask.limit},
-            history_row,
-        )?,
-    };
-    rows.into_iter()
-        .map(|(event, entry)| {
-            Ok(HistoryEntry {
-                event: HistoryEvent::parse(&event)?,
-                ..entry
-            })
-        })
-        .collect()
 }
 
 /// A row that was just seen, in this very transaction, is not there any more.

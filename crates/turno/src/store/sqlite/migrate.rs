@@ -16,6 +16,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_outbox", include_str!("migrations/0004_outbox.sql")),
     ("0005_once", include_str!("migrations/0005_once.sql")),
     ("0006_access", include_str!("migrations/0006_access.sql")),
+    ("0007_deed", include_str!("migrations/0007_deed.sql")),
 ];
 
 const BEGIN: &str = include_str!("sql/migration.sql");

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
+use super::history::Deed;
 use super::rows::{exec, many, one};
 use super::{SqliteStore, classify};
 use crate::clock::{self, as_us, between_us, from_us};
@@ -96,18 +97,29 @@ impl OnceStore for SqliteStore {
         .await
     }
 
-    async fn once_forget(&self, key: &str) -> Result<bool> {
-        let key = key.to_owned();
+    async fn once_forget(&self, ask: &OnceForget) -> Result<bool> {
+        let ask = ask.clone();
         self.writer
-            .write(move |db| {
-                let forget = include_str!("sql/once_forget.sql");
-                let params = (&key, clock::now_us(), as_us(UNKNOWN_KEPT));
-                let gone = many(db, forget, params, |row| row.get(0))?;
-                forgotten(db, &gone)?;
-                Ok(!gone.is_empty())
-            })
+            .write(move |db| forget(db, &ask, clock::now_us()))
             .await
     }
+}
+
+fn forget(db: &Connection, ask: &OnceForget, now: i64) -> Result<bool> {
+    let forget = include_str!("sql/once_forget.sql");
+    let gone = many(db, forget, (&ask.key, now, as_us(UNKNOWN_KEPT)), |row| {
+        row.get(0)
+    })?;
+    forgotten(db, &gone)?;
+    let deed = Deed {
+        part: Part::Once,
+        event: HistoryEvent::Forgotten,
+        resource: &ask.key,
+        count: gone.len() as u64,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    };
+    Ok(deed.record(db, now)? > 0)
 }
 
 /// Ends a run with its answer, also in the caller's transaction.

@@ -171,7 +171,7 @@ impl Ending<'_> {
     }
 }
 
-fn attribution(row: &Row<'_>) -> rusqlite::Result<Attribution> {
+pub(super) fn attribution(row: &Row<'_>) -> rusqlite::Result<Attribution> {
     Ok(Attribution {
         user: row.get("user")?,
         service: row.get("service")?,
@@ -250,25 +250,4 @@ pub(super) fn holder(row: &Row<'_>, now: i64) -> rusqlite::Result<LockHolder> {
         remaining: between_us(now, expires_at),
         waiters: row.get::<_, i64>("waiters")?.try_into().unwrap_or(0),
     })
-}
-
-/// A history row; its event still has to be understood.
-pub(super) fn history(row: &Row<'_>) -> rusqlite::Result<(String, HistoryEntry)> {
-    Ok((
-        row.get("event")?,
-        HistoryEntry {
-            id: Some(row.get("id")?),
-            at: from_us(row.get("at")?),
-            event: HistoryEvent::Acquired,
-            resource: row.get("resource")?,
-            token: Token(row.get("token")?),
-            mode: row.get("mode")?,
-            owner: row.get("owner")?,
-            attribution: attribution(row)?,
-            acquired_at: row.get::<_, Option<i64>>("acquired_at")?.map(from_us),
-            expires_at: row.get::<_, Option<i64>>("expires_at")?.map(from_us),
-            actor: row.get("actor")?,
-            reason: row.get("reason")?,
-        },
-    ))
 }

@@ -38,11 +38,9 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         include_str!("sql/sweep_waiters.sql"),
         named_params! {":now": now},
     )?;
-    let history = exec(
-        db,
-        include_str!("sql/sweep_history.sql"),
-        named_params! {":before": now - as_us(ask.keep_history), ":batch": batch},
-    )?;
+    let old = named_params! {":before": now - as_us(ask.keep_history), ":batch": batch};
+    let history = exec(db, include_str!("sql/sweep_history.sql"), old)?
+        + exec(db, include_str!("sql/sweep_deeds.sql"), old)?;
     Ok(Swept {
         expired: closed,
         purged,

@@ -1,2 +1,2 @@
--- Calls turno.outbox_discard. $1 ids, $2 by.
-select turno.outbox_discard($1, $2) as many
+-- Calls turno.outbox_discard. $1 ids, $2 user, $3 reason.
+select turno.outbox_discard($1, $2, $3) as many

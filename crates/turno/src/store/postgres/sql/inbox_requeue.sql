@@ -1,14 +1,12 @@
 -- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
 -- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_batch_queue.
 
-create or replace function turno.inbox_requeue(queue text, ids bigint[] default null, "limit" integer default 10000) returns bigint
+-- Revives; the outbox's events too, which are items of a queue of their own.
+create or replace function turno.inbox_revive(q integer, ids bigint[], "limit" integer) returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  q    integer := turno.inbox_queue_id(inbox_requeue.queue);
   many bigint;
 begin
   with back as (
@@ -17,9 +15,9 @@ begin
       select t.ctid
       from turno.inbox_failed t
       where t.lane / 4 = q
-        and (inbox_requeue.ids is null or t.id = any (inbox_requeue.ids))
+        and (inbox_revive.ids is null or t.id = any (inbox_revive.ids))
       order by t.failed_at
-      limit inbox_requeue."limit"
+      limit inbox_revive."limit"
       for update skip locked))
     returning *),
   pushed as (
@@ -38,10 +36,38 @@ begin
 end
 $$;
 
-comment on function turno.inbox_requeue is
-  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit.';
+create or replace function turno.inbox_requeue(
+  queue   text,
+  ids     bigint[] default null,
+  "limit" integer  default 10000,
+  "user"  text     default null,
+  reason  text     default null
+) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  many bigint;
+begin
+  perform turno.deed_check(inbox_requeue."user", inbox_requeue.reason);
+  many := turno.inbox_revive(turno.inbox_queue_id(inbox_requeue.queue), inbox_requeue.ids, inbox_requeue."limit");
+  perform turno.deed_record(
+    'inbox', 'requeued', inbox_requeue.queue, many, inbox_requeue."user", inbox_requeue.reason);
+  return many;
+end
+$$;
 
-create or replace function turno.inbox_reset(queue text, older_than interval default '0', "limit" integer default 10000) returns bigint
+comment on function turno.inbox_requeue is
+  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit. The user and the reason go into the history.';
+
+create or replace function turno.inbox_reset(
+  queue      text,
+  older_than interval default '0',
+  "limit"    integer  default 10000,
+  "user"     text     default null,
+  reason     text     default null
+) returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -54,6 +80,7 @@ declare
   got  bigint;
   many bigint := 0;
 begin
+  perform turno.deed_check(inbox_reset."user", inbox_reset.reason);
   for b in
     select *
     from turno.inbox_batch t
@@ -83,9 +110,10 @@ begin
     values (q, many);
     perform turno.inbox_call(q);
   end if;
+  perform turno.deed_record('inbox', 'reset', inbox_reset.queue, many, inbox_reset."user", inbox_reset.reason);
   return many;
 end
 $$;
 
 comment on function turno.inbox_reset is
-  'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items.';
+  'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items. The user and the reason go into the history.';

@@ -65,7 +65,11 @@ $$;
 comment on function turno.once_list is
   'A page of the keys whose requests are in flight, done or unknown, in order; the next page begins after the last key of this one. Without the answers.';
 
-create or replace function turno.once_forget(key text) returns boolean
+create or replace function turno.once_forget(
+  key    text,
+  "user" text default null,
+  reason text default null
+) returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -75,6 +79,7 @@ declare
   high bigint;
 begin
   perform turno.check_name('key', once_forget.key, 255);
+  perform turno.deed_check(once_forget."user", once_forget.reason);
   delete from turno.once o
   where o.key = once_forget.key
     and turno.once_state(o) in ('done', 'unknown')
@@ -83,9 +88,11 @@ begin
   update turno.lock_floor f
   set token = high
   where f.token < high;
+  perform turno.deed_record(
+    'once', 'forgotten', once_forget.key, (high is not null)::integer, once_forget."user", once_forget.reason);
   return high is not null;
 end
 $$;
 
 comment on function turno.once_forget is
-  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight.';
+  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight. The user and the reason go into the history.';

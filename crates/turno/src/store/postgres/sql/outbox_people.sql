@@ -162,7 +162,12 @@ $$;
 comment on function turno.outbox_find is 'One event by its id, wherever it is; one that is still waiting is searched for one by one.';
 
 -- Events of one parked key belong together: they are revived together, in their order.
-create or replace function turno.outbox_requeue(ids uuid[] default null, "limit" integer default 10000) returns bigint
+create or replace function turno.outbox_requeue(
+  ids     uuid[]  default null,
+  "limit" integer default 10000,
+  "user"  text    default null,
+  reason  text    default null
+) returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -174,6 +179,7 @@ declare
   many bigint;
   got  bigint;
 begin
+  perform turno.deed_check(outbox_requeue."user", outbox_requeue.reason);
   seqs := array(
     select f.id
     from turno.inbox_failed f
@@ -192,7 +198,7 @@ begin
   select seqs || array_agg(f.id) into seqs
   from freed p
   join turno.inbox_failed f on f.lane / 4 = q and f."group" = p.key;
-  many := case when seqs = '{}' then 0 else turno.inbox_requeue('$outbox', seqs, cardinality(seqs)) end;
+  many := case when seqs = '{}' then 0 else turno.inbox_revive(q, seqs, cardinality(seqs)) end;
 
   with revived as (
     update turno.inbox_item i
@@ -213,14 +219,19 @@ begin
   if got > 0 then
     perform turno.inbox_call(q);
   end if;
+  perform turno.deed_record('outbox', 'requeued', '', many + got, outbox_requeue."user", outbox_requeue.reason);
   return many + got;
 end
 $$;
 
 comment on function turno.outbox_requeue is
-  'Revives dead and blocked events, those with the ids or all, with all their attempts before them. What was parked behind one comes with it. Answers how many.';
+  'Revives dead and blocked events, those with the ids or all, with all their attempts before them. What was parked behind one comes with it. Answers how many. The user and the reason go into the history.';
 
-create or replace function turno.outbox_discard(ids uuid[], "by" text default current_user) returns bigint
+create or replace function turno.outbox_discard(
+  ids    uuid[],
+  "user" text default current_user,
+  reason text default null
+) returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -233,7 +244,8 @@ declare
   keys   text[];
   groups text[];
 begin
-  perform turno.check_name('by', outbox_discard."by", 255);
+  perform turno.check_name('user', outbox_discard."user", 255);
+  perform turno.deed_check(outbox_discard."user", outbox_discard.reason);
   with gone as (
     delete from turno.inbox_failed f
     where f.lane / 4 = q
@@ -264,7 +276,7 @@ begin
   where k.queue_id = q
     and k.key = any ((dead || blocked)::text[]);
   insert into turno.outbox_sent (at, outcome, "by", ids)
-  values (clock_timestamp(), 'discarded', outbox_discard."by", dead || blocked);
+  values (clock_timestamp(), 'discarded', outbox_discard."user", dead || blocked);
   -- A key of which nothing is dead any more goes on.
   delete from turno.outbox_parked p
   where p.key = any (keys)
@@ -275,9 +287,12 @@ begin
   if groups is not null then
     perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
   end if;
+  perform turno.deed_record(
+    'outbox', 'discarded', '', coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0),
+    outbox_discard."user", outbox_discard.reason);
   return coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0);
 end
 $$;
 
 comment on function turno.outbox_discard is
-  'Gives dead or blocked events up: they are never published. What was blocked behind one goes on; what was parked waits to be requeued. Answers how many.';
+  'Gives dead or blocked events up: they are never published. What was blocked behind one goes on; what was parked waits to be requeued. Answers how many. The user and the reason go into the history.';

@@ -1,7 +1,7 @@
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -202,9 +202,17 @@ begin
       order by o.id
       limit batch)
       and h.at < clock_timestamp() - keep_history
+    returning 1),
+  undone as (
+    delete from turno.deed d
+    where d.id in (
+      select o.id
+      from turno.deed o
+      order by o.id
+      limit batch)
+      and d.at < clock_timestamp() - keep_history
     returning 1)
-  select count(*) into done.history
-  from gone;
+  select (select count(*) from gone) + (select count(*) from undone) into done.history;
 
   select * into gone_events
   from turno.outbox_sweep(keep_completed, keep_archive, keep_seen, batch);

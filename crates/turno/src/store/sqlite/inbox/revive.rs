@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::classify;
+use super::super::history::Deed;
 use super::super::rows::{exec, many};
 use super::claim::ClaimRow;
 use super::tally::Tally;
@@ -43,7 +44,15 @@ pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u
         }
     }
     tally.write(db)?;
-    Ok(requeued)
+    Deed {
+        part: Part::Inbox,
+        event: HistoryEvent::Requeued,
+        resource: &ask.queue,
+        count: requeued,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
 }
 
 pub(super) fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
@@ -104,5 +113,13 @@ pub(super) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> 
         }
     }
     tally.write(db)?;
-    Ok(reset)
+    Deed {
+        part: Part::Inbox,
+        event: HistoryEvent::Reset,
+        resource: &ask.queue,
+        count: reset,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
 }

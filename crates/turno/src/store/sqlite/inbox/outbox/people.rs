@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use super::super::super::classify;
+use super::super::super::history::Deed;
 use super::super::super::rows::{exec, many, one};
 use super::super::revive::{self, Failed};
 use super::super::tally::Tally;
@@ -291,7 +292,15 @@ pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<
         many += 1;
     }
     tally.write(db)?;
-    Ok(many)
+    Deed {
+        part: Part::Outbox,
+        event: HistoryEvent::Requeued,
+        resource: "",
+        count: many,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
 }
 
 pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<u64> {
@@ -304,7 +313,7 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
         exec(db, include_str!("../../sql/outbox_delete.sql"), [seq])?;
         exec(db, super::super::INBOX_ERROR_FORGET, (seq, i64::MAX))?;
         let record = include_str!("../../sql/outbox_discard.sql");
-        exec(db, record, (id, now, &ask.by)).map(drop)
+        exec(db, record, (id, now, &ask.user)).map(drop)
     };
     for id in &ask.ids {
         let name = id.to_string();
@@ -332,5 +341,13 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
         }
     }
     tally.write(db)?;
-    Ok(many_gone)
+    Deed {
+        part: Part::Outbox,
+        event: HistoryEvent::Discarded,
+        resource: "",
+        count: many_gone,
+        user: Some(&ask.user),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
 }

@@ -1,0 +1,41 @@
+//! Who does something by hand, and why: what the verbs of people have in common.
+
+use clap::Args;
+use turno::inbox::Inbox;
+use turno::outbox::Outbox;
+
+/// For the history.
+#[derive(Debug, Args)]
+pub(super) struct ByHand {
+    /// Why; it goes into the history
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
+
+    /// Who does it [default: that of turno.toml]
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    pub(super) user: Option<String>,
+}
+
+impl ByHand {
+    /// A queue, in somebody's name and with a reason.
+    pub(super) fn inbox(self, mut inbox: Inbox) -> Inbox {
+        if let Some(user) = self.user {
+            inbox = inbox.user(user);
+        }
+        match self.reason {
+            Some(reason) => inbox.reason(reason),
+            None => inbox,
+        }
+    }
+
+    /// The same of the outbox.
+    pub(super) fn outbox(self, mut outbox: Outbox) -> Outbox {
+        if let Some(user) = self.user {
+            outbox = outbox.user(user);
+        }
+        match self.reason {
+            Some(reason) => outbox.reason(reason),
+            None => outbox,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `GET /v1/history`: what people did by hand, by whom and why; and who is told of it.
+
+use serde_json::{Value, json};
+use turno::access::Role;
+
+use crate::asker::{Asker, guarded};
+use crate::common::{Running, both};
+use crate::outbox::refuse;
+
+/// An item of a queue that has failed.
+async fn failed(asker: &Asker<'_>, queue: &str) {
+    let queue = format!("/v1/inbox/{}", queue.replace('/', "%2F"));
+    let item = json!({"items": [{"payload": 1}]});
+    asker.post(&queue, item).await.expect(201);
+    let claim = json!({"worker": "w"});
+    let claimed = asker.post(&format!("{queue}/claim"), claim).await;
+    let claimed = claimed.expect(200);
+    let failed = json!({"claims": [{"claim": claimed["items"][0]["claim"], "final": true}]});
+    let told = asker.post(&format!("{queue}/fail"), failed).await;
+    told.expect(200);
+}
+
+/// An event that is dead.
+async fn dead(server: &Running, asker: &Asker<'_>) {
+    let event = json!({"events": [{"type": "t", "payload": 1}]});
+    asker.post("/v1/outbox", event).await.expect(201);
+    refuse(server).await;
+}
+
+/// A key that is done.
+async fn done(asker: &Asker<'_>, key: &str) {
+    let begun = asker.post("/v1/once", json!({"key": key})).await;
+    let token = begun.expect(201)["token"].clone();
+    let claim = format!("/v1/once/{}@{token}", key.replace('/', "%2F"));
+    asker.json("PUT", &claim, json!({})).await.expect(204);
+}
+
+/// The part, the event, what it was done to and to how many, by whom and why; newest first.
+async fn lines(asker: &Asker<'_>, query: &str) -> Vec<Value> {
+    let told = asker.get(&format!("/v1/history{query}")).await.expect(200);
+    let entries = told["history"].as_array().unwrap();
+    let line = |entry: &Value| {
+        assert_eq!(entry["token"], Value::Null);
+        json!([
+            entry["part"],
+            entry["event"],
+            entry["resource"],
+            entry["count"],
+            entry["actor"],
+            entry["reason"]
+        ])
+    };
+    entries.iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn what_people_do_is_recorded_with_who_and_why() {
+    for server in both().await {
+        let asker = Asker {
+            server: &server,
+            token: None,
+        };
+        failed(&asker, "mail").await;
+        dead(&server, &asker).await;
+        done(&asker, "mail").await;
+        let because = json!({"user": "ana", "reason": "it is back"});
+        for path in ["/v1/inbox/mail/requeue", "/v1/outbox/requeue"] {
+            let told = asker.post(path, because.clone()).await;
+            assert_eq!(told.expect(200), json!({"requeued": 1}), "{path}");
+            // Again, there is nothing to do, and nothing to tell.
+            let told = asker.post(path, because.clone()).await;
+            assert_eq!(told.expect(200), json!({"requeued": 0}), "{path}");
+        }
+        let forget = "/v1/once-keys/mail?user=ana&reason=it+was+not";
+        asker.delete(forget).await.expect(200);
+        let all = [
+            json!(["once", "forgotten", "mail", 1, "ana", "it was not"]),
+            json!(["outbox", "requeued", "", 1, "ana", "it is back"]),
+            json!(["inbox", "requeued", "mail", 1, "ana", "it is back"]),
+        ];
+        assert_eq!(lines(&asker, "").await, all);
+        assert_eq!(lines(&asker, "?part=outbox").await, all[1..2]);
+        assert_eq!(lines(&asker, "?resource=mail&part=inbox").await, all[2..]);
+        assert_eq!(lines(&asker, "?prefix=ma&limit=1").await, all[..1]);
+        drop(asker);
+        server.end().await;
+    }
+}
+
+/// Nobody said who: it is the access token. And each sees what is of its names; the outbox's has none.
+#[tokio::test]
+async fn a_token_sees_the_deeds_of_its_names() {
+    for server in guarded().await {
+        let boss = Asker::new(&server, Role::Admin, "").await;
+        for key in ["a/mail", "outbox", "$outbox/x"] {
+            done(&boss, key).await;
+            let path = format!("/v1/once-keys/{}", key.replace('/', "%2F"));
+            boss.delete(&path).await.expect(200);
+            dead(&server, &boss).await;
+            boss.post("/v1/outbox/requeue", json!({})).await.expect(200);
+        }
+        failed(&boss, "a/mail").await;
+        let requeue = boss.post("/v1/inbox/a%2Fmail/requeue", json!({}));
+        requeue.await.expect(200);
+        let actor = "admin of \"\"";
+        let all = lines(&boss, "").await;
+        assert_eq!(all.len(), 7, "{all:?}");
+        assert!(all.iter().all(|line| line[4] == actor), "{all:?}");
+        for (prefix, many) in [("a/", 2), ("outbox", 1), ("$outbox", 1), ("b/", 0)] {
+            let scoped = Asker::new(&server, Role::Read, prefix).await;
+            let mut told = lines(&scoped, "").await;
+            assert_eq!(told.len(), many, "{prefix}: {told:?}");
+            for query in ["?part=outbox", "?part=outbox&after=9000000000000"] {
+                assert_eq!(lines(&scoped, query).await, [Value::Null; 0], "{prefix}");
+            }
+            told.extend(lines(&scoped, &format!("?resource={prefix}")).await);
+            assert!(told.iter().all(|line| line[0] != "outbox"), "{told:?}");
+            let nameless = scoped.get("/v1/history?resource=").await;
+            nameless.expect(403);
+        }
+        drop(boss);
+        server.end().await;
+    }
+}

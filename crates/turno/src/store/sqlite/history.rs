@@ -1,0 +1,105 @@
+//! The audit trail: of locks, which write their own, and of what people do by hand.
+
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
+
+use super::classify;
+use super::rows::{attribution, exec, many};
+use crate::clock::from_us;
+use crate::error::Result;
+use crate::store::*;
+
+/// Something that a person did.
+pub(super) struct Deed<'a> {
+    pub(super) part: Part,
+    pub(super) event: HistoryEvent,
+    /// To what; empty for the outbox.
+    pub(super) resource: &'a str,
+    /// To how many.
+    pub(super) count: u64,
+    pub(super) user: Option<&'a str>,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl Deed<'_> {
+    /// Writes it down, if anything was done: in the transaction in which it was. Answers to how many.
+    pub(super) fn record(&self, db: &Connection, now: i64) -> Result<u64> {
+        if self.count > 0 {
+            let count = i64::try_from(self.count).unwrap_or(i64::MAX);
+            let params = named_params! {
+                ":id": next_id(db)?, ":now": now, ":part": self.part.as_str(), ":event": self.event.as_str(),
+                ":resource": self.resource, ":count": count, ":actor": self.user, ":reason": self.reason,
+            };
+            exec(db, include_str!("sql/deed_insert.sql"), params)?;
+        }
+        Ok(self.count)
+    }
+}
+
+/// The next number of the history, which locks and deeds share.
+fn next_id(db: &Connection) -> Result<i64> {
+    let next = db
+        .prepare_cached(include_str!("sql/history_next.sql"))
+        .and_then(|mut next| next.query_row([], |row| row.get(0)).optional())
+        .map_err(classify)?;
+    match next {
+        Some(id) => Ok(id),
+        None => {
+            exec(db, include_str!("sql/history_first.sql"), [])?;
+            Ok(1)
+        }
+    }
+}
+
+pub(super) fn history(db: &Connection, ask: &History) -> Result<Vec<HistoryEntry>> {
+    let before = ask.before.unwrap_or(i64::MAX);
+    let part = ask.part.map(Part::as_str);
+    let rows = match &ask.resource {
+        Some(resource) => many(
+            db,
+            include_str!("sql/history_one.sql"),
+            named_params! {":part": part, ":resource": resource, ":before": before, ":limit": ask.limit},
+            entry,
+        )?,
+        None => many(
+            db,
+            include_str!("sql/history.sql"),
+            named_params! {":part": part, ":prefix": ask.prefix, ":before": before, ":limit": ask.limit},
+            entry,
+        )?,
+    };
+    rows.into_iter()
+        .map(|(part, event, entry)| {
+            Ok(HistoryEntry {
+                part: Part::parse(&part)?,
+                event: HistoryEvent::parse(&event)?,
+                ..entry
+            })
+        })
+        .collect()
+}
+
+/// An entry; its part and its event still have to be understood.
+fn entry(row: &Row<'_>) -> rusqlite::Result<(String, String, HistoryEntry)> {
+    Ok((
+        row.get("part")?,
+        row.get("event")?,
+        HistoryEntry {
+            id: Some(row.get("id")?),
+            at: from_us(row.get("at")?),
+            part: Part::Lock,
+            event: HistoryEvent::Acquired,
+            resource: row.get("resource")?,
+            count: row
+                .get::<_, Option<i64>>("count")?
+                .and_then(|count| u64::try_from(count).ok()),
+            token: row.get::<_, Option<i64>>("token")?.map(Token),
+            mode: row.get("mode")?,
+            owner: row.get("owner")?,
+            attribution: attribution(row)?,
+            acquired_at: row.get::<_, Option<i64>>("acquired_at")?.map(from_us),
+            expires_at: row.get::<_, Option<i64>>("expires_at")?.map(from_us),
+            actor: row.get("actor")?,
+            reason: row.get("reason")?,
+        },
+    ))
+}

@@ -1,0 +1,113 @@
+//! What people do by hand, in SQL: who and why are arguments, and the record is part of their transaction.
+
+use super::{bed, code, one, word};
+
+const FAIL: &str = "select turno.inbox_push('mail', '1'); \
+    select turno.inbox_fail(array[claim], 'no', final => true) from turno.inbox_claim('mail', 'w')";
+const ANSWER: &str = "select turno.once_complete((turno.once_begin('pago/77')).claim, '1')";
+/// The newest entry, in one line.
+const LAST: &str = "select concat_ws(' ', part, event, resource, count, actor, reason) from turno.history() limit 1";
+const MANY: &str = "select count(*)::text from turno.history()";
+
+#[tokio::test]
+async fn who_and_why_are_arguments() {
+    let (_bed, client) = bed().await;
+    client.batch_execute(FAIL).await.unwrap();
+    client.batch_execute(ANSWER).await.unwrap();
+    client.batch_execute("set role turno_app").await.unwrap();
+    for (call, answer, told) in [
+        (
+            "turno.inbox_requeue('mail', \"user\" => 'ana', reason => 'it is back')",
+            "1",
+            "inbox requeued mail 1 ana it is back",
+        ),
+        (
+            "turno.inbox_reset('mail', reason => 'nobody hangs')",
+            "0",
+            "inbox requeued mail 1 ana it is back",
+        ),
+        (
+            "turno.once_forget('pago/77', 'ana', 'it was not paid')",
+            "true",
+            "once forgotten pago/77 1 ana it was not paid",
+        ),
+        (
+            "turno.outbox_requeue(reason => 'there is none')",
+            "0",
+            "once forgotten pago/77 1 ana it was not paid",
+        ),
+        (
+            "turno.outbox_discard(array[gen_random_uuid()], reason => 'there is none')",
+            "0",
+            "once forgotten pago/77 1 ana it was not paid",
+        ),
+    ] {
+        assert_eq!(word(&client, &format!("select {call}::text")).await, answer);
+        assert_eq!(word(&client, LAST).await, told, "{call}");
+    }
+}
+
+/// Rolled back, it was neither done nor recorded.
+#[tokio::test]
+async fn a_record_is_undone_with_its_deed() {
+    let (_bed, client) = bed().await;
+    client.batch_execute(FAIL).await.unwrap();
+    client.batch_execute(ANSWER).await.unwrap();
+    let failed = "select failed::text from turno.inbox_stats('mail')";
+    for end in ["rollback", "commit"] {
+        client.batch_execute("begin").await.unwrap();
+        for call in ["inbox_requeue('mail')", "once_forget('pago/77')"] {
+            one(&client, &format!("select turno.{call}")).await;
+        }
+        assert_eq!(word(&client, MANY).await, "2");
+        client.batch_execute(end).await.unwrap();
+        let left = if end == "rollback" {
+            ["0", "1"]
+        } else {
+            ["2", "0"]
+        };
+        assert_eq!(word(&client, MANY).await, left[0], "{end}");
+        assert_eq!(word(&client, failed).await, left[1], "{end}");
+    }
+}
+
+/// A program of the version before passes fewer arguments, and is not told of what it does not know.
+#[tokio::test]
+async fn the_version_before_goes_on() {
+    let (_bed, client) = bed().await;
+    client.batch_execute(FAIL).await.unwrap();
+    client.batch_execute(ANSWER).await.unwrap();
+    for call in [
+        "inbox_requeue('mail', null::bigint[], 1000)",
+        "inbox_reset('mail', '0'::interval, 1000)",
+        "outbox_requeue(null::uuid[], 1000)",
+        "outbox_discard('{}'::uuid[], 'ana'::text)",
+        "once_forget('pago/77')",
+    ] {
+        one(&client, &format!("select turno.{call}")).await;
+    }
+    assert_eq!(word(&client, MANY).await, "2");
+    let locks = "select count(*)::text from turno.lock_history()";
+    assert_eq!(word(&client, locks).await, "0");
+}
+
+#[tokio::test]
+async fn what_is_out_of_rule_is_refused() {
+    let (_bed, client) = bed().await;
+    client.batch_execute(FAIL).await.unwrap();
+    for call in [
+        "inbox_requeue('mail', reason => '')",
+        "inbox_requeue('mail', \"user\" => repeat('x', 256))",
+        "inbox_requeue('mail', reason => repeat('x', 1001))",
+        "inbox_reset('mail', reason => E'a\\nb')",
+        "outbox_requeue(reason => E'a\\tb')",
+        "outbox_discard('{}', \"user\" => null)",
+        "outbox_discard('{}', reason => '')",
+        "once_forget('pago/77', \"user\" => '')",
+        "history(part => 'outbax')",
+    ] {
+        let sql = format!("select turno.{call}");
+        assert_eq!(code(&client, &sql).await, "22023", "{call}");
+    }
+    assert_eq!(word(&client, MANY).await, "0");
+}
