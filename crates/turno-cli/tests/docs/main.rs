@@ -91,6 +91,29 @@ fn every_block_is_run_or_marked_and_every_page_with_one_to_run_is_followed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Links within the repository lead somewhere.
+#[test]
+fn every_link_leads_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut lost = Vec::new();
+    for path in all() {
+        let page = root.join(&path);
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let file = link.split('#').next().unwrap();
+            let is_elsewhere = link.contains("://") || file.is_empty() || link.contains(' ');
+            if !is_elsewhere && !page.parent().unwrap().join(file).exists() {
+                lost.push(format!("{path}: {link}"));
+            }
+        }
+    }
+    assert!(lost.is_empty(), "{lost:#?}");
+}
+
 /// Whoever is told to alert on something finds it among the metrics.
 #[test]
 fn what_is_alerted_on_is_counted() {

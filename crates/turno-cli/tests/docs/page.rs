@@ -130,3 +130,42 @@ fn check(place: &Place, text: &str) {
     };
     place.turno(words).expect(0);
 }
+
+/// The control: whatever a page says that is not so is found.
+#[test]
+fn a_page_that_says_what_is_not_so_is_found() {
+    for (page, is_so) in [
+        ("```sh\nturno doctor\n```", true),
+        ("```sh\nturno doctor  # exit code 1\n```", false),
+        ("```sh\necho one\n```\n```text\none\n```", true),
+        ("```sh\necho one\n```\n```text\ntwo\n```", false),
+        (
+            "```sh\ncurl http://127.0.0.1:7117/healthz\n# 200 {\"status\": \"ok\"}\n```",
+            true,
+        ),
+        (
+            "```sh\ncurl http://127.0.0.1:7117/healthz\n# 204\n```",
+            false,
+        ),
+        (
+            "```sh\ncurl http://127.0.0.1:7117/healthz\n# 200 {\"status\": \"ill\"}\n```",
+            false,
+        ),
+        ("```toml\n[lock]\ntimeout = \"30s\"\n```", true),
+        ("```toml\n[lock]\ntime_out = \"30s\"\n```", false),
+        (
+            "```sql\nselect turno.schema_version() > 0, 1;\n-- t | 1\n```",
+            true,
+        ),
+        (
+            "```sql\nselect turno.schema_version() > 0, 1;\n-- t | 2\n```",
+            false,
+        ),
+        ("```sql\nselect 1;\n-- ERROR TN410\n```", false),
+        ("```python\nprint(1)\n```\n```text\n1\n```", true),
+        ("```python\nraise SystemExit(1)\n```", false),
+    ] {
+        let followed = std::panic::catch_unwind(|| follow(page));
+        assert_eq!(followed.is_ok(), is_so, "{page}");
+    }
+}
