@@ -93,11 +93,12 @@ fn say(page: &mut Page, said: &Said) -> String {
         page.variables.insert(name.to_owned(), done.out);
         return String::new();
     }
-    if let Some(stream) = command.strip_prefix("curl -N ") {
-        // It goes on for ever: what comes in a second is enough.
-        let done = bash(page, &format!("curl -sS -m 1 -N {stream}")).expect(28);
-        assert!(done.out.contains("event: "), "{done:?}");
-        return done.out;
+    if command.starts_with("curl -N ") {
+        // It goes on for ever: what comes first is enough.
+        let mut curl = shell(page, &format!("exec {command}"));
+        let stream = Process::spawn(curl.stderr(Stdio::null())).unwrap();
+        let event = stream.lines().expect_line("event: ", LONG);
+        return format!("event: {event}\n");
     }
     let Some((status, expected)) = &said.answer else {
         return bash(page, &command).expect(code(&command)).out;
