@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use turno::history::{HistoryEvent, Part};
 use turno::inbox::{ItemId, ItemState};
-use turno::once::{OnceState, Released as Undone};
+use turno::once::{OnceForget, OnceState, Released as Undone};
 use turno::outbox::EventState;
 use turno_client::wire::{
     Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, Lease,
@@ -228,6 +229,13 @@ async fn work() {
         ..Reset::default()
     };
     assert_eq!(client.reset(queue, &ask).await.unwrap().reset, 1);
+    let page = Page::default();
+    let history = client.history(Some(Part::Inbox), Some(queue), "", &page);
+    let history = history.await.unwrap().history;
+    let events: Vec<_> = history.iter().map(|entry| entry.event).collect();
+    assert_eq!(events, [HistoryEvent::Reset, HistoryEvent::Requeued]);
+    let because = history.iter().map(|entry| entry.reason.as_deref());
+    assert!(because.into_iter().all(|why| why == Some("looked")));
 }
 
 #[tokio::test]
@@ -319,7 +327,17 @@ async fn once() {
         .await;
     assert_eq!(keys.unwrap().keys[0].key, key);
     assert_eq!(client.key(key).await.unwrap().unwrap().claim, second.claim);
-    assert!(client.forget(key).await.unwrap().forgotten);
+    let forget = OnceForget {
+        key: key.to_owned(),
+        user: Some("eva".into()),
+        reason: Some("not paid & done".into()),
+    };
+    assert!(client.forget_with(&forget).await.unwrap().forgotten);
+    let page = Page::default();
+    let history = client.history(Some(Part::Once), None, "", &page);
+    let entry = &history.await.unwrap().history[0];
+    assert_eq!(entry.actor, forget.user);
+    assert_eq!(entry.reason, forget.reason);
     assert!(client.key(key).await.unwrap().is_none());
 }
 

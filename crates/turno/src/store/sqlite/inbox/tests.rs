@@ -185,6 +185,8 @@ impl Desk {
             queue: QUEUE.to_owned(),
             ids,
             limit,
+            user: None,
+            reason: None,
         };
         revive::requeue(&self.db, &ask, self.now).unwrap()
     }
@@ -194,6 +196,8 @@ impl Desk {
             queue: QUEUE.to_owned(),
             older_than,
             limit,
+            user: None,
+            reason: None,
         };
         revive::reset(&self.db, &ask, self.now).unwrap()
     }

@@ -30,6 +30,8 @@ fn requeue_revives_the_oldest_failures_with_all_their_attempts() {
         queue: "other".to_owned(),
         ids: Some(pushed.clone()),
         limit: 10,
+        user: None,
+        reason: None,
     };
     assert_eq!(revive::requeue(&desk.db, &other, desk.now).unwrap(), 0);
     let mut twice = pushed.clone();
