@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::time::Duration;
 
 use turno::access::{AccessNew, Role};
 use turno::history::{History, HistoryEvent};
@@ -10,7 +11,7 @@ use turno::{Migrate, Turno};
 use turno_testkit::conformance::Bed;
 
 fn beds() -> [Bed; 2] {
-    [Bed::sqlite(), Bed::postgres()]
+    [Bed::sqlite(), Bed::empty_postgres()]
 }
 
 /// What the tables, functions and rights are, as text that can be compared.
@@ -200,6 +201,21 @@ async fn starting_waits_for_no_writer() {
     writer.execute_batch("begin immediate").unwrap();
     bed.turno().await.close().await;
     writer.execute_batch("rollback").unwrap();
+}
+
+/// The control of the one above: where there is a schema to write, the same transaction is waited for.
+#[tokio::test]
+async fn making_the_schema_waits_for_a_writer() {
+    let bed = Bed::sqlite();
+    let writer = bed.sqlite_connection();
+    writer
+        .execute_batch("pragma journal_mode = wal; begin immediate")
+        .unwrap();
+    let mut starting = std::pin::pin!(bed.turno());
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut starting).await;
+    assert!(early.is_err(), "it did not wait");
+    writer.execute_batch("rollback").unwrap();
+    starting.await.close().await;
 }
 
 #[tokio::test]

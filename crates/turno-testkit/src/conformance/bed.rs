@@ -44,9 +44,17 @@ impl Bed {
         }
     }
 
-    /// A database on this process's PostgreSQL server.
+    /// A database on this process's PostgreSQL server; the schema is there already.
     pub fn postgres() -> Self {
-        let url = PostgresServer::shared().create_database();
+        Self::in_database(migrated(PostgresServer::shared()))
+    }
+
+    /// A database on this process's PostgreSQL server, with nothing in it.
+    pub fn empty_postgres() -> Self {
+        Self::in_database(PostgresServer::shared().create_database())
+    }
+
+    fn in_database(url: String) -> Self {
         Bed {
             url: url.clone(),
             place: Place::Postgres { direct: url },
@@ -54,7 +62,7 @@ impl Bed {
         }
     }
 
-    /// A database behind a pooler that hands server connections on after each transaction.
+    /// A database behind a pooler that hands server connections on after each transaction; the schema is there already.
     pub fn pgbouncer() -> Self {
         static POOLER: OnceLock<PgBouncer> = OnceLock::new();
         let server = PostgresServer::shared();
@@ -66,7 +74,7 @@ impl Bed {
                 Err(error) => panic!("{error:#}"),
             }
         });
-        let direct = server.create_database();
+        let direct = migrated(server);
         let database = direct.rsplit('/').next().unwrap();
         Bed {
             url: pooler.url(database),
@@ -241,6 +249,25 @@ impl Bed {
 
 fn straight(url: String) -> Pin<Box<dyn Future<Output = Turno> + Send>> {
     Box::pin(async move { Turno::connect(&url).await.unwrap() })
+}
+
+/// A database that has the schema already. Copied, because to make the schema takes longer than most tests do.
+fn migrated(server: &PostgresServer) -> String {
+    static TEMPLATE: OnceLock<String> = OnceLock::new();
+    let template = TEMPLATE.get_or_init(|| {
+        let url = server.create_database();
+        let migrate = || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let migrate = async { Turno::connect(&url).await.unwrap().close().await };
+            runtime.unwrap().block_on(migrate);
+        };
+        // On a thread of its own: whoever asks first may be in a runtime already.
+        std::thread::scope(|scope| scope.spawn(migrate).join().unwrap());
+        url
+    });
+    server.copy_database(template)
 }
 
 /// Opens a connection that lives as long as its client.

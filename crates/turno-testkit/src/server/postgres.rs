@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
@@ -14,6 +15,7 @@ use rustix::process::Signal;
 use super::supervised::Supervised;
 use super::watchdog::Account;
 use super::{POSTGRES_ACCOUNT, lock, overridden, programs, without_pg_environment};
+use crate::eventually;
 
 /// Fast, because what a test writes need not outlive its machine; still correct across a crash of the server's processes.
 const SETTINGS: [(&str, &str); 6] = [
@@ -25,6 +27,9 @@ const SETTINGS: [(&str, &str); 6] = [
     // In the folder, where the watchdog removes it, and not in /dev/shm, where a killed server leaves it.
     ("dynamic_shared_memory_type", "mmap"),
 ];
+
+/// How long a database that is copied may still be in use.
+const COPY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A private PostgreSQL server. Its superuser is `postgres`, without a password, on 127.0.0.1 only.
 ///
@@ -118,20 +123,39 @@ impl PostgresServer {
     /// When the server does not create it; the message has the server's answer.
     #[track_caller]
     pub fn create_database(&self) -> String {
-        let name = format!(
-            "turno_{}",
-            self.databases.fetch_add(1, Ordering::Relaxed) + 1
-        );
-        let output = self.client("createdb").arg(&name).output();
+        match self.create(&[]) {
+            Ok(url) => url,
+            Err(error) => panic!("could not create a database (is the server stopped?): {error}"),
+        }
+    }
+
+    /// Creates a copy of a database, as soon as nobody is connected to that one any more, and answers its URL.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not create it; the message has the server's answer.
+    #[track_caller]
+    pub fn copy_database(&self, url: &str) -> String {
+        let template = format!("--template={}", url.rsplit('/').next().unwrap_or(url));
+        eventually(COPY_PATIENCE, "a copy of a database", || {
+            match self.create(&[&template]) {
+                Ok(url) => Some(url),
+                Err(error) if error.contains("being accessed by other users") => None,
+                Err(error) => panic!("could not copy {url}: {error}"),
+            }
+        })
+    }
+
+    fn create(&self, options: &[&str]) -> Result<String, String> {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("turno_{number}");
+        let output = self.client("createdb").args(options).arg(&name).output();
         match output {
-            Ok(output) if output.status.success() => self.url(&name),
-            Ok(output) => panic!(
-                "could not create database {name} (is the server stopped?): {}",
-                String::from_utf8_lossy(&output.stderr)
-            ),
-            Err(error) => panic!(
-                "could not run createdb: {error}; install it with `apt-get install postgresql`"
-            ),
+            Ok(output) if output.status.success() => Ok(self.url(&name)),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(error) => Err(format!(
+                "createdb does not run ({error}): install it with `apt-get install postgresql`"
+            )),
         }
     }
 
