@@ -12,6 +12,8 @@ use crate::common::{LONG, Running, client, pagos, send};
 use crate::service::{Body, Service, whole};
 
 const LARGE: usize = 32 * 1024 * 1024;
+/// The time that an answer has; an upload that takes its time takes four times as long.
+const SHORT: Duration = Duration::from_millis(50);
 
 fn channel() -> (Sender<Bytes, hyper::Error>, Body) {
     let (sender, body) = Channel::new(1);
@@ -131,7 +133,7 @@ async fn an_upload_may_take_its_time() {
     let (service, mut heard) = Service::counting().await;
     let upstream = format!("http://{}", service.address).parse().unwrap();
     let options = turno_server::gate::Options {
-        answer_timeout: Duration::from_millis(50),
+        answer_timeout: SHORT,
         ..Default::default()
     };
     let gate = Running::start_with(upstream, pagos(), options).await;
@@ -140,14 +142,43 @@ async fn an_upload_may_take_its_time() {
     let (done, ended) = mpsc::channel::<()>(1);
     tokio::spawn(async move {
         sender.send_data(Bytes::from("one")).await.unwrap();
-        // Four times the time that an answer has.
-        tokio::time::timeout(Duration::from_millis(200), std::future::pending::<()>())
-            .await
-            .unwrap_err();
+        tokio::time::sleep(4 * SHORT).await;
         sender.send_data(Bytes::from("two")).await.unwrap();
         drop(done);
     });
     assert_eq!(send(request).await.status, 200);
     drop(ended);
     assert_eq!(heard.recv().await.unwrap().body(), "onetwo");
+}
+
+/// From its end on, the service has as long as after any other.
+#[tokio::test]
+async fn after_an_upload_that_took_its_time_a_silent_service_is_late() {
+    let (whole_body, mut arrived) = mpsc::unbounded_channel();
+    let service = Service::start(move |request| {
+        let whole_body = whole_body.clone();
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            whole_body.send(body).unwrap();
+            std::future::pending().await
+        }
+    })
+    .await;
+    let upstream = format!("http://{}", service.address).parse().unwrap();
+    let options = turno_server::gate::Options {
+        answer_timeout: SHORT,
+        ..Default::default()
+    };
+    let gate = Running::start_with(upstream, pagos(), options).await;
+    let (mut sender, body) = channel();
+    let request = gate.request("/other").method("POST").body(body).unwrap();
+    let upload = async {
+        sender.send_data(Bytes::from("one")).await.unwrap();
+        tokio::time::sleep(4 * SHORT).await;
+        sender.send_data(Bytes::from("two")).await.unwrap();
+        drop(sender);
+    };
+    let (told, ()) = tokio::join!(send(request), upload);
+    told.problem(504, "upstream_late");
+    assert_eq!(arrived.recv().await.unwrap(), "onetwo");
 }
