@@ -11,6 +11,7 @@ pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod lock;
+mod man;
 pub(crate) mod migrate;
 pub(crate) mod once;
 pub(crate) mod outbox;
@@ -21,13 +22,14 @@ pub(crate) mod token;
 
 use std::process::ExitCode;
 
-/// The parts of `turno` that it starts itself, and that nobody else should: neither help nor
-/// completions know them, and they are started too often to be parsed at leisure.
+/// The parts of `turno` that it starts itself, or that make its packages, and that nobody else should start: neither help
+/// nor completions know them, and some are started too often to be parsed at leisure.
 pub(crate) fn hidden() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next()?.to_str()? {
         exec::VERB => Some(exec::run(arguments)),
         demo::worker::VERB => Some(demo::worker::run(arguments)),
+        man::VERB => Some(man::run(arguments)),
         _ => None,
     }
 }

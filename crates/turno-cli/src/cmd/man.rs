@@ -1,0 +1,31 @@
+//! `turno __man FOLDER`: the manual pages, a file for each verb, for whoever makes packages (`cargo xtask dist`).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::args::Cli;
+
+/// How `cargo xtask dist` calls it.
+pub(crate) const VERB: &str = "__man";
+
+pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(folder) = arguments.next().map(PathBuf::from) else {
+        eprintln!("error: name the folder that the pages go to");
+        return ExitCode::from(2);
+    };
+    match write(&folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let folder = folder.display();
+            eprintln!("error: {folder} cannot be written ({error}): name a folder that is there");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(folder: &Path) -> std::io::Result<()> {
+    clap_mangen::generate_to(Cli::command(), folder)
+}
