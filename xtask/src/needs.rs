@@ -109,8 +109,8 @@ const ETCD: Need = Need {
 
 /// What the tests need.
 pub const TEST: &[Need] = &[
-    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, JAVA, JDBC, CURL, OPENSSL,
-    BROWSER,
+    COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, JAVA, JDBC, CURL,
+    OPENSSL, BROWSER,
 ];
 
 /// What the benchmarks need.
