@@ -128,6 +128,13 @@ pub async fn what_is_done_to_events_is_in_the_history(bed: &Bed) {
         };
         assert_eq!(asked(&turno, named).await, [], "{prefix}");
     }
+    // The control: had it a name, whoever may see such names would be shown it.
+    bed.run("update turno.deed set resource = 'outbox'").await;
+    let begun = History {
+        prefix: "outbox".into(),
+        ..History::default()
+    };
+    assert_eq!(asked(&turno, begun).await.len(), 2);
 }
 
 /// The same of a key that is forgotten; one that is in flight is not, and leaves nothing.
