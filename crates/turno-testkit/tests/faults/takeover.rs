@@ -44,7 +44,7 @@ fn followed(place: &Place, holder: Actor, next: Actor) {
     assert!(took <= TTL + SLACK, "{took:?}");
     assert!(second.token > first);
     let history = place.observer().history(RESOURCE, HistoryEvent::TakenOver);
-    assert_eq!(history[0].token.0, first);
+    assert_eq!(history[0].token.unwrap().0, first);
     assert_eq!(history[0].attribution.pid, Some(holder.pid()));
 }
 

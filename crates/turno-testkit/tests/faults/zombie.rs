@@ -73,7 +73,7 @@ fn zombie(place: &Place, first: fn(&str) -> Actor, second: fn(&str) -> Actor, wr
     assert!(released.starts_with("lost "), "{released:?}");
     let late = place.observer().history(RESOURCE, HistoryEvent::Late);
     assert_eq!(late.len(), 1, "{late:?}");
-    assert_eq!(late[0].token.0, stale.token);
+    assert_eq!(late[0].token.unwrap().0, stale.token);
     assert_eq!(late[0].reason.as_deref(), Some("release"));
     assert_eq!(late[0].attribution.user.as_deref(), Some("ana"));
     assert_eq!(late[0].attribution.pid, Some(zombie.pid()));
