@@ -141,8 +141,10 @@ $('sign-in-form').addEventListener('submit', (event) => {
   $('sign-in').close();
   begin();
 });
-// Without a token there is nothing to see: escaping leads nowhere.
-$('sign-in').addEventListener('cancel', (event) => event.preventDefault());
+// Without a token there is nothing to see: escaping leads back here.
+$('sign-in').addEventListener('close', () => {
+  if (!token.get()) $('sign-in').showModal();
+});
 $('sign-out').addEventListener('click', () => {
   token.clear();
   begin();

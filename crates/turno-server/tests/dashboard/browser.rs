@@ -1,0 +1,258 @@
+//! Chromium, driven over WebDriver: plain JSON over HTTP, of which a handful of calls is all that is needed.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use turno_testkit::eventually_async;
+
+use crate::common::LONG;
+
+/// The name of an element, as the protocol has it.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A screen.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    pub width: u32,
+    pub height: u32,
+}
+
+pub const DESKTOP: Screen = Screen {
+    width: 1280,
+    height: 900,
+};
+pub const PHONE: Screen = Screen {
+    width: 390,
+    height: 844,
+};
+
+/// The driver. The shell ends it when this process is gone, however it went; and Chromium ends with the pipe to its driver.
+struct Driver {
+    shell: Child,
+    orders: Option<ChildStdin>,
+}
+
+impl Driver {
+    fn start() -> (Self, u16) {
+        let script = "chromedriver --port=0 & driver=$!; read -r _; kill -9 $driver; wait $driver";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let orders = shell.stdin.take();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let port = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                line.split_once("successfully on port ")?
+                    .1
+                    .trim_end_matches('.')
+                    .parse()
+                    .ok()
+            })
+            .expect("chromedriver is there: `apt-get install chromium chromium-driver`");
+        // What else it says must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        (Driver { shell, orders }, port)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// A browser with one page.
+pub struct Browser {
+    client: Client<HttpConnector, Full<Bytes>>,
+    session: String,
+    _driver: Driver,
+    /// Dropped last: the browser writes here.
+    _profile: TempDir,
+}
+
+impl Browser {
+    pub async fn open(screen: Screen, url: &str) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let (driver, port) = Driver::start();
+        let mut browser = Browser {
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            session: format!("http://127.0.0.1:{port}/session"),
+            _driver: driver,
+            _profile: profile,
+        };
+        let Screen { width, height } = screen;
+        let folder = browser._profile.path().display();
+        let options = json!({
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--lang=en",
+                "--disable-background-networking", "--disable-extensions", "--remote-debugging-pipe",
+                format!("--window-size={width},{height}"), format!("--user-data-dir={folder}")],
+        });
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }}});
+        let began = browser.call("POST", "", wanted).await;
+        let id = began["sessionId"].as_str().unwrap();
+        browser.session = format!("{}/{id}", browser.session);
+        // A window has a least width; a page's screen has none.
+        let metrics =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        browser
+            .cdp("Emulation.setDeviceMetricsOverride", metrics)
+            .await;
+        browser.goto(url).await;
+        browser
+    }
+
+    async fn call(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, value) = self.try_call(method, path, body).await;
+        assert!(status, "{method} {path}: {value}");
+        value
+    }
+
+    async fn try_call(&self, method: &str, path: &str, body: Value) -> (bool, Value) {
+        let body = if method == "POST" {
+            body.to_string()
+        } else {
+            String::new()
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.session))
+            .header("content-type", "application/json")
+            .body(Full::new(body.into()))
+            .unwrap();
+        let answer = tokio::time::timeout(LONG, self.client.request(request));
+        let answer = answer.await.expect("the browser answers in time").unwrap();
+        let status = answer.status().is_success();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let mut told: Value = serde_json::from_slice(&bytes).unwrap();
+        (status, told["value"].take())
+    }
+
+    async fn cdp(&self, command: &str, parameters: Value) {
+        let body = json!({"cmd": command, "params": parameters});
+        self.call("POST", "/goog/cdp/execute", body).await;
+    }
+
+    pub async fn goto(&self, url: &str) {
+        self.call("POST", "/url", json!({"url": url})).await;
+    }
+
+    pub async fn reload(&self) {
+        self.call("POST", "/refresh", json!({})).await;
+    }
+
+    /// What a function's body returns, in the page.
+    pub async fn run(&self, script: &str, arguments: Value) -> Value {
+        let body = json!({"script": script, "args": arguments});
+        self.call("POST", "/execute/sync", body).await
+    }
+
+    /// What a function's body calls its last argument with.
+    pub async fn run_async(&self, script: &str, arguments: Value) -> Value {
+        let body = json!({"script": script, "args": arguments});
+        self.call("POST", "/execute/async", body).await
+    }
+
+    /// The text that people see; empty, if nothing is there.
+    pub async fn text(&self, css: &str) -> String {
+        let found = self.run(
+            "return document.querySelector(arguments[0])?.innerText ?? ''",
+            json!([css]),
+        );
+        found.await.as_str().unwrap().to_owned()
+    }
+
+    /// How many elements people see.
+    pub async fn count(&self, css: &str) -> u64 {
+        let script = "return [...document.querySelectorAll(arguments[0])].filter((one) => one.checkVisibility()).length";
+        self.run(script, json!([css])).await.as_u64().unwrap()
+    }
+
+    /// Until an element's text has this in it.
+    pub async fn until_text(&self, css: &str, text: &str) {
+        let what = format!("{text:?} in {css}");
+        eventually_async(LONG, &what, async || {
+            self.text(css).await.contains(text).then_some(())
+        })
+        .await;
+    }
+
+    /// Until so many elements are to be seen.
+    pub async fn until_count(&self, css: &str, count: u64) {
+        let what = format!("{count} of {css}");
+        eventually_async(LONG, &what, async || {
+            (self.count(css).await == count).then_some(())
+        })
+        .await;
+    }
+
+    async fn element(&self, css: &str) -> String {
+        let ask = json!({"using": "css selector", "value": css});
+        let what = format!("an element {css}");
+        eventually_async(LONG, &what, async || {
+            let (is_there, found) = self.try_call("POST", "/element", ask.clone()).await;
+            is_there.then(|| found[ELEMENT].as_str().unwrap().to_owned())
+        })
+        .await
+    }
+
+    /// Clicks as a person does: on what can be seen.
+    pub async fn click(&self, css: &str) {
+        let what = format!("{css} to be clicked");
+        eventually_async(LONG, &what, async || {
+            let element = self.element(css).await;
+            let path = format!("/element/{element}/click");
+            self.try_call("POST", &path, json!({}))
+                .await
+                .0
+                .then_some(())
+        })
+        .await;
+    }
+
+    pub async fn type_into(&self, css: &str, text: &str) {
+        let path = format!("/element/{}/value", self.element(css).await);
+        self.call("POST", &path, json!({"text": text})).await;
+    }
+
+    /// Presses a key, wherever the focus is.
+    pub async fn press(&self, key: &str) {
+        let keys = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]});
+        self.call("POST", "/actions", actions).await;
+    }
+
+    /// What the page complained of: errors of scripts, and what its policy has kept out.
+    pub async fn complaints(&self) -> Vec<String> {
+        let logs = self
+            .call("POST", "/se/log", json!({"type": "browser"}))
+            .await;
+        let lines = logs.as_array().unwrap().iter();
+        lines
+            .map(|line| line["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// How long the page may take to show what happened. The promise is a second; what it took is printed, and this only keeps a
+/// loaded machine from failing the test.
+pub const SOON: Duration = Duration::from_secs(5);

@@ -1,0 +1,67 @@
+//! How the page is served.
+
+use turno_server::serve::{Admission, Options};
+
+use crate::common::Running;
+
+#[tokio::test]
+async fn the_page_is_everybodys_and_keeps_to_itself() {
+    let options = Options {
+        admission: Admission::Token,
+        ..Options::default()
+    };
+    let server = Running::start_with(options).await;
+    let told = server.get("/").await;
+    assert_eq!(told.status, 200);
+    let policy = told.headers["content-security-policy"].to_str().unwrap();
+    for rule in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ] {
+        assert!(policy.contains(rule), "{rule} in {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(told.headers["x-content-type-options"], "nosniff");
+    assert_eq!(told.headers["referrer-policy"], "no-referrer");
+    assert!(!told.headers.contains_key("set-cookie"));
+
+    // Every file that the page names is there, and is asked for again only if it has changed.
+    let page = String::from_utf8(told.body.to_vec()).unwrap();
+    let named = page
+        .split('"')
+        .filter(|word| word.starts_with("dashboard/"));
+    for name in named.chain(["dashboard/es.js"]) {
+        let path = format!("/{name}");
+        let told = server.get(&path).await;
+        assert_eq!(told.status, 200, "{name}");
+        assert!(told.headers.contains_key("content-security-policy"));
+        let again = server
+            .request("GET", &path)
+            .header("if-none-match", &told.headers["etag"]);
+        let again = server.send(again, "").await;
+        assert_eq!(
+            (again.status.as_u16(), again.body.len()),
+            (304, 0),
+            "{name}"
+        );
+        let other = server
+            .request("GET", &path)
+            .header("if-none-match", "\"other\"");
+        assert_eq!(server.send(other, "").await.status, 200);
+    }
+    server
+        .get("/dashboard/nothing.js")
+        .await
+        .problem(404, "not_found");
+    server
+        .get("/dashboard/..%2Findex.html")
+        .await
+        .problem(404, "not_found");
+    server.get("/v1/whoami").await.problem(401, "unauthorized");
+    server.end().await;
+}
