@@ -46,8 +46,8 @@ async fn a_worker_that_goes_away_while_it_waits_takes_nothing_with_it() {
     }
 }
 
-/// Somebody who keeps all claims of a store standing still.
-async fn stand_still(url: &str) -> Client {
+/// Somebody who keeps all pushes and claims of a store standing still.
+pub async fn stand_still(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     let lock = "begin; lock table turno.inbox_item in access exclusive mode";
@@ -55,10 +55,11 @@ async fn stand_still(url: &str) -> Client {
     client
 }
 
-async fn until_a_claim_stands(client: &Client) {
+/// Until one of them stands.
+pub async fn until_one_stands(client: &Client) {
     let stands = "select from pg_locks l join pg_database d on d.oid = l.database
         where d.datname = current_database() and not l.granted";
-    eventually_async(LONG, "a claim that stands still", async || {
+    eventually_async(LONG, "one that stands still", async || {
         client.query(stands, &[]).await.unwrap().pop()
     })
     .await;
@@ -76,7 +77,7 @@ async fn what_is_claimed_while_the_server_ends_goes_back() {
     let standstill = stand_still(&url).await;
     let lease = json!({"worker": "w", "lease": "1h", "wait": "1m"});
     let (told, ()) = tokio::join!(server.post("/v1/inbox/mail/claim", lease), async {
-        until_a_claim_stands(&standstill).await;
+        until_one_stands(&standstill).await;
         server.stop.cancel();
     });
     let problem = told.problem(503, "shutting_down");
@@ -110,7 +111,7 @@ async fn what_the_bare_store_claims_for_nobody_stays_claimed() {
     };
     let store = turno.store().clone();
     let claim = tokio::spawn(async move { store.inbox_claim(&ask).await });
-    until_a_claim_stands(&standstill).await;
+    until_one_stands(&standstill).await;
     claim.abort();
     assert!(claim.await.unwrap_err().is_cancelled());
     standstill.batch_execute("rollback").await.unwrap();

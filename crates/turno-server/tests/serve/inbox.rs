@@ -177,3 +177,48 @@ async fn a_waiting_claim_is_answered_when_there_is_work() {
         server.end().await;
     }
 }
+
+/// Its worker says nothing until its lease is over: whoever waits gets the item, and what the first says then is too late.
+#[tokio::test]
+async fn an_item_whose_lease_is_over_is_delivered_again() {
+    for server in both().await {
+        push(&server, "q", json!([{"payload": "hello"}])).await;
+        let brief = json!({"worker": "gone", "lease": "100ms"});
+        let first = server.post("/v1/inbox/q/claim", brief).await.expect(200);
+        let next = &claim(&server, "q", 1).await[0];
+        assert_eq!(next["id"], first["items"][0]["id"]);
+        assert_eq!(
+            (&next["payload"], &next["attempt"]),
+            (&json!("hello"), &json!(2))
+        );
+        let complete = async |claim: &Value| {
+            let told = server.post("/v1/inbox/q/complete", json!({"claims": [claim]}));
+            told.await.expect(200)
+        };
+        let late = &first["items"][0]["claim"];
+        assert_eq!(complete(late).await, json!({"done": 0, "stale": [late]}));
+        assert_eq!(
+            stats(&server, "q").await["processing"],
+            1,
+            "it is the next one's"
+        );
+        assert_eq!(
+            complete(&next["claim"]).await,
+            json!({"done": 1, "stale": []})
+        );
+        server.end().await;
+    }
+}
+
+/// The control: as long as its lease is not over, nobody else gets it, however long it waits.
+#[tokio::test]
+async fn an_item_whose_lease_is_not_over_is_not() {
+    for server in both().await {
+        push(&server, "q", json!([{"payload": "hello"}])).await;
+        assert_eq!(claim(&server, "q", 1).await.len(), 1);
+        let next = json!({"worker": "next", "wait": "300ms"});
+        let told = server.post("/v1/inbox/q/claim", next).await.expect(200);
+        assert_eq!(told["items"], json!([]));
+        server.end().await;
+    }
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
 mod access;
+mod again;
 mod any_text;
 mod asker;
 mod background;
@@ -26,6 +27,8 @@ mod scope;
 mod settle;
 mod shutdown;
 mod slow;
+mod soon;
 mod store_down;
 mod stream;
 mod tls;
+mod woken;

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::net::TcpStream;
+use turno::Turno;
 use turno_server::serve::Options;
-use turno_testkit::eventually_async;
+use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running, both};
+use crate::disconnect::{stand_still, until_one_stands};
 use crate::raw::{Raw, get, post};
 
 /// Longer than any test waits.
@@ -82,4 +85,48 @@ async fn what_does_not_end_in_time_is_cut_off() {
     server.get("/healthz").await.expect(200);
     server.end().await;
     slow.until_closed().await;
+}
+
+/// The store takes its time. What a client asked for before the end is answered, and true, although nobody else is let in.
+#[tokio::test]
+async fn what_is_in_flight_is_answered_first() {
+    let url = PostgresServer::shared().create_database();
+    let turno = Turno::connect(&url).await.unwrap();
+    let server = Running::on(turno.clone(), Options::default()).await;
+    server.get("/healthz").await.expect(200);
+    let standstill = stand_still(&url).await;
+    let push = server.post("/v1/inbox/mail", json!({"items": [{"payload": 1}]}));
+    let (told, ()) = tokio::join!(push, async {
+        until_one_stands(&standstill).await;
+        server.stop.cancel();
+        eventually_async(LONG, "nobody to be let in", async || {
+            let connected = TcpStream::connect(server.address).await;
+            connected.is_err().then_some(())
+        })
+        .await;
+        standstill.batch_execute("rollback").await.unwrap();
+    });
+    assert_eq!(told.expect(201)["ids"].as_array().unwrap().len(), 1);
+    server.end().await;
+    assert_eq!(turno.inbox("mail").stats().await.unwrap().pending, 1);
+}
+
+/// The control: without the time to end, its client is told nothing.
+#[tokio::test]
+async fn without_a_drain_what_is_in_flight_is_cut_off() {
+    let url = PostgresServer::shared().create_database();
+    let turno = Turno::connect(&url).await.unwrap();
+    let options = Options {
+        drain: Duration::ZERO,
+        ..Options::default()
+    };
+    let server = Running::on(turno, options).await;
+    server.get("/healthz").await.expect(200);
+    let standstill = stand_still(&url).await;
+    let push = json!({"items": [{"payload": 1}]}).to_string();
+    let mut client = Raw::saying(server.address, &post("/v1/inbox/mail", &push)).await;
+    until_one_stands(&standstill).await;
+    server.end().await;
+    assert_eq!(client.until_closed().await, "");
+    standstill.batch_execute("rollback").await.unwrap();
 }

@@ -25,6 +25,16 @@ fn patient() -> Options {
     }
 }
 
+/// An answer that is more than the system keeps for its reader.
+async fn much_to_read(server: &Running) -> String {
+    let big = "x".repeat(1_000_000);
+    for _ in 0..4 {
+        let some: Vec<Item> = (0..8).map(|_| Item::new(&big).unwrap()).collect();
+        server.turno.inbox("q").push_many(some).await.unwrap();
+    }
+    get("/v1/inbox/q/items?state=pending")
+}
+
 /// The next client is answered.
 async fn there_is_room(server: &Running) {
     let mut next = Raw::saying(server.address, &get("/healthz")).await;
@@ -94,18 +104,8 @@ async fn who_does_not_read_its_answer_is_cut_off() {
         ..patient()
     })
     .await;
-    // More than the system keeps for a reader.
-    let big = "x".repeat(1_000_000);
-    let items: Vec<_> = (0..32).map(|_| Item::new(&big).unwrap()).collect();
-    for some in items.chunks(8) {
-        server
-            .turno
-            .inbox("q")
-            .push_many(some.to_vec())
-            .await
-            .unwrap();
-    }
-    let mut slow = Raw::saying(server.address, &get("/v1/inbox/q/items?state=pending")).await;
+    let ask = much_to_read(&server).await;
+    let mut slow = Raw::saying(server.address, &ask).await;
     there_is_room(&server).await;
     let told = slow.until_closed().await;
     assert!(told.len() < 32_000_000, "{} bytes were kept", told.len());
@@ -113,4 +113,26 @@ async fn who_does_not_read_its_answer_is_cut_off() {
     let told = server.get("/v1/inbox/q/items?state=pending").await;
     assert_eq!(told.expect(200)["items"].as_array().unwrap().len(), 32);
     server.end().await;
+}
+
+/// The control of those above: whoever is waited for without an end keeps its place, in each of the four ways, until it goes by
+/// itself.
+#[tokio::test]
+async fn without_time_outs_the_slow_keep_everybody_out() {
+    for way in 0..4 {
+        let server = Running::start_with(patient()).await;
+        let whole = post("/v1/locks", &json!({"resource": "r"}).to_string());
+        let said = match way {
+            0 => String::new(),
+            1 => "GET /healthz HTTP/1.1\r\nhost: local".to_owned(),
+            2 => whole[..whole.len() - 1].to_owned(),
+            _ => much_to_read(&server).await,
+        };
+        let slow = Raw::saying(server.address, &said).await;
+        let early = tokio::time::timeout(2 * SHORT, there_is_room(&server)).await;
+        assert!(early.is_err(), "there was room beside {said:?}");
+        drop(slow);
+        there_is_room(&server).await;
+        server.end().await;
+    }
 }

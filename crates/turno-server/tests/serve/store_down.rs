@@ -43,6 +43,8 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
     let closed = Running::on(connect().await, Options::default()).await;
     // It has begun: the store is asked before that.
     closed.get("/healthz").await.expect(200);
+    // The control: all that is asked below is answered where the store is there.
+    let beside = Running::start().await;
     let new = AccessNew::new("a", Role::Operate);
     let (_, text) = closed.turno.access_create(new).await.unwrap();
 
@@ -63,6 +65,9 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
             told.problem(503, "unavailable");
         }
     }
+
+    beside.get("/readyz").await.expect(200);
+    lock(&beside, None).await.expect(201);
 
     postgres.restart().unwrap();
     for server in [&open, &closed] {
@@ -86,4 +91,5 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
     }
     open.end().await;
     closed.end().await;
+    beside.end().await;
 }

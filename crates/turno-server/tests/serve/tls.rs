@@ -62,11 +62,15 @@ struct Secure {
 }
 
 async fn start(files: TlsFiles) -> Secure {
-    let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let options = Options {
         tls: Some(files),
         ..Options::default()
     };
+    serve(options).await
+}
+
+async fn serve(options: Options) -> Secure {
+    let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let server = Arc::new(Server::new(turno, options));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -167,6 +171,19 @@ async fn both_versions_of_http_are_spoken_and_nothing_without_tls() {
     let mut plain = Raw::saying(server.address, &get("/v1/locks")).await;
     let told = plain.until_closed().await;
     assert!(!told.contains("HTTP"), "{told}");
+    server.end().await;
+}
+
+/// The control: what is closed without a word above is answered by a server that has no certificate, and that one cannot be
+/// greeted.
+#[tokio::test]
+async fn without_a_certificate_all_is_spoken_in_the_clear() {
+    let folder = TempDir::new().unwrap();
+    let files = make(folder.path(), "own");
+    let server = serve(Options::default()).await;
+    let mut plain = Raw::saying(server.address, &get("/v1/locks")).await;
+    assert!(plain.head().await.starts_with("HTTP/1.1 200"));
+    assert!(!server.trusts(&files.cert).await);
     server.end().await;
 }
 

@@ -1,0 +1,111 @@
+//! What is pushed at one server wakes whoever waits for it at another. Without being woken, a claim that waits looks once a
+//! second.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_postgres::{Client, NoTls};
+use turno::Turno;
+use turno_server::serve::Options;
+use turno_testkit::{PostgresServer, eventually_async};
+
+use crate::common::{LONG, Running};
+
+/// So often; those in the middle decide, and not one that is late or early for reasons of its own.
+const ROUNDS: usize = 5;
+/// Half of the time between two looks.
+const HALF: Duration = Duration::from_millis(500);
+
+struct Servers {
+    pushed_at: Running,
+    waited_at: Running,
+    database: Client,
+}
+
+impl Servers {
+    async fn start() -> Self {
+        let url = PostgresServer::shared().create_database();
+        let run =
+            async || Running::on(Turno::connect(&url).await.unwrap(), Options::default()).await;
+        let (pushed_at, waited_at) = (run().await, run().await);
+        let (database, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Servers {
+            pushed_at,
+            waited_at,
+            database,
+        }
+    }
+
+    /// Until whoever waits hears, and sleeps: nobody has asked the database anything for a moment.
+    async fn until_asleep(&self) {
+        self.waited_at.until_somebody_waits().await;
+        let busy = "select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() \
+            and (state <> 'idle' or state_change > clock_timestamp() - interval '50 ms')";
+        eventually_async(LONG, "a claim that sleeps", async || {
+            let hears = self.waited_at.turno.store().wakers().is_live();
+            let is_quiet = self.database.query(busy, &[]).await.unwrap().is_empty();
+            (hears && is_quiet).then_some(())
+        })
+        .await;
+    }
+
+    /// How long it takes from the push to the claim.
+    async fn usually_takes(&self) -> Duration {
+        let mut took = Vec::new();
+        for n in 0..ROUNDS {
+            let wait = json!({"worker": "w", "wait": "60s"});
+            let claim = self.waited_at.post("/v1/inbox/jobs/claim", wait);
+            let push = async {
+                self.until_asleep().await;
+                let began = Instant::now();
+                let item = json!({"items": [{"payload": n}]});
+                self.pushed_at
+                    .post("/v1/inbox/jobs", item)
+                    .await
+                    .expect(201);
+                began
+            };
+            let (claimed, began) = tokio::join!(claim, push);
+            took.push(began.elapsed());
+            assert_eq!(claimed.expect(200)["items"][0]["payload"], n);
+        }
+        took.sort_unstable();
+        eprintln!("from the push to the claim: {took:?}");
+        took[ROUNDS / 2]
+    }
+
+    async fn end(self) {
+        self.pushed_at.end().await;
+        self.waited_at.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_push_at_one_server_wakes_a_claim_at_another() {
+    let servers = Servers::start().await;
+    let took = servers.usually_takes().await;
+    assert!(took < HALF, "{took:?}");
+    servers.end().await;
+}
+
+/// The control: where the functions notify nobody, it is found at the next look.
+#[tokio::test]
+async fn without_a_notification_a_claim_sleeps_on() {
+    let servers = Servers::start().await;
+    let mute = "do $$
+        declare f text;
+        begin
+          for f in
+            select pg_get_functiondef(p.oid) from pg_proc p
+            where p.pronamespace = 'turno'::regnamespace and p.prosrc like '%pg_notify(''turno_inbox''%'
+          loop
+            execute regexp_replace(f, 'perform pg_notify\\(''turno_inbox'', [a-z_.]+\\)', 'null', 'g');
+          end loop;
+        end $$";
+    servers.database.batch_execute(mute).await.unwrap();
+    let took = servers.usually_takes().await;
+    assert!(took > HALF, "{took:?}");
+    servers.end().await;
+}
