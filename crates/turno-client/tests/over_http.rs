@@ -1,10 +1,9 @@
 //! Over HTTP everything means the same: the library on [`RemoteStore`] keeps the rules that every store keeps.
 //!
-//! Each instance of a rule has a server of its own on the one store. Left out are the rules that need the caller's own
-//! transaction, that sign a waiter in or bound a batch themselves (a server does so for its callers), that count who waits
-//! in this very process, or that are of what works on a store only; and those that make their instances themselves, which
-//! would not come through here. White space around a payload or an answer is lost on the way, and nothing else of it.
+//! Each instance of a rule has a server of its own on the one store. A new rule is run here by being in the list of all rules;
+//! what is left out is named below, and why. On PostgreSQL those are run again that depend on who comes when.
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+#![deny(unused_macro_rules)]
 
 use std::sync::Arc;
 
@@ -13,11 +12,7 @@ use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
 use turno_server::serve::{Options, Server};
-use turno_testkit::conformance::Bed;
-
-fn bed() -> Bed {
-    Bed::sqlite().through(|url| Box::pin(remote(url)))
-}
+use turno_testkit::conformance::{self, Bed};
 
 async fn remote(url: String) -> Turno {
     let server = Server::new(Turno::connect(&url).await.unwrap(), Options::default());
@@ -29,277 +24,128 @@ async fn remote(url: String) -> Turno {
     Turno::with_store(Arc::new(RemoteStore::new(client)), Settings::default())
 }
 
-turno_testkit::conformance_tests! {
-    crate::bed();
-    locks {
-        acquire::a_free_lock_is_granted,
-        acquire::a_held_lock_is_busy_and_tells_by_whom,
-        acquire::a_nameless_holder_is_shown_too,
-        acquire::the_same_owner_enters_again,
-        acquire::a_released_lock_is_free,
-        acquire::a_dropped_lease_is_given_back,
-        acquire::of_many_at_once_one_wins,
-        input::names_may_be_anything_printable,
-        input::bad_input_names_its_field,
-        expiry::an_expired_lock_is_taken_over,
-        expiry::an_expired_owner_starts_anew,
-        expiry::a_takeover_may_change_the_mode,
-        expiry::a_late_renewal_is_recorded,
-        expiry::a_renewal_never_revives,
-        expiry::a_renewal_never_shortens,
-        sweeping::a_sweep_closes_what_has_expired,
-        tokens::tokens_only_grow,
-        tokens::a_purged_resource_comes_back_higher,
-        tokens::a_clock_that_is_behind_still_counts_up,
-        stale::a_wrong_token_is_lost,
-        stale::a_token_is_of_one_resource,
-        stale::a_zombie_is_recorded_once,
-        stale::each_lease_has_its_own_zombie,
-        stale::a_zombie_is_recorded_once_after_a_late_renewal,
-        stale::a_shared_zombie_is_recorded_once,
-        stale::a_release_after_the_expiry_says_so,
-        holds::a_min_hold_outlasts_the_release,
-        holds::a_min_hold_ends_with_its_time,
-        holds::a_max_hold_caps_every_renewal,
-        holds::a_max_hold_may_be_below_the_ttl,
-        share::permits_let_so_many_in,
-        share::of_many_at_once_so_many_get_permits,
-        share::an_expired_permit_makes_room,
-        share::busy_sharers_tell_who_ends_first,
-        share::an_exclusive_one_waits_for_the_last_sharer,
-        share::a_renewed_sharer_keeps_the_exclusive_one_out,
-        share::a_sharer_enters_again,
-        share::an_exclusive_owner_enters_again_as_a_sharer,
-        share::a_sharer_does_not_become_exclusive,
-        share::each_sharer_has_its_history,
-        share::a_sharer_who_enters_again_ends_nobody,
-        together::all_are_taken_in_order,
-        together::one_busy_means_none,
-        together::one_shared_means_none,
-        together::expired_ones_are_taken_over_together,
-        together::a_name_given_twice_is_one,
-        together::an_owner_of_one_enters_it_again,
-        together::opposite_orders_never_deadlock,
-        waiting::a_release_grants_a_waiter,
-        waiting::an_expiry_grants_a_waiter,
-        waiting::a_wait_ends_as_busy,
-        waiting::a_wait_of_zero_is_a_look,
-        waiting::a_cancelled_waiter_leaves_the_line,
-        waiting::a_break_wakes_a_waiter,
-        waiting::a_line_is_served_in_order,
-        waiting::a_holder_enters_again_past_the_line,
-        waiting::every_waiter_gets_its_turn,
-        forced::a_broken_lock_is_free,
-        forced::a_break_ends_all_holds,
-        forced::a_break_names_the_holders_token,
-        forced::one_sharer_is_broken,
-        forced::a_break_ends_the_min_hold,
-        forced::a_break_keeps_the_others_min_hold,
-        show::sharers_do_not_borrow_names,
-        show::a_list_has_what_is_held,
-        show::a_prefix_is_no_pattern,
-        show::pages_lose_nobody,
-        show::a_history_is_newest_first,
-        show::a_history_of_a_prefix,
-        again::an_acquire_sent_twice_is_one,
-        again::an_acquire_of_several_sent_twice_is_one,
-        again::a_release_sent_twice_is_one,
-        again::a_release_sent_twice_meets_the_next_holder,
-        again::a_release_sent_twice_takes_one_of_several,
-        again::a_break_sent_twice_is_one,
-        request::a_lock_asked_for_again_is_the_same_lease,
-        request::a_release_or_break_by_name_is_sent_again,
-        runner::a_run_releases_on_success,
-        runner::a_run_releases_on_error,
-        runner::a_run_releases_on_panic,
-        runner::a_run_releases_on_cancellation,
-        runner::a_run_tells_busy,
-        runner::a_run_stops_when_its_lease_is_lost,
-        runner::a_run_renews_long_work,
-        runner::a_run_under_several,
-        runner::a_short_max_hold_leaves_its_work_time,
-        crowd::each_of_many_gets_its_own_answer,
-        crowd::one_of_many_wins,
-        crowd::each_of_many_renews_its_own,
-        crowd::many_renew_the_same,
+fn keep(rule: &str, bed: Bed) {
+    conformance::keep(rule, &bed.through(|url| Box::pin(remote(url))));
+}
+
+macro_rules! left_out {
+    ($subject:ident::$rule:ident, $why:literal) => {
+        #[test]
+        #[ignore = $why]
+        fn $rule() {
+            let rule = concat!(stringify!($subject), "::", stringify!($rule));
+            crate::keep(rule, turno_testkit::conformance::Bed::sqlite());
+        }
+    };
+}
+
+/// The test of a rule. The first line that it matches decides.
+#[rustfmt::skip]
+macro_rules! over_http {
+    // The caller's own transaction is where the store is.
+    (guard::$r:ident) => { left_out! { guard::$r, "needs the caller's own transaction" } };
+    (inbox_tx::$r:ident) => { left_out! { inbox_tx::$r, "needs the caller's own transaction" } };
+    (inbox_late::$r:ident) => { left_out! { inbox_late::$r, "needs the caller's own transaction" } };
+    (inbox_effect::$r:ident) => { left_out! { inbox_effect::$r, "needs the caller's own transaction" } };
+    (inbox_together::an_open_transaction_keeps_nobody_else_waiting) => { left_out! { inbox_together::an_open_transaction_keeps_nobody_else_waiting, "needs the caller's own transaction" } };
+    (once_tx::$r:ident) => { left_out! { once_tx::$r, "needs the caller's own transaction" } };
+    (once_wait::a_commit_reaches_who_waits) => { left_out! { once_wait::a_commit_reaches_who_waits, "needs the caller's own transaction" } };
+    (outbox_emit::a_bad_event_leaves_the_transaction_alone) => { left_out! { outbox_emit::a_bad_event_leaves_the_transaction_alone, "needs the caller's own transaction" } };
+    (outbox_emit::a_given_id_is_emitted_once) => { left_out! { outbox_emit::a_given_id_is_emitted_once, "needs the caller's own transaction" } };
+    (outbox_emit::a_late_commit_is_delivered) => { left_out! { outbox_emit::a_late_commit_is_delivered, "needs the caller's own transaction" } };
+    (outbox_emit::an_event_commits_with_its_transaction) => { left_out! { outbox_emit::an_event_commits_with_its_transaction, "needs the caller's own transaction" } };
+    (outbox_emit::an_event_is_seen_once) => { left_out! { outbox_emit::an_event_is_seen_once, "needs the caller's own transaction" } };
+    (outbox_emit::an_event_is_undone_with_its_transaction) => { left_out! { outbox_emit::an_event_is_undone_with_its_transaction, "needs the caller's own transaction" } };
+
+    // A relay, a schedule and whoever makes access tokens work on the store.
+    (access::$r:ident) => { left_out! { access::$r, "tokens are made at the store" } };
+    (schedule::$r:ident) => { left_out! { schedule::$r, "a server ticks for its clients" } };
+    (by_hand::what_is_done_to_events_is_in_the_history) => { left_out! { by_hand::what_is_done_to_events_is_in_the_history, "a relay works on the store" } };
+    (outbox_dead::$r:ident) => { left_out! { outbox_dead::$r, "a relay works on the store" } };
+    (outbox_emit::an_event_is_kept_whole) => { left_out! { outbox_emit::an_event_is_kept_whole, "a relay works on the store" } };
+    (outbox_input::$r:ident) => { left_out! { outbox_input::$r, "a relay works on the store" } };
+    (outbox_order::$r:ident) => { left_out! { outbox_order::$r, "a relay works on the store" } };
+    (outbox_relay::$r:ident) => { left_out! { outbox_relay::$r, "a relay works on the store" } };
+
+    // Made with settings of its own, on a store's address: it would not come through here.
+    (acquire::settings_fill_in_user_and_service) => { left_out! { acquire::settings_fill_in_user_and_service, "connects by itself" } };
+    (crowd::a_crowd_shares_its_commits) => { left_out! { crowd::a_crowd_shares_its_commits, "connects by itself" } };
+    (crowd::alone_is_the_same) => { left_out! { crowd::alone_is_the_same, "connects by itself" } };
+    (inbox_input::a_larger_payload_can_be_allowed) => { left_out! { inbox_input::a_larger_payload_can_be_allowed, "connects by itself" } };
+    (inbox_input::a_payload_is_json) => { left_out! { inbox_input::a_payload_is_json, "connects by itself" } };
+    (input::a_longer_ttl_can_be_allowed) => { left_out! { input::a_longer_ttl_can_be_allowed, "connects by itself" } };
+    (once_input::a_bad_answer_names_its_field) => { left_out! { once_input::a_bad_answer_names_its_field, "connects by itself" } };
+    (once_input::a_larger_answer_can_be_allowed) => { left_out! { once_input::a_larger_answer_can_be_allowed, "connects by itself" } };
+    (once_seal::$r:ident) => { left_out! { once_seal::$r, "connects by itself" } };
+    (once_wait::many_who_wait_look_little) => { left_out! { once_wait::many_who_wait_look_little, "connects by itself" } };
+    (once_wait::who_looks_for_all_hands_over) => { left_out! { once_wait::who_looks_for_all_hands_over, "connects by itself" } };
+    (waiting::retries_are_counted) => { left_out! { waiting::retries_are_counted, "connects by itself" } };
+    (waiting_store::$r:ident) => { left_out! { waiting_store::$r, "connects by itself" } };
+
+    // Steps of the store that a server takes for its clients.
+    (inbox_claim::the_next_due_time_is_known) => { left_out! { inbox_claim::the_next_due_time_is_known, "a server sleeps for its clients" } };
+    (inbox_revive::a_requeue_begins_with_the_oldest_failure) => { left_out! { inbox_revive::a_requeue_begins_with_the_oldest_failure, "a server goes on to the end" } };
+    (inbox_revive::a_reset_goes_step_by_step) => { left_out! { inbox_revive::a_reset_goes_step_by_step, "a server goes on to the end" } };
+    (inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch) => { left_out! { inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch, "a server goes on to the end" } };
+    (once_sweep::a_sweep_of_once_goes_batch_by_batch) => { left_out! { once_sweep::a_sweep_of_once_goes_batch_by_batch, "a server goes on to the end" } };
+    (sweeping::a_sweep_forgets_what_is_old) => { left_out! { sweeping::a_sweep_forgets_what_is_old, "a server goes on to the end" } };
+    (inbox_together::a_claim_tells_its_queue) => { left_out! { inbox_together::a_claim_tells_its_queue, "a server looks for itself" } };
+    (inbox_together::one_who_is_refused_is_alone_with_it) => { left_out! { inbox_together::one_who_is_refused_is_alone_with_it, "what is no JSON cannot be sent" } };
+    (show::a_status_tells_everything) => { left_out! { show::a_status_tells_everything, "a server signs waiters in" } };
+    (sweeping::a_sweep_keeps_what_is_wanted) => { left_out! { sweeping::a_sweep_keeps_what_is_wanted, "a server signs waiters in" } };
+    (waiting::a_dead_waiter_loses_its_place) => { left_out! { waiting::a_dead_waiter_loses_its_place, "a server signs waiters in" } };
+    (waiting::a_line_of_the_dead_blocks_nobody) => { left_out! { waiting::a_line_of_the_dead_blocks_nobody, "a server signs waiters in" } };
+    (waiting::a_newcomer_does_not_overtake) => { left_out! { waiting::a_newcomer_does_not_overtake, "a server signs waiters in" } };
+    (waiting::a_waiter_keeps_its_place) => { left_out! { waiting::a_waiter_keeps_its_place, "a server signs waiters in" } };
+    (once_wait::a_release_reaches_who_waits) => { left_out! { once_wait::a_release_reaches_who_waits, "looks for waiters in its own process" } };
+    (once_wait::an_answer_reaches_who_waits) => { left_out! { once_wait::an_answer_reaches_who_waits, "looks for waiters in its own process" } };
+    (once_wait::who_goes_away_is_not_missed) => { left_out! { once_wait::who_goes_away_is_not_missed, "looks for waiters in its own process" } };
+    (losing::$r:ident) => { left_out! { losing::$r, "signs waiters in, or counts what the store writes" } };
+    (once_losing::$r:ident) => { left_out! { once_losing::$r, "counts what the store writes" } };
+    (tokens::a_restored_store_goes_on_above) => { left_out! { tokens::a_restored_store_goes_on_above, "the server would have to stop" } };
+
+    // And the one difference: white space around an answer is lost on the way.
+    (once_begin::an_answer_is_replayed_as_it_was_given) => { left_out! { once_begin::an_answer_is_replayed_as_it_was_given, "white space around it is lost" } };
+
+    ($subject:ident::$rule:ident) => {
+        #[test]
+        fn $rule() {
+            let rule = concat!(stringify!($subject), "::", stringify!($rule));
+            crate::keep(rule, turno_testkit::conformance::Bed::sqlite());
+        }
+    };
+}
+
+turno_testkit::conformance_rules! { conformance_each, over_http }
+
+/// What depends on who comes when, through servers on PostgreSQL.
+mod postgres {
+    macro_rules! test {
+        ($subject:ident::$rule:ident) => {
+            #[test]
+            fn $rule() {
+                let rule = concat!(stringify!($subject), "::", stringify!($rule));
+                crate::keep(rule, turno_testkit::conformance::Bed::postgres());
+            }
+        };
     }
-    inbox {
-        inbox_push::ids_grow_in_the_order_of_the_pushes,
-        inbox_push::an_item_is_claimed_as_it_was_pushed,
-        inbox_push::a_delayed_item_waits_for_its_time,
-        inbox_push::a_delayed_item_is_claimed_in_time,
-        inbox_push::queues_are_apart,
-        inbox_push::a_push_of_nothing_is_nothing,
-        inbox_push::pushes_at_once_lose_nothing,
-        inbox_keys::a_key_is_taken_in_every_state,
-        inbox_keys::a_key_twice_in_one_push_is_stored_once,
-        inbox_keys::of_many_pushes_of_one_key_one_stores_it,
-        inbox_keys::pushes_without_a_key_are_all_stored,
-        inbox_claim::a_claimed_item_is_nobody_elses,
-        inbox_claim::a_claim_of_none_claims_nothing,
-        inbox_claim::a_claim_is_shown_with_its_worker,
-        inbox_claim::a_waiting_claim_gets_the_next_push,
-        inbox_claim::of_many_claims_each_gets_its_own,
-        inbox_order::by_priority_and_then_by_age,
-        inbox_order::an_urgent_one_goes_first,
-        inbox_order::those_with_a_time_go_by_it,
-        inbox_order::a_time_does_not_beat_a_priority,
-        inbox_order::one_claim_answers_in_order,
-        inbox_groups::a_claim_takes_one_of_each_group,
-        inbox_groups::the_order_of_a_group_beats_all_else,
-        inbox_groups::a_failed_first_holds_its_group_up,
-        inbox_groups::a_first_one_set_aside_lets_the_next_go,
-        inbox_groups::a_vanished_worker_keeps_the_order,
-        inbox_groups::a_revived_one_goes_back_to_its_place,
-        inbox_groups::a_revived_one_waits_for_the_one_at_work,
-        inbox_groups::a_reset_keeps_the_order,
-        inbox_groups::groups_are_of_one_queue,
-        inbox_groups::a_long_group_runs_through,
-        inbox_settle::a_completed_item_is_gone,
-        inbox_settle::a_wrong_claim_is_stale,
-        inbox_settle::a_claim_given_twice_is_settled_once,
-        inbox_settle::a_claim_given_twice_is_extended_once,
-        inbox_settle::settling_nothing_is_nothing,
-        inbox_settle::a_claim_taken_over_is_stale,
-        inbox_settle::without_its_claim_an_item_would_be_lost,
-        inbox_settle::a_late_claim_is_right_until_taken_over,
-        inbox_settle::an_extension_only_lengthens,
-        inbox_fail::a_failed_item_is_tried_again,
-        inbox_fail::a_last_attempt_sets_it_aside,
-        inbox_fail::a_hopeless_item_is_set_aside_at_once,
-        inbox_fail::the_back_off_doubles,
-        inbox_fail::errors_are_bounded,
-        inbox_fail::an_error_may_be_any_text,
-        inbox_fail::an_error_may_have_a_zero,
-        inbox_abandoned::a_claim_ends_with_its_lease,
-        inbox_abandoned::an_abandoned_item_is_claimed_at_once,
-        inbox_abandoned::an_abandoned_attempt_is_recorded,
-        inbox_abandoned::an_item_that_kills_its_workers_is_set_aside,
-        inbox_abandoned::an_extended_claim_is_not_taken_over,
-        inbox_abandoned::what_was_done_is_not_abandoned,
-        inbox_abandoned::very_many_are_taken_over,
-        inbox_revive::what_is_given_back_costs_no_attempt,
-        inbox_revive::some_of_a_claim_can_be_given_back,
-        inbox_revive::a_reset_takes_items_away,
-        inbox_revive::a_requeue_revives_with_all_attempts,
-        inbox_revive::a_requeue_of_some_leaves_the_others,
-        inbox_stats::an_unknown_queue_has_zeros,
-        inbox_stats::queues_are_listed_by_their_beginning,
-        inbox_stats::the_oldest_pending_item_is_known,
-        inbox_stats::who_waits_for_its_group_is_pending,
-        inbox_stats::time_makes_items_pending,
-        inbox_stats::the_counters_are_what_the_lists_show,
-        inbox_stats::the_counters_add_up_under_load,
-        inbox_list::pages_of_items_lose_nobody,
-        inbox_list::a_list_tells_everything,
-        inbox_list::the_size_of_a_page_is_bounded,
-        inbox_again::a_push_sent_twice_is_one,
-        inbox_again::a_claim_sent_twice_is_one,
-        inbox_again::a_completion_sent_twice_is_one,
-        inbox_again::a_failure_sent_twice_is_one,
-        inbox_again::a_give_back_sent_twice_is_one,
-        inbox_again::a_turn_sent_twice_is_one,
-        inbox_again::another_request_is_another,
-        request::an_inbox_is_asked_again,
-        inbox_together::each_of_many_pushes_its_own,
-        inbox_together::of_many_with_a_key_one_stores_it,
-        inbox_together::a_crowd_that_pushes_again_stores_nothing_more,
-        request::claims_of_a_crowd_are_asked_for_again,
-        inbox_worker::a_worker_handles_every_item,
-        inbox_worker::a_worker_keeps_to_its_concurrency,
-        inbox_worker::a_push_wakes_an_idle_worker,
-        inbox_worker::a_worker_wakes_for_what_is_due,
-        inbox_worker::a_worker_looks_by_itself,
-        inbox_worker::failures_and_panics_are_tried_again,
-        inbox_worker::a_wrong_payload_is_a_failed_attempt,
-        inbox_worker::a_failed_handler_backs_off,
-        inbox_shutdown::a_slow_handler_keeps_its_claim,
-        inbox_shutdown::a_lost_claim_stops_its_handler,
-        inbox_shutdown::a_shutdown_gives_back_what_was_not_begun,
-        inbox_shutdown::grace_comes_to_an_end,
-        inbox_shutdown::an_idle_worker_ends_at_once,
-        inbox_input::a_bad_item_refuses_the_whole_push,
-        inbox_input::a_queue_has_a_name,
-        inbox_input::a_bad_claim_claims_nothing,
-        inbox_input::a_bad_change_changes_nothing,
-        inbox_input::a_claim_is_read_strictly,
-        inbox_sweep::a_sweep_forgets_completed_items,
-        inbox_sweep::a_sweep_keeps_what_is_not_done,
-        inbox_sweep::a_sweep_keeps_recent_answers,
-        inbox_crowd::a_crowd_of_workers_does_each_item_once,
-        inbox_crowd::without_claims_a_crowd_does_items_twice,
-        outbox_emit::ids_grow_with_the_time,
-        outbox_emit::an_emission_is_answered_again,
-        request::an_emission_by_itself_is_sent_again,
-        outbox_emit::the_outbox_is_no_inbox,
+
+    /// Of each subject all that is not left out above.
+    #[rustfmt::skip]
+    macro_rules! on_postgres {
+        (crowd::a_crowd_shares_its_commits) => {};
+        (crowd::alone_is_the_same) => {};
+        (crowd::$r:ident) => { test! { crowd::$r } };
+        (again::$r:ident) => { test! { again::$r } };
+        (request::$r:ident) => { test! { request::$r } };
+        (runner::$r:ident) => { test! { runner::$r } };
+        (inbox_again::$r:ident) => { test! { inbox_again::$r } };
+        (inbox_crowd::$r:ident) => { test! { inbox_crowd::$r } };
+        (inbox_abandoned::$r:ident) => { test! { inbox_abandoned::$r } };
+        (once_again::$r:ident) => { test! { once_again::$r } };
+        (once_crowd::$r:ident) => { test! { once_crowd::$r } };
+        ($subject:ident::$rule:ident) => {};
     }
-    once {
-        once_begin::a_new_key_is_fresh_and_then_in_flight,
-        once_begin::a_question_can_be_asked_again,
-        once_begin::a_value_is_answered_to_everybody,
-        once_begin::other_content_is_a_mismatch,
-        once_begin::without_a_fingerprint_nothing_is_compared,
-        once_begin::an_answer_is_kept_for_its_time,
-        once_begin::an_answer_can_be_kept_for_another_time,
-        once_begin::without_a_ttl_only_the_flight_counts,
-        once_begin::a_released_key_is_fresh,
-        once_begin::a_tombstone_is_replayed_as_not_stored,
-        once_begin::an_answer_of_another_kind_is_an_error,
-        once_quota::a_scope_has_so_many_live_keys,
-        once_quota::only_live_keys_count,
-        once_quota::a_rerun_is_not_counted_twice,
-        once_quota::what_lives_longer_than_was_said_counts,
-        once_unknown::a_run_past_its_lease_is_unknown,
-        once_unknown::a_rerun_takes_over,
-        once_unknown::of_many_reruns_one_gets_it,
-        once_unknown::a_doubted_run_is_unknown_at_once,
-        once_unknown::unknown_is_remembered_for_a_day_at_least,
-        once_unknown::a_probe_decides,
-        once_unknown::a_probe_that_cannot_tell_leaves_it_unknown,
-        once_unknown::a_person_completes_what_is_unknown,
-        once_unknown::a_person_forgets,
-        once_unknown::a_vanished_run_is_not_repeated,
-        once_unknown::with_a_lock_a_vanished_run_would_be_repeated,
-        once_stale::a_stale_answer_is_told_and_counted,
-        once_stale::a_zombie_does_not_overwrite,
-        once_stale::without_its_token_a_zombie_would_overwrite,
-        once_stale::a_late_answer_counts_if_nobody_took_over,
-        once_stale::a_stale_release_changes_nothing,
-        once_stale::what_has_ended_stays_ended,
-        once_stale::a_claim_is_of_one_key,
-        once_stale::a_token_is_never_given_again,
-        once_again::a_begin_sent_twice_is_one,
-        once_again::a_rerun_sent_twice_is_one,
-        once_again::a_completion_sent_twice_is_one,
-        once_again::a_release_sent_twice_is_one,
-        request::a_begin_asked_for_again_is_the_same_claim,
-        request::a_request_is_not_taken_for_one_of_another_kind,
-        once_keep::long_work_keeps_its_claim,
-        once_keep::work_that_was_taken_over_hears_of_it,
-        once_keep::an_extension_after_the_end_counts,
-        once_keep::an_extension_never_shortens,
-        once_keep::a_dropped_claim_leaves_the_key_unknown,
-        once_keep::a_claim_that_ended_is_dropped_quietly,
-        once_keep::a_dropped_question_gives_the_claim_back,
-        once_keep::work_that_is_cut_off_leaves_the_key_unknown,
-        once_keep::work_that_fails_releases_or_doubts,
-        once_wait::a_wait_ends_as_in_flight,
-        once_wait::a_vanished_run_ends_the_wait,
-        once_wait::a_mismatch_does_not_wait,
-        once_input::keys_may_be_anything_printable,
-        once_input::a_bad_question_names_its_field,
-        once_input::the_extremes_are_allowed,
-        once_input::a_strange_claim_is_stale,
-        once_sweep::a_sweep_forgets_answers_past_their_time,
-        once_sweep::a_sweep_keeps_what_is_kept_for_longer,
-        once_sweep::a_sweep_keeps_what_is_unknown,
-        once_sweep::a_sweep_keeps_a_long_run,
-        once_crowd::a_crowd_has_its_work_done_once,
-        once_crowd::a_crowd_that_does_not_wait_is_told,
-        once_crowd::each_of_a_crowd_gets_its_own_answer,
-        once_show::a_status_of_a_key_tells_everything,
-        once_show::a_list_has_what_is_known,
-        once_show::a_prefix_of_keys_is_no_pattern,
-        once_show::pages_of_keys_lose_nobody,
-    }
+
+    turno_testkit::conformance_rules! { conformance_each, on_postgres }
 }

@@ -132,6 +132,19 @@ macro_rules! conformance_tests {
     };
 }
 
+/// Hands each rule to another macro: for a suite that is not the same for all.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_each {
+    ($each:ident; $($face:ident { $($subject:ident::$rule:ident,)* })*) => {
+        $(
+            mod $face {
+                $($each! { $subject::$rule })*
+            }
+        )*
+    };
+}
+
 /// Each rule under its name.
 #[doc(hidden)]
 #[macro_export]
