@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
@@ -51,6 +52,16 @@ impl Running {
     /// The library over HTTP.
     pub fn remote(&self) -> Turno {
         library(self.client())
+    }
+
+    /// What it has counted.
+    pub async fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let ask = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(ask).await.unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).await.unwrap();
+        told
     }
 
     pub async fn end(self) {

@@ -42,6 +42,18 @@ async fn a_run_renews_its_lease() {
     );
 }
 
+/// Until a route has been asked several times: whoever waits has been told that it waits in vain, and has asked again.
+async fn until_asked_again(server: &Running, route: &str) {
+    let of = format!("turno_http_requests_total{{route=\"{route}\",method=\"POST\"");
+    turno_testkit::eventually_async(LONG, "somebody who asks again", async || {
+        let metrics = server.metrics().await;
+        let counts = metrics.lines().filter(|line| line.starts_with(&of));
+        let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u32>().ok());
+        (counts.sum::<u32>() > 3).then_some(())
+    })
+    .await;
+}
+
 /// A server that waits for less than the caller does is asked again.
 #[tokio::test]
 async fn a_long_wait_is_many_short_ones() {
@@ -56,7 +68,7 @@ async fn a_long_wait_is_many_short_ones() {
     };
     let waiting = turno.lock("it").wait(LONG).acquire();
     let release = async {
-        tokio::time::sleep(SHORT).await;
+        until_asked_again(&server, "/v1/locks").await;
         held.release().await.unwrap();
     };
     let (waited, ()) = tokio::join!(waiting, release);
@@ -64,7 +76,7 @@ async fn a_long_wait_is_many_short_ones() {
 
     let inbox = turno.inbox("mail");
     let push = async {
-        tokio::time::sleep(SHORT).await;
+        until_asked_again(&server, "/v1/inbox/{queue}/claim").await;
         server.turno.inbox("mail").push("hello").await.unwrap();
     };
     let (taken, ()) = tokio::join!(inbox.claim().wait(LONG).take(), push);
@@ -74,7 +86,7 @@ async fn a_long_wait_is_many_short_ones() {
         panic!("it is new");
     };
     let answer = async {
-        tokio::time::sleep(SHORT).await;
+        until_asked_again(&server, "/v1/once").await;
         first.complete(&7).await.unwrap();
     };
     let second = turno.once("k").wait(LONG);

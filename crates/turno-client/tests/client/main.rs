@@ -6,4 +6,5 @@ mod calls;
 mod common;
 mod faults;
 mod library;
+mod tls;
 mod tokens;
