@@ -241,8 +241,7 @@ impl Server {
 
     /// The routes, with everything around them.
     fn router(&self) -> Router {
-        let routes = metrics::tally::layer(routes::all().0, &self.app);
-        around::layers(routes, &self.app).with_state(self.app.clone())
+        around::layers(routes::all().0, &self.app).with_state(self.app.clone())
     }
 
     /// Answers whoever connects, until `shutdown` is cancelled; then work in flight ends first, within a bound.

@@ -15,24 +15,25 @@ use tracing::Instrument as _;
 use turno::once::http::language;
 use uuid::Uuid;
 
-use super::{App, dashboard};
 use super::access::Asks;
+use super::metrics::tally;
 use super::problem::{self, Problem};
 use super::telemetry;
 use super::words::Code;
+use super::{App, dashboard};
 
 /// The header that names a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id of a caller's own that is taken over.
 const LONGEST_ID: usize = 128;
 
-/// Puts everything around the routes.
+/// Puts everything around the routes. It is one layer: each is a service that is copied, and a future that is boxed, for every
+/// request.
 pub(super) fn layers(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
     routes
         .fallback(async || Problem::new(Code::NotFound))
         .method_not_allowed_fallback(async || Problem::new(Code::MethodNotAllowed))
         .layer(DefaultBodyLimit::max(app.options.max_body))
-        .layer(from_fn_with_state(app.clone(), admit))
         .layer(from_fn_with_state(app.clone(), attend))
 }
 
@@ -42,13 +43,16 @@ async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     let language = language(request.headers());
     let began = Instant::now();
     let in_flight = app.metrics.asked(&request);
+    let asked = tally::Asked::of(&request);
     let span = telemetry::span(&app, &request, id.to_str().unwrap_or_default());
     // A bug in one request must not take the connection's others with it.
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let answered = AssertUnwindSafe(admit(&app, request, next)).catch_unwind();
     let mut response = answered
         .instrument(span.clone())
         .await
         .unwrap_or_else(|_| Problem::new(Code::Broken).into_response());
+    // While a problem is still one, and no text.
+    asked.count(&app.metrics, &response);
     problem::render(&mut response, language, id.to_str().unwrap_or_default());
     span.in_scope(|| {
         tracing::debug!(status = response.status().as_u16(), took = ?began.elapsed(), "answered");
@@ -77,7 +81,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 }
 
 /// Looks at who asks, and whether there is room for it.
-async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     if is_open(request.uri().path()) {
         return next.run(request).await;
     }

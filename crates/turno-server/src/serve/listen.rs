@@ -24,8 +24,9 @@ use crate::accept::{Place, Room};
 
 /// How many requests one connection of HTTP/2 may have under way: each may hold a body.
 const MAX_STREAMS: u32 = 100;
-/// The largest head of a request, in bytes.
-const MAX_HEAD: u32 = 64 * 1024;
+/// The largest head of a request, in bytes. As much is kept for each connection as long as it is open, and twice as much if it
+/// were any more.
+const MAX_HEAD: u32 = 8 * 1024;
 /// How much of bodies that nobody has read yet one connection of HTTP/2 may send, and each of its requests.
 const WINDOWS: (u32, u32) = (1024 * 1024, 256 * 1024);
 /// How long a client that has been told to go may take, if nothing of it is in flight.
@@ -92,7 +93,8 @@ impl Client {
             greeted = tokio::time::timeout(self.app.options.head_timeout, tls.acceptor().accept(stream)) => greeted,
         };
         match greeted {
-            Ok(Ok(stream)) => self.talk(stream, &busy).await,
+            // Boxed: else whoever speaks without TLS would have to keep room for it.
+            Ok(Ok(stream)) => Box::pin(self.talk(stream, &busy)).await,
             Ok(Err(error)) => tracing::debug!(%error, "a client did not speak TLS as it should"),
             Err(_) => {}
         }

@@ -141,6 +141,7 @@ const LOOKS: &[(&str, &[&str])] = &[
             "?resource=&after=9000000000000",
         ],
     ),
+    ("whoami", &[""]),
     ("inbox_queues", &[""]),
     (
         "inbox_list",

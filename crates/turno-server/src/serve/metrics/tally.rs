@@ -1,39 +1,40 @@
 //! What an answer's status or its problem's code says was done: counted on its way out, in one place. How many items or
 //! events it was, only the routes themselves know, and count.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use http::{Method, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 
 use super::Metrics;
-use crate::serve::App;
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
 
-/// Counts what the routes answer. It stands inside what writes problems, and sees them before they are text.
-pub(in crate::serve) fn layer(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
-    routes.layer(from_fn_with_state(app.clone(), count))
+/// What was asked for.
+pub(in crate::serve) struct Asked {
+    method: Method,
+    route: Option<MatchedPath>,
 }
 
-async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
-        return next.run(request).await;
-    };
-    let method = request.method().clone();
-    let response = next.run(request).await;
-    let said = Said {
-        status: response.status(),
-        code: response.extensions().get::<Problem>().map(Problem::code),
-    };
-    if let Some(counter) = counter(&app.metrics, &method, route.as_str(), said) {
-        counter.inc();
+impl Asked {
+    pub(in crate::serve) fn of(request: &Request) -> Self {
+        Asked {
+            method: request.method().clone(),
+            route: request.extensions().get().cloned(),
+        }
     }
-    response
+
+    /// Counts what was answered.
+    pub(in crate::serve) fn count(&self, metrics: &Metrics, response: &Response) {
+        let said = Said {
+            status: response.status(),
+            code: response.extensions().get::<Problem>().map(Problem::code),
+        };
+        let route = self.route.as_ref().map(MatchedPath::as_str);
+        if let Some(counter) = route.and_then(|route| counter(metrics, &self.method, route, said)) {
+            counter.inc();
+        }
+    }
 }
 
 /// How a request ended.
