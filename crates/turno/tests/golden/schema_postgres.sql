@@ -2024,8 +2024,9 @@ set enable_mergejoin = off
 set turno.batch = 'on'
 as $$
 declare
-  done boolean[] := array_fill(false, array[cardinality(resources)]);
-  told record;
+  done  boolean[] := array_fill(false, array[cardinality(resources)]);
+  told  record;
+  floor bigint;
 begin
   -- Free ones, the first caller of each; plain arguments only, as in lock_acquire.
   for told in
@@ -2070,6 +2071,53 @@ begin
     answer := told.answer;
     return next;
   end loop;
+
+  -- New ones, as lock_create makes them: an insert may not wait for another's, and the floor is read after it.
+  if not (true = all (done)) then
+    for told in
+      with asked as (
+        select distinct on (a.resource) a.*
+        from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests, done)
+          with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, done, place)
+        where not a.done
+          and a.ttl >= '1 millisecond'
+          and a.request is not null
+          and octet_length(a.resource) between 1 and 255
+          and a.resource !~ '[[:cntrl:]]'
+          and turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host)
+        order by a.resource, a.place),
+      absent as materialized (
+        select a.*
+        from asked a
+        left join turno.lock k on k.resource = a.resource
+        where k.resource is null),
+      made as (
+        insert into turno.lock as t (
+          resource, token, mode, owner, holds, acquired_at, expires_at,
+          "user", service, description, host, pid, hold_ids)
+        select
+          a.resource, turno.lock_tick(), 'exclusive', a.owner, 1, clock_timestamp(), clock_timestamp() + a.ttl,
+          a."user", a.service, a.description, a.host, a.pid, array[a.request]
+        from absent a
+        where turno.lock_may_create(a.resource)
+        on conflict do nothing
+        returning t.*)
+      select a.place, row(
+        'acquired', m.resource, m.owner, m.token, m.holds, m.acquired_at, m.expires_at,
+        m.expires_at - clock_timestamp(), m."user", m.service, m.description)::turno.lock_outcome as answer
+      from made m
+      join absent a on a.resource = m.resource
+    loop
+      floor := coalesce(floor, (select f.token from turno.lock_floor f));
+      done[told.place] := true;
+      place := told.place;
+      answer := told.answer;
+      if answer.token <= floor then
+        answer.token := turno.lock_above_floor(answer.resource, answer.token);
+      end if;
+      return next;
+    end loop;
+  end if;
 
   -- Held ones: the others are told by whom.
   if not (true = all (done)) then
