@@ -94,6 +94,8 @@ pub enum Opening {
 /// How a server works.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// How people know the store: its URL, say, without a password. What kind of store it is, if not said.
+    pub store: Option<String>,
     /// Who is let in.
     pub admission: Admission,
     /// How long a claim of an item lives when a request does not say.
@@ -131,6 +133,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            store: None,
             admission: Admission::default(),
             inbox_lease: Duration::from_secs(30),
             max_wait: Duration::from_secs(60),

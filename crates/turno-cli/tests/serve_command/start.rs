@@ -43,6 +43,18 @@ fn it_says_where_it_listens_when_it_answers(place: Place) {
 }
 
 #[test]
+fn its_doctor_names_the_store_without_the_password() {
+    let mut place = Place::new(Kind::Postgres);
+    let shown = place.store.replace("postgres@", "postgres:***@");
+    // Nobody asks for it here.
+    place.store = place.store.replace("postgres@", "postgres:s3cret@");
+    let server = Server::start(&place, &[]);
+    let told = server.get("/v1/doctor");
+    assert_eq!(told.expect(200)["store"], shown);
+    assert!(!told.body.contains("s3cret"), "{told:?}");
+}
+
+#[test]
 fn it_says_that_it_is_open_until_there_is_a_token() {
     let place = Place::new(Kind::Sqlite);
     for open in [true, false] {
@@ -210,6 +222,8 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
                 &format!("/CN={name}"),
                 "-addext",
                 "subjectAltName=DNS:localhost",
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
             ])
             .output()
             .unwrap();
@@ -237,6 +251,11 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
     };
     let (answered, said) = shown();
     assert!(answered && said.contains("CN=first"), "{said}");
+    // This program, too, trusts it only if it is told to.
+    let remote = ["--server", url.trim_end_matches("/healthz"), "doctor"];
+    assert!(place.turno(&remote).expect(1).out.contains("certificate"));
+    std::fs::write(place.path("turno.toml"), "ca_file = \"tls.crt\"").unwrap();
+    place.turno(&remote).expect(0);
     certificate("second");
     let hup = Command::new("kill")
         .args(["-HUP", &process.id().to_string()])

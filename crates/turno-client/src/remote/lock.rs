@@ -55,7 +55,6 @@ impl RemoteStore {
             ttl: Some(each.ttl.into()),
             // A look is one look, whatever the server's file says of trying again.
             wait: Some(Span(Duration::ZERO)),
-            order: None,
             min_hold: each.min_hold.map(Span),
             max_hold: each.max_hold.map(Span),
             user: who.user.clone(),

@@ -114,9 +114,6 @@ pub struct AcquireAll {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<WaitSpan>))]
     pub wait: Option<Span>,
-    /// In which order waiters are served.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub order: Option<Order>,
     /// Nobody may take one again before this has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_hold: Option<Span>,

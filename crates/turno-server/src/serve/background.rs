@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use turno::lock::Sweep;
 use turno::outbox::Relay;
 
 use super::App;
@@ -56,8 +55,10 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
         tasks.spawn(keep("the sweeper", stop.clone(), move |stop| {
             let (app, sweep) = (app.clone(), sweep.clone());
             async move {
-                let sweeping = sweep_every(&app, interval, &sweep);
-                stop.run_until_cancelled(sweeping).await.unwrap_or(Ok(()))
+                let tell = |swept| app.metrics.sweeper.swept(&swept);
+                let sweeping = app.turno.sweep_telling(interval, &sweep, tell);
+                stop.run_until_cancelled(sweeping).await;
+                Ok(())
             }
         }));
     }
@@ -88,18 +89,6 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
                 }
             },
         ));
-    }
-}
-
-/// Sweeps with a pause between, jittered, so that several servers do not do it at the same time.
-async fn sweep_every(app: &App, interval: Duration, sweep: &Sweep) -> turno::Result<()> {
-    loop {
-        tokio::time::sleep(interval.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
-        let swept = app.turno.sweep(sweep).await?;
-        app.metrics.sweeper.swept(&swept);
-        if !swept.is_empty() {
-            tracing::info!(?swept, "swept");
-        }
     }
 }
 

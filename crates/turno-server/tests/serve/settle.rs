@@ -154,3 +154,23 @@ async fn a_claim_of_another_queue_is_stale() {
         store.end().await;
     }
 }
+
+/// Each different lease is a call of the store: there is a bound.
+#[tokio::test]
+async fn so_many_different_leases_and_no_more() {
+    let server = Running::start().await;
+    let items: Vec<Value> = (0..20).map(|n| json!({"payload": n})).collect();
+    push(&server, "mail", json!(items)).await;
+    let items = claim(&server, "mail", 20).await;
+    let extend = async |different: usize| {
+        let leases = items.iter().enumerate();
+        let claims = leases
+            .map(|(n, item)| json!({"claim": item["claim"], "lease": 1_000_000 + n % different}));
+        let ask = json!({"claims": claims.collect::<Vec<_>>()});
+        server.post("/v1/inbox/mail/extend", ask).await
+    };
+    assert_eq!(extend(10).await.expect(200)["done"], 20);
+    let told = extend(11).await.problem(422, "invalid");
+    assert_eq!(told["field"], "claims[10].lease");
+    server.end().await;
+}

@@ -14,7 +14,7 @@ use crate::config::{Cleanup, MOST, MOST_CONNECTIONS, Serve};
 use crate::context::Context;
 use crate::fail::Usage;
 use crate::logging::LogFormat;
-use crate::{duration, size};
+use crate::{duration, redact, size};
 
 /// Serve locks, inbox, outbox and once over HTTP, to programs in any language
 #[derive(Debug, Args)]
@@ -157,6 +157,7 @@ impl ServeArgs {
         let file = &context.serve;
         let defaults = Options::default();
         Ok(Options {
+            store: Some(redact::url(&context.store)),
             admission: if self.is_insecure(file) {
                 Admission::Everybody
             } else {

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use turno::Token;
 use turno::lock::{
-    Acquire as TakenOne, AcquireAll as Taken, BreakOutcome, Lock, LockList, LockSet,
+    Acquire as TakenOne, AcquireAll as Taken, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
 use turno::store::LockBreak;
 use turno_client::wire::{
@@ -56,7 +56,7 @@ async fn acquire(
         TakenOne::Busy(busy) => Err(Problem::busy(busy)),
         TakenOne::Acquired(lease) => {
             let answer = Lease::from(lease.grant());
-            let status = created(lease.grant().reentered);
+            let status = created([lease.grant()]);
             // It is the client's now: nobody here gives it back.
             drop(lease.detach());
             Ok((status, axum::Json(answer)).into_response())
@@ -64,8 +64,9 @@ async fn acquire(
     }
 }
 
-fn created(reentered: bool) -> StatusCode {
-    if reentered {
+/// Whether there is something new, or all was the owner's already.
+fn created<'a>(grants: impl IntoIterator<Item = &'a Grant>) -> StatusCode {
+    if grants.into_iter().all(|grant| grant.reentered) {
         StatusCode::OK
     } else {
         StatusCode::CREATED
@@ -182,7 +183,7 @@ async fn acquire_all(
         Taken::Acquired(leases) => {
             let grants = || leases.leases().iter().map(|lease| lease.grant());
             app.metrics.locks.taken(grants());
-            let status = created(grants().all(|grant| grant.reentered));
+            let status = created(grants());
             let answer = Leases {
                 leases: grants().map(Lease::from).collect(),
             };
@@ -197,7 +198,8 @@ fn lock_set(app: &App, ask: AcquireAll) -> LockSet {
         owner: ask.owner,
         ttl: ask.ttl,
         wait: ask.wait,
-        order: ask.order,
+        // Standing in several lines at once could block everybody.
+        order: None,
         min_hold: ask.min_hold,
         max_hold: ask.max_hold,
         user: ask.user,

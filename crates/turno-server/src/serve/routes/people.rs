@@ -83,8 +83,9 @@ async fn doctor(
 ) -> Result<axum::Json<Examined>, Problem> {
     caller.unscoped()?;
     let store = app.turno.store();
+    let name = app.options.store.as_deref().unwrap_or(store.name());
     Ok(axum::Json(Examined {
-        store: store.name().to_owned(),
+        store: name.to_owned(),
         findings: store.diagnose().await?,
     }))
 }

@@ -206,7 +206,10 @@ fn failure(claim: &SettleClaim) -> Failure {
     }
 }
 
-/// Lengthens claims, counted from now; never shortens one.
+/// How many different leases one request may ask for: each is a call of the store.
+const MOST_LEASES: usize = 10;
+
+/// Lengthens claims, counted from now; never shortens one. One request may ask for ten different leases at the most.
 #[utoipa::path(
     post,
     path = "/v1/inbox/{queue}/extend",
@@ -230,11 +233,18 @@ async fn extend(
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     // Nearly always they say the same, and one call does.
     let mut leases: Vec<(Duration, Vec<ClaimId>)> = Vec::new();
-    for claim in &asked.claims {
+    for (place, claim) in asked.claims.iter().enumerate() {
         let lease = claim.lease.map_or(app.options.inbox_lease, Into::into);
+        let many = leases.len();
         match leases.iter_mut().find(|(known, _)| *known == lease) {
             Some((_, claims)) => claims.push(claim.claim),
-            None => leases.push((lease, vec![claim.claim])),
+            None if many < MOST_LEASES => leases.push((lease, vec![claim.claim])),
+            None => {
+                let reason = format!(
+                    "there are more than {MOST_LEASES} different leases: ask for the same for all, or several times"
+                );
+                return Err(Problem::invalid("lease", reason).within("claims", place));
+            }
         }
     }
     let mut settled = Vec::with_capacity(leases.len());
