@@ -36,6 +36,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     adopt: "docs/adopt.md",
+    command_line: "docs/command-line.md",
     from_csharp: "docs/from-csharp.md",
     from_java: "docs/from-java.md",
     from_python: "docs/from-python.md",
