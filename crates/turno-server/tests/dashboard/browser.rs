@@ -107,6 +107,7 @@ impl Browser {
             "browserName": "chrome",
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL"},
+            "timeouts": {"script": LONG.as_millis() as u64},
         }}});
         let began = browser.call("POST", "", wanted).await;
         let id = began["sessionId"].as_str().unwrap();
