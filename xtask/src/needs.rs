@@ -95,6 +95,28 @@ const BROWSER: Need = Need {
     does: &[],
     packages: &["chromium", "chromium-driver"],
 };
+// What is given away is looked at by those who will read it.
+const PROMTOOL: Need = Need {
+    program: "promtool",
+    does: &[],
+    packages: &["prometheus"],
+};
+const SYSTEMD: Need = Need {
+    program: "systemd-analyze",
+    does: &[],
+    packages: &["systemd"],
+};
+const MAN: Need = Need {
+    program: "man",
+    does: &[],
+    packages: &["man-db"],
+};
+// `turno top`, at a terminal.
+const TMUX: Need = Need {
+    program: "tmux",
+    does: &[],
+    packages: &["tmux"],
+};
 // The load on the server, and a peer of its locks.
 const WRK: Need = Need {
     program: "wrk",
@@ -110,8 +132,11 @@ const ETCD: Need = Need {
 /// What the tests need.
 pub const TEST: &[Need] = &[
     COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, JAVA, JDBC, CURL,
-    OPENSSL, BROWSER,
+    OPENSSL, BROWSER, TMUX, PROMTOOL, SYSTEMD, MAN,
 ];
+
+/// What a build needs.
+pub const BUILD: &[Need] = &[COMPILER];
 
 /// What the benchmarks need.
 pub const BENCH: &[Need] = &[
