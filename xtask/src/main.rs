@@ -1,6 +1,7 @@
 //! What developers and CI call: `cargo xtask test`, `cargo xtask bench`.
 
 mod contract;
+mod dist;
 #[cfg(test)]
 mod map;
 mod needs;
@@ -20,12 +21,14 @@ cargo xtask COMMAND
                   all that they describe (Schemathesis), build the documentation
   test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
   contract        ask running servers for all that they describe, and nothing else
+  dist [PROGRAM]  build what is given away, and pack it: program, manual, completions, service, alerts; or pack a
+                  PROGRAM that was built already
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   help            this text
 
-The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Python, Node with npm, Java, Chromium with its driver, faketime and a C
-compiler; the benchmarks need Redis too. Missing ones are installed with apt-get as root or with passwordless sudo; otherwise the
-command to run is printed.
+The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Python, Node with npm, Java, Chromium with its driver, promtool,
+systemd-analyze, man, faketime and a C compiler; the benchmarks need Redis too. Missing ones are installed with apt-get as
+root or with passwordless sudo; otherwise the command to run is printed.
 ";
 
 fn main() -> ExitCode {
@@ -64,6 +67,10 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         Some("contract") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
             steps::outside()
+        }
+        Some("dist") => {
+            steps::step("what the build needs", || needs::provide(needs::BUILD))?;
+            steps::dist(arguments.first().map(Path::new))
         }
         Some("bench") => {
             steps::step("what the benchmarks need", || needs::provide(needs::BENCH))?;

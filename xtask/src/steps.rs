@@ -2,13 +2,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::contract;
+use crate::{contract, dist};
 
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
@@ -49,6 +49,7 @@ pub fn all() -> Result<()> {
     })?;
     step("cargo test", || cargo(&[&["test"], &TESTED[..]].concat()))?;
     step("the HTTP contract", contract::check)?;
+    step("what is given away", dist::check)?;
     step("cargo doc", documentation)
 }
 
@@ -67,6 +68,20 @@ pub fn outside() -> Result<()> {
         cargo(&[&["build"], &TESTED[..], &programs].concat())
     })?;
     step("the HTTP contract", contract::check)
+}
+
+/// What is given away: with the program that is named, or with one that is built for it.
+pub fn dist(program: Option<&Path>) -> Result<()> {
+    let built = match program {
+        Some(program) => program.to_owned(),
+        None => {
+            step("build turno", || {
+                cargo(&["build", "--locked", "--profile", "dist", "--bin", "turno"])
+            })?;
+            target_folder()?.join("dist/turno")
+        }
+    };
+    step("pack it", || dist::make(&built))
 }
 
 /// The benchmarks, optimised, and the program itself, whose start and memory are measured.

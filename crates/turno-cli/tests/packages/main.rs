@@ -1,0 +1,43 @@
+//! What is given to those who install it: settings, service, container, manual, alerts and dashboard fit the program.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod container;
+mod crates;
+mod manual;
+mod service;
+mod settings;
+mod watch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file of the repository, by its path from the root.
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name)
+        .canonicalize()
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap()
+}
+
+/// Runs a checker of others, which `cargo xtask test` installs where it is missing; answers what it said.
+#[track_caller]
+fn accepts(command: &mut Command) -> String {
+    let done = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}: `cargo xtask test` installs it"));
+    let said = [done.stdout, done.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(done.status.success(), "{command:?}: {said}");
+    said
+}
