@@ -203,12 +203,12 @@ impl Turno {
     /// people did by hand to queues, events and once keys.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use turno::Turno;
     /// use turno::history::{History, HistoryEvent, Part};
     ///
     /// let turno = Turno::connect("sqlite::memory:").await?;
-    /// turno.once("pago/77").run(async || Ok::<_, turno::Error>("paid")).await?;
+    /// turno.once("pago/77").run(async || Ok::<_, turno::Error>(7)).await?;
     /// turno.once_forget("pago/77").await?;
     /// let entries = turno.history(History::default()).await?;
     /// assert_eq!((entries[0].part, entries[0].event), (Part::Once, HistoryEvent::Forgotten));
