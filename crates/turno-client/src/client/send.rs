@@ -1,5 +1,6 @@
 //! Sending a call, repeating it where that is safe, and reading what comes back.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -219,11 +220,15 @@ impl Client {
 /// Says why there is no answer, in the words of whoever knows best: the innermost.
 pub(super) fn unanswered(server: &str, error: reqwest::Error) -> Error {
     let error = error.without_url();
-    let mut why: &dyn std::error::Error = &error;
+    let mut why: &(dyn std::error::Error + 'static) = &error;
     while let Some(inner) = why.source() {
         why = inner;
     }
-    let text = if error.is_connect() {
+    let text = if is_untrusted(why) {
+        format!(
+            "{server} is not trusted ({why}): check the address, and name the file of its authority as ca_file"
+        )
+    } else if error.is_connect() {
         format!(
             "{server} cannot be reached ({why}): check the address, and that `turno serve` is running"
         )
@@ -233,6 +238,16 @@ pub(super) fn unanswered(server: &str, error: reqwest::Error) -> Error {
         format!("{server} has not answered ({why}): try again")
     };
     Error::unanswered(text, error)
+}
+
+/// Whether it is the certificate that is wrong.
+fn is_untrusted(why: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(error) = why.downcast_ref::<rustls::Error>() {
+        return matches!(error, rustls::Error::InvalidCertificate(_));
+    }
+    // An error of a socket passes over the one that it is about when it is asked for its source.
+    let inner = why.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    inner.is_some_and(|inner| is_untrusted(inner))
 }
 
 fn again(problem: &Problem, headers: &HeaderMap) -> Again {

@@ -117,7 +117,11 @@ async fn an_authority_of_a_file_is_trusted_and_no_other() {
     ];
     for client in &strange {
         let error = refused(client).await;
-        assert!(error.to_string().contains("certificate"), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains("certificate") && said.contains("ca_file"),
+            "{said}"
+        );
     }
     refused(&at(format!("http://localhost:{port}"))).await;
     server.end().await;
