@@ -1,6 +1,8 @@
 //! Chromium, driven over WebDriver: plain JSON over HTTP, of which a handful of calls is all that is needed.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
@@ -42,10 +44,11 @@ struct Driver {
 }
 
 impl Driver {
-    fn start() -> (Self, u16) {
+    fn start(folder: &Path) -> (Self, u16) {
         let script = "chromedriver --port=0 & driver=$!; read -r _; kill -9 $driver; wait $driver";
         let mut shell = Command::new("sh")
             .args(["-c", script])
+            .env("TMPDIR", folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -86,10 +89,31 @@ pub struct Browser {
     _profile: TempDir,
 }
 
+impl Drop for Browser {
+    /// Lets the browser end before its folder is removed: it writes there to the last.
+    fn drop(&mut self) {
+        let Some((host, path)) = self
+            .session
+            .strip_prefix("http://")
+            .and_then(|url| url.split_once('/'))
+        else {
+            return;
+        };
+        if let Ok(mut stream) = TcpStream::connect(host) {
+            let _ = stream.set_read_timeout(Some(LONG));
+            let _ = write!(
+                stream,
+                "DELETE /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+            );
+            let _ = stream.read(&mut [0; 1024]);
+        }
+    }
+}
+
 impl Browser {
     pub async fn open(screen: Screen, url: &str) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        let (driver, port) = Driver::start();
+        let (driver, port) = Driver::start(profile.path());
         let mut browser = Browser {
             client: Client::builder(TokioExecutor::new()).build_http(),
             session: format!("http://127.0.0.1:{port}/session"),
@@ -101,7 +125,7 @@ impl Browser {
         let options = json!({
             "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--lang=en",
                 "--disable-background-networking", "--disable-extensions", "--remote-debugging-pipe",
-                format!("--window-size={width},{height}"), format!("--user-data-dir={folder}")],
+                format!("--window-size={width},{height}"), format!("--user-data-dir={folder}/profile")],
         });
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
