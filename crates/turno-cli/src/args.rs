@@ -118,6 +118,7 @@ pub(crate) enum Command {
     Token(cmd::token::Verb),
     /// Examine the store: reach, schema, clock, durability
     Doctor,
+    Top(cmd::top::TopArgs),
     Demo(cmd::demo::DemoArgs),
     Completions(cmd::completions::CompletionsArgs),
 }
@@ -143,6 +144,11 @@ impl Command {
             self,
             Command::Outbox(cmd::outbox::Verb::Relay(_)) | Command::Gate(_) | Command::Serve(_)
         )
+    }
+
+    /// Whether it draws on the terminal, and nothing else may write there.
+    pub(crate) fn has_screen(&self) -> bool {
+        matches!(self, Command::Top(_))
     }
 
     /// Who reads the log.

@@ -19,6 +19,7 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sweep;
 pub(crate) mod token;
+pub(crate) mod top;
 
 use std::process::ExitCode;
 

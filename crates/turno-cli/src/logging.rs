@@ -34,7 +34,9 @@ pub(crate) fn start(
     verbose: u8,
     context: &Context,
 ) -> anyhow::Result<Option<Telemetry>> {
+    let is_drawn_over = command.has_screen() && std::io::stderr().is_terminal();
     let filter = match std::env::var(FILTER) {
+        _ if is_drawn_over => EnvFilter::new("off"),
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
             Usage::new(
                 FILTER,

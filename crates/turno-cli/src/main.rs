@@ -86,6 +86,7 @@ async fn dispatch(command: Command, context: &Context) -> anyhow::Result<ExitCod
         Command::Sweep(args) => cmd::sweep::run(context, args).await,
         Command::Token(verb) => cmd::token::run(context, verb).await,
         Command::Doctor => cmd::doctor::run(context).await,
+        Command::Top(args) => cmd::top::run(context, args).await,
         Command::Demo(args) => cmd::demo::run(context, args).await,
         Command::Completions(args) => cmd::completions::run(context, args),
     }

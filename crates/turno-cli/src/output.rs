@@ -42,6 +42,10 @@ impl Output {
         self.format == Format::Json
     }
 
+    pub(crate) fn color(self) -> bool {
+        self.color
+    }
+
     pub(crate) fn color_stderr(self) -> bool {
         self.color_stderr
     }

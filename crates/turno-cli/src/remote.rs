@@ -32,6 +32,11 @@ impl Remote {
         }
     }
 
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A client of it. Nothing is sent yet.
     pub(crate) fn client(&self) -> Result<Client, Usage> {
         let mut client = Client::new(&self.url).map_err(|error| wrong("server", &error))?;

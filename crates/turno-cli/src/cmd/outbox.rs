@@ -16,6 +16,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use uuid::Uuid;
 
+pub(super) use self::discard::login;
 use crate::context::Context;
 
 /// What can be done with events.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 43] = [
+const HELPS: [&[&str]; 44] = [
     &[],
     &["serve"],
     &["migrate"],
@@ -46,6 +46,7 @@ const HELPS: [&[&str]; 43] = [
     &["token", "list"],
     &["token", "revoke"],
     &["doctor"],
+    &["top"],
     &["demo"],
     &["completions"],
 ];
@@ -88,7 +89,7 @@ fn every_verb_has_a_golden_help() {
     };
     let known = |path: &[&str]| assert!(HELPS.contains(&path), "{path:?} has no golden help");
     let top = verbs(&[]);
-    assert_eq!(top.len(), 15);
+    assert_eq!(top.len(), 16);
     for verb in &top {
         known(&[verb]);
     }

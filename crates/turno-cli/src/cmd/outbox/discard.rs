@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode
 }
 
 /// Who runs this, as the system knows them.
-fn login() -> String {
+pub(in crate::cmd) fn login() -> String {
     let set = |name| {
         std::env::var(name)
             .ok()

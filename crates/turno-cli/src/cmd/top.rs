@@ -1,0 +1,170 @@
+//! `turno top`: what the dashboard shows, at a terminal.
+//!
+//! One task looks at the store, or at the server (`look`); one thread reads keys (`keys`); what they bring changes the view
+//! (`view`), which is drawn (`draw`). What a person does by hand (`deed`) is done beside that, so that nothing hangs.
+
+mod deed;
+mod draw;
+mod keys;
+mod list;
+mod look;
+mod memory;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use turno::Turno;
+
+use self::deed::{Deed, Told};
+use self::keys::{Input, Keys};
+use self::look::{Looked, Looker};
+use self::screen::{Ink, Screen};
+use self::view::{Step, View};
+use crate::context::Context;
+use crate::fail::Usage;
+use crate::redact;
+use crate::signals::{self, Signals};
+
+/// How often it is drawn when nothing happens: what remains of a lease shrinks by itself.
+const TICK: Duration = Duration::from_secs(1);
+/// How many looks and outcomes may wait to be drawn.
+const QUEUED: usize = 16;
+
+/// Watch locks, queues, outbox, once keys and history live, and act on them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Keys: 1 to 5 or Tab switch, arrows or j and k select, / filters, Enter opens, ? helps, q quits.
+b breaks a lock, r requeues, d discards, f forgets a once key: each asks for a reason first,
+which goes into the history. It looks about once a second, and less often if that is slow.")]
+pub(crate) struct TopArgs {
+    /// Only names that begin with this, such as payments/; events have none
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    prefix: String,
+
+    /// Who acts, for the history [default: that of turno.toml, or the user that runs this]
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    user: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, args: TopArgs) -> Result<ExitCode> {
+    let is_shown = stdin().is_terminal() && stdout().is_terminal();
+    if context.output.is_json() || !is_shown {
+        return Err(Usage::new(
+            "top",
+            "turno top draws on a terminal: for programs there are `turno lock list`, `turno inbox stats`, \
+             `turno outbox stats`, `turno once --list` and `turno history`, each with --json",
+        )
+        .into());
+    }
+    context
+        .with_store(async |turno| watch(context, turno, args).await)
+        .await
+}
+
+/// Until it is quit, or a signal comes.
+async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCode> {
+    let looker = Looker::new(turno.clone(), args.prefix);
+    let mut view = View::new(name(context));
+    let (focus, focused) = watch::channel(view.focus());
+    // What cannot be seen at all is an error like any other command's.
+    view.see(looker.look(&focused.borrow().clone()).await?);
+    let user = user(context, args.user);
+
+    let (looks, mut looked) = mpsc::channel::<Looked>(QUEUED);
+    let (outcomes, mut done) = mpsc::channel::<turno::Result<Told>>(QUEUED);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(looker.watch(focused, looks));
+
+    let ink = match context.output.color() {
+        true => Ink::Colour,
+        false => Ink::Plain,
+    };
+    let mut signals = Signals::listen(&signals::ENDING)?;
+    let mut screen = Screen::open(ink)?;
+    let mut keys = Keys::read();
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let code = loop {
+        screen.draw(&mut view)?;
+        tokio::select! {
+            input = keys.next() => match input? {
+                Input::Resized => {}
+                Input::Key(key) => match view.key(key) {
+                    Step::Stay => {}
+                    Step::Quit => break ExitCode::SUCCESS,
+                    Step::Do(deed, reason) => {
+                        let (turno, user, outcomes) = (turno.clone(), user.clone(), outcomes.clone());
+                        tasks.spawn(act(turno, deed, user, reason, outcomes));
+                    }
+                },
+            },
+            Some(seen) = looked.recv() => match seen {
+                Ok(sight) => view.see(sight),
+                Err(why) => view.miss(why),
+            },
+            Some(outcome) = done.recv() => {
+                view.tell(outcome);
+                // What was done is to be seen at once.
+                focus.send_modify(|_| {});
+            }
+            signal = signals.next() => {
+                break ExitCode::from(signals::exit_code(signal.as_raw()));
+            }
+            _ = ticks.tick() => {}
+        }
+        let wanted = view.focus();
+        focus.send_if_modified(|focus| {
+            let is_new = *focus != wanted;
+            *focus = wanted;
+            is_new
+        });
+        while tasks.try_join_next().is_some() {}
+    };
+    drop(screen);
+    tasks.shutdown().await;
+    Ok(code)
+}
+
+async fn act(
+    turno: Turno,
+    deed: Deed,
+    user: Option<String>,
+    reason: String,
+    outcomes: mpsc::Sender<turno::Result<Told>>,
+) {
+    let outcome = deed.carry_out(&turno, user.as_deref(), &reason).await;
+    // Nobody listens any more: it was quit meanwhile.
+    let _ = outcomes.send(outcome).await;
+}
+
+/// What is looked at, as it is shown.
+fn name(context: &Context) -> String {
+    match context.remote() {
+        Some(remote) => redact::url(remote.url()),
+        None => redact::url(&context.store),
+    }
+}
+
+/// Who acts. A server knows who calls by the access token, unless told otherwise.
+fn user(context: &Context, named: Option<String>) -> Option<String> {
+    let named = named.or_else(|| context.settings.user.clone());
+    match context.remote() {
+        Some(_) => named,
+        None => named.or_else(|| Some(super::outbox::login())),
+    }
+}

@@ -1,0 +1,184 @@
+//! What a person does by hand: which key does it, what it says before, and what it says after.
+
+use turno::inbox::ItemId;
+use turno::lock::BreakOutcome;
+use turno::once::OnceForget;
+use turno::{Token, Turno};
+use uuid::Uuid;
+
+/// Something to do to what is selected, as it was when it was selected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Deed {
+    Break {
+        resource: String,
+        token: Token,
+        holder: String,
+    },
+    RequeueAll {
+        queue: String,
+        failed: u64,
+    },
+    Requeue {
+        queue: String,
+        id: ItemId,
+    },
+    RequeueEvent {
+        id: Uuid,
+        kind: String,
+    },
+    Discard {
+        id: Uuid,
+        kind: String,
+    },
+    Forget {
+        key: String,
+    },
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    Done(String),
+    /// Somebody was faster.
+    Nothing(String),
+}
+
+impl Deed {
+    /// The key that asks for it: the same in the dashboard.
+    pub(super) fn key(&self) -> char {
+        match self {
+            Deed::Break { .. } => 'b',
+            Deed::RequeueAll { .. } | Deed::Requeue { .. } | Deed::RequeueEvent { .. } => 'r',
+            Deed::Discard { .. } => 'd',
+            Deed::Forget { .. } => 'f',
+        }
+    }
+
+    /// The word for it.
+    pub(super) fn verb(&self) -> &'static str {
+        match self {
+            Deed::Break { .. } => "break",
+            Deed::RequeueAll { .. } => "requeue all",
+            Deed::Requeue { .. } | Deed::RequeueEvent { .. } => "requeue",
+            Deed::Discard { .. } => "discard",
+            Deed::Forget { .. } => "forget",
+        }
+    }
+
+    pub(super) fn title(&self) -> &'static str {
+        match self {
+            Deed::Break { .. } => "Break this lock?",
+            Deed::RequeueAll { .. } => "Requeue all failed items?",
+            Deed::Requeue { .. } => "Requeue this item?",
+            Deed::RequeueEvent { .. } => "Requeue this event?",
+            Deed::Discard { .. } => "Discard this event?",
+            Deed::Forget { .. } => "Forget this key?",
+        }
+    }
+
+    /// What it means.
+    pub(super) fn meaning(&self) -> String {
+        match self {
+            Deed::Break {
+                resource, holder, ..
+            } => {
+                format!("{resource} is taken from {holder}; its token is refused from now on.")
+            }
+            Deed::RequeueAll { queue, failed } => {
+                format!("{failed} of {queue}: tried again, with all their attempts before them.")
+            }
+            Deed::Requeue { queue, id } => {
+                format!("{id} of {queue}: tried again, with all its attempts before it.")
+            }
+            Deed::RequeueEvent { kind, .. } => {
+                format!("{kind} is published again; what was parked behind it comes with it.")
+            }
+            Deed::Discard { kind, .. } => {
+                format!("{kind} is given up for good: nobody will ever receive it.")
+            }
+            Deed::Forget { key } => {
+                format!("Whoever asks next for {key} does the work: twice, if it was done.")
+            }
+        }
+    }
+
+    /// Does it.
+    pub(super) async fn carry_out(
+        &self,
+        turno: &Turno,
+        user: Option<&str>,
+        reason: &str,
+    ) -> turno::Result<Told> {
+        match self {
+            Deed::Break {
+                resource, token, ..
+            } => {
+                let broken = turno.lock_break_as(resource, *token, reason, user);
+                Ok(match broken.await? {
+                    BreakOutcome::Broken => Told::Done(format!("{resource} is broken open")),
+                    BreakOutcome::NotHeld => Told::Nothing(format!(
+                        "token {token} does not hold {resource} any more: nothing was broken"
+                    )),
+                })
+            }
+            Deed::RequeueAll { queue, .. } => requeue(turno, queue, None, user, reason).await,
+            Deed::Requeue { queue, id } => requeue(turno, queue, Some(&[*id]), user, reason).await,
+            Deed::RequeueEvent { id, .. } => {
+                let mut outbox = turno.outbox().reason(reason);
+                if let Some(user) = user {
+                    outbox = outbox.user(user);
+                }
+                Ok(counted(
+                    "requeued",
+                    "event",
+                    outbox.requeue(Some(&[*id])).await?,
+                ))
+            }
+            Deed::Discard { id, .. } => {
+                // An event keeps who discarded it: somebody always has.
+                let user = user.map_or_else(crate::cmd::outbox::login, str::to_owned);
+                let outbox = turno.outbox().reason(reason);
+                Ok(counted(
+                    "discarded",
+                    "event",
+                    outbox.discard(&[*id], &user).await?,
+                ))
+            }
+            Deed::Forget { key } => {
+                let ask = OnceForget {
+                    key: key.clone(),
+                    user: user.map(str::to_owned),
+                    reason: Some(reason.to_owned()),
+                };
+                Ok(match turno.once_forget_with(&ask).await? {
+                    true => Told::Done(format!("{key} was forgotten")),
+                    false => Told::Nothing(format!(
+                        "{key} is in flight, or gone: nothing was forgotten"
+                    )),
+                })
+            }
+        }
+    }
+}
+
+async fn requeue(
+    turno: &Turno,
+    queue: &str,
+    ids: Option<&[ItemId]>,
+    user: Option<&str>,
+    reason: &str,
+) -> turno::Result<Told> {
+    let mut inbox = turno.inbox(queue).reason(reason);
+    if let Some(user) = user {
+        inbox = inbox.user(user);
+    }
+    Ok(counted("requeued", "item", inbox.requeue(ids).await?))
+}
+
+fn counted(done: &str, what: &str, count: u64) -> Told {
+    match count {
+        0 => Told::Nothing(format!("somebody was faster: nothing was {done}")),
+        1 => Told::Done(format!("1 {what} was {done}")),
+        _ => Told::Done(format!("{count} {what}s were {done}")),
+    }
+}

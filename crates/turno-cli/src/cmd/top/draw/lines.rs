@@ -1,0 +1,100 @@
+//! Text in lines: how wide it is, how it is cut and broken.
+
+use ratatui::text::{Line, Span};
+
+use crate::cmd::top::list::Piece;
+use crate::cmd::top::screen::{Ink, Tone};
+
+/// How many columns a text takes.
+pub(super) fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// A text in so many columns, with a mark where it was cut.
+pub(super) fn fit(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let mut cut = head(text, room.saturating_sub(1)).to_owned();
+    if room > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
+/// As much of a text as there is room for.
+fn head(text: &str, room: usize) -> &str {
+    let mut used = 0;
+    let mut letters = text.char_indices();
+    let end = letters.find(|(_, letter)| {
+        used += width(letter.encode_utf8(&mut [0; 4]));
+        used > room
+    });
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
+/// A text in lines of at most so many columns, broken between words where that is possible.
+pub(super) fn broken(text: &str, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    loop {
+        let mut line = head(rest, room);
+        // A letter that is wider than the screen is not shown, and nothing after it.
+        if line.len() == rest.len() || line.is_empty() {
+            lines.push(line.to_owned());
+            return lines;
+        }
+        if !rest[line.len()..].starts_with(' ') {
+            let words = line.rfind(' ').filter(|end| *end > 0);
+            line = words.map_or(line, |end| &line[..end]);
+        }
+        lines.push(line.to_owned());
+        rest = rest[line.len()..].trim_start_matches(' ');
+    }
+}
+
+pub(super) fn styled(pieces: &[Piece], ink: Ink) -> Line<'static> {
+    let spans = pieces
+        .iter()
+        .map(|(text, tone)| Span::styled(text.clone(), ink.style(*tone)));
+    Line::from_iter(spans)
+}
+
+/// Pieces side by side, as many as there is room for.
+pub(super) fn joined(pieces: &[Piece], ink: Ink, room: usize) -> Line<'static> {
+    let mut line = Line::raw(" ");
+    for (text, tone) in pieces.iter().filter(|(text, _)| !text.is_empty()) {
+        let between = if line.spans.len() > 1 { " · " } else { "" };
+        if line.width() + width(between) + width(text) > room {
+            break;
+        }
+        line.push_span(Span::styled(between, ink.style(Tone::Faint)));
+        line.push_span(Span::styled(text.clone(), ink.style(*tone)));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut_between_letters() {
+        assert_eq!(fit("ñandú", 5), "ñandú");
+        assert_eq!(fit("ñandúes", 5), "ñand…");
+        // These are two columns wide each.
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit("x", 0), "");
+    }
+
+    #[test]
+    fn what_is_long_is_broken() {
+        assert_eq!(broken("abcdefg", 3), ["abc", "def", "g"]);
+        assert_eq!(broken("one two three", 8), ["one two", "three"]);
+        assert_eq!(broken("one two three", 7), ["one two", "three"]);
+        assert_eq!(broken("a longword", 4), ["a", "long", "word"]);
+        assert_eq!(broken("", 3), [""]);
+        assert_eq!(broken("日", 1), [""]);
+    }
+}

@@ -1,0 +1,147 @@
+//! What is asked, what is told, and which keys there are.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
+
+use super::lines::{broken, fit, width};
+use crate::cmd::top::deed::Deed;
+use crate::cmd::top::screen::{Ink, Tone};
+use crate::cmd::top::view::{Mode, View};
+
+const HELP: [(&str, &str); 10] = [
+    ("1 – 5, Tab, ← →", "switch between the parts"),
+    ("↑ ↓ or k j, PgUp PgDn, g G", "select"),
+    ("Enter", "list what failed in a queue; Esc goes back"),
+    ("/", "filter everything; Esc clears"),
+    ("b", "break a lock"),
+    (
+        "r",
+        "requeue a failed item, all of a queue, or a dead event",
+    ),
+    ("d", "discard a dead event"),
+    ("f", "forget an unknown once key"),
+    ("?", "this"),
+    ("q", "quit"),
+];
+
+/// What was told last; what is being typed; or the keys.
+pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[Deed], ink: Ink) {
+    let room = usize::from(area.width).saturating_sub(1);
+    if view.mode == Mode::Filtering {
+        // Its end is where one types.
+        let text = tail(&view.filter, room.saturating_sub(2));
+        let line = Line::from(vec![
+            Span::styled(" /", ink.style(Tone::Title)),
+            Span::raw(text.clone()),
+        ]);
+        frame.render_widget(line, area);
+        cursor(frame, area.x + 2, area.y, &text);
+        return;
+    }
+    if let Some((text, tone)) = &view.note {
+        let text = format!(" {}", fit(text, room));
+        frame.render_widget(Line::styled(text, ink.style(*tone)), area);
+        return;
+    }
+    let opens = view
+        .is_openable()
+        .then(|| ("Enter".to_owned(), "failed items"));
+    let deeds = deeds
+        .iter()
+        .map(|deed| (deed.key().to_string(), deed.verb()));
+    let deeds = opens.into_iter().chain(deeds);
+    let always = [("/", "filter"), ("?", "help"), ("q", "quit")];
+    let always = always.map(|(key, word)| (key.to_owned(), word));
+    let mut line = Line::raw("");
+    for (key, word) in deeds.chain(always) {
+        if line.width() + width(&key) + width(word) + 3 > room {
+            break;
+        }
+        line.push_span(Span::styled(format!(" {key} "), ink.style(Tone::Title)));
+        line.push_span(Span::styled(format!("{word} "), ink.style(Tone::Faint)));
+    }
+    frame.render_widget(line, area);
+}
+
+/// Asks for a reason, at the bottom: what it is about stays in sight.
+pub(super) fn ask(frame: &mut Frame<'_>, deed: &Deed, reason: &str, ink: Ink) {
+    let all = frame.area();
+    let room = usize::from(all.width).saturating_sub(4).max(1);
+    let meaning = broken(&deed.meaning(), room);
+    let label = "Reason: ";
+    let typed = tail(reason, room.saturating_sub(width(label) + 1));
+    let mut lines: Vec<Line<'_>> = meaning.into_iter().map(Line::raw).collect();
+    lines.push(Line::from(vec![
+        Span::styled(label, ink.style(Tone::Title)),
+        Span::raw(typed.clone()),
+    ]));
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let height = height.min(all.height);
+    let area = Rect::new(all.x, all.bottom() - height, all.width, height);
+    let keys = format!(" Enter: {} · Esc: cancel ", deed.verb());
+    let block = boxed(deed.title(), Tone::Warn, ink).title_bottom(Line::raw(keys).right_aligned());
+    let inner = block.inner(area);
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(Text::from(lines)).block(block), area);
+    if inner.height > 0 {
+        let x = inner.x + u16::try_from(width(label)).unwrap_or_default();
+        cursor(frame, x, inner.bottom() - 1, &typed);
+    }
+}
+
+pub(super) fn help(frame: &mut Frame<'_>, ink: Ink) {
+    let all = frame.area();
+    let wide = HELP
+        .iter()
+        .map(|(keys, _)| width(keys))
+        .max()
+        .unwrap_or_default();
+    let lines = HELP.map(|(keys, does)| {
+        let gap = " ".repeat(wide - width(keys) + 2);
+        Line::from(vec![
+            Span::styled(keys, ink.style(Tone::Title)),
+            Span::raw(gap),
+            Span::raw(does),
+        ])
+    });
+    let mut text = Text::from_iter(lines);
+    text.push_line(Line::default());
+    text.push_line("Whatever takes something away from others asks for a reason first.");
+    let width = all.width.min(90);
+    // What is too wide takes more than a line.
+    let height = all.height.min(if width < 90 { 24 } else { 14 });
+    let area = Rect::new(
+        all.x + (all.width - width) / 2,
+        all.y + (all.height - height) / 2,
+        width,
+        height,
+    );
+    frame.render_widget(Clear, area);
+    let text =
+        Paragraph::new(text)
+            .wrap(Wrap { trim: false })
+            .block(boxed("Keys", Tone::Title, ink));
+    frame.render_widget(text, area);
+}
+
+fn boxed(title: &str, tone: Tone, ink: Ink) -> Block<'static> {
+    Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(ink.style(Tone::Faint))
+        .padding(Padding::horizontal(1))
+        .title(Span::styled(format!(" {title} "), ink.style(tone)))
+}
+
+/// The end of what is typed, as much as there is room for.
+fn tail(text: &str, room: usize) -> String {
+    let mut from = text.char_indices().map(|(start, _)| start);
+    let start = from.find(|start| width(&text[*start..]) <= room);
+    start.map_or_else(String::new, |start| text[start..].to_owned())
+}
+
+fn cursor(frame: &mut Frame<'_>, x: u16, y: u16, typed: &str) {
+    let after = u16::try_from(width(typed)).unwrap_or_default();
+    frame.set_cursor_position(Position::new(x.saturating_add(after), y));
+}

@@ -1,0 +1,163 @@
+//! Looks at the store, within bounds. A server is a store like the others: it is asked for lists, and not for its stream,
+//! so that there is one way only.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+use turno::history::{History, HistoryEntry};
+use turno::inbox::{ItemState, ItemView, QueueStats};
+use turno::lock::{LockHolder, LockList};
+use turno::once::{OnceList, OnceState, OnceView};
+use turno::outbox::{EventState, EventView, OutboxStats};
+use turno::{MAX_PAGE, Turno};
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_secs(1);
+/// It rests for so many times as long as a look took: what is slow is looked at seldom.
+const REST: u32 = 10;
+/// But not for longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(15);
+/// How long the store may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many failed items, dead events, once keys of a state and entries of the history are shown.
+pub(super) const MOST: u32 = 200;
+
+/// What is looked at besides what is always looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Focus {
+    Nothing,
+    /// The failed items of a queue.
+    Items(String),
+    /// The dead events.
+    Events,
+    History,
+}
+
+/// What one look saw.
+#[derive(Debug, Clone)]
+pub(super) struct Sight {
+    pub(super) at: Instant,
+    pub(super) locks: Vec<LockHolder>,
+    pub(super) queues: Vec<QueueStats>,
+    /// `None`: it is not for who asks.
+    pub(super) outbox: Option<OutboxStats>,
+    pub(super) once: Vec<OnceView>,
+    /// Of a queue. `None`, as the others: it was not asked for.
+    pub(super) items: Option<(String, Vec<ItemView>)>,
+    pub(super) events: Option<Vec<EventView>>,
+    pub(super) history: Option<Vec<HistoryEntry>>,
+}
+
+/// A sight, or why there is none.
+pub(super) type Looked = Result<Sight, String>;
+
+/// Looks again and again.
+pub(super) struct Looker {
+    turno: Turno,
+    prefix: String,
+}
+
+impl Looker {
+    pub(super) fn new(turno: Turno, prefix: String) -> Self {
+        Looker { turno, prefix }
+    }
+
+    /// Until nobody listens.
+    pub(super) async fn watch(
+        self,
+        mut focus: watch::Receiver<Focus>,
+        looks: mpsc::Sender<Looked>,
+    ) {
+        let mut rest = EVERY;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                changed = focus.changed() => if changed.is_err() { return },
+            }
+            let wanted = focus.borrow_and_update().clone();
+            let began = Instant::now();
+            let looked = match tokio::time::timeout(PATIENCE, self.look(&wanted)).await {
+                Ok(looked) => looked.map_err(|error| error.to_string()),
+                Err(_) => Err("it does not answer in time".to_owned()),
+            };
+            rest = (began.elapsed() * REST).clamp(EVERY, LONGEST_REST);
+            if looks.send(looked).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// One look.
+    pub(super) async fn look(&self, focus: &Focus) -> turno::Result<Sight> {
+        let Looker { turno, prefix } = self;
+        let list = LockList {
+            prefix: prefix.clone(),
+            limit: MAX_PAGE,
+            ..LockList::default()
+        };
+        let mut sight = Sight {
+            locks: turno.lock_list(list).await?,
+            queues: turno.inbox_stats(prefix).await?,
+            outbox: self.outbox().await?,
+            once: self.once().await?,
+            items: None,
+            events: None,
+            history: None,
+            at: Instant::now(),
+        };
+        match focus {
+            Focus::Nothing => {}
+            Focus::Items(queue) => {
+                let inbox = turno.inbox(queue);
+                let items = inbox.list(ItemState::Failed, None, MOST).await?;
+                sight.items = Some((queue.clone(), items));
+            }
+            Focus::Events if sight.outbox.is_none() => sight.events = Some(Vec::new()),
+            Focus::Events => sight.events = Some(self.events().await?),
+            Focus::History => {
+                let ask = History {
+                    prefix: prefix.clone(),
+                    limit: MOST,
+                    ..History::default()
+                };
+                sight.history = Some(turno.history(ask).await?);
+            }
+        }
+        Ok(sight)
+    }
+
+    /// Events have no names: only who may see everything, and has asked for it, is shown these.
+    async fn outbox(&self) -> turno::Result<Option<OutboxStats>> {
+        if !self.prefix.is_empty() {
+            return Ok(None);
+        }
+        match self.turno.outbox().stats().await {
+            Ok(stats) => Ok(Some(stats)),
+            Err(error) if error.is_refused() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Those that keep others waiting come first.
+    async fn events(&self) -> turno::Result<Vec<EventView>> {
+        let outbox = self.turno.outbox();
+        let mut events = outbox.list(EventState::Blocked, None, MOST).await?;
+        events.extend(outbox.list(EventState::Dead, None, MOST).await?);
+        Ok(events)
+    }
+
+    /// Unknown ones first: somebody has to say what became of them.
+    async fn once(&self) -> turno::Result<Vec<OnceView>> {
+        let mut keys = Vec::new();
+        for state in [OnceState::Unknown, OnceState::InFlight] {
+            let list = OnceList {
+                state: Some(state),
+                prefix: self.prefix.clone(),
+                after: String::new(),
+                limit: MOST,
+            };
+            keys.extend(self.turno.once_list(list).await?);
+        }
+        Ok(keys)
+    }
+}

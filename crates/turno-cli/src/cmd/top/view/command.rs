@@ -1,0 +1,144 @@
+//! What keys do.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use turno::TEXT_BYTES;
+
+use super::{Cursor, Mode, Step, Subject, Tab, Tone, View};
+
+/// How many rows a page is, up or down.
+const PAGE: isize = 10;
+
+impl View {
+    pub(in crate::cmd::top) fn key(&mut self, key: KeyEvent) -> Step {
+        let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if has_control && key.code == KeyCode::Char('c') {
+            return Step::Quit;
+        }
+        match std::mem::replace(&mut self.mode, Mode::Looking) {
+            Mode::Looking if !has_control => return self.command(key.code),
+            // Any key ends it.
+            Mode::Looking | Mode::Helping => {}
+            Mode::Filtering => match key.code {
+                KeyCode::Enter => {}
+                KeyCode::Esc => self.filter.clear(),
+                _ => {
+                    edit(&mut self.filter, key);
+                    self.mode = Mode::Filtering;
+                }
+            },
+            Mode::Asking(deed, mut reason) => match key.code {
+                KeyCode::Esc => self.note = Some(("nothing was done".to_owned(), Tone::Faint)),
+                KeyCode::Enter if !reason.trim().is_empty() => {
+                    return Step::Do(deed, reason.trim().to_owned());
+                }
+                _ => {
+                    edit(&mut reason, key);
+                    self.mode = Mode::Asking(deed, reason);
+                }
+            },
+        }
+        Step::Stay
+    }
+
+    fn command(&mut self, key: KeyCode) -> Step {
+        self.note = None;
+        match key {
+            KeyCode::Char('q') => return Step::Quit,
+            KeyCode::Char('?') => self.mode = Mode::Helping,
+            KeyCode::Char('/') => self.mode = Mode::Filtering,
+            KeyCode::Char(digit @ '1'..='5') => {
+                self.switch(Tab::ALL[digit as usize - '1' as usize]);
+            }
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Tab::ALL.len() - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.select(1),
+            KeyCode::Up | KeyCode::Char('k') => self.select(-1),
+            KeyCode::PageDown => self.select(PAGE),
+            KeyCode::PageUp => self.select(-PAGE),
+            KeyCode::Home | KeyCode::Char('g') => self.select(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.select(isize::MAX),
+            KeyCode::Enter => self.open(),
+            // From the innermost outwards.
+            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
+            KeyCode::Esc => self.close(),
+            KeyCode::Char(letter @ ('b' | 'r' | 'd' | 'f')) => self.ask(letter),
+            _ => {}
+        }
+        Step::Stay
+    }
+
+    fn switch(&mut self, tab: Tab) {
+        if self.tab != tab {
+            self.tab = tab;
+            self.opened = None;
+            self.cursor = Cursor::default();
+        }
+    }
+
+    fn turn(&mut self, by: usize) {
+        self.switch(Tab::ALL[(self.tab as usize + by) % Tab::ALL.len()]);
+    }
+
+    fn select(&mut self, by: isize) {
+        let Some(list) = self.list() else { return };
+        self.settle(&list);
+        let last = list.rows.len().saturating_sub(1);
+        self.cursor.index = self.cursor.index.saturating_add_signed(by).min(last);
+        let row = list.rows.get(self.cursor.index);
+        self.cursor.subject = row.map(|row| row.subject.clone());
+    }
+
+    /// Lists what failed in the selected queue.
+    fn open(&mut self) {
+        let Some(list) = self.list() else { return };
+        self.settle(&list);
+        if let Some(Subject::Queue(queue)) = &self.cursor.subject {
+            self.opened = Some(queue.clone());
+            self.cursor = Cursor::default();
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(queue) = self.opened.take() {
+            self.cursor = Cursor {
+                subject: Some(Subject::Queue(queue)),
+                ..Cursor::default()
+            };
+        }
+    }
+
+    /// Asks for a reason, if what is selected can be treated so.
+    fn ask(&mut self, letter: char) {
+        let Some(list) = self.list() else { return };
+        self.settle(&list);
+        let row = list.rows.into_iter().nth(self.cursor.index);
+        let deeds = row.map(|row| row.deeds).unwrap_or_default();
+        match deeds.into_iter().find(|deed| deed.key() == letter) {
+            Some(deed) => self.mode = Mode::Asking(deed, String::new()),
+            None => {
+                let what = match letter {
+                    'b' => "be broken: locks can",
+                    'r' => "be requeued: failed items and dead events can",
+                    'd' => "be discarded: dead events can",
+                    _ => "be forgotten: unknown once keys can",
+                };
+                self.note = Some((format!("nothing that is selected can {what}"), Tone::Warn));
+            }
+        }
+    }
+}
+
+/// A line of text under somebody's fingers.
+fn edit(text: &mut String, key: KeyEvent) {
+    let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('u') if has_control => text.clear(),
+        KeyCode::Char(letter) if !has_control && !letter.is_control() => {
+            text.push(letter);
+            // No longer than the history keeps.
+            text.truncate(text.floor_char_boundary(TEXT_BYTES));
+        }
+        KeyCode::Backspace => drop(text.pop()),
+        _ => {}
+    }
+}

@@ -1,0 +1,120 @@
+//! What is shown, and what is done by hand: on a store, and through a server.
+
+use serde_json::{Value, json};
+
+use crate::common::{Kind, Place, text};
+use crate::scene;
+use crate::tmux::Tmux;
+
+on_each_store!(a_person_sees_and_acts);
+
+fn a_person_sees_and_acts(place: Place) {
+    scene::set(&place);
+    sees_and_acts(&place, &[("TURNO_USER", "eva")]);
+}
+
+#[test]
+fn a_person_sees_and_acts_through_a_server() {
+    let place = Place::new(Kind::Sqlite);
+    scene::set(&place);
+    let (_server, url) = scene::serve(&place);
+    sees_and_acts(&place, &[("TURNO_SERVER", &url), ("TURNO_USER", "eva")]);
+}
+
+fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
+    let top = Tmux::start(place, variables);
+    // The same figures as the other verbs tell.
+    for lock in place.json(0, &["lock", "list"])["locks"]
+        .as_array()
+        .unwrap()
+    {
+        top.await_row(&[text(lock, "resource"), text(lock, "user")]);
+    }
+    let held = top.await_text("2 held · 0 waiting");
+    for figure in ["1 Locks 2 ", "2 Queues 1 · 2 failed", "3 Outbox 0 · 2 dead"] {
+        assert!(held.contains(figure), "{held}");
+    }
+    top.press("2");
+    let stats = place.json(0, &["inbox", "stats", "mail"]);
+    let names = ["pending", "scheduled", "processing", "completed", "failed"];
+    let mut row = vec!["mail".to_owned()];
+    row.extend(names.map(|name| stats[name].to_string()));
+    let row: Vec<&str> = row.iter().map(String::as_str).collect();
+    assert_eq!(row, ["mail", "1", "0", "0", "0", "2"]);
+    top.await_row(&row);
+
+    // One item, and then all of them.
+    top.press("Enter");
+    top.await_text("mail · 2 failed");
+    top.press("r");
+    top.reason("Requeue this item?", "the address is mended");
+    top.await_text("1 item was requeued");
+    top.press("Escape");
+    top.await_row(&["mail", "2", "0", "0", "0", "1"]);
+    top.press("r");
+    top.reason("Requeue all failed items?", "all are mended");
+    top.await_row(&["mail", "3", "0", "0", "0", "0"]);
+
+    // One event is tried again, the other one given up.
+    top.press("3");
+    top.await_row(&["TicketCreated", "dead"]);
+    top.press("r");
+    top.reason("Requeue this event?", "the queue is bound");
+    top.await_text("1 event was requeued");
+    top.await_screen("one dead event", |screen| !screen.contains("TicketCreated"));
+    top.press("d");
+    top.reason("Discard this event?", "nobody wants it");
+    top.await_text("No event is dead.");
+
+    // The second lock, found by the filter.
+    top.press("1");
+    top.write("/loan/2");
+    top.press("Enter");
+    top.await_screen("loan/2 only", |screen| {
+        screen.contains("loan/2") && !screen.contains("loan/1")
+    });
+    top.press("b");
+    top.reason("Break this lock?", "its host is gone");
+    top.await_text("loan/2 is broken open");
+    top.press("Escape");
+    // A key that comes at once behind Escape would be another key.
+    top.await_screen("no filter", |screen| {
+        screen.contains(" 1 held") && !screen.contains("/loan/2")
+    });
+
+    // All of it is in the history, with who and why.
+    top.press("5");
+    for part in [
+        "broken",
+        "its host is gone",
+        "nobody wants it",
+        "all are mended",
+        "eva",
+    ] {
+        top.await_text(part);
+    }
+    let history = place.json(0, &["history"]);
+    let by_hand = history["history"].as_array().unwrap().iter();
+    let by_hand: Vec<Value> = by_hand
+        .filter(|entry| entry["actor"] == "eva")
+        .map(|entry| {
+            json!([
+                entry["part"],
+                entry["event"],
+                entry["resource"],
+                entry["reason"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        by_hand,
+        [
+            json!(["lock", "broken", "loan/2", "its host is gone"]),
+            json!(["outbox", "discarded", "", "nobody wants it"]),
+            json!(["outbox", "requeued", "", "the queue is bound"]),
+            json!(["inbox", "requeued", "mail", "all are mended"]),
+            json!(["inbox", "requeued", "mail", "the address is mended"]),
+        ]
+    );
+    assert!(place.is_locked("loan/1") && !place.is_locked("loan/2"));
+}

@@ -1,0 +1,107 @@
+//! How it ends, how it is resized, and what it does where nothing can be seen.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{Kind, Place};
+use crate::scene;
+use crate::tmux::Tmux;
+
+/// The terminal is as it was: the first screen, and lines that can be edited.
+#[track_caller]
+fn is_restored(top: &Tmux<'_>, code: &str) {
+    let screen = top.await_screen("the shell's word", |screen| screen.contains("icanon"));
+    assert!(screen.contains(&format!("ended {code}")), "{screen}");
+    assert!(!screen.contains("-icanon"), "{screen}");
+    assert!(
+        screen.contains(" echo ") && !screen.contains(" -echo "),
+        "{screen}"
+    );
+    assert_eq!(
+        top.tell(&["display-message", "-p", "#{alternate_on}"])
+            .trim(),
+        "0"
+    );
+}
+
+#[test]
+fn the_terminal_is_given_back_when_it_is_quit() {
+    let place = Place::new(Kind::Sqlite);
+    let top = Tmux::start(&place, &[]);
+    let teaches = top.await_text("No lock is held.");
+    assert!(teaches.contains("turno lock acquire"), "{teaches}");
+    assert_eq!(
+        top.tell(&["display-message", "-p", "#{alternate_on}"])
+            .trim(),
+        "1"
+    );
+    top.press("q");
+    is_restored(&top, "0");
+}
+
+#[test]
+fn the_terminal_is_given_back_after_a_signal() {
+    let place = Place::new(Kind::Sqlite);
+    let top = Tmux::start(&place, &[]);
+    let pid = Pid::from_raw(top.pid()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    is_restored(&top, "143");
+}
+
+#[test]
+fn it_follows_the_size_of_the_screen_and_the_wish_for_no_colour() {
+    let place = Place::new(Kind::Sqlite);
+    place
+        .turno(&["lock", "acquire", "loan/1", "--ttl", "600s"])
+        .expect(0);
+    let top = Tmux::start(&place, &[("NO_COLOR", "1")]);
+    top.await_text("DESCRIPTION");
+    // 30 to 38 and 40 to 48 are the colours of letters and of what is behind them; 39 and 49 are none.
+    let drawn = top.tell(&["capture-pane", "-p", "-e"]);
+    let has_colour = |drawn: &str| {
+        ["\x1b[3", "\x1b[4", ";3", ";4"].iter().any(|code| {
+            let mut places = drawn.match_indices(code);
+            places.any(|(at, _)| {
+                drawn[at + code.len()..].starts_with(|next: char| ('0'..='8').contains(&next))
+            })
+        })
+    };
+    assert!(!has_colour(&drawn), "{drawn:?}");
+    top.tell(&["resize-window", "-x", "40", "-y", "8"]);
+    top.await_screen("fewer columns", |screen| {
+        screen.contains("loan/1") && screen.contains("LEFT") && !screen.contains("DESCRIPTION")
+    });
+    top.tell(&["resize-window", "-x", "100", "-y", "20"]);
+    top.await_text("DESCRIPTION");
+    drop(top);
+
+    let coloured = Place::new(Kind::Sqlite);
+    let top = Tmux::start(&coloured, &[]);
+    let drawn = top.tell(&["capture-pane", "-p", "-e"]);
+    assert!(has_colour(&drawn), "the control: {drawn:?}");
+}
+
+#[test]
+fn a_server_that_goes_away_is_told_of() {
+    let place = Place::new(Kind::Sqlite);
+    place
+        .turno(&["lock", "acquire", "loan/1", "--ttl", "600s"])
+        .expect(0);
+    let (server, url) = scene::serve(&place);
+    let top = Tmux::start(&place, &[("TURNO_SERVER", &url)]);
+    top.await_text("loan/1");
+    server.kill_9();
+    let old = top.await_text("What you see is from before");
+    assert!(old.contains("old: ") && old.contains("loan/1"), "{old}");
+}
+
+#[test]
+fn where_nothing_can_be_seen_it_says_what_to_use() {
+    let place = Place::new(Kind::Sqlite);
+    for words in [&["top"][..], &["--json", "top"]] {
+        let done = place.turno(words).expect(2);
+        assert!(
+            done.out.is_empty() && done.err.contains("turno lock list"),
+            "{done:?}"
+        );
+    }
+}

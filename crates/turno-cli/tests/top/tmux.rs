@@ -1,0 +1,108 @@
+//! A terminal that a test types at and reads from: a server of tmux of its own.
+
+use std::process::Command;
+
+use turno_testkit::eventually;
+
+use crate::common::{LONG, Place, TURNO};
+
+/// A screen with `turno top` on it, and a shell around that tells how it ended. Dropped, all of it is killed.
+pub struct Tmux<'a> {
+    place: &'a Place,
+}
+
+impl<'a> Tmux<'a> {
+    /// `turno top`, with some variables, on a screen of 120 columns and 30 rows.
+    pub fn start(place: &'a Place, variables: &[(&str, &str)]) -> Self {
+        let tmux = Tmux { place };
+        let script =
+            format!("{TURNO} top & echo $! >pid; fg >/dev/null; echo ended $?; stty -a; exec cat");
+        let script = format!("set -m; {script}");
+        let mut command = tmux.command(&["-f", "/dev/null", "new-session", "-d"]);
+        command.args(["-x", "120", "-y", "30", "sh", "-c", &script]);
+        command.envs(variables.iter().copied());
+        assert!(command.status().unwrap().success());
+        tmux.await_text("live");
+        tmux
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.place.program("tmux");
+        command.arg("-u").arg("-S").arg(self.place.path("tmux"));
+        command.env_remove("TMUX").args(words);
+        command
+    }
+
+    pub fn tell(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A key by its name, such as `Enter`.
+    pub fn press(&self, key: &str) {
+        self.tell(&["send-keys", key]);
+    }
+
+    /// Letter by letter.
+    pub fn write(&self, text: &str) {
+        self.tell(&["send-keys", "-l", text]);
+    }
+
+    pub fn screen(&self) -> String {
+        self.tell(&["capture-pane", "-p"])
+    }
+
+    /// Waits until something can be read.
+    #[track_caller]
+    pub fn await_text(&self, text: &str) -> String {
+        self.await_screen(text, |screen| screen.contains(text))
+    }
+
+    #[track_caller]
+    pub fn await_screen(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let mut last = String::new();
+        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually(LONG, what, || {
+                last = self.screen();
+                is_so(&last).then(|| last.clone())
+            })
+        }));
+        seen.unwrap_or_else(|_| panic!("{what} is not to be seen in\n{last}"))
+    }
+
+    /// Waits until a row begins with these words, however much is between them.
+    #[track_caller]
+    pub fn await_row(&self, words: &[&str]) {
+        self.await_screen(&words.join(" "), |screen| {
+            let mut rows = screen.lines();
+            rows.any(|row| {
+                row.split_whitespace()
+                    .take(words.len())
+                    .eq(words.iter().copied())
+            })
+        });
+    }
+
+    /// Says why, where it is asked for.
+    #[track_caller]
+    pub fn reason(&self, title: &str, reason: &str) {
+        self.await_text(title);
+        self.write(reason);
+        self.await_text(&format!("Reason: {reason}"));
+        self.press("Enter");
+    }
+
+    /// The process of `turno top`.
+    pub fn pid(&self) -> i32 {
+        let text = std::fs::read_to_string(self.place.path("pid")).unwrap();
+        text.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        // A server whose last session has ended is gone already.
+        let _ = self.command(&["kill-server"]).output();
+    }
+}
