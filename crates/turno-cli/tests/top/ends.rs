@@ -47,6 +47,18 @@ fn the_terminal_is_given_back_after_a_signal() {
     is_restored(&top, "143");
 }
 
+/// The control: nobody can give it back who is killed at once, and that is seen.
+#[test]
+fn the_terminal_is_not_given_back_after_a_kill() {
+    let place = Place::new(Kind::Sqlite);
+    let top = Tmux::start(&place, &[]);
+    let pid = Pid::from_raw(top.pid()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    top.await_text("-icanon");
+    let alternate = top.tell(&["display-message", "-p", "#{alternate_on}"]);
+    assert_eq!(alternate.trim(), "1");
+}
+
 #[test]
 fn it_follows_the_size_of_the_screen_and_the_wish_for_no_colour() {
     let place = Place::new(Kind::Sqlite);
