@@ -1,8 +1,9 @@
 //! How it ends, how it is resized, and what it does where nothing can be seen.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use turno_testkit::eventually;
 
-use crate::common::{Kind, Place};
+use crate::common::{Kind, LONG, Place};
 use crate::scene;
 use crate::tmux::Tmux;
 
@@ -57,6 +58,19 @@ fn the_terminal_is_not_given_back_after_a_kill() {
     top.await_text("-icanon");
     let alternate = top.tell(&["display-message", "-p", "#{alternate_on}"]);
     assert_eq!(alternate.trim(), "1");
+}
+
+/// Whoever closes the window leaves nothing behind that goes on reading.
+#[test]
+fn it_ends_with_its_terminal() {
+    let place = Place::new(Kind::Sqlite);
+    let top = Tmux::start(&place, &[]);
+    top.await_text("No lock is held.");
+    let pid = Pid::from_raw(top.pid()).unwrap();
+    top.tell(&["kill-server"]);
+    eventually(LONG, "its end", || {
+        test_kill_process(pid).is_err().then_some(())
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is typed.
 
 use std::io;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
@@ -19,16 +19,16 @@ pub(super) enum Input {
     Resized,
 }
 
-/// Reads the keyboard in a thread of its own, because reading it blocks. Dropped, the thread ends.
+/// Reads the keyboard in a thread of its own, because reading it blocks. Nobody waits for the thread: if the terminal is gone, it
+/// reads on for ever, and ends with the program.
 pub(super) struct Keys {
     input: mpsc::Receiver<io::Result<Input>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Keys {
     pub(super) fn read() -> Self {
         let (sender, input) = mpsc::channel(AHEAD);
-        let thread = thread::spawn(move || {
+        thread::spawn(move || {
             while !sender.is_closed() {
                 let Some(input) = next() else { continue };
                 let is_broken = input.is_err();
@@ -37,26 +37,13 @@ impl Keys {
                 }
             }
         });
-        Keys {
-            input,
-            thread: Some(thread),
-        }
+        Keys { input }
     }
 
     /// The next one. Cancel-safe.
     pub(super) async fn next(&mut self) -> io::Result<Input> {
         let input = self.input.recv().await;
         input.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        self.input.close();
-        if let Some(thread) = self.thread.take() {
-            // A panic was told of already.
-            let _ = thread.join();
-        }
     }
 }
 
