@@ -84,13 +84,13 @@ pub fn dist(program: Option<&Path>) -> Result<()> {
     step("pack it", || dist::make(&built))
 }
 
-/// The benchmarks, optimised, and the program itself, whose start and memory are measured.
+/// The benchmarks, optimised, and the program itself as it is given away, whose start and memory are measured.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     step("build turno", || {
-        cargo(&["build", "--release", "--bin", "turno"])
+        cargo(&["build", "--profile", "dist", "--bin", "turno"])
     })?;
-    let turno = target_folder()?.join("release/turno");
+    let turno = target_folder()?.join("dist/turno");
     let turno = turno.to_str().context("the target folder is in UTF-8")?;
     step("turno-bench", || {
         let named = ["--", "--turno", turno];

@@ -150,7 +150,7 @@ impl Bench {
     async fn process(&self) -> Result<()> {
         let Some(turno) = &self.turno else {
             println!(
-                "\nThe program itself: name it with --turno, `cargo build --release` makes it"
+                "\nThe program itself: name it with --turno, `cargo build --profile dist` makes it"
             );
             return Ok(());
         };

@@ -1,8 +1,6 @@
 //! A consumer with a table of its own: what it handles, it handles in one transaction with `seen`, and acknowledges after
 //! the commit. It outlives restarts of the broker and of its database.
 
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +14,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
+use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::tx::CallerTx;
 use uuid::Uuid;
@@ -58,7 +57,7 @@ pub struct Arrival {
 
 pub struct Consumer {
     arrivals: Arc<Mutex<Vec<Arrival>>>,
-    stop: Arc<AtomicBool>,
+    stop: CancellationToken,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -70,7 +69,7 @@ struct Work {
     seen: Seen,
     turno: Turno,
     arrivals: Arc<Mutex<Vec<Arrival>>>,
-    stop: Arc<AtomicBool>,
+    stop: CancellationToken,
 }
 
 impl Consumer {
@@ -82,7 +81,7 @@ impl Consumer {
     /// The same with a queue of another kind.
     pub fn from(queue: Queue, place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
         let arrivals = Arc::default();
-        let stop = Arc::default();
+        let stop = CancellationToken::new();
         let work = Work {
             store: place.url.clone(),
             broker: broker.to_owned(),
@@ -91,7 +90,7 @@ impl Consumer {
             seen,
             turno: place.turno.clone(),
             arrivals: Arc::clone(&arrivals),
-            stop: Arc::clone(&stop),
+            stop: stop.clone(),
         };
         let (ready, is_ready) = std::sync::mpsc::channel();
         // A thread of its own: a transaction of rusqlite's may not be sent to another.
@@ -100,7 +99,9 @@ impl Consumer {
                 .enable_all()
                 .build()
                 .unwrap();
-            runtime.block_on(work.run(ready));
+            let stop = work.stop.clone();
+            // Wherever it is: a call that a killed broker never answers would keep it for ever.
+            runtime.block_on(stop.run_until_cancelled(work.run(ready)));
         });
         is_ready.recv().expect("the consumer listens");
         Self {
@@ -122,7 +123,7 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.cancel();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -133,7 +134,7 @@ impl Work {
     async fn run(self, ready: std::sync::mpsc::Sender<()>) {
         // Said once for each outage: a broker that is away refuses hundreds of times.
         let mut said = String::new();
-        while !self.stop.load(Ordering::Relaxed) {
+        loop {
             if let Err(error) = self.consume(&ready).await {
                 let error = format!("{error:#}");
                 if error != said {
@@ -193,15 +194,9 @@ impl Work {
             )
             .await?;
         let _ = ready.send(());
-        while !self.stop.load(Ordering::Relaxed) {
-            let first = {
-                let next = pin!(deliveries.next());
-                // Looks now and then whether it is to stop.
-                match tokio::time::timeout(AGAIN, next).await {
-                    Err(_) => continue,
-                    Ok(first) => first.context("the broker went away")??,
-                }
-            };
+        loop {
+            let first = deliveries.next().await;
+            let first = first.context("the broker went away")??;
             let mut some = vec![first];
             while some.len() < TOGETHER {
                 match deliveries.next().now_or_never() {
@@ -218,7 +213,6 @@ impl Work {
             let last = &some[some.len() - 1];
             last.acker.ack(BasicAckOptions { multiple: true }).await?;
         }
-        Ok(())
     }
 
     /// Everything in one transaction of the consumer's own.
