@@ -31,10 +31,12 @@ export function part(name, label, ...children) {
   return Object.assign(whole, { value });
 }
 
-export const button = (text, act, kind = 'act') => el('button', { type: 'button', class: kind, on: { click: act } }, text);
+/** A button, and the key that presses it where its row is selected. */
+export const button = (text, act, key, kind = '') =>
+  el('button', { type: 'button', class: `act ${kind}`, 'data-key': key, 'aria-keyshortcuts': key, on: { click: act } }, text);
 
 /**
- * Rows for things, each known by its key. A row that is there stays where it is, so that it keeps the focus. `make(thing)`
+ * Rows for things, each known by its key, which can be selected. A row that is there stays where it is, so that it keeps the focus. `make(thing)`
  * answers an element with a method `update(thing)`.
  */
 export function rows(parent, things, key, make) {
@@ -49,7 +51,10 @@ export function rows(parent, things, key, make) {
   let place = parent.firstElementChild;
   for (const thing of things) {
     let row = known.get(key(thing));
-    if (!row) known.set(key(thing), (row = make(thing)));
+    if (!row) {
+      known.set(key(thing), (row = make(thing)));
+      row.tabIndex = -1;
+    }
     row.update(thing);
     if (row === place) place = place.nextElementSibling;
     else parent.insertBefore(row, place);
@@ -62,8 +67,10 @@ export function clear(parent) {
   parent.replaceChildren();
 }
 
-/** Where the focus goes when what had it is gone: to the list's heading, so that a keyboard does not start over. */
+/** Where the focus goes when what had it is gone, so that a keyboard does not start over: to the next row, or to the heading. */
 function leave(row) {
+  const next = row.nextElementSibling ?? row.previousElementSibling;
+  if (row === document.activeElement && next) return next.focus({ preventScroll: true });
   const heading = row.closest('section')?.querySelector('h2');
   heading?.setAttribute('tabindex', '-1');
   heading?.focus({ preventScroll: true });

@@ -77,5 +77,11 @@ export default {
 
   reason: 'Reason', reason_hint: 'It goes into the history.', your_name: 'Your name',
   attention: (failed, dead, unknown) => [failed && `${failed} failed`, dead && `${dead} dead`, unknown && `${unknown} unknown`].filter(Boolean).join(', '),
+  keys: 'Keys', keys_on: 'Single keys do this', close: 'Close',
+  key_parts: 'locks, queues, outbox, once keys, history', key_rows: 'next and previous row', key_ends: 'first and last row of the part',
+  key_search: 'search', key_help: 'this',
+  key_b: 'break the selected lock', key_r: 'requeue what failed or is dead', key_d: 'discard the selected dead letter',
+  key_f: 'forget the selected once key: it was not done', key_c: 'complete the selected once key: it was done',
+  key_s: 'reset what is stuck in the selected queue', key_none: (what) => `Nothing is selected for this: ${what}.`,
   version: (version) => `Turno ${version}`,
 };

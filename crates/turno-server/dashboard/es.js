@@ -77,5 +77,11 @@ export default {
 
   reason: 'Motivo', reason_hint: 'Queda en el historial.', your_name: 'Su nombre',
   attention: (failed, dead, unknown) => [failed && `${failed} fallidos`, dead && `${dead} muertos`, unknown && `${unknown} inciertas`].filter(Boolean).join(', '),
+  keys: 'Teclas', keys_on: 'Una sola tecla hace esto', close: 'Cerrar',
+  key_parts: 'bloqueos, colas, outbox, claves, historial', key_rows: 'fila siguiente y anterior', key_ends: 'primera y última fila de la parte',
+  key_search: 'buscar', key_help: 'esto',
+  key_b: 'romper el bloqueo elegido', key_r: 'reencolar lo fallido o muerto', key_d: 'descartar el mensaje muerto elegido',
+  key_f: 'olvidar la clave elegida: no se hizo', key_c: 'completar la clave elegida: se hizo',
+  key_s: 'reiniciar lo atascado en la cola elegida', key_none: (what) => `No hay nada elegido para esto: ${what}.`,
   version: (version) => `Turno ${version}`,
 };

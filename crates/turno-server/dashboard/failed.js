@@ -59,7 +59,7 @@ function make({ queue, item }) {
   const error = el('span', { class: 'error' });
   const payload = fold(t('payload'), json(item.payload));
   const errors = fold(t('errors'), every(item.errors));
-  const one = button(t('requeue'), () => revive(queue, item));
+  const one = button(t('requeue'), () => revive(queue, item), 'r');
   one.setAttribute('aria-label', `${t('requeue')} ${queue} ${t('item', digits(item.id))}`);
   const row = el('li', { class: 'row failed-item' },
     el('span', { class: 'what' }, name, about, error),
@@ -75,16 +75,19 @@ function make({ queue, item }) {
   return row;
 }
 
-function makeAll({ queue }) {
-  const act = button('', () => reviveAll(queue));
-  const row = el('li', { class: 'row all' }, el('span', { class: 'name' }, queue), act);
-  row.update = ({ failed }) => {
+/** The button for all that failed in a queue. */
+export function allOf(queue) {
+  const act = button('', () => reviveAll(queue), 'r');
+  act.update = (failed) => {
     write(act, t('requeue_all', number(failed)));
     act.setAttribute('aria-label', `${act.textContent} ${queue}`);
-    offered(act, 'admin', failed > 1);
+    offered(act, 'admin', failed > 0);
   };
-  return row;
+  return act;
 }
+
+/** The queue that the following items are of. */
+const heading = ({ queue }) => Object.assign(el('li', { class: 'whose' }, el('span', { class: 'name' }, queue)), { update() {} });
 
 function revive(queue, item) {
   ask({
@@ -106,11 +109,11 @@ export function draw() {
   let hidden = 0;
   for (const [queue, { failed, items }] of known) {
     const fitting = items.filter((item) => found(queue, ...words(item)));
-    if (fitting.length) things.push({ queue, failed }, ...fitting.map((item) => ({ queue, item })));
+    if (fitting.length) things.push({ queue }, ...fitting.map((item) => ({ queue, item })));
     hidden += Math.max(failed - items.length, 0);
   }
   list('failed', {
-    things, key: ({ queue, item }) => `${queue}\n${item ? digits(item.id) : ''}`, make: (thing) => (thing.item ? make(thing) : makeAll(thing)),
+    things, key: ({ queue, item }) => `${queue}\n${item ? digits(item.id) : ''}`, make: (thing) => (thing.item ? make(thing) : heading(thing)),
     says: hidden ? t('more', number(hidden)) : '',
   });
   show($('failed'), things.length > 0);

@@ -44,7 +44,7 @@ export function draw() {
   const things = state.history.filter((entry) => found(entry.resource, entry.user, entry.service, entry.description, entry.host, entry.actor, entry.reason, entry.owner, word(entry.event), clock(entry.at)));
   list('history', {
     things, all: state.history.length, key: (entry) => entry.id, make, says: '',
-    beyond: state.moreHistory && things.length > 99 && 'turno lock history',
-    empty: t('history_empty'), commands: ['turno lock history'],
+    beyond: state.moreHistory && things.length > 99 && 'turno history',
+    empty: t('history_empty'), commands: ['turno history'],
   });
 }

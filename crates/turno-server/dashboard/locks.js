@@ -20,7 +20,7 @@ function make(lock) {
   const left = el('span', { class: 'left' });
   const held = part('held', t('held_for'));
   const waiters = part('waiters', t('waiters'));
-  const act = button(t('break'), () => force(shown), 'act bad');
+  const act = button(t('break'), () => force(shown), 'b', 'bad');
   const row = el('li', { class: 'row lock' },
     part('what', t('resource'), name, tags),
     part('whose', t('holder'), who, what),

@@ -5,6 +5,7 @@ import { $, clear, el, mark, show, write } from './dom.js';
 import * as failed from './failed.js';
 import { number, span } from './format.js';
 import * as history from './history.js';
+import { keys } from './keys.js';
 import * as locks from './locks.js';
 import * as once from './once.js';
 import * as outbox from './outbox.js';
@@ -151,13 +152,7 @@ $('sign-out').addEventListener('click', () => {
 });
 
 $('search').addEventListener('input', due);
-document.addEventListener('keydown', (event) => {
-  const isTyping = event.target.closest('input, textarea, dialog');
-  if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    $('search').focus();
-  }
-});
+keys();
 
 settings(() => {
   for (const list of LISTS) clear($(list));

@@ -13,8 +13,8 @@ function make(key) {
   const badge = el('span', { class: 'badge' });
   const about = el('span', { class: 'tags' });
   const help = el('span', { class: 'help' }, t('unknown_help'));
-  const done = button(t('settle'), () => settle(shown));
-  const never = button(t('forget'), () => forget(shown), 'act bad');
+  const done = button(t('settle'), () => settle(shown), 'c');
+  const never = button(t('forget'), () => forget(shown), 'f', 'bad');
   done.setAttribute('aria-label', `${t('settle')} ${key.key}`);
   never.setAttribute('aria-label', `${t('forget')} ${key.key}`);
   const row = el('li', { class: 'row key' },

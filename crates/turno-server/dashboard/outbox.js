@@ -44,8 +44,8 @@ function make(event) {
   const payload = fold(t('payload'), json(event.payload));
   const errors = fold(t('errors'), every(event.errors));
   payload.open = true;
-  const again = button(t('requeue'), () => revive(event));
-  const never = button(t('discard'), () => giveUp(event), 'act bad');
+  const again = button(t('requeue'), () => revive(event), 'r');
+  const never = button(t('discard'), () => giveUp(event), 'd', 'bad');
   again.setAttribute('aria-label', `${t('requeue')} ${event.type} ${event.id}`);
   never.setAttribute('aria-label', `${t('discard')} ${event.type} ${event.id}`);
   const row = el('li', { class: 'row dead-event' },

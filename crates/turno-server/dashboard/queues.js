@@ -2,6 +2,7 @@
 import { ask, offered } from './ask.js';
 import { resetItems } from './deeds.js';
 import { button, el, mark, write } from './dom.js';
+import { allOf } from './failed.js';
 import { number, rate, span } from './format.js';
 import { found, list } from './list.js';
 import { plot } from './plot.js';
@@ -42,13 +43,15 @@ function make(queue) {
   const name = el('span', { class: 'name' }, queue.queue);
   const states = counts(['pending', 'processing', 'scheduled', 'failed', 'completed']);
   const drawn = plots(`q${queue.queue}`, 'throughput', 'latency');
-  const act = button(t('reset'), () => reset(queue.queue));
+  const again = allOf(queue.queue);
+  const act = button(t('reset'), () => reset(queue.queue), 's');
   act.setAttribute('aria-label', `${t('reset')} ${queue.queue}`);
-  const row = el('li', { class: 'row queue' }, el('span', { class: 'what' }, name, states, act), drawn);
+  const row = el('li', { class: 'row queue' }, el('span', { class: 'what' }, name, states, el('span', { class: 'acts' }, again, act)), drawn);
   row.update = (stats) => {
     states.update(stats);
     drawn.update(stats, t('nothing_waits'));
     mark(row, 'trouble', stats.failed > 0);
+    again.update(stats.failed);
     offered(act, 'admin', stats.processing > 0);
   };
   return row;

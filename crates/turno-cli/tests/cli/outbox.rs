@@ -1,14 +1,9 @@
 //! `turno outbox …`: what is emitted, what is refused, and what a person does with dead events.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use turno::outbox::OnDead;
-use turno::sink::{Fate, Outage, Outgoing, Sink};
-use turno_testkit::eventually_async;
 
+use crate::common::refusing::refuse;
 use crate::common::{Done, LONG, Place, piped, text};
 
 on_each_store!(
@@ -47,49 +42,6 @@ fn list(place: &Place, more: &[&str]) -> Vec<Value> {
 
 fn count(place: &Place, state: &str) -> u64 {
     place.json(0, &["outbox", "stats"])[state].as_u64().unwrap()
-}
-
-/// A sink that will have nothing.
-#[derive(Debug)]
-struct Refusing;
-
-#[async_trait]
-impl Sink for Refusing {
-    fn name(&self) -> String {
-        "a sink that refuses".to_owned()
-    }
-
-    async fn ready(&self) -> Result<(), Outage> {
-        Ok(())
-    }
-
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        vec![Fate::Refused("no queue is\nbound".to_owned()); events.len()]
-    }
-}
-
-/// Has so many events refused for good.
-pub(crate) fn refuse(place: &Place, on_dead: OnDead, many: u64) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let turno = turno::Turno::connect(&place.store).await.unwrap();
-        let stop = CancellationToken::new();
-        let relay = turno
-            .outbox()
-            .relay(Arc::new(Refusing))
-            .name("relay-1")
-            .on_dead(on_dead)
-            .max_attempts(1);
-        let relaying = tokio::spawn(relay.run(stop.clone()));
-        eventually_async(LONG, "the events to die", async || {
-            let stats = turno.outbox().stats().await.unwrap();
-            (stats.dead + stats.blocked == many).then_some(())
-        })
-        .await;
-        stop.cancel();
-        relaying.await.unwrap().unwrap();
-        turno.close().await;
-    });
 }
 
 fn an_event_is_emitted_with_all_there_is_to_say(place: Place) {

@@ -334,7 +334,7 @@ fn a_second_signal_ends_it_at_once() {
 fn a_blocked_outbox_does_not_get_empty_and_says_so() {
     let place = Place::new(Kind::Sqlite);
     emit(&place, &["T", "1", "--key", "k"]);
-    crate::outbox::refuse(&place, turno::outbox::OnDead::Block, 1);
+    crate::common::refusing::refuse(&place, turno::outbox::OnDead::Block, 1);
     emit(&place, &["T", "2", "--key", "k"]);
     let relayed = place
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())

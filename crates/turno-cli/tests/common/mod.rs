@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod refusing;
+
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -66,6 +66,31 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.reason("Discard this event?", "nobody wants it");
     top.await_text("No event is dead.");
 
+    // What is in hand, but not for long, is left to its worker.
+    place.turno(&["inbox", "claim", "mail"]).expect(0);
+    top.press("2");
+    top.await_row(&["mail", "2", "0", "1", "0", "0"]);
+    top.press("s");
+    top.reason("Reset stuck items?", "it hangs");
+    top.await_text("nothing is stuck in mail");
+
+    // Of the unknown keys, one was not done, and one was.
+    top.press("4");
+    top.await_text("2 unknown");
+    top.press("f");
+    top.reason("Forget this key?", "it was not charged");
+    top.await_text("pago/77 was forgotten");
+    top.await_text("1 unknown");
+    top.press("c");
+    top.reason("Say that it was done?", "{\"charged\": 78}");
+    top.await_text("pago/78 is done");
+    let known = place.json(0, &["once", "pago/78", "--status"]);
+    assert_eq!(
+        (&known["state"], &known["answer"]),
+        (&json!("done"), &json!({"charged": 78})),
+        "{known}"
+    );
+
     // The second lock, found by the filter.
     top.press("1");
     top.write("/loan/2");
@@ -110,6 +135,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
         by_hand,
         [
             json!(["lock", "broken", "loan/2", "its host is gone"]),
+            json!(["once", "forgotten", "pago/77", "it was not charged"]),
             json!(["outbox", "discarded", "", "nobody wants it"]),
             json!(["outbox", "requeued", "", "the queue is bound"]),
             json!(["inbox", "requeued", "mail", "all are mended"]),

@@ -1,34 +1,13 @@
 //! A store in which something is to be seen.
 
-use std::sync::Arc;
+use turno::once::Begin;
+use turno::outbox::OnDead;
+use turno_testkit::Process;
 
-use async_trait::async_trait;
-use tokio_util::sync::CancellationToken;
-use turno::sink::{Fate, Outage, Outgoing, Sink};
-use turno_testkit::{Process, eventually_async};
-
+use crate::common::refusing::refuse;
 use crate::common::{LONG, Place, text};
 
-/// Takes no event.
-#[derive(Debug)]
-struct Refusing;
-
-#[async_trait]
-impl Sink for Refusing {
-    fn name(&self) -> String {
-        "a sink that refuses".to_owned()
-    }
-
-    async fn ready(&self) -> Result<(), Outage> {
-        Ok(())
-    }
-
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        vec![Fate::Refused("no queue is bound".to_owned()); events.len()]
-    }
-}
-
-/// Two locks, a queue with two failed items of three, and two dead events.
+/// Two locks, a queue with two failed items of three, two dead events, and two unknown once keys.
 pub fn set(place: &Place) {
     for (resource, ttl) in [("loan/1", "300s"), ("loan/2", "600s")] {
         let words = ["lock", "acquire", resource, "--ttl", ttl, "--user", "ana"];
@@ -46,24 +25,21 @@ pub fn set(place: &Place) {
     for kind in ["TicketCreated", "TicketClosed"] {
         place.turno(&["outbox", "emit", kind, "7"]).expect(0);
     }
-    refuse(place);
+    refuse(place, OnDead::Skip, 2);
+    vanish(place);
 }
 
-/// Has the two events refused for good.
-fn refuse(place: &Place) {
+/// Has two runs vanish half-way.
+fn vanish(place: &Place) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let turno = turno::Turno::connect(&place.store).await.unwrap();
-        let stop = CancellationToken::new();
-        let relay = turno.outbox().relay(Arc::new(Refusing)).max_attempts(1);
-        let relaying = tokio::spawn(relay.run(stop.clone()));
-        eventually_async(LONG, "the events to die", async || {
-            let stats = turno.outbox().stats().await.unwrap();
-            (stats.dead == 2).then_some(())
-        })
-        .await;
-        stop.cancel();
-        relaying.await.unwrap().unwrap();
+        for key in ["pago/77", "pago/78"] {
+            match turno.once(key).begin().await.unwrap() {
+                Begin::Fresh(run) => run.doubt().await.unwrap(),
+                begun => panic!("{begun:?}"),
+            };
+        }
         turno.close().await;
     });
 }

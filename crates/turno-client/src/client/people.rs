@@ -9,7 +9,7 @@ use super::locks::said;
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-use crate::wire::{Examined, Health, History, SweepAsk};
+use crate::wire::{Examined, Health, History, SweepAsk, Whoami};
 
 impl Client {
     /// One page of the audit trail, newest first: of one resource, queue or key, or of all whose names begin with a prefix.
@@ -47,6 +47,14 @@ impl Client {
     /// If the server does not answer.
     pub async fn doctor(&self) -> Result<Examined> {
         self.call(Call::get(Target::new("v1/doctor"))).await?.read()
+    }
+
+    /// Who the server takes the caller for, and what they may do.
+    ///
+    /// # Errors
+    /// If the server does not know the caller, or does not answer.
+    pub async fn whoami(&self) -> Result<Whoami> {
+        self.call(Call::get(Target::new("v1/whoami"))).await?.read()
     }
 
     /// Whether the server is there.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use turno::access::Role;
 use turno::history::{HistoryEvent, Part};
 use turno::inbox::{ItemId, ItemState};
 use turno::once::{OnceForget, OnceState, Released as Undone};
@@ -350,6 +351,8 @@ async fn for_people() {
     let client = server.client();
     assert_eq!(client.health().await.unwrap().status, "ok");
     assert_eq!(client.ready().await.unwrap().status, "ok");
+    let me = client.whoami().await.unwrap();
+    assert_eq!((me.name.as_str(), me.role), ("anonymous", Role::Admin));
     let examined = client.doctor().await.unwrap();
     assert!(
         examined

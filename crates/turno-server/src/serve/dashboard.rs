@@ -66,6 +66,7 @@ const FILES: &[(&str, &str, &str)] = &[
     file!("settings.js", SCRIPT),
     file!("ask.js", SCRIPT),
     file!("deeds.js", SCRIPT),
+    file!("keys.js", SCRIPT),
     file!("locks.js", SCRIPT),
     file!("queues.js", SCRIPT),
     file!("failed.js", SCRIPT),

@@ -91,6 +91,10 @@ async fn look_everywhere(screen: Screen, choices: &[Choice]) {
             "the dialog, {language} {theme}"
         );
         browser.click("#ask-cancel").await;
+        browser.click("#keys-open").await;
+        let found = complaints(&browser, &axe).await;
+        assert_eq!(found, Vec::<String>::new(), "the keys, {language} {theme}");
+        browser.click("#keys-close").await;
         // Nothing sticks out: a page is never wider than its screen.
         let wide = browser
             .run(

@@ -7,7 +7,7 @@ use crate::common::Running;
 use crate::made::{dead, encoded, failed, lock, look, unknown};
 
 /// Answers the dialog as a person does.
-async fn because(browser: &Browser, reason: &str) {
+pub async fn because(browser: &Browser, reason: &str) {
     browser.type_into("#ask-reason", reason).await;
     browser.type_into("#ask-user", "Rosa").await;
     browser.click("#ask-go").await;
@@ -15,7 +15,7 @@ async fn because(browser: &Browser, reason: &str) {
 }
 
 /// The newest entry of the history.
-async fn newest(server: &Running) -> Value {
+pub async fn newest(server: &Running) -> Value {
     server.get("/v1/history?limit=1").await.expect(200)["history"]
         .as_array()
         .unwrap()
@@ -113,9 +113,9 @@ async fn failed_items_are_requeued() {
         ],
         ["requeued", "the quota is larger now", "Rosa", "notes"]
     );
-    browser.click("#failed-list .all .act").await;
+    browser.click("#queues-list [data-key=r]").await;
     because(&browser, "all of them").await;
-    browser.until_count("#failed-list .row", 0).await;
+    browser.until_count("#failed-list li", 0).await;
     browser.until_text("#history-list", "all of them").await;
     let stats = server.get("/v1/inbox/notes").await.expect(200);
     assert_eq!(

@@ -11,6 +11,7 @@ mod deeds;
 mod files;
 mod foreign;
 mod hostile;
+mod keys;
 mod live;
 mod made;
 mod tokens;

@@ -10,7 +10,7 @@ use crate::common::Running;
 use crate::made::{everything, look, token};
 
 /// A server that wants access tokens, with one of everything in its store.
-async fn guarded() -> Running {
+pub async fn guarded() -> Running {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let open = Running::on(turno.clone(), Options::default()).await;
     everything(&open).await;
@@ -22,7 +22,7 @@ async fn guarded() -> Running {
     Running::on(turno, options).await
 }
 
-async fn sign_in(browser: &Browser, token: &str) {
+pub async fn sign_in(browser: &Browser, token: &str) {
     browser.type_into("#token", token).await;
     browser.click("#sign-in-form .go").await;
 }
@@ -73,7 +73,7 @@ async fn it_works_with_a_token_and_denies_without() {
 async fn what_a_role_may_not_do_is_not_offered() {
     let server = guarded().await;
     let browser = look(&server, DESKTOP).await;
-    for (role, offered) in [(Role::Read, 0), (Role::Operate, 1), (Role::Admin, 6)] {
+    for (role, offered) in [(Role::Read, 0), (Role::Operate, 1), (Role::Admin, 7)] {
         let token = token(&server, role.as_str(), role, "").await;
         sign_in(&browser, &token).await;
         browser.until_count("#locks-list .row", 1).await;

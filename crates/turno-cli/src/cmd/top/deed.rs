@@ -1,10 +1,16 @@
 //! What a person does by hand: which key does it, what it says before, and what it says after.
 
-use turno::inbox::ItemId;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use turno::inbox::{Inbox, ItemId};
 use turno::lock::BreakOutcome;
-use turno::once::OnceForget;
+use turno::once::{OnceClaim, OnceForget, OnceSettled};
 use turno::{Token, Turno};
 use uuid::Uuid;
+
+/// Items that a worker has had for longer than this count as stuck.
+const STUCK: Duration = Duration::from_secs(15 * 60);
 
 /// Something to do to what is selected, as it was when it was selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +36,14 @@ pub(super) enum Deed {
         id: Uuid,
         kind: String,
     },
+    Reset {
+        queue: String,
+    },
     Forget {
         key: String,
+    },
+    Complete {
+        claim: OnceClaim,
     },
 }
 
@@ -50,7 +62,9 @@ impl Deed {
             Deed::Break { .. } => 'b',
             Deed::RequeueAll { .. } | Deed::Requeue { .. } | Deed::RequeueEvent { .. } => 'r',
             Deed::Discard { .. } => 'd',
+            Deed::Reset { .. } => 's',
             Deed::Forget { .. } => 'f',
+            Deed::Complete { .. } => 'c',
         }
     }
 
@@ -61,7 +75,9 @@ impl Deed {
             Deed::RequeueAll { .. } => "requeue all",
             Deed::Requeue { .. } | Deed::RequeueEvent { .. } => "requeue",
             Deed::Discard { .. } => "discard",
+            Deed::Reset { .. } => "reset stuck",
             Deed::Forget { .. } => "forget",
+            Deed::Complete { .. } => "it was done",
         }
     }
 
@@ -72,7 +88,27 @@ impl Deed {
             Deed::Requeue { .. } => "Requeue this item?",
             Deed::RequeueEvent { .. } => "Requeue this event?",
             Deed::Discard { .. } => "Discard this event?",
+            Deed::Reset { .. } => "Reset stuck items?",
             Deed::Forget { .. } => "Forget this key?",
+            Deed::Complete { .. } => "Say that it was done?",
+        }
+    }
+
+    /// What is asked for.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Deed::Complete { .. } => "Answer, in JSON, or none: ",
+            _ => "Reason: ",
+        }
+    }
+
+    /// Whether this is what was asked for: an answer, or a reason.
+    pub(super) fn accepts(&self, typed: &str) -> bool {
+        match self {
+            Deed::Complete { .. } => {
+                typed.is_empty() || serde_json::from_str::<&RawValue>(typed).is_ok()
+            }
+            _ => !typed.is_empty(),
         }
     }
 
@@ -96,19 +132,27 @@ impl Deed {
             Deed::Discard { kind, .. } => {
                 format!("{kind} is given up for good: nobody will ever receive it.")
             }
+            Deed::Reset { queue } => format!(
+                "What a worker has had for longer than 15 minutes is taken from it, and given to another worker of {queue}."
+            ),
+            Deed::Complete { claim } => format!(
+                "Whoever asks for {} is given this answer, and nobody does the work.",
+                claim.key
+            ),
             Deed::Forget { key } => {
                 format!("Whoever asks next for {key} does the work: twice, if it was done.")
             }
         }
     }
 
-    /// Does it.
+    /// Does it. What was typed is the reason, or the answer.
     pub(super) async fn carry_out(
         &self,
         turno: &Turno,
         user: Option<&str>,
-        reason: &str,
+        typed: &str,
     ) -> turno::Result<Told> {
+        let reason = typed;
         match self {
             Deed::Break {
                 resource, token, ..
@@ -118,6 +162,23 @@ impl Deed {
                     BreakOutcome::Broken => Told::Done(format!("{resource} is broken open")),
                     BreakOutcome::NotHeld => Told::Nothing(format!(
                         "token {token} does not hold {resource} any more: nothing was broken"
+                    )),
+                })
+            }
+            Deed::Reset { queue } => {
+                let reset = inbox(turno, queue, user, reason).reset(STUCK).await?;
+                Ok(match reset {
+                    0 => Told::Nothing(format!("nothing is stuck in {queue}: nothing was reset")),
+                    _ => counted("reset", "item", reset),
+                })
+            }
+            Deed::Complete { claim } => {
+                let answer = Some(typed).filter(|text| !text.is_empty());
+                let key = &claim.key;
+                Ok(match turno.once_complete(claim, answer, None).await? {
+                    OnceSettled::Done => Told::Done(format!("{key} is done")),
+                    OnceSettled::Stale => Told::Nothing(format!(
+                        "{key} has begun anew, or has ended: nothing was changed"
                     )),
                 })
             }
@@ -168,11 +229,17 @@ async fn requeue(
     user: Option<&str>,
     reason: &str,
 ) -> turno::Result<Told> {
-    let mut inbox = turno.inbox(queue).reason(reason);
-    if let Some(user) = user {
-        inbox = inbox.user(user);
+    let requeued = inbox(turno, queue, user, reason).requeue(ids).await?;
+    Ok(counted("requeued", "item", requeued))
+}
+
+/// A queue, and who does something to it, and why.
+fn inbox(turno: &Turno, queue: &str, user: Option<&str>, reason: &str) -> Inbox {
+    let inbox = turno.inbox(queue).reason(reason);
+    match user {
+        Some(user) => inbox.user(user),
+        None => inbox,
     }
-    Ok(counted("requeued", "item", inbox.requeue(ids).await?))
 }
 
 fn counted(done: &str, what: &str, count: u64) -> Told {

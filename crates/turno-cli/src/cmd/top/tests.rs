@@ -332,12 +332,26 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
     assert_eq!(verb("2\nr"), "requeue");
     assert_eq!(verb("3r"), "requeue");
     assert_eq!(verb("3d"), "discard");
+    assert_eq!(verb("2s"), "reset stuck");
     assert_eq!(verb("4f"), "forget");
-    for nowhere in ["d", "r", "2jr", "2d", "3b", "4jf", "5b", "5r"] {
+    for nowhere in ["d", "r", "2jr", "2d", "3b", "3s", "4jf", "4jc", "5b", "5r"] {
         assert_eq!(verb(nowhere), "nothing", "{nowhere}");
     }
     assert_eq!(press(&mut view(), "q"), Step::Quit);
     assert_eq!(press(&mut view(), "/q"), Step::Stay);
+}
+
+#[test]
+fn an_answer_is_json_or_none() {
+    let answer = |typed: &str| match press(&mut view(), &format!("4c{typed}\n")) {
+        Step::Do(Deed::Complete { claim }, answer) => Some((claim.key, answer)),
+        _ => None,
+    };
+    let of = |answer: &str| Some(("pago/77".to_owned(), answer.to_owned()));
+    assert_eq!(answer("paid"), None);
+    assert_eq!(answer("{\"paid\": "), None);
+    assert_eq!(answer("{\"paid\": 7} "), of("{\"paid\": 7}"));
+    assert_eq!(answer(""), of(""));
 }
 
 #[test]

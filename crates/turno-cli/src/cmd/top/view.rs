@@ -37,7 +37,7 @@ pub(super) enum Mode {
     Looking,
     /// The filter is being typed.
     Filtering,
-    /// A reason is being typed.
+    /// A reason, or an answer, is being typed.
     Asking(Deed, String),
     Helping,
 }

@@ -10,7 +10,7 @@ use crate::cmd::top::deed::Deed;
 use crate::cmd::top::screen::{Ink, Tone};
 use crate::cmd::top::view::{Mode, View};
 
-const HELP: [(&str, &str); 10] = [
+const HELP: [(&str, &str); 12] = [
     ("1 – 5, Tab, ← →", "switch between the parts"),
     ("↑ ↓ or k j, PgUp PgDn, g G", "select"),
     ("Enter", "list what failed in a queue; Esc goes back"),
@@ -21,7 +21,9 @@ const HELP: [(&str, &str); 10] = [
         "requeue a failed item, all of a queue, or a dead event",
     ),
     ("d", "discard a dead event"),
-    ("f", "forget an unknown once key"),
+    ("f", "forget an unknown once key: it was not done"),
+    ("c", "complete an unknown once key: it was done"),
+    ("s", "reset what is stuck in a queue"),
     ("?", "this"),
     ("q", "quit"),
 ];
@@ -65,12 +67,12 @@ pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[De
     frame.render_widget(line, area);
 }
 
-/// Asks for a reason, at the bottom: what it is about stays in sight.
+/// Asks for a reason, or an answer, at the bottom: what it is about stays in sight.
 pub(super) fn ask(frame: &mut Frame<'_>, deed: &Deed, reason: &str, ink: Ink) {
     let all = frame.area();
     let room = usize::from(all.width).saturating_sub(4).max(1);
     let meaning = broken(&deed.meaning(), room);
-    let label = "Reason: ";
+    let label = deed.label();
     let typed = tail(reason, room.saturating_sub(width(label) + 1));
     let mut lines: Vec<Line<'_>> = meaning.into_iter().map(Line::raw).collect();
     lines.push(Line::from(vec![
@@ -111,7 +113,7 @@ pub(super) fn help(frame: &mut Frame<'_>, ink: Ink) {
     text.push_line("Whatever takes something away from others asks for a reason first.");
     let width = all.width.min(90);
     // What is too wide takes more than a line.
-    let height = all.height.min(if width < 90 { 24 } else { 14 });
+    let height = all.height.min(if width < 90 { 26 } else { 16 });
     let area = Rect::new(
         all.x + (all.width - width) / 2,
         all.y + (all.height - height) / 2,

@@ -15,7 +15,7 @@ const COLUMNS: &[Column] = &[
     column("WORKER", Side::Text, 50),
 ];
 const HELP: &str = "A run vanished half-way: its work was done, or was not. Look where the work is done. Was it \
-    not done, forget the key (f), and the next request does it.";
+    not done, forget the key (f), and the next request does it. Was it done, say so (c), and nobody does it again.";
 
 pub(in crate::cmd::top) fn list(keys: &[OnceView]) -> List {
     let count = |state| keys.iter().filter(|view| view.state == state).count() as u64;
@@ -36,8 +36,11 @@ pub(in crate::cmd::top) fn list(keys: &[OnceView]) -> List {
 
 fn row(view: &OnceView) -> Row {
     let is_unknown = view.state == OnceState::Unknown;
-    let deed = Deed::Forget {
+    let forget = Deed::Forget {
         key: view.key.clone(),
+    };
+    let complete = Deed::Complete {
+        claim: view.claim.clone(),
     };
     Row {
         subject: Subject::Key(view.key.clone()),
@@ -58,6 +61,10 @@ fn row(view: &OnceView) -> Row {
             ("fingerprint", view.fingerprint.clone()),
             ("unknown", is_unknown.then(|| HELP.to_owned())),
         ]),
-        deeds: if is_unknown { vec![deed] } else { Vec::new() },
+        deeds: if is_unknown {
+            vec![forget, complete]
+        } else {
+            Vec::new()
+        },
     }
 }

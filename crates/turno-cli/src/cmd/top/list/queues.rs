@@ -52,10 +52,13 @@ pub(in crate::cmd::top) fn queues(queues: &[QueueStats], memory: &Memory) -> Lis
 
 fn queue(stats: &QueueStats, memory: &Memory) -> Row {
     let count = memory.queue(&stats.queue);
-    let deed = Deed::RequeueAll {
+    let requeue = (stats.failed > 0).then(|| Deed::RequeueAll {
         queue: stats.queue.clone(),
         failed: stats.failed,
-    };
+    });
+    let reset = (stats.processing > 0).then(|| Deed::Reset {
+        queue: stats.queue.clone(),
+    });
     Row {
         subject: Subject::Queue(stats.queue.clone()),
         cells: vec![
@@ -73,11 +76,7 @@ fn queue(stats: &QueueStats, memory: &Memory) -> Row {
             ),
         ],
         details: Vec::new(),
-        deeds: if stats.failed > 0 {
-            vec![deed]
-        } else {
-            Vec::new()
-        },
+        deeds: requeue.into_iter().chain(reset).collect(),
     }
 }
 

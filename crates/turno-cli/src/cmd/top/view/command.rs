@@ -26,14 +26,14 @@ impl View {
                     self.mode = Mode::Filtering;
                 }
             },
-            Mode::Asking(deed, mut reason) => match key.code {
+            Mode::Asking(deed, mut typed) => match key.code {
                 KeyCode::Esc => self.note = Some(("nothing was done".to_owned(), Tone::Faint)),
-                KeyCode::Enter if !reason.trim().is_empty() => {
-                    return Step::Do(deed, reason.trim().to_owned());
+                KeyCode::Enter if deed.accepts(typed.trim()) => {
+                    return Step::Do(deed, typed.trim().to_owned());
                 }
                 _ => {
-                    edit(&mut reason, key);
-                    self.mode = Mode::Asking(deed, reason);
+                    edit(&mut typed, key);
+                    self.mode = Mode::Asking(deed, typed);
                 }
             },
         }
@@ -61,7 +61,7 @@ impl View {
             // From the innermost outwards.
             KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
             KeyCode::Esc => self.close(),
-            KeyCode::Char(letter @ ('b' | 'r' | 'd' | 'f')) => self.ask(letter),
+            KeyCode::Char(letter @ ('b' | 'r' | 'd' | 's' | 'f' | 'c')) => self.ask(letter),
             _ => {}
         }
         Step::Stay
@@ -107,7 +107,7 @@ impl View {
         }
     }
 
-    /// Asks for a reason, if what is selected can be treated so.
+    /// Asks for a reason, or an answer, if what is selected can be treated so.
     fn ask(&mut self, letter: char) {
         let Some(list) = self.list() else { return };
         self.settle(&list);
@@ -120,6 +120,8 @@ impl View {
                     'b' => "be broken: locks can",
                     'r' => "be requeued: failed items and dead events can",
                     'd' => "be discarded: dead events can",
+                    's' => "be reset: queues whose items a worker has in hand can",
+                    'c' => "be said to be done: unknown once keys can",
                     _ => "be forgotten: unknown once keys can",
                 };
                 self.note = Some((format!("nothing that is selected can {what}"), Tone::Warn));

@@ -1,0 +1,54 @@
+//! Events that nobody takes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use turno::outbox::OnDead;
+use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno_testkit::eventually_async;
+
+use super::{LONG, Place};
+
+/// A sink that will have nothing.
+#[derive(Debug)]
+struct Refusing;
+
+#[async_trait]
+impl Sink for Refusing {
+    fn name(&self) -> String {
+        "a sink that refuses".to_owned()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        vec![Fate::Refused("no queue is\nbound".to_owned()); events.len()]
+    }
+}
+
+/// Has so many events refused for good.
+pub fn refuse(place: &Place, on_dead: OnDead, many: u64) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let turno = turno::Turno::connect(&place.store).await.unwrap();
+        let stop = CancellationToken::new();
+        let relay = turno
+            .outbox()
+            .relay(Arc::new(Refusing))
+            .name("relay-1")
+            .on_dead(on_dead)
+            .max_attempts(1);
+        let relaying = tokio::spawn(relay.run(stop.clone()));
+        eventually_async(LONG, "the events to die", async || {
+            let stats = turno.outbox().stats().await.unwrap();
+            (stats.dead + stats.blocked == many).then_some(())
+        })
+        .await;
+        stop.cancel();
+        relaying.await.unwrap().unwrap();
+        turno.close().await;
+    });
+}

@@ -1,0 +1,73 @@
+// The keys, the same as those of `turno top`: to a part, from row to row, and what can be done to the row that is selected.
+// A row is selected when it has the focus, so that a screen reader knows of it too.
+import { news } from './ask.js';
+import { $, clear, el } from './dom.js';
+import { t } from './words.js';
+
+const OFF = 'turno.keys.off';
+const PARTS = ['locks', 'queues', 'outbox', 'once', 'history'];
+/** What a letter does, where a row has a button for it: the button is what is pressed. */
+const DEEDS = ['b', 'r', 'd', 'f', 'c', 's'];
+const HELP = [['1 – 5', 'key_parts'], ['j k', 'key_rows'], ['g G', 'key_ends'], ['/', 'key_search'],
+  ['b', 'key_b'], ['r', 'key_r'], ['d', 'key_d'], ['f', 'key_f'], ['c', 'key_c'], ['s', 'key_s'], ['?', 'key_help']];
+
+const isOn = () => localStorage.getItem(OFF) == null;
+const selected = () => document.activeElement?.closest('li.row') ?? null;
+const rowsOf = (place) => [...place.querySelectorAll('li.row')].filter((row) => row.checkVisibility());
+
+function select(row) {
+  row?.focus();
+}
+
+/** To a part: to its first row, or where it has none, to its heading. */
+function turn(name) {
+  const part = $(name);
+  const [first] = rowsOf(part);
+  if (first) return select(first);
+  const heading = part.querySelector('h2');
+  heading.setAttribute('tabindex', '-1');
+  heading.focus();
+}
+
+function step(by) {
+  const all = rowsOf(document);
+  const index = all.indexOf(selected());
+  select(index < 0 ? all.at(by > 0 ? 0 : -1) : all[Math.min(Math.max(index + by, 0), all.length - 1)]);
+}
+
+function end(which) {
+  select(rowsOf(selected()?.closest('section') ?? $('locks')).at(which));
+}
+
+/** Presses the button of the selected row: what is not offered cannot be pressed. */
+function press(letter) {
+  const button = selected()?.querySelector(`button[data-key="${letter}"]:not([hidden])`);
+  if (button) button.click();
+  else news(t('key_none', t(`key_${letter}`)));
+}
+
+const KEYS = {
+  j: () => step(1), k: () => step(-1), g: () => end(0), G: () => end(-1), '/': () => $('search').focus(), '?': help,
+  ...Object.fromEntries(PARTS.map((name, index) => [String(index + 1), () => turn(name)])),
+  ...Object.fromEntries(DEEDS.map((letter) => [letter, () => press(letter)])),
+};
+
+function help() {
+  clear($('keys-list'));
+  for (const [key, name] of HELP) $('keys-list').append(el('dt', {}, el('kbd', {}, key)), el('dd', {}, t(name)));
+  $('keys-on').checked = isOn();
+  $('keys').showModal();
+}
+
+/** Those who talk to their computer type by accident: keys can be turned off, and a button leads back here. */
+export function keys() {
+  $('keys-open').addEventListener('click', help);
+  $('keys-close').addEventListener('click', () => $('keys').close());
+  $('keys-on').addEventListener('change', () => ($('keys-on').checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, '')));
+  document.addEventListener('keydown', (event) => {
+    const isOther = event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, textarea, dialog');
+    if (isOther || !isOn() || !Object.hasOwn(KEYS, event.key)) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+}
