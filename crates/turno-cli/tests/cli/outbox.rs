@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use turno::outbox::OnDead;
 
 use crate::common::refusing::refuse;
-use crate::common::{Done, LONG, Place, piped, text};
+use crate::common::{Done, Place, piped, text};
 
 on_each_store!(
     an_event_is_emitted_with_all_there_is_to_say,

@@ -60,10 +60,11 @@ pub(super) struct Patience {
     pub(super) retry: Retry,
 }
 
-/// Tries, and tries again as patiently as asked.
+/// Tries, and tries again as patiently as asked. What is seldom needed has a box of its own: a server has room for this once for
+/// each of its clients.
 pub(super) async fn acquire<A: Attempt>(what: &A, patience: Patience) -> Tried<A::Taken> {
     if let Some(wait) = patience.wait.filter(|wait| !wait.is_zero())
-        && let Some(waited) = what.attempt_waiting(wait, patience.order).await?
+        && let Some(waited) = Box::pin(what.attempt_waiting(wait, patience.order)).await?
     {
         return Ok(waited);
     }
@@ -73,8 +74,8 @@ pub(super) async fn acquire<A: Attempt>(what: &A, patience: Patience) -> Tried<A
     };
     match patience.wait {
         Some(wait) if wait.is_zero() => Ok(Err(busy)),
-        Some(wait) => wait_for(what, wait, patience.order, busy).await,
-        None => try_again(what, patience.retry, busy).await,
+        Some(wait) => Box::pin(wait_for(what, wait, patience.order, busy)).await,
+        None => Box::pin(try_again(what, patience.retry, busy)).await,
     }
 }
 

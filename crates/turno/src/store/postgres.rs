@@ -161,7 +161,7 @@ impl Store for PostgresStore {
         {
             return outcome;
         }
-        Acquires(self.calls.clone()).one(ask).await
+        Box::pin(Acquires(self.calls.clone()).one(ask)).await
     }
 
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
@@ -198,14 +198,14 @@ impl Store for PostgresStore {
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
         match self.renewals.ask(ask.clone()).await {
             Answer::Given(outcome) => outcome,
-            Answer::Alone => Renewals(self.calls.clone()).one(ask).await,
+            Answer::Alone => Box::pin(Renewals(self.calls.clone()).one(ask)).await,
         }
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
         match self.releases.ask(ask.clone()).await {
             Answer::Given(outcome) => outcome,
-            Answer::Alone => Releases(self.calls.clone()).one(ask).await,
+            Answer::Alone => Box::pin(Releases(self.calls.clone()).one(ask)).await,
         }
     }
 

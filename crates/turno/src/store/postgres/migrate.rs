@@ -21,6 +21,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0005_once", include_str!("migrations/0005_once.sql")),
     ("0006_access", include_str!("migrations/0006_access.sql")),
     ("0007_deed", include_str!("migrations/0007_deed.sql")),
+    ("0008_batch", include_str!("migrations/0008_batch.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (7, include_str!("migrations/sum").trim().to_owned())
+            (8, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }
