@@ -1,0 +1,1 @@
+-- No table changes: the version is that of PostgreSQL's functions too.
