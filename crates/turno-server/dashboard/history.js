@@ -45,6 +45,6 @@ export function draw() {
   list('history', {
     things, all: state.history.length, key: (entry) => entry.id, make, says: '',
     beyond: state.moreHistory && things.length > 99 && 'turno history',
-    empty: t('history_empty'), commands: ['turno history'],
+    empty: t('history_empty'), commands: ['turno run --lock nightly --ttl 30s -- ./report.sh'],
   });
 }

@@ -372,4 +372,11 @@ create index turno_deed_resource on turno_deed (resource, id);
 insert into turno_migration (version, name, applied_at)
 values (7, '0007_deed', unixepoch() * 1000000);
 
+-- Migration 0008_batch
+
+-- No table changes: the version is that of PostgreSQL's functions too.
+
+insert into turno_migration (version, name, applied_at)
+values (8, '0008_batch', unixepoch() * 1000000);
+
 commit;

@@ -13,6 +13,10 @@ use crate::error::Result;
 /// The most callers of one batch.
 const BATCH: usize = 64;
 
+/// How often those who are about to ask are let run before a batch leaves. With one, locks over HTTP were a tenth slower; with
+/// twelve, no faster.
+const LET_IN: usize = 4;
+
 /// A kind of call that can be made for many at once.
 pub(super) trait Together: Send + Sync + 'static {
     type Ask: Send + 'static;
@@ -96,9 +100,12 @@ impl<T: Together> Gather<T> {
 impl<T: Together> Shared<T> {
     /// Serves batch after batch until nobody waits.
     async fn serve(self: Arc<Self>) {
+        let mut company = 1;
         loop {
-            // Whoever was just answered may well ask again: let them, before the next batch leaves.
-            tokio::task::yield_now().await;
+            // Whoever was just answered may well ask again: let them, before the next batch leaves. Somebody alone is not kept.
+            for _ in 0..LET_IN.min(company) {
+                tokio::task::yield_now().await;
+            }
             let batch: Vec<Waiting<T>> = {
                 let mut line = self.line();
                 if line.waiting.is_empty() {
@@ -110,6 +117,7 @@ impl<T: Together> Shared<T> {
                 // Nothing is done for those who have gone away already.
                 batch.filter(|(_, reply)| !reply.is_closed()).collect()
             };
+            company = batch.len().max(1);
             if batch.is_empty() {
                 continue;
             }
