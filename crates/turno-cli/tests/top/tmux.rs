@@ -84,12 +84,12 @@ impl<'a> Tmux<'a> {
         });
     }
 
-    /// Says why, where it is asked for.
+    /// Answers what is asked for: a reason, mostly.
     #[track_caller]
     pub fn reason(&self, title: &str, reason: &str) {
         self.await_text(title);
         self.write(reason);
-        self.await_text(&format!("Reason: {reason}"));
+        self.await_text(&format!(": {reason}"));
         self.press("Enter");
     }
 

@@ -136,7 +136,7 @@ async fn stuck_items_are_reset() {
         .await
         .expect(200);
     let browser = look(&server, DESKTOP).await;
-    browser.click("#queues-list .act").await;
+    browser.click("#queues-list [data-key=s]").await;
     browser
         .run(
             "document.querySelector('#ask-older').value = '0s'",

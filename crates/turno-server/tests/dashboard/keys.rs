@@ -13,7 +13,7 @@ const ESCAPE: &str = "\u{e00c}";
 
 /// What the selected row is called.
 async fn selected(browser: &Browser) -> String {
-    let script = "return document.activeElement.querySelector('.name')?.textContent ?? document.activeElement.id";
+    let script = "const focus = document.activeElement; return focus.closest('li.row')?.querySelector('.name').textContent ?? focus.id";
     let name = browser.run(script, json!([])).await;
     name.as_str().unwrap().to_owned()
 }
@@ -62,7 +62,9 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
 
     // What cannot be done to what is selected is said.
     browser.press("d").await;
-    browser.until_text("#news", "Nothing is selected for this").await;
+    browser
+        .until_text("#news", "Nothing is selected for this")
+        .await;
     assert_eq!(browser.count("#ask[open]").await, 0);
 
     browser.press("b").await;
@@ -86,7 +88,9 @@ async fn the_keys_can_be_turned_off() {
     let browser = look(&server, DESKTOP).await;
     browser.until_count("#locks-list .row", 1).await;
     browser.press("?").await;
-    browser.until_text("#keys[open]", "break the selected lock").await;
+    browser
+        .until_text("#keys[open]", "break the selected lock")
+        .await;
     browser.click("#keys-on").await;
     browser.press(ESCAPE).await;
     browser.until_count("#keys[open]", 0).await;
