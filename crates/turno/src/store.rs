@@ -131,7 +131,7 @@ pub trait Store:
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 8;
+pub const SCHEMA_VERSION: u32 = 9;
 
 /// The size of a page, unless said otherwise.
 pub const DEFAULT_PAGE: u32 = 100;

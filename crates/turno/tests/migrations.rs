@@ -358,7 +358,7 @@ async fn a_role_with_few_rights_is_enough() {
         ))
         .await
         .unwrap();
-    let url = bed.url().replace("postgres@", &format!("{role}@"));
+    let url = bed.url().replace("owner@", &format!("{role}@"));
     for migrate in [Migrate::Never, Migrate::Auto] {
         let turno = Turno::builder()
             .migrate(migrate)
@@ -400,7 +400,7 @@ async fn a_role_with_few_rights_is_enough() {
     }
     let stranger = bed
         .url()
-        .replace("postgres@", &format!("stranger_{}@", std::process::id()));
+        .replace("owner@", &format!("stranger_{}@", std::process::id()));
     admin
         .batch_execute(&format!(
             "create role stranger_{} login",

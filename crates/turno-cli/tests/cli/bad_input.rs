@@ -287,7 +287,7 @@ fn a_role_that_may_only_call_needs_no_more_once_the_schema_is_there() {
         &place.store,
         &format!("create role {name} login in role turno_app"),
     );
-    let store = place.store.replace("postgres@", &format!("{name}@"));
+    let store = place.store.replace("owner@", &format!("{name}@"));
     let done = place
         .turno(&["--json", "--store", &store, "lock", "acquire", "it"])
         .expect(0);

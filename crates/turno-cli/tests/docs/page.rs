@@ -64,8 +64,8 @@ impl Page {
             known.remember(DATABASE, &place.store);
             let (_, name) = place.store.rsplit_once('/').unwrap();
             known.remember("app_restored", &format!("{name}_restored"));
-            let url = place.store.strip_prefix("postgres://postgres@").unwrap();
-            known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=postgres"));
+            let url = place.store.strip_prefix("postgres://owner@").unwrap();
+            known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
             session = Some(Session::new(&place.store));
         }
         Page {

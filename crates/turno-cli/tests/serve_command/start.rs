@@ -45,9 +45,9 @@ fn it_says_where_it_listens_when_it_answers(place: Place) {
 #[test]
 fn its_doctor_names_the_store_without_the_password() {
     let mut place = Place::new(Kind::Postgres);
-    let shown = place.store.replace("postgres@", "postgres:***@");
+    let shown = place.store.replace("owner@", "owner:***@");
     // Nobody asks for it here.
-    place.store = place.store.replace("postgres@", "postgres:s3cret@");
+    place.store = place.store.replace("owner@", "owner:s3cret@");
     let server = Server::start(&place, &[]);
     let told = server.get("/v1/doctor");
     assert_eq!(told.expect(200)["store"], shown);

@@ -277,7 +277,7 @@ async fn queues_are_told_of_by_name_up_to_a_bound() {
 #[tokio::test]
 async fn what_the_process_counts_is_there_without_the_store() {
     let database = PostgresServer::start().unwrap();
-    let turno = Turno::connect(&database.url("postgres")).await.unwrap();
+    let turno = Turno::connect(&database.create_database()).await.unwrap();
     // Nobody has to be looked up in the store that is down.
     let options = Options {
         admission: Admission::Everybody,

@@ -24,7 +24,7 @@ fn start(kind: &str) -> Result<Box<dyn Any>> {
         "postgres" => {
             let server = PostgresServer::start()?;
             let pooler = PgBouncer::start(&server, PoolMode::Session)?;
-            println!("{}", server.url("postgres"));
+            println!("{}", server.create_database());
             Box::new((server, pooler))
         }
         "rabbitmq" => Box::new(RabbitMq::start()?),

@@ -33,7 +33,7 @@ impl fmt::Display for PoolMode {
     }
 }
 
-/// A private PgBouncer. Every client becomes the superuser `postgres`, without a password.
+/// A private PgBouncer. Every client becomes the ordinary role `owner`, without a password.
 #[derive(Debug)]
 pub struct PgBouncer {
     port: u16,
@@ -92,7 +92,7 @@ impl PgBouncer {
 
     /// The URL of a database of the server behind, through this pooler.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://owner@127.0.0.1:{}/{database}", self.port)
     }
 
     /// The port on 127.0.0.1. It stays the same across restarts.
@@ -132,7 +132,7 @@ impl PgBouncer {
 
 fn config(postgres: u16, port: u16, settings: &[(&str, &str)]) -> String {
     let mut config = format!(
-        "[databases]\n* = host=127.0.0.1 port={postgres} user=postgres\n[pgbouncer]\nlisten_port = {port}\n"
+        "[databases]\n* = host=127.0.0.1 port={postgres} user=owner\n[pgbouncer]\nlisten_port = {port}\n"
     );
     for (name, value) in settings {
         config.push_str(&format!("{name} = {value}\n"));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use super::supervised::Supervised;
@@ -28,10 +28,18 @@ const SETTINGS: [(&str, &str); 6] = [
     ("dynamic_shared_memory_type", "mmap"),
 ];
 
+/// Owns the databases of the tests. An ordinary role, as on a managed service: no superuser, and it may not create roles.
+const OWNER: &str = "owner";
+
+/// What an administrator does once for each cluster, because the owner may not create roles.
+const ROLES: &str =
+    "create role owner login; create role turno_app nologin; create role turno_operator nologin";
+
 /// How long a database that is copied may still be in use.
 const COPY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A private PostgreSQL server. Its superuser is `postgres`, without a password, on 127.0.0.1 only.
+/// A private PostgreSQL server, on 127.0.0.1 only, without passwords. Its databases belong to the ordinary role `owner`; its
+/// superuser is `postgres`.
 ///
 /// ```no_run
 /// # use turno_testkit::PostgresServer;
@@ -94,13 +102,18 @@ impl PostgresServer {
             },
             |server, port| is_ready(&bin, server.folder(), port),
         )?;
-        Ok(Self {
+        let server = Self {
             bin,
             port,
             command,
             server: Mutex::new(server),
             databases: AtomicU64::new(0),
-        })
+        };
+        run(server
+            .client("psql")
+            .args(["--no-psqlrc", "--quiet", "--command", ROLES]))
+        .context("could not create the roles")?;
+        Ok(server)
     }
 
     /// One server for all tests of this process, started by the first that asks. Do not stop or kill it.
@@ -149,19 +162,27 @@ impl PostgresServer {
     fn create(&self, options: &[&str]) -> Result<String, String> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("turno_{number}");
-        let output = self.client("createdb").args(options).arg(&name).output();
-        match output {
-            Ok(output) if output.status.success() => Ok(self.url(&name)),
-            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-            Err(error) => Err(format!(
-                "createdb does not run ({error}): install it with `apt-get install postgresql`"
-            )),
+        let mut createdb = self.client("createdb");
+        createdb.arg("--owner").arg(OWNER).args(options).arg(&name);
+        match run(&mut createdb) {
+            Ok(()) => Ok(self.url(&name)),
+            Err(error) => Err(format!("{error:#}")),
         }
     }
 
-    /// The URL of a database on this server.
+    /// The URL of a database on this server, as its owner.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+        self.url_as(OWNER, database)
+    }
+
+    /// The URL of a database on this server, as the superuser. For what an ordinary owner may not do.
+    pub fn superuser_url(&self, database: &str) -> String {
+        self.url_as("postgres", database)
+    }
+
+    /// The URL of a database on this server, as any role.
+    pub fn url_as(&self, role: &str, database: &str) -> String {
+        format!("postgres://{role}@127.0.0.1:{}/{database}", self.port)
     }
 
     /// The port on 127.0.0.1. It stays the same across restarts.
@@ -221,6 +242,19 @@ impl PostgresServer {
         command.arg(format!("--port={}", self.port));
         command
     }
+}
+
+/// Runs a client program; an error has what it printed.
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| {
+        format!("{command:?} does not run: install it with `apt-get install postgresql`")
+    })?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }
 
 fn initdb(bin: &Path, data: &Path) -> Vec<String> {

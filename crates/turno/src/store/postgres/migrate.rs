@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_access", include_str!("migrations/0006_access.sql")),
     ("0007_deed", include_str!("migrations/0007_deed.sql")),
     ("0008_batch", include_str!("migrations/0008_batch.sql")),
+    ("0009_managed", include_str!("migrations/0009_managed.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (8, include_str!("migrations/sum").trim().to_owned())
+            (9, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

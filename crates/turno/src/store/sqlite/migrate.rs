@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_access", include_str!("migrations/0006_access.sql")),
     ("0007_deed", include_str!("migrations/0007_deed.sql")),
     ("0008_batch", include_str!("migrations/0008_batch.sql")),
+    ("0009_managed", include_str!("migrations/0009_managed.sql")),
 ];
 
 const BEGIN: &str = include_str!("sql/migration.sql");

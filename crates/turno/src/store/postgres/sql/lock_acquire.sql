@@ -123,16 +123,6 @@ begin
     if was.owner <> ask.owner or was.mode <> 'exclusive' then
       return turno.lock_answer('busy', was);
     end if;
-    -- Beside an open guard of its own it would have to wait; among others it must not.
-    if current_setting('turno.batch', true) = 'on' then
-      perform 1
-      from turno.lock t
-      where t.resource = ask.resource
-      for no key update skip locked;
-      if not found then
-        return row('later', ask.resource, null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
-      end if;
-    end if;
     -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
     -- same request may be under way twice, because its connection broke while it waited.
     update turno.lock t

@@ -26,7 +26,6 @@ set enable_seqscan = off
 set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set turno.batch = 'on'
 as $$
 declare
   done  boolean[] := array_fill(false, array[cardinality(resources)]);
@@ -158,6 +157,23 @@ begin
   for i in 1..cardinality(resources) loop
     continue when done[i];
     place := i;
+    -- A re-entry beside an open guard of its own waits for that guard's transaction. A batch must not wait.
+    perform 1
+    from turno.lock t
+    where t.resource = resources[i]
+      and t.owner = owners[i]
+      and t.holds > 0;
+    if found then
+      perform 1
+      from turno.lock t
+      where t.resource = resources[i]
+      for no key update skip locked;
+      if not found then
+        answer := row('later', resources[i], null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
+        return next;
+        continue;
+      end if;
+    end if;
     answer := turno.lock_acquire(
       resource => resources[i], owner => owners[i], ttl => ttls[i], "user" => users[i],
       service => services[i], description => descriptions[i], host => hosts[i], pid => pids[i],

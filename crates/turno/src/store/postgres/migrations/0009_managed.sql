@@ -1,0 +1,1 @@
+-- No table changes: functions that an ordinary database owner may create (sql/lock_batch.sql).

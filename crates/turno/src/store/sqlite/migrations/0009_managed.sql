@@ -1,0 +1,1 @@
+-- No table changes: the version number is shared with PostgreSQL.
