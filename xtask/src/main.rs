@@ -5,6 +5,7 @@ mod dist;
 #[cfg(test)]
 mod map;
 mod needs;
+mod postgres;
 mod steps;
 
 use std::env;
@@ -19,6 +20,10 @@ cargo xtask COMMAND
 
   test            install what is missing, then check format and lints, run all tests, ask running servers for
                   all that they describe (Schemathesis), build the documentation
+  test --all-postgres
+                  the same on every supported version of PostgreSQL (14 to 18), not only on Debian's and the newest
+  test --postgres MAJOR…
+                  run the tests of the store and of SQL on these versions (14, 16, 17, 18), and nothing else
   test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
   contract        ask running servers for all that they describe, and nothing else
   dist [PROGRAM]  build what is given away, and pack it: program, manual, completions, service, alerts; or pack a
@@ -56,10 +61,16 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
     match command {
         Some("test") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
-            if arguments.is_empty() {
-                steps::all()?
-            } else {
-                steps::filtered(arguments)?
+            match arguments {
+                [] => steps::all(postgres::ALWAYS)?,
+                [all] if all == "--all-postgres" => steps::all(postgres::ALL)?,
+                [only, majors @ ..] if only == "--postgres" => {
+                    for major in majors {
+                        let major = major.parse().context("--postgres takes major versions")?;
+                        steps::on_postgres(major)?;
+                    }
+                }
+                filters => steps::filtered(filters)?,
             }
             println!("\nAll passed in {:.1} s.", started.elapsed().as_secs_f32());
             Ok(())

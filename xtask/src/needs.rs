@@ -238,13 +238,18 @@ fn install(packages: &[&str]) -> Result<()> {
 
 /// What to put before a command so that root runs it; `None` if that needs a password.
 fn root_prefix() -> Option<&'static [&'static str]> {
-    if succeeds("sh", &["-c", "[ \"$(id -u)\" = 0 ]"]) {
+    if is_root() {
         Some(&[])
     } else if succeeds("sudo", &["-n", "true"]) {
         Some(&["sudo", "-n"])
     } else {
         None
     }
+}
+
+/// Whether this process runs as root.
+pub fn is_root() -> bool {
+    succeeds("sh", &["-c", "[ \"$(id -u)\" = 0 ]"])
 }
 
 /// Whether a program does what it is told, in silence.

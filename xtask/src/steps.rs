@@ -8,11 +8,23 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{contract, dist};
+use crate::{contract, dist, postgres};
 
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
 const TESTED: [&str; 2] = ["--workspace", "--all-features"];
+/// What is tested on each version of PostgreSQL: all rules for a store, and all that is called in SQL.
+const POSTGRES_TESTS: [&[&str]; 2] = [
+    &["--test", "conformance", "--", "postgres::"],
+    &[
+        "--test",
+        "migrations",
+        "--test",
+        "sql_face",
+        "--test",
+        "adopt",
+    ],
+];
 const BENCH: [&str; 2] = ["--manifest-path", "crates/turno-bench/Cargo.toml"];
 /// All of them: peers whose dependencies clash have crates of their own.
 const BENCHES: [&str; 3] = [
@@ -22,7 +34,9 @@ const BENCHES: [&str; 3] = [
 ];
 
 /// Everything that a change must pass.
-pub fn all() -> Result<()> {
+///
+/// `postgres` names the major versions of PostgreSQL that are tested besides Debian's.
+pub fn all(postgres: &[u32]) -> Result<()> {
     step("cargo fmt", || {
         component("fmt", "rustfmt")?;
         cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")?;
@@ -48,9 +62,27 @@ pub fn all() -> Result<()> {
         cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
     })?;
     step("cargo test", || cargo(&[&["test"], &TESTED[..]].concat()))?;
+    for major in postgres {
+        on_postgres(*major)?;
+    }
     step("the HTTP contract", contract::check)?;
     step("what is given away", dist::check)?;
     step("cargo doc", documentation)
+}
+
+/// The rules of the store, and what is written in SQL, on another version of PostgreSQL.
+pub fn on_postgres(major: u32) -> Result<()> {
+    step(&format!("PostgreSQL {major}"), || {
+        let bin = postgres::provide(major)?;
+        for tests in POSTGRES_TESTS {
+            let mut command = Command::new(cargo_program());
+            command.env("TURNO_POSTGRES_BIN", &bin);
+            // With the same features as the whole suite: with others, everything would be built again.
+            command.arg("test").args(TESTED).args(tests);
+            run(without_package(&mut command))?;
+        }
+        Ok(())
+    })
 }
 
 /// Only the tests that `arguments` select.
@@ -145,15 +177,19 @@ fn component(subcommand: &str, name: &str) -> Result<()> {
 
 fn cargo(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(cargo_program());
-    // What cargo said of this package is not about the others: build scripts that look at it would run again in each checkout,
-    // and with them everything that needs them.
+    run(without_package(&mut command).args(arguments))
+}
+
+/// What cargo said of this package is not about the others: build scripts that look at it would run again in each checkout,
+/// and with them everything that needs them.
+fn without_package(command: &mut Command) -> &mut Command {
     let own = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in
         own.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
     {
         command.env_remove(name);
     }
-    run(command.args(arguments))
+    command
 }
 
 /// The cargo that runs this task, so that a chosen toolchain stays chosen.

@@ -12,9 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
+use super::programs::{self, Postgres};
 use super::supervised::Supervised;
 use super::watchdog::Account;
-use super::{POSTGRES_ACCOUNT, lock, overridden, programs, without_pg_environment};
+use super::{POSTGRES_ACCOUNT, lock, overridden, without_pg_environment};
 use crate::eventually;
 
 /// Fast, because what a test writes need not outlive its machine; still correct across a crash of the server's processes.
@@ -52,7 +53,7 @@ const COPY_PATIENCE: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Debug)]
 pub struct PostgresServer {
-    bin: PathBuf,
+    programs: Postgres,
     port: u16,
     command: Vec<String>,
     server: Mutex<Supervised>,
@@ -82,11 +83,11 @@ impl PostgresServer {
     ///
     /// As [`start`](Self::start); also for a setting that PostgreSQL does not know.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
-        let bin = programs::postgres()?;
+        let programs = programs::postgres()?;
         let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
         let mut server = Supervised::new("postgres", "QUIT", account)?;
         let data = data(&server);
-        server.prepare(&initdb(&bin, &data))?;
+        server.prepare(&initdb(&programs.server, &data))?;
         let sockets = server.folder().display().to_string();
         let private = [("unix_socket_directories", sockets.as_str())];
         append_settings(&data, &overridden(&SETTINGS, &private))?;
@@ -95,15 +96,15 @@ impl PostgresServer {
             |_, port| {
                 append_settings(&data, &[("port", &port.to_string())])?;
                 Ok(vec![
-                    text(&bin.join("postgres")),
+                    text(&programs.server.join("postgres")),
                     "-D".to_owned(),
                     text(&data),
                 ])
             },
-            |server, port| is_ready(&bin, server.folder(), port),
+            |server, port| is_ready(&programs.clients, server.folder(), port),
         )?;
         let server = Self {
-            bin,
+            programs,
             port,
             command,
             server: Mutex::new(server),
@@ -221,7 +222,7 @@ impl PostgresServer {
         let mut server = lock(&self.server);
         server.stop(Signal::INT)?;
         server.start_again(&self.command, |server| {
-            is_ready(&self.bin, server.folder(), self.port)
+            is_ready(&self.programs.clients, server.folder(), self.port)
         })
     }
 
@@ -236,7 +237,7 @@ impl PostgresServer {
     }
 
     fn client(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bin.join(program));
+        let mut command = Command::new(self.programs.clients.join(program));
         without_pg_environment(&mut command);
         command.args(["--host=127.0.0.1", "--username=postgres", "--no-password"]);
         command.arg(format!("--port={}", self.port));

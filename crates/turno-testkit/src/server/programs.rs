@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
@@ -15,14 +15,34 @@ const RABBITMQ_SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 /// Folders that servers are installed in and that an ordinary user's `PATH` may lack.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
-/// The folder that holds `initdb`, `postgres` and their like: that of the newest version installed.
-pub(super) fn postgres() -> Result<PathBuf> {
-    newest_version(Path::new(POSTGRES_VERSIONS))
+/// Names a folder with the `initdb` and `postgres` of another version, which the tests then use.
+const POSTGRES_BIN: &str = "TURNO_POSTGRES_BIN";
+
+/// PostgreSQL's programs. A server of another version may come without clients; any version's clients can talk to it.
+#[derive(Debug, Clone)]
+pub(super) struct Postgres {
+    pub(super) server: PathBuf,
+    pub(super) clients: PathBuf,
+}
+
+/// The newest installed version, or the server that `TURNO_POSTGRES_BIN` names.
+pub(super) fn postgres() -> Result<Postgres> {
+    let clients = newest_version(Path::new(POSTGRES_VERSIONS))
         .or_else(|| Some(find("initdb")?.canonicalize().ok()?.parent()?.to_owned()))
         .context(
-            "PostgreSQL's server programs (initdb, postgres) were found neither in /usr/lib/postgresql nor in PATH: \
+            "PostgreSQL's programs (initdb, postgres, psql) were found neither in /usr/lib/postgresql nor in PATH: \
              install them with `apt-get install postgresql`",
-        )
+        )?;
+    let server = match env::var_os(POSTGRES_BIN) {
+        Some(folder) => PathBuf::from(folder),
+        None => clients.clone(),
+    };
+    ensure!(
+        server.join("initdb").is_file(),
+        "{} has no initdb: {POSTGRES_BIN} must name a folder with initdb and postgres",
+        server.display()
+    );
+    Ok(Postgres { server, clients })
 }
 
 /// The folder that holds `rabbitmq-server` and `rabbitmqctl`.
