@@ -147,7 +147,7 @@ impl Bed {
                 self.sqlite_connection().execute_batch(&sql).unwrap();
             }
             Place::Postgres { direct } => {
-                let sql = lengths(sql, |us| format!("interval '{us} microseconds'"))
+                let sql = lengths(sql, |us| format!("{us} * interval '1 microsecond'"))
                     .replace("{now}", "clock_timestamp()");
                 connect(direct).await.batch_execute(&sql).await.unwrap();
             }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::gather::Answer;
 use super::gathered::{self, Claims, Completions, Turns};
-use super::interval::Interval;
+use super::interval::{Interval, interval_text};
 use super::json::Json;
 use super::pushes::{self, Pushes};
 use super::rows::{big_count, count, count_in, get, place};
@@ -269,10 +269,9 @@ impl<'a> PushColumns<'a> {
     /// Delays and times as text, for drivers that know no intervals.
     pub(crate) fn texts(&self) -> (Texts, Texts) {
         let delays = self.delays.as_ref().map(|delays| {
-            let text = |delay: &Duration| format!("{} microseconds", crate::clock::as_us(*delay));
             delays
                 .iter()
-                .map(|delay| delay.as_ref().map(text))
+                .map(|delay| delay.map(interval_text))
                 .collect()
         });
         let times = self.run_ats.as_ref().map(|times| {

@@ -13,6 +13,13 @@ type AnyError = Box<dyn std::error::Error + Sync + Send>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interval(pub Duration);
 
+/// A length of time as the text of an `interval`, for drivers that know no intervals.
+///
+/// In seconds: PostgreSQL 14 rejects a number of microseconds that has more than 32 bits.
+pub(crate) fn interval_text(length: Duration) -> String {
+    format!("{}.{:06} seconds", length.as_secs(), length.subsec_micros())
+}
+
 impl ToSql for Interval {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, AnyError> {
         out.extend_from_slice(&crate::clock::as_us(self.0).to_be_bytes());

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::calls::Calls;
 use super::gather::{Answer, Together};
-use super::interval::Interval;
+use super::interval::{Interval, interval_text};
 use super::json::Json;
 use super::rows::{count, count_in, get};
 use crate::error::Result;
@@ -254,8 +254,7 @@ impl OnceCompletions {
 
 /// The time that an answer is kept, as text: not every driver knows what an interval is.
 pub(crate) fn ttl_text(ask: &OnceComplete) -> Option<String> {
-    ask.ttl
-        .map(|ttl| format!("{} microseconds", ttl.as_micros()))
+    ask.ttl.map(interval_text)
 }
 
 fn outcome(row: &Row, key: &str) -> Result<OnceOutcome> {

@@ -1,13 +1,12 @@
 //! The outbox's verbs: each is one call of a function.
 
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::interval::Interval;
+use super::interval::{Interval, interval_text};
 use super::json::Json;
 use super::lead;
 use super::marks::multirange;
@@ -231,7 +230,12 @@ impl<'a> EmitColumns<'a> {
                     .collect(),
             ),
             headers: some(headers),
-            delays: some(events.iter().map(|event| event.delay.map(text)).collect()),
+            delays: some(
+                events
+                    .iter()
+                    .map(|event| event.delay.map(interval_text))
+                    .collect(),
+            ),
             ids: some(
                 events
                     .iter()
@@ -258,10 +262,6 @@ impl EmitColumns<'_> {
             (request, Type::TEXT),
         ]
     }
-}
-
-fn text(delay: Duration) -> String {
-    format!("{} microseconds", crate::clock::as_us(delay))
 }
 
 /// A column, if any event has something in it.
