@@ -67,6 +67,7 @@ impl Adopt {
                 shape: Shape::default(),
                 suffix: None,
                 max_attempts: ADOPTED_ATTEMPTS,
+                replace: false,
             },
         }
     }
@@ -101,11 +102,19 @@ impl Adopt {
         self
     }
 
+    /// Replaces functions of your own that have the names of adopt's functions, in the same transaction. Default: they are
+    /// an error. [`Turno::unadopt`] restores them. See [`Adopt::difference`] first.
+    pub fn replace(mut self) -> Self {
+        self.ask.replace = true;
+        self
+    }
+
     /// Adds what is missing. Doing so again changes nothing.
     ///
     /// # Errors
     /// If the table or a column is missing or unsuitable ([`Error::field`] tells which was named wrongly), a
-    /// function's name is taken (the field is `suffix`), the role may not change the table, or the store does not answer.
+    /// function's name is taken (the field is `suffix`), a function that is to be replaced belongs to another role or
+    /// something depends on it, the role may not change the table, or the store does not answer.
     pub async fn apply(self) -> Result<Adoption> {
         self.check()?;
         self.turno.store().adopt(&self.ask).await
@@ -118,6 +127,16 @@ impl Adopt {
     pub async fn print(self) -> Result<String> {
         self.check()?;
         self.turno.store().adopt_print(&self.ask).await
+    }
+
+    /// The functions of your own that [`Adopt::replace`] would replace, next to those that it would create: lines that begin
+    /// with `-` go, lines that begin with `+` come. Empty if none has a name that is needed. Nothing is done.
+    ///
+    /// # Errors
+    /// As [`Adopt::apply`], but functions that are there already are no error.
+    pub async fn difference(self) -> Result<String> {
+        self.check()?;
+        self.turno.store().adopt_difference(&self.ask).await
     }
 
     fn check(&self) -> Result<()> {

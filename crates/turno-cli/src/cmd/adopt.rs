@@ -14,8 +14,10 @@ use crate::context::Context;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Adds columns and small indexes and, on PostgreSQL, functions such as acquire_processing_lock, as
-far as they are missing; doing so again changes nothing. No row is rewritten. --undo drops what was
-added, with what it says, and nothing else.")]
+far as they are missing; doing so again changes nothing. No row is rewritten. Functions of your own
+that have these names are an error: --diff shows them next to those that would replace them, and
+--replace shows the same and replaces them, in one transaction. --undo drops what was added, with
+what it says, and nothing else, and restores what was replaced.")]
 pub(crate) struct AdoptArgs {
     /// The table
     table: String,
@@ -44,8 +46,16 @@ pub(crate) struct AdoptArgs {
     #[arg(long)]
     print: bool,
 
-    /// Drop what was added
-    #[arg(long, conflicts_with_all = ["id", "user", "shape", "suffix", "max_attempts", "print"])]
+    /// Show your own functions next to those that would replace them, and do nothing
+    #[arg(long, conflicts_with_all = ["print", "replace"])]
+    diff: bool,
+
+    /// Replace functions of your own that have the same names
+    #[arg(long)]
+    replace: bool,
+
+    /// Drop what was added, and restore what was replaced
+    #[arg(long, conflicts_with_all = ["id", "user", "shape", "suffix", "max_attempts", "print", "diff", "replace"])]
     undo: bool,
 }
 
@@ -53,13 +63,24 @@ pub(crate) async fn run(context: &Context, args: AdoptArgs) -> Result<ExitCode> 
     context
         .with_store(async |turno| {
             if args.undo {
-                return show(context, "let go", &turno.unadopt(&args.table).await?);
+                return show(
+                    context,
+                    ("let go", "restored"),
+                    &turno.unadopt(&args.table).await?,
+                );
             }
             let adopt = asked(turno, &args)?;
+            if args.diff {
+                return difference(context, &adopt.difference().await?);
+            }
             if args.print {
                 return script(context, &adopt.print().await?);
             }
-            show(context, "adopted", &adopt.apply().await?)
+            // People see what is lost before it is; programs read `replaced` of the answer.
+            if args.replace && !context.output.is_json() {
+                difference(context, &adopt.clone().difference().await?)?;
+            }
+            show(context, ("adopted", "replaced"), &adopt.apply().await?)
         })
         .await?;
     Ok(ExitCode::SUCCESS)
@@ -79,6 +100,9 @@ fn asked(turno: &Turno, args: &AdoptArgs) -> Result<Adopt> {
     if let Some(suffix) = &args.suffix {
         adopt = adopt.suffix(suffix);
     }
+    if args.replace {
+        adopt = adopt.replace();
+    }
     Ok(adopt)
 }
 
@@ -89,7 +113,19 @@ fn script(context: &Context, sql: &str) -> Result<()> {
     context.output.raw(sql.as_bytes())
 }
 
-fn show(context: &Context, done: &str, adoption: &Adoption) -> Result<()> {
+fn difference(context: &Context, difference: &str) -> Result<()> {
+    if context.output.is_json() {
+        return context.output.json(&json!({"difference": difference}));
+    }
+    if difference.is_empty() {
+        return context
+            .output
+            .line("no function of yours has a name that is needed");
+    }
+    context.output.line(difference)
+}
+
+fn show(context: &Context, (done, replaced): (&str, &str), adoption: &Adoption) -> Result<()> {
     if context.output.is_json() {
         return context.output.json(adoption);
     }
@@ -102,5 +138,6 @@ fn show(context: &Context, done: &str, adoption: &Adoption) -> Result<()> {
         ("columns", listed(&adoption.columns)),
         ("indexes", listed(&adoption.indexes)),
         ("functions", listed(&adoption.functions)),
+        (replaced, listed(&adoption.replaced)),
     ])
 }

@@ -16,11 +16,25 @@ pub(crate) struct MigrateArgs {
     /// Print the whole schema as SQL, and connect to nothing
     #[arg(long)]
     print: bool,
+
+    /// With --print: as a migration file for supabase, whose command line applies it
+    #[arg(long = "for", value_name = "SERVICE", requires = "print", value_enum)]
+    service: Option<Service>,
+}
+
+/// A service whose own tool applies the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Service {
+    Supabase,
 }
 
 pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode> {
     if args.print {
-        context.output.raw(script(&context.store)?.as_bytes())?;
+        let script = match args.service {
+            Some(Service::Supabase) => turno::store::postgres::script_for_supabase(),
+            None => script(&context.store)?,
+        };
+        context.output.raw(script.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let migrated = context

@@ -47,6 +47,10 @@ impl AdoptStore for RemoteStore {
         Err(not_here(ADOPTING))
     }
 
+    async fn adopt_difference(&self, _: &AdoptTable) -> Result<String> {
+        Err(not_here(ADOPTING))
+    }
+
     async fn adopt_undo(&self, _: &str) -> Result<Adoption> {
         Err(not_here(ADOPTING))
     }

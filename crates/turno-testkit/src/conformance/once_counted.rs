@@ -206,6 +206,10 @@ impl AdoptStore for Counted {
     async fn adopt_print(&self, ask: &AdoptTable) -> Result<String> {
         self.store.adopt_print(ask).await
     }
+
+    async fn adopt_difference(&self, ask: &AdoptTable) -> Result<String> {
+        self.store.adopt_difference(ask).await
+    }
     async fn adopt_undo(&self, table: &str) -> Result<Adoption> {
         self.store.adopt_undo(table).await
     }

@@ -22,6 +22,10 @@ pub trait AdoptStore {
     /// What [`AdoptStore::adopt`] would do, as SQL; nothing is done.
     async fn adopt_print(&self, ask: &AdoptTable) -> Result<String>;
 
+    /// The functions of the user's own that [`AdoptStore::adopt`] would replace, next to those that it would create, as text
+    /// for people; empty if none has a name that is needed. Nothing is done.
+    async fn adopt_difference(&self, ask: &AdoptTable) -> Result<String>;
+
     /// Takes away what was added to a table, and nothing else. Answers what that was.
     async fn adopt_undo(&self, table: &str) -> Result<Adoption>;
 
@@ -110,6 +114,8 @@ pub struct AdoptTable {
     pub suffix: Option<String>,
     /// How often a row is handed out by [`AdoptStore::adopted_next`].
     pub max_attempts: u32,
+    /// Whether functions of the user's own that have the names of adopt's functions are replaced. If not, they are an error.
+    pub replace: bool,
 }
 
 /// An adopted table, and what was added to it.
@@ -129,6 +135,9 @@ pub struct Adoption {
     pub indexes: Vec<String>,
     /// The functions that were added, with the types of their arguments.
     pub functions: Vec<String>,
+    /// The functions of the user's own that were replaced, now or before. Undoing restores them.
+    #[serde(default)]
+    pub replaced: Vec<String>,
 }
 
 /// Parameters of [`AdoptStore::adopted_acquire`].

@@ -10,6 +10,7 @@ mod calls;
 mod connect;
 mod diagnose;
 mod error;
+mod exposed;
 mod gather;
 mod gathered;
 mod greeting;
@@ -25,6 +26,7 @@ mod outbox;
 mod pushes;
 mod rows;
 mod schedule;
+mod supabase;
 
 use std::sync::Arc;
 
@@ -50,6 +52,7 @@ use self::once::{Begins, OnceCompletions};
 pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
 use self::pushes::Pushes;
+pub use self::supabase::script_for_supabase;
 use super::*;
 
 /// The number of connections, unless configured otherwise.

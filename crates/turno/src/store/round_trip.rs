@@ -204,5 +204,6 @@ fn upkeep() {
         columns: vec!["processed".into()],
         indexes: Vec::new(),
         functions: Vec::new(),
+        replaced: vec!["public.acquire_processing_lock(uuid,integer)".to_owned()],
     });
 }

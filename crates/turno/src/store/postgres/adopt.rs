@@ -43,15 +43,32 @@ impl AdoptedCalls {
 impl AdoptStore for PostgresStore {
     async fn adopt(&self, ask: &AdoptTable) -> Result<Adoption> {
         self.adopted.forget();
-        let row = self.patiently(include_str!("call/adopt.sql"), ask).await?;
+        let row = self
+            .patiently(
+                include_str!("call/adopt.sql"),
+                ask,
+                &[(&ask.replace, Type::BOOL)],
+            )
+            .await?;
         adoption(&row)
     }
 
     async fn adopt_print(&self, ask: &AdoptTable) -> Result<String> {
         let row = self
-            .patiently(include_str!("call/adopt_print.sql"), ask)
+            .patiently(
+                include_str!("call/adopt_print.sql"),
+                ask,
+                &[(&ask.replace, Type::BOOL)],
+            )
             .await?;
         get(&row, "script")
+    }
+
+    async fn adopt_difference(&self, ask: &AdoptTable) -> Result<String> {
+        let row = self
+            .patiently(include_str!("call/adopt_difference.sql"), ask, &[])
+            .await?;
+        get(&row, "difference")
     }
 
     async fn adopt_undo(&self, table: &str) -> Result<Adoption> {
@@ -181,23 +198,23 @@ impl AdoptStore for PostgresStore {
 
 impl PostgresStore {
     /// A change of the schema takes as long as it takes, and is not sent twice.
-    async fn patiently(&self, sql: &str, ask: &AdoptTable) -> Result<Row> {
+    async fn patiently(&self, sql: &str, ask: &AdoptTable, more: &[Argument<'_>]) -> Result<Row> {
         let attempts = count_in(ask.max_attempts);
+        let shape = ask.shape.as_str();
+        let mut arguments: Vec<Argument<'_>> = vec![
+            (&ask.table, Type::TEXT),
+            (&ask.id, Type::TEXT),
+            (&ask.user, Type::TEXT),
+            (&shape, Type::TEXT),
+            (&ask.suffix, Type::TEXT),
+            (&attempts, Type::INT4),
+        ];
+        arguments.extend(more.iter().cloned());
         let rows = self
             .calls
             .client()
             .await?
-            .query_typed(
-                sql,
-                &[
-                    (&ask.table, Type::TEXT),
-                    (&ask.id, Type::TEXT),
-                    (&ask.user, Type::TEXT),
-                    (&ask.shape.as_str(), Type::TEXT),
-                    (&ask.suffix, Type::TEXT),
-                    (&attempts, Type::INT4),
-                ],
-            )
+            .query_typed(sql, &arguments)
             .await
             .map_err(classify)?;
         rows.into_iter().next().ok_or_else(no_row)
@@ -297,5 +314,6 @@ fn adoption(row: &Row) -> Result<Adoption> {
         columns: get(row, "columns")?,
         indexes: get(row, "indexes")?,
         functions: get(row, "functions")?,
+        replaced: get(row, "replaced")?,
     })
 }

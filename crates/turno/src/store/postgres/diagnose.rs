@@ -76,6 +76,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
         ),
         None => Finding::ok("vacuum", format!("no transaction has been open for more than {HELD_OPEN:?}")),
     });
+    findings.extend(super::exposed::finding(store).await?);
     Ok(findings)
 }
 

@@ -44,8 +44,13 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
         "25006" => {
             refused("the database is read-only; connect to the primary, or end its read-only mode")
         }
-        // What a person has to take away first is named in the message.
+        // What a person has to take away first is named in the message. A right that one of Turno's own functions misses
+        // has a hint of its own.
         "2BP01" => (
+            Kind::Refused,
+            format!("{said}: {}", hint.unwrap_or_default()),
+        ),
+        "42501" if hint.is_some() => (
             Kind::Refused,
             format!("{said}: {}", hint.unwrap_or_default()),
         ),

@@ -9,11 +9,11 @@ use crate::error::{Kind, Result};
 use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
 
 /// Every instance that migrates holds this advisory lock ("turno" in ASCII).
-const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
+pub(super) const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
 
 /// Table changes, in order; a file's place in the list is its version, and no file ever changes.
 /// A change to a function alone gets an (empty) file here too, so that it reaches the databases.
-const MIGRATIONS: &[(&str, &str)] = &[
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_lock", include_str!("migrations/0001_lock.sql")),
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
     ("0003_adopt", include_str!("migrations/0003_adopt.sql")),
@@ -26,7 +26,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 ];
 
 /// Functions, in the order in which they need each other.
-const FUNCTIONS: &[(&str, &str)] = &[
+pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("lock_token", include_str!("sql/lock_token.sql")),
     ("lock_check", include_str!("sql/lock_check.sql")),
     ("lock_rules", include_str!("sql/lock_rules.sql")),
@@ -81,14 +81,17 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("adopt_tidy", include_str!("sql/adopt_tidy.sql")),
     ("adopt_mark", include_str!("sql/adopt_mark.sql")),
     ("adopt_plan", include_str!("sql/adopt_plan.sql")),
+    ("adopt_replace", include_str!("sql/adopt_replace.sql")),
+    ("adopt_difference", include_str!("sql/adopt_difference.sql")),
     ("adopt", include_str!("sql/adopt.sql")),
     ("access", include_str!("sql/access.sql")),
     ("sweep", include_str!("sql/sweep.sql")),
     ("schema_version", include_str!("sql/schema_version.sql")),
     ("grants", include_str!("sql/grants.sql")),
+    ("service_role", include_str!("sql/service_role.sql")),
 ];
 
-const BEGIN: &str = include_str!("sql/migration.sql");
+pub(super) const BEGIN: &str = include_str!("sql/migration.sql");
 
 /// The version of the schema in the database; `None` if there is none.
 pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> {

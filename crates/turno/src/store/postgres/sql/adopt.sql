@@ -2,14 +2,14 @@
 --          and the table: these run with the caller's own rights, because they change the caller's own table.
 -- Index:   adopted_pkey.
 
-create or replace function turno.adopt_apply(a turno.adopted) returns turno.adopted
+create or replace function turno.adopt_apply(a turno.adopted, "replace" boolean) returns turno.adopted
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   step text;
 begin
-  foreach step in array turno.adopt_plan(a) loop
+  foreach step in array turno.adopt_plan(a, adopt_apply."replace") loop
     execute step;
   end loop;
   select * into a
@@ -26,7 +26,8 @@ create or replace function turno.adopt(
   "user"       text    default null,
   shape        text    default 'processing',
   suffix       text    default '',
-  max_attempts integer default 5
+  max_attempts integer default 5,
+  "replace"    boolean default false
 ) returns turno.adopted
 language plpgsql
 -- A table that is in use must not keep its other users waiting behind this.
@@ -36,12 +37,13 @@ begin
   -- Two who adopt at once take turns.
   perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('turno.adopt', 0));
   return turno.adopt_apply(turno.adopt_ask(
-    turno.adopt_table(adopt."table"), adopt.id, adopt."user", adopt.shape, adopt.suffix, adopt.max_attempts));
+    turno.adopt_table(adopt."table"), adopt.id, adopt."user", adopt.shape, adopt.suffix, adopt.max_attempts),
+    adopt."replace");
 end
 $$;
 
 comment on function turno.adopt is
-  'Adds the columns, indexes and functions of the claim protocol to a table, as far as they are missing. Repeating it changes nothing.';
+  'Adds the columns, indexes and functions of the claim protocol to a table, as far as they are missing. Repeating it changes nothing. Functions of your own with the same names are replaced only if replace is true; unadopt restores them.';
 
 create or replace function turno.adopt_print(
   "table"      text,
@@ -49,7 +51,8 @@ create or replace function turno.adopt_print(
   "user"       text    default null,
   shape        text    default 'processing',
   suffix       text    default '',
-  max_attempts integer default 5
+  max_attempts integer default 5,
+  "replace"    boolean default false
 ) returns text
 language plpgsql
 stable
@@ -58,7 +61,7 @@ begin
   return E'begin;\n\n'
     || pg_catalog.array_to_string(turno.adopt_plan(turno.adopt_ask(
       turno.adopt_table(adopt_print."table"), adopt_print.id, adopt_print."user", adopt_print.shape, adopt_print.suffix,
-      adopt_print.max_attempts)), E';\n\n')
+      adopt_print.max_attempts), adopt_print."replace"), E';\n\n')
     || E';\n\ncommit;\n';
 end
 $$;
@@ -108,6 +111,8 @@ $$;
 create or replace function turno.adopt_undo(a turno.adopted) returns turno.adopted
 language plpgsql
 set search_path = pg_catalog, pg_temp
+-- A function that is restored may name a column that is not there any more: that is for its owner to see to.
+set check_function_bodies = off
 as $$
 declare
   t    regclass := to_regclass(format('%I.%I', a.schema_name, a.table_name));
@@ -128,6 +133,8 @@ begin
     select format('drop index if exists %I.%I', a.schema_name, i) from unnest(a.indexes) i
     union all
     select format('alter table %s drop column %I', t, c) from unnest(a.columns) c
+    union all
+    select r from unnest(a.restore) r
   loop
     execute step;
   end loop;
@@ -157,7 +164,7 @@ end
 $$;
 
 comment on function turno.unadopt is
-  'Drops the functions, indexes and columns that adopt has added to a table, and nothing else. Answers what was dropped.';
+  'Drops the functions, indexes and columns that adopt has added to a table, and nothing else, and restores the functions that it replaced. Answers what was dropped.';
 
 -- How a client calls the functions of an adopted table: names are put into quotes here, and nowhere else.
 create or replace function turno.adopted_calls("table" text, path name[] default array['public'])

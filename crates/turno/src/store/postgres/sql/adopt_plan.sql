@@ -105,32 +105,6 @@ as $$
     select * from turno.adopt_mark() where a.shape = 'processed') f
 $$;
 
--- A function of that name that is not this table's own would be replaced, or would answer instead of ours.
-create or replace function turno.adopt_refuse_taken(a turno.adopted, ours text[]) returns void
-language plpgsql
-stable
-as $$
-declare
-  taken regprocedure;
-  owner text;
-begin
-  select p.oid::regprocedure into taken
-  from turno.adopt_functions(a) f
-  join pg_proc p on p.proname = f.name
-  where p.pronamespace = format('%I', a.schema_name)::regnamespace
-    and p.oid not in (select o.oid from unnest(ours) u (name) cross join lateral to_regprocedure(u.name) o (oid) where o.oid is not null)
-  limit 1;
-  if taken is null then
-    return;
-  end if;
-  select format('%I.%I', o.schema_name, o.table_name) into owner
-  from turno.adopted o
-  where taken::oid in (select to_regprocedure(f)::oid from unnest(o.functions) f);
-  raise exception 'suffix is needed: function % %', taken, coalesce('is that of the adopted table ' || owner, 'is there already')
-    using errcode = 'invalid_parameter_value', hint = 'Give a suffix for the functions'' names, such as the table''s name, or drop that function.';
-end
-$$;
-
 -- As a dollar-quoted text, which is good to read, unless a name in it would end the quotes.
 create or replace function turno.adopt_quoted(body text) returns text
 language sql
@@ -139,7 +113,8 @@ as $$
   select case when position('$turno$' in body) = 0 then '$turno$' || body || '$turno$' else quote_literal(body) end
 $$;
 
-create or replace function turno.adopt_make_function(a turno.adopted, f turno.adopt_function) returns text[]
+-- rights: of a function that is new; one that is there already keeps its own.
+create or replace function turno.adopt_make_function(a turno.adopted, f turno.adopt_function, rights text[]) returns text[]
 language sql
 stable
 as $$
@@ -150,6 +125,7 @@ as $$
       a.schema_name, f.name, f.arguments, f.returns, f.language, a.schema_name,
       case when a.schema_name = 'public' then '' else ', public' end, turno.adopt_quoted(f.body)),
     format('comment on function %I.%I(%s) is %L', a.schema_name, f.name, f.types, f.said)]
+    || rights
 $$;
 
 create or replace function turno.adopt_make_columns(a turno.adopted, missing text[]) returns text[]
@@ -170,8 +146,8 @@ language sql
 stable
 as $$
   select format(
-    E'insert into turno.adopted (schema_name, table_name, id_column, user_column, shape, suffix, max_attempts, columns, indexes, functions)\n'
-    'values (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L)\n'
+    E'insert into turno.adopted (schema_name, table_name, id_column, user_column, shape, suffix, max_attempts, columns, indexes, functions, replaced, restore)\n'
+    'values (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L)\n'
     'on conflict (schema_name, table_name) do update\n'
     'set id_column    = excluded.id_column,\n'
     '    user_column  = excluded.user_column,\n'
@@ -180,11 +156,14 @@ as $$
     '    max_attempts = excluded.max_attempts,\n'
     '    columns      = excluded.columns,\n'
     '    indexes      = excluded.indexes,\n'
-    '    functions    = excluded.functions',
-    a.schema_name, a.table_name, a.id_column, a.user_column, a.shape, a.suffix, a.max_attempts, a.columns, a.indexes, a.functions)
+    '    functions    = excluded.functions,\n'
+    '    replaced     = excluded.replaced,\n'
+    '    restore      = excluded.restore',
+    a.schema_name, a.table_name, a.id_column, a.user_column, a.shape, a.suffix, a.max_attempts, a.columns, a.indexes, a.functions,
+    a.replaced, a.restore)
 $$;
 
-create or replace function turno.adopt_plan(a turno.adopted) returns text[]
+create or replace function turno.adopt_plan(a turno.adopted, "replace" boolean) returns text[]
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
@@ -194,12 +173,19 @@ declare
   missing text[] := turno.adopt_missing(t, a.shape);
   steps   text[] := coalesce(turno.adopt_make_columns(a, missing), '{}');
   old     turno.adopted;
+  taken   regprocedure[];
 begin
   select * into old
   from turno.adopted o
   where o.schema_name = a.schema_name
     and o.table_name = a.table_name;
-  perform turno.adopt_refuse_taken(a, coalesce(old.functions, '{}'));
+  select coalesce(array_agg(w.f), '{}') into taken
+  from turno.adopt_in_the_way(a, coalesce(old.functions, '{}')) w (f);
+  perform turno.adopt_refuse_taken(a, taken, adopt_plan."replace");
+  a.replaced := coalesce(old.replaced, '{}') || taken::text[];
+  select coalesce(old.restore, '{}') || coalesce(array_agg(r.step order by o.place, r.place), '{}') into a.restore
+  from unnest(taken) with ordinality o (f, place)
+  cross join lateral unnest(turno.adopt_restore(o.f)) with ordinality r (step, place);
   select missing || coalesce(array_agg(c order by c), '{}') into a.columns
   from unnest(old.columns) c
   where turno.adopt_is_signed(t, c);
@@ -218,11 +204,16 @@ begin
     union all
     select format('drop index if exists %I.%I', a.schema_name, i)
     from unnest(old.indexes) i
-    where i <> all (a.indexes)) d;
+    where i <> all (a.indexes)
+    union all
+    -- In one statement, because they may call each other.
+    select format('drop routine %s', array_to_string(taken, ', '))
+    where cardinality(taken) > 0) d;
   select steps || array_agg(m.step order by f.place, m.place) || turno.adopt_record(a) into steps
   from turno.adopt_functions(a) with ordinality f (name, arguments, types, returns, language, body, said, place)
   cross join lateral unnest(turno.adopt_make_function(
-    a, row(f.name, f.arguments, f.types, f.returns, f.language, f.body, f.said)::turno.adopt_function)) with ordinality m (step, place);
+    a, row(f.name, f.arguments, f.types, f.returns, f.language, f.body, f.said)::turno.adopt_function,
+    turno.adopt_rights_of_new(format('%I.%I(%s)', a.schema_name, f.name, f.types), taken))) with ordinality m (step, place);
   return steps;
 end
 $$;

@@ -101,6 +101,7 @@ impl Adopted {
             columns: self.columns,
             indexes: self.indexes,
             functions: Vec::new(),
+            replaced: Vec::new(),
         }
     }
 }
