@@ -1,6 +1,7 @@
 //! The functions of an adopted table on PostgreSQL, as the users of seeds 000 and 002 call them.
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, NoTls};
+use turno_testkit::PostgresServer;
 use turno_testkit::conformance::Bed;
 
 use super::{age, ask, tell};
@@ -199,7 +200,12 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
 /// The functions run with their caller's rights, and adopting is for the owner.
 #[tokio::test]
 async fn the_callers_own_rights_decide() {
-    let (_bed, client) = notes().await;
+    let (bed, _client) = notes().await;
+    // The owner is no member of the role.
+    let database = bed.url().rsplit('/').next().unwrap();
+    let url = PostgresServer::shared().superuser_url(database);
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
     client.batch_execute("set role turno_app").await.unwrap();
     for refused in [
         "select * from get_next_notes_for_processing()",

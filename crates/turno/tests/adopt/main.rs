@@ -5,6 +5,7 @@ mod change;
 mod functions;
 mod protocol;
 mod race;
+mod replace;
 
 use std::time::Duration;
 

@@ -1,0 +1,201 @@
+//! Adopting a table for which the functions of seed 002 exist already.
+
+use tokio_postgres::{Client, NoTls};
+use turno::Turno;
+use turno_testkit::PostgresServer;
+use turno_testkit::conformance::Bed;
+
+use super::{ask, tell};
+
+/// The functions that seed 002 describes, as its users may have written them: other answers, other names of columns, the rights
+/// of their owner, and one that Turno knows only with an argument.
+const OF_THE_SEED: &str = "
+    create table notes (
+      id uuid primary key default gen_random_uuid(), user_id uuid, title text, processed_at timestamptz,
+      processing_started_at timestamptz, processing_attempts integer default 0, error_message text);
+    insert into notes (title) values ('one'), ('two');
+    create function acquire_processing_lock(p_note_id uuid, p_lock_timeout_minutes integer default 15) returns boolean
+    language plpgsql security definer as $$
+    begin
+      update notes set processing_started_at = now() where id = p_note_id and processing_started_at is null;
+      return found;
+    end $$;
+    comment on function acquire_processing_lock is 'It''s ours';
+    create function release_processing_lock(p_note_id uuid) returns void
+    language sql as $$ update notes set processed_at = now(), processing_started_at = null where id = p_note_id $$;
+    revoke execute on function release_processing_lock(uuid) from public;
+    grant execute on function release_processing_lock(uuid) to turno_operator;
+    create function get_next_notes_for_processing(p_user_id uuid, p_limit integer) returns table (note uuid)
+    language sql as $$ select id from notes limit p_limit $$;
+    create function cleanup_abandoned_processing_locks() returns integer language sql as 'select 0';
+";
+
+/// The functions of schema public with their comments and rights, as text that can be compared.
+const FUNCTIONS: &str = "select string_agg(concat_ws(' ', pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc'),
+      (select string_agg(g::text, ',' order by g::text) from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g)), ';' order by p.oid::regprocedure::text)
+    from pg_proc p where p.pronamespace = 'public'::regnamespace";
+
+async fn with_functions() -> (Bed, Turno) {
+    let bed = Bed::postgres();
+    let turno = bed.turno().await;
+    tell(&bed, OF_THE_SEED).await;
+    (bed, turno)
+}
+
+async fn as_superuser(bed: &Bed) -> Client {
+    let database = bed.url().rsplit('/').next().unwrap();
+    let url = PostgresServer::shared().superuser_url(database);
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test]
+async fn functions_in_the_way_are_an_error_that_names_them_and_the_way_on() {
+    let (bed, turno) = with_functions().await;
+    let before = ask(&bed, FUNCTIONS).await;
+    let error = turno.adopt("notes").apply().await.unwrap_err();
+    assert_eq!(error.field(), Some("suffix"), "{error:?}");
+    let said = error.to_string();
+    for words in [
+        "public.acquire_processing_lock(uuid,integer)",
+        "public.cleanup_abandoned_processing_locks()",
+        "public.release_processing_lock(uuid)",
+        "--diff",
+        "--replace",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    // With a suffix, both stay.
+    turno.adopt("notes").suffix("turno").apply().await.unwrap();
+    turno.unadopt("notes").await.unwrap();
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+}
+
+#[tokio::test]
+async fn the_difference_shows_what_goes_and_what_comes() {
+    let (bed, turno) = with_functions().await;
+    let before = ask(&bed, FUNCTIONS).await;
+    let difference = turno.adopt("notes").difference().await.unwrap();
+    for line in [
+        "replace public.acquire_processing_lock(uuid,integer)",
+        "-  SECURITY DEFINER",
+        "- may be called by: every role (public)",
+        "+ create or replace function public.acquire_processing_lock(p_note_id uuid, p_lock_timeout_minutes integer default 15)",
+        "+ security invoker",
+        "+ may be called by: turno_app",
+        "drop public.cleanup_abandoned_processing_locks()",
+        "- may be called by: turno_operator",
+        "-  RETURNS void",
+        "create public.acquire_processing_lock_token(uuid, interval)",
+    ] {
+        assert!(
+            difference.lines().any(|found| found == line),
+            "{line}: {difference}"
+        );
+    }
+    assert_eq!(ask(&bed, FUNCTIONS).await, before, "nothing is done");
+    tell(&bed, "create table tasks (id bigint primary key)").await;
+    let free = turno.adopt("tasks").suffix("tasks");
+    assert_eq!(free.difference().await.unwrap(), "");
+}
+
+#[tokio::test]
+async fn functions_are_replaced_and_undoing_restores_them() {
+    let (bed, turno) = with_functions().await;
+    let before = ask(&bed, FUNCTIONS).await;
+    let adopted = turno.adopt("notes").replace().apply().await.unwrap();
+    assert_eq!(adopted.replaced.len(), 4, "{adopted:?}");
+    assert_eq!(
+        ask(&bed, "select acquire_processing_lock(id) and not acquire_processing_lock(id) from notes where title = 'one'").await,
+        "true"
+    );
+    let callable = "select has_function_privilege('turno_app', 'acquire_processing_lock(uuid, integer)', 'execute')
+                    and not has_function_privilege('turno_operator', 'release_processing_lock(uuid)', 'execute')";
+    assert_eq!(ask(&bed, callable).await, "true");
+    // Again, with or without the word, changes nothing and forgets nothing.
+    let after = ask(&bed, FUNCTIONS).await;
+    let again = turno.adopt("notes").apply().await.unwrap();
+    assert_eq!(
+        (again.replaced, ask(&bed, FUNCTIONS).await),
+        (adopted.replaced.clone(), after.clone())
+    );
+    turno.adopt("notes").replace().apply().await.unwrap();
+    assert_eq!(ask(&bed, FUNCTIONS).await, after);
+    assert_eq!(turno.adopt("notes").difference().await.unwrap(), "");
+    let gone = turno.unadopt("notes").await.unwrap();
+    assert_eq!(gone.replaced, adopted.replaced);
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+}
+
+#[tokio::test]
+async fn the_printed_script_and_the_sql_function_replace_the_same() {
+    let (bed, turno) = with_functions().await;
+    let before = ask(&bed, FUNCTIONS).await;
+    let error = turno.adopt("notes").print().await.unwrap_err();
+    assert_eq!(error.field(), Some("suffix"));
+    let script = turno.adopt("notes").replace().print().await.unwrap();
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    tell(&bed, &script).await;
+    let after = ask(&bed, FUNCTIONS).await;
+    turno.unadopt("notes").await.unwrap();
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    let replaced = "select cardinality(replaced) from turno.adopt('notes', 'id', replace => true)";
+    assert_eq!(ask(&bed, replaced).await, "4");
+    assert_eq!(ask(&bed, FUNCTIONS).await, after);
+}
+
+/// The owner of the schema could drop another role's function, but not restore it as it was.
+#[tokio::test]
+async fn a_function_of_another_role_is_not_replaced() {
+    let (bed, turno) = with_functions().await;
+    as_superuser(&bed)
+        .await
+        .batch_execute("alter function acquire_processing_lock(uuid, integer) owner to postgres")
+        .await
+        .unwrap();
+    let before = ask(&bed, FUNCTIONS).await;
+    let error = turno.adopt("notes").replace().apply().await.unwrap_err();
+    assert!(error.is_refused(), "{error:?}");
+    let said = error.to_string();
+    for words in ["acquire_processing_lock", "role postgres", "owner to owner"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    assert_eq!(ask(&bed, "select count(*) from turno.adopted").await, "0");
+}
+
+#[tokio::test]
+async fn what_depends_on_a_function_is_named() {
+    let (bed, turno) = with_functions().await;
+    tell(
+        &bed,
+        "create view cleaned as select cleanup_abandoned_processing_locks() as many",
+    )
+    .await;
+    let before = ask(&bed, FUNCTIONS).await;
+    let error = turno.adopt("notes").replace().apply().await.unwrap_err();
+    assert!(
+        error.is_refused() && error.to_string().contains("cleaned"),
+        "{error:?}"
+    );
+    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    tell(&bed, "drop view cleaned").await;
+    turno.adopt("notes").replace().apply().await.unwrap();
+}
+
+#[tokio::test]
+async fn functions_of_another_adopted_table_are_not_replaced() {
+    let bed = Bed::postgres();
+    let turno = bed.turno().await;
+    tell(
+        &bed,
+        "create table notes (id bigint primary key); create table tasks (id bigint primary key)",
+    )
+    .await;
+    turno.adopt("notes").apply().await.unwrap();
+    let error = turno.adopt("tasks").replace().apply().await.unwrap_err();
+    assert_eq!(error.field(), Some("suffix"), "{error:?}");
+    assert!(error.to_string().contains("public.notes"), "{error}");
+}

@@ -1,0 +1,165 @@
+//! A database as Supabase makes it. Its own server program cannot be installed here, so its roles and default privileges are
+//! created the way its images create them.
+
+use std::sync::OnceLock;
+
+use tokio_postgres::{Client, NoTls};
+use turno::store::postgres::script_for_supabase;
+use turno_testkit::PostgresServer;
+
+/// What Supabase creates in a cluster. Role `manager` stands for its `postgres`, which is no superuser, but may create roles.
+/// The roles that PostgREST switches to inherit nothing.
+const ROLES: &str = "
+    drop role turno_app, turno_operator;
+    create role anon nologin noinherit;
+    create role authenticated nologin noinherit;
+    create role service_role nologin noinherit bypassrls;
+    create role authenticator login noinherit;
+    grant anon, authenticated, service_role to authenticator;
+    create role manager login createrole bypassrls;
+    grant anon, authenticated, service_role to manager;
+";
+
+/// What Supabase creates in a database: every new table and function of schema public is for all roles, and row-level
+/// security is what protects them.
+const SCHEMAS: &str = "
+    grant usage on schema public to anon, authenticated, service_role;
+    alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
+    alter default privileges in schema public grant all on functions to anon, authenticated, service_role;
+    alter default privileges in schema public grant all on sequences to anon, authenticated, service_role;
+    create schema auth;
+    create function auth.uid() returns uuid language sql stable
+    as $$ select nullif(current_setting('request.jwt.claims', true)::json ->> 'sub', '')::uuid $$;
+    grant usage on schema auth to anon, authenticated, service_role;
+";
+
+pub struct Database {
+    server: &'static PostgresServer,
+    name: String,
+}
+
+impl Database {
+    /// A database of `manager`, without Turno.
+    pub async fn new() -> Self {
+        static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+        let server = SERVER.get_or_init(start);
+        let url = server.create_database();
+        let name = url.rsplit('/').next().unwrap().to_owned();
+        let database = Database { server, name };
+        let administrator = database.client("postgres").await;
+        let owner = format!("alter database {} owner to manager", database.name);
+        administrator.batch_execute(&owner).await.unwrap();
+        // Before version 15, schema public belongs to the superuser.
+        administrator
+            .batch_execute("alter schema public owner to manager")
+            .await
+            .unwrap();
+        database
+            .manager()
+            .await
+            .batch_execute(SCHEMAS)
+            .await
+            .unwrap();
+        database
+    }
+
+    /// With Turno, installed by the migration file.
+    pub async fn with_turno() -> Self {
+        let database = Self::new().await;
+        let manager = database.manager().await;
+        apply(&manager, &script_for_supabase()).await.unwrap();
+        database
+    }
+
+    pub fn url(&self) -> String {
+        self.server.url_as("manager", &self.name)
+    }
+
+    pub async fn manager(&self) -> Client {
+        self.client("manager").await
+    }
+
+    pub async fn client(&self, role: &str) -> Client {
+        connect(&self.server.url_as(role, &self.name)).await
+    }
+}
+
+/// A server with Supabase's roles. On a thread of its own, because the test that is first is inside a runtime already.
+fn start() -> PostgresServer {
+    let start = || {
+        let server = PostgresServer::start().unwrap_or_else(|error| panic!("{error:#}"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let administrator = connect(&server.superuser_url("postgres")).await;
+            administrator.batch_execute(ROLES).await.unwrap();
+        });
+        server
+    };
+    std::thread::spawn(start).join().unwrap()
+}
+
+pub async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Applies a file as Supabase's command line does: it splits the file, and sends the statements in one transaction, each by
+/// itself and prepared.
+pub async fn apply(client: &Client, file: &str) -> Result<(), tokio_postgres::Error> {
+    client.batch_execute("begin").await?;
+    for statement in statements(file) {
+        if let Err(error) = client.execute(statement, &[]).await {
+            client.batch_execute("rollback").await?;
+            return Err(error);
+        }
+    }
+    client.batch_execute("commit").await
+}
+
+/// The statements of a file: they end with a semicolon that is not in quotes, in dollar quotes or in a comment.
+pub fn statements(file: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    while let Some(letter) = file[at..].chars().next() {
+        let rest = &file[at..];
+        let length = match letter {
+            ';' => {
+                found.push(file[start..at].trim());
+                start = at + 1;
+                1
+            }
+            '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
+            '\'' | '"' => 2 + rest[1..].find(letter).unwrap(),
+            '$' => match rest[1..].find('$').map(|end| &rest[..end + 2]) {
+                Some(tag)
+                    if tag[1..tag.len() - 1]
+                        .chars()
+                        .all(|c| c.is_alphanumeric() || c == '_') =>
+                {
+                    tag.len() * 2 + rest[tag.len()..].find(tag).unwrap()
+                }
+                _ => 1,
+            },
+            _ => letter.len_utf8(),
+        };
+        at += length;
+    }
+    found
+}
+
+#[test]
+fn statements_end_at_semicolons_outside_of_quotes() {
+    let file = "select ';', \";\"; -- a; b\ndo $x$ begin; $$;$$ end $x$;\nselect 1;\n";
+    assert_eq!(
+        statements(file),
+        [
+            "select ';', \";\"",
+            "-- a; b\ndo $x$ begin; $$;$$ end $x$",
+            "select 1"
+        ]
+    );
+}
