@@ -182,3 +182,50 @@ fn a_second_table_needs_a_suffix() {
     place.json(0, &["adopt", "tasks", "--id", "id", "--suffix", "tasks"]);
     assert_eq!(place.ask("select acquire_processing_lock_tasks(1)"), "f");
 }
+
+/// The functions of seed 002, written by the user before.
+#[test]
+fn functions_in_the_way_are_shown_and_replaced() {
+    let place = Place::new(Kind::Postgres);
+    with_notes(&place);
+    place.tell("create function acquire_processing_lock(p_note_id integer) returns text language sql as $$ select 'mine' $$");
+    let adopt = ["adopt", "notes", "--id", "id"];
+    let refused = place
+        .turno(&[&["--json"], &adopt[..]].concat())
+        .expect(2)
+        .error();
+    assert_eq!(text(&refused, "field"), "suffix");
+    assert!(text(&refused, "detail").contains("--replace"), "{refused}");
+    let shown = place.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
+    assert!(
+        shown
+            .out
+            .contains("drop public.acquire_processing_lock(integer)")
+            && shown
+                .out
+                .contains("create public.acquire_processing_lock(integer, integer)"),
+        "{shown:?}"
+    );
+    let difference = place.json(0, &[&adopt[..], &["--diff"]].concat());
+    assert!(shown.out.starts_with(text(&difference, "difference")));
+    assert_eq!(place.ask("select acquire_processing_lock(1)"), "mine");
+    let done = place
+        .turno(&[&adopt[..], &["--replace"]].concat())
+        .expect(0);
+    assert!(
+        done.out.contains("select 'mine'") && done.out.contains("replaced"),
+        "{done:?}"
+    );
+    assert_eq!(place.ask("select acquire_processing_lock(1)"), "t");
+    let again = place.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
+    assert!(again.out.contains("no function of yours"), "{again:?}");
+    let gone = place.json(0, &["adopt", "notes", "--undo"]);
+    assert_eq!(
+        gone["replaced"],
+        json!(["public.acquire_processing_lock(integer)"])
+    );
+    assert_eq!(place.ask("select acquire_processing_lock(1)"), "mine");
+    place
+        .turno(&[&adopt[..], &["--diff", "--replace"]].concat())
+        .expect(2);
+}

@@ -55,6 +55,24 @@ fn the_printed_schema_is_the_schema(place: Place) {
     place.json(0, &["lock", "acquire", "it"]);
 }
 
+/// It does not depend on the store that is configured.
+#[test]
+fn a_migration_file_for_supabase_is_printed() {
+    let place = Place::new(Kind::Sqlite);
+    let file = place
+        .turno(&["migrate", "--print", "--for", "supabase"])
+        .expect(0)
+        .out;
+    assert!(
+        file.starts_with("-- Turno's schema") && file.ends_with("notify pgrst, 'reload schema';\n"),
+        "{file}"
+    );
+    place
+        .turno(&["migrate", "--print", "--for", "another"])
+        .expect(2);
+    place.turno(&["migrate", "--for", "supabase"]).expect(2);
+}
+
 fn a_sweep_closes_what_has_expired(place: Place) {
     place.json(0, &["lock", "acquire", "gone", "--ttl", "1ms"]);
     place.json(0, &["lock", "acquire", "held"]);

@@ -53,6 +53,7 @@ pages! {
     serve: "docs/serve.md",
     start: "docs/start.md",
     stream: "docs/stream.md",
+    supabase: "docs/supabase.md",
 }
 
 /// README and all guides; decisions are not for following.
