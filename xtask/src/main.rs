@@ -1,6 +1,7 @@
 //! What developers and CI call: `cargo xtask test`, `cargo xtask bench`.
 
 mod contract;
+mod deny;
 mod dist;
 #[cfg(test)]
 mod map;
@@ -26,6 +27,9 @@ cargo xtask COMMAND
                   run the tests of the store and of SQL on these versions (14, 16, 17, 18), and nothing else
   test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
   contract        ask running servers for all that they describe, and nothing else
+  deny            check licences, advisories, sources and versions of all dependencies, and nothing else
+  advisories FOLDER DATE
+                  write the snapshot of advisories from a copy of the RustSec database, of that date
   dist [PROGRAM]  build what is given away, and pack it: program, manual, completions, service, alerts; or pack a
                   PROGRAM that was built already
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
@@ -79,6 +83,11 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
             steps::outside()
         }
+        Some("deny") => steps::step("dependencies", deny::check),
+        Some("advisories") => match arguments {
+            [folder, date] => deny::update(Path::new(folder), date),
+            _ => bail!("give the folder of the database, and the date of its last change"),
+        },
         Some("dist") => {
             steps::step("what the build needs", || needs::provide(needs::BUILD))?;
             steps::dist(arguments.first().map(Path::new))

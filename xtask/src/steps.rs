@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{contract, dist, postgres};
+use crate::{contract, deny, dist, postgres};
 
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
@@ -46,6 +46,7 @@ pub fn all(postgres: &[u32]) -> Result<()> {
         }
         Ok(())
     })?;
+    step("dependencies", deny::check)?;
     step("cargo clippy", || {
         component("clippy", "clippy")?;
         cargo(&[
@@ -175,7 +176,7 @@ fn component(subcommand: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn cargo(arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(cargo_program());
     run(without_package(&mut command).args(arguments))
 }
@@ -193,7 +194,7 @@ fn without_package(command: &mut Command) -> &mut Command {
 }
 
 /// The cargo that runs this task, so that a chosen toolchain stays chosen.
-fn cargo_program() -> OsString {
+pub(crate) fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
