@@ -68,6 +68,11 @@ pub trait Store:
     /// The version of the schema in the store, `None` if there is none yet.
     async fn schema_version(&self) -> Result<Option<u32>>;
 
+    /// Returns an error if the store does not accept writes, such as a standby. Writes nothing.
+    async fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether the store is fit for its promises: durability, clock, what blocks it.
     async fn diagnose(&self) -> Result<Vec<Finding>>;
 

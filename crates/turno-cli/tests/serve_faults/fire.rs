@@ -28,7 +28,7 @@ fn kill_again_and_again(servers: &Servers<'_>) {
     servers.stop.store(true, Ordering::SeqCst);
 }
 
-fn count(servers: &Servers<'_>, counter: &Counter) {
+pub fn count(servers: &Servers<'_>, counter: &Counter) {
     while !servers.is_over() {
         let lease = servers.lock("counter", "60s");
         counter.add_one(lease["token"].as_i64());
@@ -36,7 +36,7 @@ fn count(servers: &Servers<'_>, counter: &Counter) {
     }
 }
 
-fn push(servers: &Servers<'_>, items: &Items) {
+pub fn push(servers: &Servers<'_>, items: &Items) {
     while !servers.is_over() {
         let body = json!({"items": [{"payload": 1}, {"payload": 2}], "request": Uuid::now_v7()});
         let pushed = servers.post("/v1/inbox/jobs", body).expect(201);
@@ -46,7 +46,7 @@ fn push(servers: &Servers<'_>, items: &Items) {
     }
 }
 
-fn work(servers: &Servers<'_>, items: &Items) {
+pub fn work(servers: &Servers<'_>, items: &Items) {
     while !(servers.is_over() && items.is_empty()) {
         let body = json!({
             "worker": "w", "limit": 5, "lease": "30s", "wait": "1s", "request": Uuid::now_v7(),
@@ -65,7 +65,7 @@ fn work(servers: &Servers<'_>, items: &Items) {
 }
 
 /// Several of these come to the same keys.
-fn do_once(servers: &Servers<'_>, effects: &Effects) {
+pub fn do_once(servers: &Servers<'_>, effects: &Effects) {
     for number in 0.. {
         if servers.is_over() {
             return;
@@ -92,7 +92,7 @@ fn do_once(servers: &Servers<'_>, effects: &Effects) {
     }
 }
 
-fn hold(servers: &Servers<'_>, held: &Mutex<Vec<Value>>) {
+pub fn hold(servers: &Servers<'_>, held: &Mutex<Vec<Value>>) {
     while !servers.is_over() {
         let lease = servers.lock(&format!("held/{}", Uuid::new_v4()), "10m");
         held.lock().unwrap().push(lease);

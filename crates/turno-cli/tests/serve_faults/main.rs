@@ -8,6 +8,7 @@ mod common;
 #[path = "../serve_command/http.rs"]
 mod http;
 
+mod failover;
 mod fire;
 mod ledger;
 mod restart;

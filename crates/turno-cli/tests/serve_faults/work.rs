@@ -47,6 +47,17 @@ impl<'a> Servers<'a> {
         *self.addresses[which].write().unwrap() = running.address.clone();
     }
 
+    /// Where the servers are now.
+    pub fn addresses(&self) -> Vec<String> {
+        let addresses = self.addresses.iter();
+        addresses.map(|a| a.read().unwrap().clone()).collect()
+    }
+
+    /// Ends the clients when it is dropped, also by a panic.
+    pub fn stop_when_dropped(&self) -> StopWhenDropped<'_> {
+        StopWhenDropped(&self.stop)
+    }
+
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -101,5 +112,13 @@ impl<'a> Servers<'a> {
         let (id, request) = (lease["id"].as_str().unwrap(), Uuid::now_v7());
         let head = format!("DELETE /v1/leases/{id}?request={request}");
         self.ask(&head, &Value::Null).expect(204);
+    }
+}
+
+pub struct StopWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

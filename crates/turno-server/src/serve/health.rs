@@ -37,12 +37,21 @@ impl Readiness {
 }
 
 async fn look(app: &App) -> Result<(), &'static str> {
-    let asked = tokio::time::timeout(PATIENCE, app.turno.store().schema_version());
-    match asked.await {
+    let store = app.turno.store();
+    let asked = async {
+        let version = store.schema_version().await?;
+        store.check_writable().await?;
+        Ok::<_, turno::Error>(version)
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok(Some(SCHEMA_VERSION))) => Ok(()),
         Ok(Ok(_)) => Err(
             "the store's schema is of another version: run `turno migrate`, or upgrade the server",
         ),
+        Ok(Err(error)) if error.is_refused() => {
+            tracing::warn!(%error, "not ready: the store accepts no writes");
+            Err("the store accepts no writes")
+        }
         Ok(Err(error)) => {
             tracing::warn!(%error, "not ready: the store does not answer");
             Err("the store does not answer")

@@ -117,6 +117,105 @@ impl PostgresServer {
         Ok(server)
     }
 
+    /// Starts a streaming standby of this server. From then on, this server acknowledges a commit only after the standby has
+    /// it, so that a promotion loses nothing that was acknowledged.
+    ///
+    /// ```no_run
+    /// # use turno_testkit::PostgresServer;
+    /// let primary = PostgresServer::start()?;
+    /// let standby = primary.start_standby()?;
+    /// primary.freeze()?;
+    /// standby.promote()?;
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the copy cannot be made or the standby does not start or follow.
+    pub fn start_standby(&self) -> Result<Self> {
+        let bin = self.bin.clone();
+        let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
+        let mut server = Supervised::new("postgres", "QUIT", account)?;
+        let data = data(&server);
+        server.prepare(&base_backup(&bin, self.port, &data))?;
+        append_settings(
+            &data,
+            &[("unix_socket_directories", &text(server.folder()))],
+        )?;
+        let (port, command) = server.start_on_free_port(
+            |_, port| {
+                append_settings(&data, &[("port", &port.to_string())])?;
+                Ok(vec![
+                    text(&bin.join("postgres")),
+                    "-D".to_owned(),
+                    text(&data),
+                ])
+            },
+            |server, port| is_ready(&bin, server.folder(), port),
+        )?;
+        let standby = Self {
+            bin,
+            port,
+            command,
+            server: Mutex::new(server),
+            databases: AtomicU64::new(0),
+        };
+        self.follow()
+            .context("the standby does not follow its primary")?;
+        Ok(standby)
+    }
+
+    /// Waits for the standby, and makes each commit wait for it from now on.
+    fn follow(&self) -> Result<()> {
+        let following = "do $$ begin \
+             for i in 1..600 loop \
+               if exists (select from pg_stat_replication where state = 'streaming') then return; end if; \
+               perform pg_sleep(0.05), pg_stat_clear_snapshot(); \
+             end loop; \
+             raise 'no standby'; \
+           end $$";
+        for sql in [
+            following,
+            "alter system set synchronous_standby_names = '*'",
+            "select pg_reload_conf()",
+        ] {
+            run(self.client("psql").args([
+                "--no-psqlrc",
+                "--quiet",
+                "--set=ON_ERROR_STOP=1",
+                "--command",
+                sql,
+            ]))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a standby the primary, and waits until it accepts writes.
+    ///
+    /// # Errors
+    ///
+    /// When it is no standby or does not get there.
+    pub fn promote(&self) -> Result<()> {
+        run(self.client("psql").args([
+            "--no-psqlrc",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+            "--command",
+            "select pg_promote()",
+        ]))
+        .context("could not promote the standby")
+    }
+
+    /// Freezes the server and all of its processes (SIGSTOP): connections stay open, new ones are taken by the kernel, and
+    /// nothing is answered. Only [`kill_9`](Self::kill_9) ends it.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be signalled.
+    pub fn freeze(&self) -> Result<()> {
+        lock(&self.server).freeze()
+    }
+
     /// One server for all tests of this process, started by the first that asks. Do not stop or kill it.
     ///
     /// # Panics
@@ -268,6 +367,26 @@ fn initdb(bin: &Path, data: &Path) -> Vec<String> {
         "--no-instructions",
     ];
     let mut command = vec![text(&bin.join("initdb")), "-D".to_owned(), text(data)];
+    command.extend(options.map(str::to_owned));
+    command
+}
+
+/// A copy of a running server that follows it.
+fn base_backup(bin: &Path, primary: u16, data: &Path) -> Vec<String> {
+    let mut command = vec![
+        text(&bin.join("pg_basebackup")),
+        "-D".to_owned(),
+        text(data),
+    ];
+    command.push(format!(
+        "--dbname=host=127.0.0.1 port={primary} user=postgres"
+    ));
+    let options = [
+        "--checkpoint=fast",
+        "--wal-method=stream",
+        "--write-recovery-conf",
+        "--no-sync",
+    ];
     command.extend(options.map(str::to_owned));
     command
 }

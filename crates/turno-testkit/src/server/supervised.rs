@@ -142,16 +142,25 @@ impl Supervised {
         self.collect()
     }
 
+    /// Stops the server and all of its children where they are (SIGSTOP). Does nothing if it is not running.
+    pub(super) fn freeze(&mut self) -> Result<()> {
+        let Some(pid) = self.running else {
+            return Ok(());
+        };
+        freeze(pid)?;
+        for child in proc::children(pid) {
+            freeze(child)?;
+        }
+        Ok(())
+    }
+
     /// Kills the server and all of its children, and waits until they are gone. Does nothing if it is not running.
     pub(super) fn kill_9(&mut self) -> Result<()> {
         let Some(pid) = self.running else {
             return Ok(());
         };
         // Frozen first: else it could start another child after they were counted.
-        send(pid, Signal::STOP)?;
-        poll(END_TIMEOUT, || {
-            (proc::is_stopped(pid) || !proc::is_running(pid)).then_some(())
-        });
+        freeze(pid)?;
         let mut family = proc::children(pid);
         family.push(pid);
         for member in &family {
@@ -193,6 +202,14 @@ impl Supervised {
 enum Failure {
     PortTaken,
     Other(anyhow::Error),
+}
+
+fn freeze(pid: Pid) -> Result<()> {
+    send(pid, Signal::STOP)?;
+    poll(END_TIMEOUT, || {
+        (proc::is_stopped(pid) || !proc::is_running(pid)).then_some(())
+    });
+    Ok(())
 }
 
 fn send(pid: Pid, signal: Signal) -> Result<()> {

@@ -9,6 +9,7 @@ mod batch;
 mod calls;
 mod connect;
 mod diagnose;
+mod dial;
 mod error;
 mod exposed;
 mod gather;
@@ -129,13 +130,11 @@ impl PostgresStore {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        if store.calls.route.is_direct() {
-            store.tasks.spawn(listen::run(
-                store.calls.route.clone(),
-                store.wakers.clone(),
-                store.stop.clone(),
-            ));
-        }
+        store.tasks.spawn(listen::run(
+            store.calls.route.clone(),
+            store.wakers.clone(),
+            store.stop.clone(),
+        ));
         Ok(store)
     }
 }
@@ -151,7 +150,15 @@ impl Store for PostgresStore {
     }
 
     async fn schema_version(&self) -> Result<Option<u32>> {
-        migrate::version(&**self.calls.client().await?).await
+        migrate::known(
+            self.calls
+                .rows("select turno.schema_version() as version", &[])
+                .await,
+        )
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.calls.check_writable().await
     }
 
     async fn diagnose(&self) -> Result<Vec<Finding>> {

@@ -163,6 +163,18 @@ impl Store for SqliteStore {
         self.read(migrate::version).await
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.read(|db| match db.is_readonly(rusqlite::MAIN_DB) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Error::new(
+                Kind::Refused,
+                "the database file is read-only: give this user the right to write it and its folder",
+            )),
+            Err(error) => Err(classify(error)),
+        })
+        .await
+    }
+
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         let place = self.place.clone();
         self.read(move |db| diagnose::diagnose(db, &place)).await

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::classify;
-use super::connect::{Route, pool_error};
+use super::connect::{Pool, PooledSession, Route, Verdict, pool_error};
+use super::dial::SESSION_CHECK;
+use super::error::sqlstate;
+use super::rows::get;
 use crate::error::{Error, Kind, Result};
 
 /// The longest that one call may take, pool and repetitions included.
@@ -30,16 +31,29 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) async fn client(&self) -> Result<Object> {
+    pub(super) async fn client(&self) -> Result<PooledSession> {
         self.pool.get().await.map_err(pool_error)
+    }
+
+    /// Waits for an answer for as long as the session's host serves.
+    async fn heard<T>(
+        &self,
+        session: &InUse,
+        answer: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            error = self.route.lost(&session.get().place) => Err(error),
+        }
     }
 
     pub(super) async fn rows(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
         patiently(|| async {
-            let client = InUse(Some(self.client().await?));
-            let rows = self.question(client.get(), sql, arguments).await;
-            client.done();
-            rows
+            let session = InUse(Some(self.client().await?));
+            let question = self.question(session.get(), sql, arguments);
+            let rows = self.heard(&session, question).await;
+            session.done(&self.route, rows)
         })
         .await
     }
@@ -51,10 +65,10 @@ impl Calls {
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>> {
         patiently(|| async {
-            let client = InUse(Some(self.client().await?));
-            let rows = self.question(client.get(), sql, arguments).await;
-            client.done();
-            match rows {
+            let session = InUse(Some(self.client().await?));
+            let question = self.question(session.get(), sql, arguments);
+            let rows = self.heard(&session, question).await;
+            match session.done(&self.route, rows) {
                 Err(error) if is_locked(&error) => Ok(Vec::new()),
                 decided => decided,
             }
@@ -70,6 +84,25 @@ impl Calls {
             .ok_or_else(|| Error::new(Kind::Broken, "the database answered a call with no row"))
     }
 
+    /// Whether a call that writes would be refused because of where it goes.
+    pub(super) async fn check_writable(&self) -> Result<()> {
+        patiently(|| async {
+            let session = InUse(Some(self.client().await?));
+            let question = self.question(session.get(), SESSION_CHECK, &[]);
+            let rows = self.heard(&session, question).await;
+            let read_only = rows.and_then(|rows| match rows.first() {
+                Some(row) => get::<bool>(row, "read_only"),
+                None => Ok(false),
+            });
+            let place = session.get().place.clone();
+            match session.done(&self.route, read_only)? {
+                true => Err(self.route.read_only(&place)),
+                false => Ok(()),
+            }
+        })
+        .await
+    }
+
     /// Two calls, one after the other on one connection, each a transaction of its own; the second is sent without
     /// waiting for the first one's answer.
     pub(super) async fn pair(
@@ -78,13 +111,16 @@ impl Calls {
         (second, second_arguments): (&str, &[Argument<'_>]),
     ) -> Result<(Vec<Row>, Vec<Row>)> {
         patiently(|| async {
-            let client = InUse(Some(self.client().await?));
-            let (first, second) = tokio::join!(
-                self.question(client.get(), first, first_arguments),
-                self.question(client.get(), second, second_arguments),
-            );
-            client.done();
-            Ok((first?, second?))
+            let session = InUse(Some(self.client().await?));
+            let both = async {
+                let (first, second) = tokio::join!(
+                    self.question(session.get(), first, first_arguments),
+                    self.question(session.get(), second, second_arguments),
+                );
+                Ok((first?, second?))
+            };
+            let both = self.heard(&session, both).await;
+            session.done(&self.route, both)
         })
         .await
     }
@@ -92,29 +128,26 @@ impl Calls {
     /// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
     async fn question(
         &self,
-        client: &Object,
+        session: &PooledSession,
         sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>> {
-        if !self.route.is_direct() {
-            return client.query_typed(sql, arguments).await.map_err(classify);
+        if !session.direct {
+            return session.query_typed(sql, arguments).await.map_err(classify);
         }
         let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
         let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
-        let statement = client
+        let statement = session
             .prepare_typed_cached(sql, &types)
             .await
             .map_err(classify)?;
-        client.query(&statement, &values).await.map_err(classify)
+        session.query(&statement, &values).await.map_err(classify)
     }
 }
 
 /// Whether a call gave up because of somebody else's lock.
 fn is_locked(error: &Error) -> bool {
-    let cause = std::error::Error::source(error);
-    cause
-        .and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>())
-        .is_some_and(|error| error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
+    sqlstate(error) == Some("55P03")
 }
 
 /// Asks again while the database cannot be reached, within bounds.
@@ -144,24 +177,40 @@ where
 
 /// A connection with a question under way. Given up half-way, it is closed rather than returned to
 /// the pool, where the next caller would wait behind a question that nobody listens to.
-struct InUse(Option<Object>);
+struct InUse(Option<PooledSession>);
 
 impl InUse {
-    fn get(&self) -> &Object {
+    fn get(&self) -> &PooledSession {
         self.0
             .as_ref()
             .expect("the connection is there until done or dropped")
     }
 
-    fn done(mut self) {
-        self.0.take();
+    /// Returns the session to the pool, unless the answer says that it is of no use any more.
+    fn done<T>(mut self, route: &Route, answer: Result<T>) -> Result<T> {
+        let (answer, verdict) = match answer {
+            Ok(answer) => (Ok(answer), Verdict::Keep),
+            Err(error) => {
+                let (error, verdict) = route.judge(error, &self.get().place);
+                (Err(error), verdict)
+            }
+        };
+        match verdict {
+            Verdict::Keep => drop(self.0.take()),
+            Verdict::Close => self.close(),
+        }
+        answer
+    }
+
+    fn close(&mut self) {
+        if let Some(session) = self.0.take() {
+            drop(PooledSession::take(session));
+        }
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
-            drop(Object::take(object));
-        }
+        self.close();
     }
 }

@@ -1,54 +1,247 @@
-//! Opening connections, and finding out whether they lead straight to the server.
+//! The pool of sessions, and what is known about the way to the database.
 //!
 //! A transaction pooler hands each statement to whichever server connection is free, so statements
 //! prepared by name would meet strangers' statements of the same name there, and a `listen` would stay
 //! behind on a connection that others are given next. Both are done only where the server that
-//! answers is the one that greeted us (`greeting.rs`).
+//! answers is the one that greeted us (`greeting.rs`). Every new session finds that out for itself, because another host may
+//! answer next time (`dial.rs`).
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{
-    Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime,
-};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::task::JoinHandle;
-use tokio_postgres::config::Host;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use deadpool::Runtime;
+use deadpool::managed::{self, Metrics, PoolError, RecycleError, RecycleResult};
+use deadpool_postgres::ClientWrapper;
+use tokio::sync::watch;
+use tokio_postgres::{Client, Config};
 
-use super::classify;
-use super::greeting::Greeted;
+use super::dial::{Address, Connection, Dialer, Opened};
+use super::error::sqlstate;
 use crate::error::{Error, Kind, Result};
 
-/// How long to wait for a connection, new or from the pool.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a call waits for a session while all are in use.
+const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A session is not used again after this age, so that sessions move to where new ones go. Each lives up to a tenth less, so
+/// that they do not all end together.
+const SESSION_MAX_AGE: Duration = Duration::from_secs(30 * 60);
+/// A call without an answer for this time makes the host be probed, where there is a choice of hosts.
+const ANSWER_OVERDUE: Duration = Duration::from_millis(500);
 
-const UNKNOWN: u8 = 0;
-const DIRECT: u8 = 1;
-const POOLED: u8 = 2;
+pub(super) type Pool = managed::Pool<Sessions>;
+pub(super) type PooledSession = managed::Object<Sessions>;
 
 /// The way to the database.
 #[derive(Debug)]
 pub(super) struct Route {
-    config: Config,
-    direct: AtomicU8,
+    dialer: Dialer,
+    /// As the newest session found it; `None` before the first.
+    direct: watch::Sender<Option<bool>>,
 }
 
 impl Route {
     /// Whether connections lead straight to the server, with no transaction pooler between.
     pub(super) fn is_direct(&self) -> bool {
-        self.direct.load(Ordering::Relaxed) == DIRECT
+        *self.direct.borrow() == Some(true)
     }
 
-    /// A connection of its own, outside the pool.
-    pub(super) fn connect(
-        &self,
-    ) -> impl Future<Output = Result<(Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>)>>
-    {
-        let config = self.config.clone();
-        async move { config.connect(NoTls).await.map_err(classify) }
+    /// Resolves when connections lead straight to the server.
+    pub(super) async fn until_direct(&self) {
+        let mut direct = self.direct.subscribe();
+        // The sender is in this route, which the caller borrows.
+        let _ = direct.wait_for(|direct| *direct == Some(true)).await;
+    }
+
+    /// Whether another host may be able to serve when one is not.
+    pub(super) fn has_choice(&self) -> bool {
+        self.dialer.has_choice()
+    }
+
+    /// A connection of its own, outside the pool, straight to the server; unavailable if there is a pooler between.
+    pub(super) async fn connect(&self) -> Result<Own> {
+        let opened = self.open().await?;
+        if !opened.direct {
+            return Err(Error::new(
+                Kind::Unavailable,
+                "there is a pooler between here and the server: nothing can be kept on a connection",
+            ));
+        }
+        Ok(Own {
+            client: opened.client,
+            connection: opened.connection,
+            place: Place {
+                address: opened.address,
+                losses: opened.losses,
+            },
+        })
+    }
+
+    async fn open(&self) -> Result<Opened> {
+        let opened = self.dialer.open().await?;
+        self.direct.send_if_modified(|direct| {
+            std::mem::replace(direct, Some(opened.direct)) != Some(opened.direct)
+        });
+        Ok(opened)
+    }
+
+    /// Resolves when a session's host is found to serve no more. Never, if there is no choice of hosts: then a call waits for
+    /// as long as its own timeout says.
+    ///
+    /// Cancel-safe.
+    pub(super) async fn lost(&self, place: &Place) -> Error {
+        if !self.has_choice() {
+            return std::future::pending().await;
+        }
+        let probing = async {
+            loop {
+                tokio::time::sleep(ANSWER_OVERDUE).await;
+                if self.dialer.probe(&place.address).await {
+                    return place.lose();
+                }
+            }
+        };
+        tokio::select! {
+            () = place.address.lost_since(place.losses) => {}
+            () = probing => {}
+        }
+        Error::new(
+            Kind::Unavailable,
+            format!(
+                "the database at {} does not answer any more: try again in a moment",
+                place.address
+            ),
+        )
+    }
+
+    /// The error for a session that accepts no writes. Where there is a choice of hosts, its host is given up.
+    pub(super) fn read_only(&self, place: &Place) -> Error {
+        if !self.has_choice() {
+            return Error::new(
+                Kind::Refused,
+                "the database is read-only (a standby?): connect to the primary, or end its read-only mode",
+            );
+        }
+        place.lose();
+        Error::new(
+            Kind::Unavailable,
+            format!(
+                "the database at {} is read-only, and another host may have become the primary: try again in a moment",
+                place.address
+            ),
+        )
+    }
+
+    /// What an error says about the session that it came from: the error for the caller, and whether the session is to be
+    /// closed.
+    pub(super) fn judge(&self, error: Error, place: &Place) -> (Error, Verdict) {
+        match sqlstate(&error) {
+            Some("25006") if self.has_choice() => {
+                (self.read_only(place).caused_by(error), Verdict::Close)
+            }
+            Some("25006" | "57P01" | "57P02" | "57P03") => (error, Verdict::Close),
+            _ => (error, Verdict::Keep),
+        }
+    }
+}
+
+/// What becomes of a session after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Keep,
+    Close,
+}
+
+/// A connection outside the pool; its owner polls it.
+pub(super) struct Own {
+    pub(super) client: Client,
+    pub(super) connection: Connection,
+    pub(super) place: Place,
+}
+
+/// Where a session is.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    address: Arc<Address>,
+    losses: u64,
+}
+
+impl Place {
+    /// Resolves when some call has found that the address serves no more.
+    pub(super) async fn lost(&self) {
+        self.address.lost_since(self.losses).await;
+    }
+
+    /// The address serves no more: no session on it is used again. Once for all those who find out.
+    fn lose(&self) {
+        if !self.address.is_lost_since(self.losses) {
+            tracing::info!(address = %self.address, "a database host is given up; others are tried first");
+            self.address.lose();
+        }
+    }
+}
+
+/// A session of the pool.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: ClientWrapper,
+    /// Statements may be prepared on it.
+    pub(super) direct: bool,
+    pub(super) place: Place,
+    max_age: Duration,
+}
+
+impl Deref for Session {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        &self.client
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut ClientWrapper {
+        &mut self.client
+    }
+}
+
+/// Opens the sessions of the pool, and says which are used again.
+#[derive(Debug)]
+pub(super) struct Sessions(Arc<Route>);
+
+impl managed::Manager for Sessions {
+    type Type = Session;
+    type Error = Error;
+
+    async fn create(&self) -> Result<Session> {
+        let opened = self.0.open().await?;
+        let connection = opened.connection;
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the database ended");
+            }
+        });
+        Ok(Session {
+            client: ClientWrapper::new(opened.client, task),
+            direct: opened.direct,
+            place: Place {
+                address: opened.address,
+                losses: opened.losses,
+            },
+            max_age: SESSION_MAX_AGE.mul_f64(1.0 - fastrand::f64() / 10.0),
+        })
+    }
+
+    async fn recycle(&self, session: &mut Session, metrics: &Metrics) -> RecycleResult<Error> {
+        if session.client.is_closed() {
+            return Err(RecycleError::message("the connection is closed"));
+        }
+        if session.place.address.is_lost_since(session.place.losses) {
+            return Err(RecycleError::message("its host was given up"));
+        }
+        if metrics.age() >= session.max_age {
+            return Err(RecycleError::message("it is old"));
+        }
+        Ok(())
     }
 }
 
@@ -61,28 +254,18 @@ pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Rou
             error,
         )
     })?;
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
     if config.get_application_name().is_none() {
         config.application_name("turno");
     }
     let route = Arc::new(Route {
-        config: config.clone(),
-        direct: AtomicU8::new(UNKNOWN),
+        dialer: Dialer::new(config)?,
+        direct: watch::Sender::new(None),
     });
-    let manager = Manager::from_connect(
-        config,
-        Dial(route.clone()),
-        ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        },
-    );
-    let pool = Pool::builder(manager)
+    let pool = Pool::builder(Sessions(route.clone()))
         .max_size(connections.max(1))
         .runtime(Runtime::Tokio1)
-        .wait_timeout(Some(CONNECT_TIMEOUT))
-        .create_timeout(Some(CONNECT_TIMEOUT))
+        .wait_timeout(Some(POOL_WAIT_TIMEOUT))
+        .create_timeout(Some(route.dialer.open_timeout()))
         .build()
         .map_err(|error| {
             Error::caused(Kind::Broken, "the connection pool cannot be built", error)
@@ -91,95 +274,15 @@ pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Rou
     Ok((pool, route))
 }
 
-pub(super) fn pool_error(error: PoolError) -> Error {
+pub(super) fn pool_error(error: PoolError<Error>) -> Error {
     match error {
-        PoolError::Backend(error) => classify(error),
+        PoolError::Backend(error) => error,
         PoolError::Timeout(_) => Error::new(
             Kind::Unavailable,
             format!(
-                "no connection to the database within {CONNECT_TIMEOUT:?}: check that it runs, or raise the number of connections"
+                "no connection to the database within {POOL_WAIT_TIMEOUT:?}: check that it runs, or raise the number of connections"
             ),
         ),
         other => Error::caused(Kind::Unavailable, "the connection pool is closed", other),
     }
-}
-
-/// How the pool opens a connection: as tokio-postgres would, but the first one is listened to while
-/// it opens.
-struct Dial(Arc<Route>);
-
-impl Connect for Dial {
-    fn connect(
-        &self,
-        config: &Config,
-    ) -> std::pin::Pin<
-        Box<
-            dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>>
-                + Send
-                + '_,
-        >,
-    > {
-        let config = config.clone();
-        Box::pin(async move {
-            if self.0.direct.load(Ordering::Relaxed) == UNKNOWN
-                && let Some((client, task, direct)) = dial_known(&config).await
-            {
-                self.0
-                    .direct
-                    .store(if direct { DIRECT } else { POOLED }, Ordering::Relaxed);
-                return Ok((client, task));
-            }
-            let (client, connection) = config.connect(NoTls).await?;
-            Ok((client, spawn(connection)))
-        })
-    }
-}
-
-/// The first connection, opened by hand. `None` if that did not work: the ordinary way will tell why.
-async fn dial_known(config: &Config) -> Option<(Client, JoinHandle<()>, bool)> {
-    let host = config.get_hosts().first()?;
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    match host {
-        Host::Tcp(name) => {
-            let socket =
-                tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((name.as_str(), port)))
-                    .await
-                    .ok()?
-                    .ok()?;
-            socket.set_nodelay(true).ok()?;
-            greet(config, socket).await
-        }
-        Host::Unix(folder) => {
-            let socket = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))
-                .await
-                .ok()?;
-            greet(config, socket).await
-        }
-    }
-}
-
-async fn greet<S>(config: &Config, socket: S) -> Option<(Client, JoinHandle<()>, bool)>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (socket, said) = Greeted::new(socket);
-    let (client, connection) = config.connect_raw(socket, NoTls).await.ok()?;
-    let task = spawn(connection);
-    let row = client
-        .query_typed("select pg_backend_pid()", &[])
-        .await
-        .ok()?;
-    let is: i32 = row.first()?.try_get(0).ok()?;
-    Some((client, task, said.load(Ordering::Acquire) == is))
-}
-
-fn spawn<S>(connection: Connection<S, tokio_postgres::tls::NoTlsStream>) -> JoinHandle<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to the database ended");
-        }
-    })
 }

@@ -8,14 +8,7 @@ const STALE: &str = "TN410";
 pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
     let Some(code) = error.code().cloned() else {
         // No code: the connection, not the server.
-        return Error::caused(
-            Kind::Unavailable,
-            format!(
-                "the database cannot be reached ({}): check that it runs and that the URL is right",
-                root(&error)
-            ),
-            error,
-        );
+        return unreachable(error);
     };
     let said = error
         .as_db_error()
@@ -26,6 +19,27 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
         .map(str::to_owned);
     let (kind, message) = classify_code(code.code(), said, hint);
     Error::caused(kind, message, error)
+}
+
+/// The server did not answer, and why.
+pub(super) fn unreachable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    let message = format!(
+        "the database cannot be reached ({}): check that it runs and that the URL is right",
+        root(&error)
+    );
+    Error::caused(Kind::Unavailable, message, error)
+}
+
+/// The SQLSTATE that an error was made from, if the server sent one.
+pub(super) fn sqlstate(error: &Error) -> Option<&str> {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<tokio_postgres::Error>() {
+            return error.code().map(tokio_postgres::error::SqlState::code);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// What a SQLSTATE, its message and its hint mean, whichever driver reports them.

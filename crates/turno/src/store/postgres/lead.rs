@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
 use super::classify;
+use super::connect::Own;
 use super::rows::get;
 use crate::error::{Error, Kind, Result};
 use crate::store::{Lead, Leading, OutboxLead};
@@ -75,7 +76,9 @@ async fn leader(calls: &Calls, lock_id: i64) -> Result<Option<String>> {
 
 impl Session {
     async fn open(calls: &Calls, relay: &str) -> Result<Self> {
-        let (client, connection) = calls.route.connect().await?;
+        let Own {
+            client, connection, ..
+        } = calls.route.connect().await?;
         let closed = CancellationToken::new();
         let over = closed.clone().drop_guard();
         // Ends with the client, which the session owns.

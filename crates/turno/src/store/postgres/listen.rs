@@ -8,15 +8,19 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::AsyncMessage;
+use tokio_postgres::{AsyncMessage, Client};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::Route;
+use super::connect::{Own, Route};
 use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
 /// How long to wait before a lost connection is opened again.
 const RECONNECT: Duration = Duration::from_millis(500);
+/// How often a listening connection is checked, where another host may be the primary meanwhile.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// A check that is not answered for this time has failed.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection with nobody to wake is kept this long.
 const LINGER: Duration = Duration::from_secs(30);
 
@@ -25,6 +29,10 @@ pub(super) async fn run(route: Arc<Route>, wakers: Arc<Wakers>, stop: Cancellati
         tokio::select! {
             () = stop.cancelled() => return,
             () = wakers.needed() => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = route.until_direct() => {}
         }
         let heard = tokio::select! {
             () = stop.cancelled() => return,
@@ -44,10 +52,15 @@ pub(super) async fn run(route: Arc<Route>, wakers: Arc<Wakers>, stop: Cancellati
 
 /// Listens until the connection breaks, or nobody has waited for a while.
 async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
-    let (client, mut connection) = route.connect().await?;
+    let Own {
+        client,
+        mut connection,
+        place,
+    } = route.connect().await?;
     let ask = client.batch_execute("listen turno_lock; listen turno_inbox; listen turno_once");
     let mut ask = std::pin::pin!(ask);
     let mut asked = false;
+    let mut silent = std::pin::pin!(silent(route, &client));
     loop {
         let message = poll_fn(|context| connection.poll_message(context));
         tokio::select! {
@@ -69,7 +82,24 @@ async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
                 // Whoever began to wait before this connection listened looks once more.
                 wakers.wake_all();
             }
+            () = place.lost() => return Err(Error::new(Kind::Unavailable, "the host of the listening connection was given up")),
+            () = &mut silent => return Err(Error::new(Kind::Unavailable, "the listening connection does not answer")),
             () = tokio::time::sleep(LINGER), if !wakers.any() => return Ok(()),
+        }
+    }
+}
+
+/// Resolves when the connection does not answer. A frozen server closes no connection, so it has to be asked; not where there
+/// is no other host, because nothing would be gained.
+async fn silent(route: &Route, client: &Client) {
+    if !route.has_choice() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(CHECK_EVERY).await;
+        match tokio::time::timeout(CHECK_TIMEOUT, client.simple_query("")).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => return,
         }
     }
 }

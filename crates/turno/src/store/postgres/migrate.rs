@@ -2,7 +2,7 @@
 //! no data, are written anew with every version. All of it is one transaction behind one advisory
 //! lock, so that instances that start together take turns.
 
-use tokio_postgres::GenericClient;
+use tokio_postgres::{GenericClient, Row};
 
 use super::classify;
 use crate::error::{Kind, Result};
@@ -95,18 +95,19 @@ pub(super) const BEGIN: &str = include_str!("sql/migration.sql");
 
 /// The version of the schema in the database; `None` if there is none.
 pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> {
-    match client
-        .query_typed("select turno.schema_version()", &[])
-        .await
-    {
+    let rows = client.query_typed("select turno.schema_version()", &[]);
+    known(rows.await.map_err(classify))
+}
+
+/// The version that was answered; `None` if the function that answers it is missing.
+pub(super) fn known(rows: Result<Vec<Row>>) -> Result<Option<u32>> {
+    match rows {
         Ok(rows) => Ok(rows
             .first()
             .and_then(|row| row.get::<_, Option<i32>>(0))
             .and_then(|v| u32::try_from(v).ok())),
-        Err(error) => match classify(error) {
-            missing if *missing.kind() == Kind::Schema => Ok(None),
-            other => Err(other),
-        },
+        Err(missing) if *missing.kind() == Kind::Schema => Ok(None),
+        Err(other) => Err(other),
     }
 }
 

@@ -1,0 +1,495 @@
+//! Opening one session: on any of the hosts, on any of a host's addresses, within a time that a silent host cannot use up.
+//!
+//! Attempts overlap. The next one starts when the one before has failed, or after [`NEXT_HOST_DELAY`]. The first session that
+//! has the wanted attributes wins, and the other attempts are dropped. A host whose last attempt failed is tried last.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, Config, NoTls};
+use tokio_util::either::Either;
+
+use super::error::{classify, sqlstate, unreachable};
+use super::greeting::Greeted;
+use crate::error::{Error, Kind, Result};
+
+/// Time for one address: connecting, greeting, and the check of the session. Used when the URL names one host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same when the URL names several hosts: another one may be able to serve.
+const CONNECT_TIMEOUT_PER_HOST: Duration = Duration::from_secs(2);
+/// The next host is tried after this time, if the one before has not answered.
+const NEXT_HOST_DELAY: Duration = Duration::from_millis(250);
+
+/// An idle connection is checked by TCP after this time: one to a machine without power is found and closed.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// What tokio-postgres uses when the URL does not set `keepalives_idle`.
+const KEEPALIVE_IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
+/// Sent data that is not acknowledged for this time breaks the connection.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The process at the other end, and whether it accepts writes.
+pub(super) const SESSION_CHECK: &str = include_str!("call/session_check.sql");
+
+/// A connection that has to be polled by its owner.
+pub(super) type Connection =
+    tokio_postgres::Connection<Greeted<Either<TcpStream, UnixStream>>, NoTlsStream>;
+
+/// The one place that decides about encryption.
+fn tls_connector(_host: Option<&str>) -> NoTls {
+    NoTls
+}
+
+/// An attempt that has not been started yet.
+type Attempted<'a> = Pin<Box<dyn Future<Output = Result<Opened>> + Send + 'a>>;
+
+/// A session that has been opened and checked.
+pub(super) struct Opened {
+    pub(super) client: Client,
+    pub(super) connection: Connection,
+    /// No pooler is between: the process that greeted is the one that answers.
+    pub(super) direct: bool,
+    read_only: bool,
+    pub(super) address: Arc<Address>,
+    /// The address's loss count when the attempt began.
+    pub(super) losses: u64,
+}
+
+/// The hosts of a URL, and what is known about them.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    config: Config,
+    hosts: Vec<Target>,
+}
+
+/// One host of the URL.
+#[derive(Debug)]
+struct Target {
+    name: Option<String>,
+    at: At,
+    port: u16,
+    /// The last attempt did not succeed.
+    failed: AtomicBool,
+    /// Every address that the name has resolved to.
+    addresses: Mutex<Vec<Arc<Address>>>,
+}
+
+#[derive(Debug)]
+enum At {
+    Name(String),
+    Socket(PathBuf),
+}
+
+/// One address of a host.
+#[derive(Debug)]
+pub(super) struct Address {
+    endpoint: Endpoint,
+    name: Option<String>,
+    failed: AtomicBool,
+    /// How often it was found that the address cannot be used any more. Sessions opened before are closed.
+    losses: watch::Sender<u64>,
+    /// Held by the one call that probes the address.
+    probe: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Endpoint {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => address.fmt(f),
+            Endpoint::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            At::Name(name) => write!(f, "{}:{}", self.name.as_ref().unwrap_or(name), self.port),
+            At::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Dialer {
+    /// Reads the hosts of a URL. A timeout that it does not set gets its default.
+    pub(super) fn new(mut config: Config) -> Result<Self> {
+        let hosts = targets(&config)?;
+        if config.get_connect_timeout().is_none_or(Duration::is_zero) {
+            config.connect_timeout(match hosts.len() {
+                0 | 1 => CONNECT_TIMEOUT,
+                _ => CONNECT_TIMEOUT_PER_HOST,
+            });
+        }
+        Ok(Dialer { config, hosts })
+    }
+
+    /// Whether another host may be able to serve when one is not.
+    pub(super) fn has_choice(&self) -> bool {
+        self.hosts.len() > 1
+            || self.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite
+    }
+
+    /// Time for one address.
+    fn connect_timeout(&self) -> Duration {
+        let timeout = self.config.get_connect_timeout().copied();
+        timeout.unwrap_or(CONNECT_TIMEOUT)
+    }
+
+    /// The longest that [`Dialer::open`] takes: a name lookup and all hosts, one after the other.
+    pub(super) fn open_timeout(&self) -> Duration {
+        let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        self.connect_timeout()
+            .saturating_mul(hosts.saturating_add(1))
+    }
+
+    /// Opens a session on the first host that has the wanted attributes.
+    ///
+    /// Cancel-safe: what was begun is closed.
+    pub(super) async fn open(&self) -> Result<Opened> {
+        let mut hosts: Vec<&Target> = self.hosts.iter().collect();
+        if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            fastrand::shuffle(&mut hosts);
+        }
+        hosts.sort_by_key(|host| host.failed.load(Ordering::Relaxed));
+        let mut attempts: Vec<Attempted<'_>> = Vec::new();
+        for host in hosts {
+            attempts.push(Box::pin(self.open_host(host)));
+        }
+        first(attempts).await
+    }
+
+    /// One host: its addresses, as its name resolves now.
+    async fn open_host(&self, host: &Target) -> Result<Opened> {
+        let attempt = Attempt::begin(&host.failed);
+        let opened = self.open_addresses(host).await;
+        attempt.end(opened).map_err(|error| match self.hosts.len() {
+            0 | 1 => error,
+            _ => named(&host.to_string(), &error),
+        })
+    }
+
+    async fn open_addresses(&self, host: &Target) -> Result<Opened> {
+        let timeout = self.connect_timeout();
+        let mut addresses = tokio::time::timeout(timeout, host.resolve())
+            .await
+            .unwrap_or_else(|_| Err(silent(timeout)))?;
+        addresses.sort_by_key(|address| address.failed.load(Ordering::Relaxed));
+        let mut attempts: Vec<Attempted<'_>> = Vec::new();
+        for address in addresses {
+            attempts.push(Box::pin(self.open_address(address)));
+        }
+        first(attempts).await
+    }
+
+    async fn open_address(&self, address: Arc<Address>) -> Result<Opened> {
+        let attempt = Attempt::begin(&address.failed);
+        let timeout = self.connect_timeout();
+        let opened = tokio::time::timeout(timeout, self.session(&address))
+            .await
+            .unwrap_or_else(|_| Err(silent(timeout)));
+        attempt.end(opened)
+    }
+
+    /// Connects, shakes hands, and asks what the session is.
+    async fn session(&self, address: &Arc<Address>) -> Result<Opened> {
+        let losses = *address.losses.borrow();
+        let socket = self.socket(&address.endpoint).await.map_err(unreachable)?;
+        let (socket, greeted_by) = Greeted::new(socket);
+        let tls = tls_connector(address.name.as_deref());
+        let handshake = self.config.connect_raw(socket, tls);
+        let (client, mut connection) = handshake.await.map_err(classify)?;
+        let rows = tokio::select! {
+            rows = client.query_typed(SESSION_CHECK, &[]) => rows.map_err(classify)?,
+            ended = &mut connection => return Err(match ended {
+                Err(error) => classify(error),
+                Ok(()) => unreachable(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            }),
+        };
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::new(Kind::Broken, "the check of a session has no row"))?;
+        let answered_by: i32 = row.try_get("process").map_err(classify)?;
+        let read_only: bool = row.try_get("read_only").map_err(classify)?;
+        match (self.config.get_target_session_attrs(), read_only) {
+            (TargetSessionAttrs::ReadWrite, true) => {
+                return Err(Error::new(
+                    Kind::Unavailable,
+                    "the database is read-only (a standby?), and target_session_attrs asks for read-write: try again in a moment",
+                ));
+            }
+            (TargetSessionAttrs::ReadOnly, false) => {
+                return Err(Error::new(
+                    Kind::Unavailable,
+                    "the database accepts writes, and target_session_attrs asks for read-only: try again in a moment",
+                ));
+            }
+            _ => {}
+        }
+        Ok(Opened {
+            client,
+            connection,
+            direct: greeted_by.load(Ordering::Acquire) == answered_by,
+            read_only: read_only
+                && self.config.get_target_session_attrs() == TargetSessionAttrs::Any,
+            address: address.clone(),
+            losses,
+        })
+    }
+
+    async fn socket(&self, endpoint: &Endpoint) -> io::Result<Either<TcpStream, UnixStream>> {
+        let address = match endpoint {
+            Endpoint::Unix(path) => return UnixStream::connect(path).await.map(Either::Right),
+            Endpoint::Tcp(address) => address,
+        };
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let socket = SockRef::from(&stream);
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(
+            self.config
+                .get_tcp_user_timeout()
+                .copied()
+                .unwrap_or(TCP_USER_TIMEOUT),
+        ))?;
+        if self.config.get_keepalives() {
+            let idle = match self.config.get_keepalives_idle() {
+                KEEPALIVE_IDLE_UNSET => KEEPALIVE_IDLE,
+                idle => idle,
+            };
+            let interval = self.config.get_keepalives_interval();
+            let retries = self.config.get_keepalives_retries();
+            socket.set_tcp_keepalive(
+                &TcpKeepalive::new()
+                    .with_time(idle)
+                    .with_interval(interval.unwrap_or(KEEPALIVE_INTERVAL))
+                    .with_retries(retries.unwrap_or(KEEPALIVE_RETRIES)),
+            )?;
+        }
+        Ok(Either::Left(stream))
+    }
+
+    /// Opens a session on this very address, to find out whether it still serves. `false` if another call is finding out.
+    ///
+    /// Cancel-safe.
+    pub(super) async fn probe(&self, address: &Arc<Address>) -> bool {
+        let Ok(_turn) = address.probe.try_lock() else {
+            return false;
+        };
+        match self.open_address(address.clone()).await {
+            Ok(_) => false,
+            // A server that refuses one more session serves those that it has.
+            Err(error) => error.is_unavailable() && sqlstate(&error) != Some("53300"),
+        }
+    }
+}
+
+impl Address {
+    /// Whether it has been lost since there were so many losses.
+    pub(super) fn is_lost_since(&self, losses: u64) -> bool {
+        *self.losses.borrow() != losses
+    }
+
+    /// Resolves when it has been lost since then.
+    pub(super) async fn lost_since(&self, losses: u64) {
+        let mut seen = self.losses.subscribe();
+        // The sender is in this address, which the caller borrows.
+        let _ = seen.wait_for(|now| *now != losses).await;
+    }
+
+    /// All of its sessions are useless.
+    pub(super) fn lose(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+        self.losses.send_modify(|losses| *losses += 1);
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.endpoint.fmt(f)
+    }
+}
+
+impl Target {
+    async fn resolve(&self) -> Result<Vec<Arc<Address>>> {
+        let endpoints = match &self.at {
+            At::Socket(folder) => vec![Endpoint::Unix(
+                folder.join(format!(".s.PGSQL.{}", self.port)),
+            )],
+            At::Name(name) => tokio::net::lookup_host((name.as_str(), self.port))
+                .await
+                .map_err(unreachable)?
+                .map(Endpoint::Tcp)
+                .collect(),
+        };
+        if endpoints.is_empty() {
+            return Err(unreachable(io::Error::other("the name has no address")));
+        }
+        let mut known = self
+            .addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Addresses that the name has no more are forgotten; their sessions keep what they need.
+        let addresses: Vec<Arc<Address>> = endpoints
+            .into_iter()
+            .map(|endpoint| {
+                let before = known.iter().find(|address| address.endpoint == endpoint);
+                before.cloned().unwrap_or_else(|| {
+                    Arc::new(Address {
+                        endpoint,
+                        name: self.name.clone(),
+                        failed: AtomicBool::new(false),
+                        losses: watch::Sender::new(0),
+                        probe: tokio::sync::Mutex::new(()),
+                    })
+                })
+            })
+            .collect();
+        known.clone_from(&addresses);
+        Ok(addresses)
+    }
+}
+
+/// The hosts that a URL names; `hostaddr` saves the lookup of a name.
+fn targets(config: &Config) -> Result<Vec<Target>> {
+    let (names, addresses, ports) = (
+        config.get_hosts(),
+        config.get_hostaddrs(),
+        config.get_ports(),
+    );
+    let number = names.len().max(addresses.len());
+    let invalid = |what: &str| {
+        Error::invalid(
+            "store",
+            format!(
+                "the store's URL {what}: it looks like postgres://user@host1:5432,host2:5432/database"
+            ),
+        )
+    };
+    if number == 0 {
+        return Err(invalid("names no host"));
+    }
+    if !addresses.is_empty() && !names.is_empty() && addresses.len() != names.len() {
+        return Err(invalid("has not as many addresses as hosts"));
+    }
+    if ports.len() > 1 && ports.len() != number {
+        return Err(invalid("has not as many ports as hosts"));
+    }
+    let target = |number: usize| {
+        let port = ports.get(number).or(ports.first()).copied();
+        let name = names.get(number);
+        let at = match (addresses.get(number), name) {
+            (Some(address), _) => At::Name(address.to_string()),
+            (None, Some(Host::Tcp(name))) => At::Name(name.clone()),
+            (None, Some(Host::Unix(folder))) => At::Socket(folder.clone()),
+            (None, None) => return None,
+        };
+        Some(Target {
+            name: match name {
+                Some(Host::Tcp(name)) => Some(name.clone()),
+                _ => None,
+            },
+            at,
+            port: port.unwrap_or(5432),
+            failed: AtomicBool::new(false),
+            addresses: Mutex::default(),
+        })
+    };
+    Ok((0..number).filter_map(target).collect())
+}
+
+/// Starts the attempts one after the other, and answers the first session. One that turns out to be read-only, where
+/// anything was asked for, is the second choice: it is taken when no other attempt succeeds.
+async fn first(attempts: Vec<Attempted<'_>>) -> Result<Opened> {
+    let mut waiting = attempts.into_iter();
+    let mut running: FuturesUnordered<Attempted<'_>> = waiting.next().into_iter().collect();
+    let mut errors = Vec::new();
+    let mut second_choice = None;
+    while !running.is_empty() {
+        tokio::select! {
+            Some(done) = running.next() => {
+                match done {
+                    Ok(opened) if !opened.read_only => return Ok(opened),
+                    Ok(opened) => second_choice = second_choice.or(Some(opened)),
+                    Err(error) => errors.push(error),
+                }
+                running.extend(waiting.next());
+            }
+            () = tokio::time::sleep(NEXT_HOST_DELAY), if waiting.len() > 0 => {
+                running.extend(waiting.next());
+            }
+        }
+    }
+    second_choice.ok_or_else(|| together(errors))
+}
+
+/// One error for all attempts. Those who can try again are told so if one of the hosts may come back.
+fn together(mut errors: Vec<Error>) -> Error {
+    if errors.len() == 1 {
+        return errors.remove(0);
+    }
+    let said: Vec<String> = errors.iter().map(Error::to_string).collect();
+    let said = said.join("; ");
+    let passing = errors.iter().position(Error::is_unavailable);
+    match errors.into_iter().nth(passing.unwrap_or(0)) {
+        Some(error) => Error::caused(error.kind().clone(), said, error),
+        None => Error::new(Kind::Broken, "no host was tried"),
+    }
+}
+
+fn named(host: &str, error: &Error) -> Error {
+    Error::caused(
+        error.kind().clone(),
+        format!("{host}: {error}"),
+        error.clone(),
+    )
+}
+
+fn silent(timeout: Duration) -> Error {
+    let why = format!("no answer within {timeout:?}");
+    unreachable(io::Error::new(io::ErrorKind::TimedOut, why))
+}
+
+/// An attempt that ends without a session, also one that is dropped, has failed.
+struct Attempt<'a> {
+    failed: &'a AtomicBool,
+    succeeded: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn begin(failed: &'a AtomicBool) -> Self {
+        Attempt {
+            failed,
+            succeeded: false,
+        }
+    }
+
+    fn end(mut self, opened: Result<Opened>) -> Result<Opened> {
+        self.succeeded = matches!(&opened, Ok(opened) if !opened.read_only);
+        opened
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.failed.store(!self.succeeded, Ordering::Relaxed);
+    }
+}
