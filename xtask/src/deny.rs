@@ -89,8 +89,7 @@ pub fn check() -> Result<()> {
     wrong.extend(too_new(&packages, &minimum_rust()?)?);
     ensure!(
         wrong.is_empty(),
-        "{} of the dependencies' rules are broken:\n  {}",
-        wrong.len(),
+        "these dependencies break a rule:\n  {}",
         wrong.join("\n  ")
     );
     println!(

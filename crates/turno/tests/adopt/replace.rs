@@ -199,3 +199,14 @@ async fn functions_of_another_adopted_table_are_not_replaced() {
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
     assert!(error.to_string().contains("public.notes"), "{error}");
 }
+
+/// Functions that work on a table are not restored without it.
+#[tokio::test]
+async fn nothing_is_restored_for_a_table_that_is_gone() {
+    let (bed, turno) = with_functions().await;
+    turno.adopt("notes").replace().apply().await.unwrap();
+    tell(&bed, "drop table notes cascade").await;
+    let gone = turno.unadopt("notes").await.unwrap();
+    assert_eq!(gone.replaced, [""; 0]);
+    assert_eq!(ask(&bed, FUNCTIONS).await, "");
+}

@@ -122,6 +122,11 @@ begin
   select coalesce(array_agg(c order by c), '{}') into a.columns
   from unnest(a.columns) c
   where turno.adopt_is_signed(t, c);
+  -- Without the table, the functions that it had before would refer to nothing.
+  if t is null then
+    a.replaced := '{}';
+    a.restore := '{}';
+  end if;
   dependents := turno.adopt_dependents(a, t);
   if dependents is not null then
     raise exception 'table %.% cannot be let go, because of what depends on it: %', a.schema_name, a.table_name, dependents
