@@ -248,6 +248,7 @@ const BEFORE_POSTGRES: &str = "\
     drop function turno.history, turno.deed_check, turno.deed_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
       turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
     drop type turno.history_entry; drop table turno.deed; \
+    alter table turno.adopted drop column replaced, drop column restore; \
     create function turno.inbox_requeue(queue text, ids bigint[] default null, \"limit\" integer default 10000) \
       returns bigint language sql as 'select 0::bigint'; \
     create function turno.inbox_reset(queue text, older_than interval default '0', \"limit\" integer default 10000) \
