@@ -68,6 +68,12 @@ pub trait Store:
     /// The version of the schema in the store, `None` if there is none yet.
     async fn schema_version(&self) -> Result<Option<u32>>;
 
+    /// The schema in the store and the oldest program that may use it, `None` if there is none yet.
+    async fn schema(&self) -> Result<Option<Schema>> {
+        let version = self.schema_version().await?;
+        Ok(version.map(Schema::for_its_program_only))
+    }
+
     /// Returns an error if the store does not accept writes, such as a standby. Writes nothing.
     async fn check_writable(&self) -> Result<()> {
         Ok(())
@@ -137,6 +143,39 @@ pub trait Store:
 
 /// The version of the schema that this program needs, the same in every store.
 pub const SCHEMA_VERSION: u32 = 9;
+
+/// The lowest schema version for which a program may have been built, to use the schema of [`SCHEMA_VERSION`]. It is raised when
+/// a migration changes something that older programs rely on; otherwise they keep working while servers are replaced.
+pub const OLDEST_PROGRAM: u32 = 9;
+
+/// The schema in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schema {
+    /// The number of the last migration.
+    pub version: u32,
+    /// Programs that were built for this version or a later one may use the schema.
+    pub oldest_program: u32,
+}
+
+impl Schema {
+    /// A schema that only programs of its own version may use.
+    pub fn for_its_program_only(version: u32) -> Self {
+        Schema {
+            version,
+            oldest_program: version,
+        }
+    }
+
+    /// Whether this program may use it: the schema is its own, or newer and compatible.
+    pub fn is_usable(&self) -> bool {
+        self.version == SCHEMA_VERSION || self.is_newer_and_usable()
+    }
+
+    /// Whether it is newer than this program and compatible.
+    pub fn is_newer_and_usable(&self) -> bool {
+        self.version > SCHEMA_VERSION && self.oldest_program <= SCHEMA_VERSION
+    }
+}
 
 /// The size of a page, unless said otherwise.
 pub const DEFAULT_PAGE: u32 = 100;
@@ -603,33 +642,48 @@ pub(crate) fn unexpected(what: &str, word: &str) -> Error {
     )
 }
 
-/// Refuses a schema that is newer than this program.
-pub(crate) fn refuse_newer(found: u32) -> Result<()> {
-    if found > SCHEMA_VERSION {
-        return Err(Error::new(
+/// Refuses a schema that this program may not use because it is newer. A migration has nothing to do if it is newer and
+/// compatible; then that is the answer.
+pub(crate) fn newer(found: Option<Schema>) -> Result<Option<Migrated>> {
+    match found {
+        Some(schema) if schema.is_newer_and_usable() => Ok(Some(Migrated {
+            from: Some(schema.version),
+            to: schema.version,
+        })),
+        Some(Schema { version, .. }) if version > SCHEMA_VERSION => Err(Error::new(
             Kind::Schema,
             format!(
-                "the store's schema is version {found} and this program knows version {SCHEMA_VERSION}: upgrade this program"
+                "the store's schema is version {version} and this program knows version {SCHEMA_VERSION}: upgrade this program"
             ),
-        ));
+        )),
+        _ => Ok(None),
     }
-    Ok(())
 }
 
-/// What `doctor` says of a schema version.
-pub(crate) fn schema_finding(found: Option<u32>) -> Finding {
+/// What `doctor` says of a schema.
+pub(crate) fn schema_finding(found: Option<Schema>) -> Finding {
     match found {
-        Some(SCHEMA_VERSION) => Finding::ok(
+        Some(Schema {
+            version: SCHEMA_VERSION,
+            ..
+        }) => Finding::ok(
             "schema",
             format!("version {SCHEMA_VERSION}, as this program needs"),
         ),
-        Some(version) if version > SCHEMA_VERSION => Finding::problem(
+        Some(schema) if schema.is_newer_and_usable() => Finding::warning(
+            "schema",
+            format!(
+                "version {} is newer than this program knows ({SCHEMA_VERSION}), and compatible: upgrade this program",
+                schema.version
+            ),
+        ),
+        Some(Schema { version, .. }) if version > SCHEMA_VERSION => Finding::problem(
             "schema",
             format!(
                 "version {version} is newer than this program knows ({SCHEMA_VERSION}): upgrade this program"
             ),
         ),
-        Some(version) => Finding::problem(
+        Some(Schema { version, .. }) => Finding::problem(
             "schema",
             format!(
                 "version {version} is older than this program needs ({SCHEMA_VERSION}): run `turno migrate`"

@@ -558,9 +558,9 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
 
 /// Refuses a store whose schema is missing, older or newer.
 async fn ready(store: &dyn Store) -> Result<()> {
-    match store.schema_version().await? {
-        Some(version) if version == SCHEMA_VERSION => Ok(()),
-        Some(version) => Err(Error::new(
+    match store.schema().await? {
+        Some(schema) if schema.is_usable() => Ok(()),
+        Some(Schema { version, .. }) => Err(Error::new(
             Kind::Schema,
             format!(
                 "the store's schema is version {version} and this program needs {SCHEMA_VERSION}: {}",

@@ -99,20 +99,60 @@ async fn many_that_start_together_all_succeed() {
     }
 }
 
+/// A version of tomorrow, which programs from this version on may use; or only its own, if none is named.
+async fn migrate_to_tomorrow(bed: &Bed, oldest_program: Option<u32>) -> u32 {
+    let newer = SCHEMA_VERSION + 1;
+    let table = migrations(bed);
+    let at = if bed.is_sqlite() {
+        "0"
+    } else {
+        "clock_timestamp()"
+    };
+    let oldest = oldest_program.map_or("null".to_owned(), |version| version.to_string());
+    by_hand(bed, &format!("insert into {table} (version, name, applied_at, oldest_program) values ({newer}, 'from_the_future', {at}, {oldest})")).await;
+    newer
+}
+
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_left_alone() {
+async fn a_newer_schema_that_is_compatible_is_used_and_left_alone() {
     for bed in beds() {
         bed.turno().await.close().await;
-        let newer = SCHEMA_VERSION + 1;
-        let (table, at) = (
-            migrations(&bed),
-            if bed.is_sqlite() {
-                "0"
-            } else {
-                "clock_timestamp()"
-            },
-        );
-        by_hand(&bed, &format!("insert into {table} (version, name, applied_at) values ({newer}, 'from_the_future', {at})")).await;
+        let newer = migrate_to_tomorrow(&bed, Some(SCHEMA_VERSION)).await;
+        let before = shape(&bed).await;
+        for migrate in [Migrate::Auto, Migrate::Never] {
+            let turno = Turno::builder()
+                .migrate(migrate)
+                .connect(bed.url())
+                .await
+                .unwrap();
+            let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+            lease.release().await.unwrap();
+            let schema = turno.store().schema().await.unwrap().unwrap();
+            assert_eq!(
+                (schema.version, schema.oldest_program),
+                (newer, SCHEMA_VERSION)
+            );
+            assert!(schema.is_usable());
+            let migrated = turno.store().migrate().await.unwrap();
+            assert_eq!((migrated.from, migrated.to), (Some(newer), newer));
+            let findings = turno.store().diagnose().await.unwrap();
+            let said = findings.iter().find(|finding| finding.check == "schema");
+            assert!(said.unwrap().detail.contains("compatible"), "{said:?}");
+        }
+        assert_eq!(shape(&bed).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    for (bed, oldest_program) in beds().into_iter().chain(beds()).zip([
+        None,
+        None,
+        Some(SCHEMA_VERSION + 1),
+        Some(SCHEMA_VERSION + 1),
+    ]) {
+        bed.turno().await.close().await;
+        let newer = migrate_to_tomorrow(&bed, oldest_program).await;
         let before = shape(&bed).await;
         for migrate in [Migrate::Auto, Migrate::Never] {
             let error = Turno::builder()
@@ -243,7 +283,8 @@ async fn the_script_by_hand_is_the_same() {
 }
 
 /// As version 6 was: all that 7 adds is taken away, and what it replaces is there as it was called.
-const BEFORE_SQLITE: &str = "drop table turno_deed; delete from turno_migration where version > 6";
+const BEFORE_SQLITE: &str = "drop table turno_deed; delete from turno_migration where version > 6; \
+    alter table turno_migration drop column oldest_program";
 const BEFORE_POSTGRES: &str = "\
     drop function turno.history, turno.deed_check, turno.deed_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
       turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
@@ -258,7 +299,8 @@ const BEFORE_POSTGRES: &str = "\
     create function turno.outbox_discard(ids uuid[], \"by\" text default current_user) \
       returns bigint language sql as 'select 0::bigint'; \
     create function turno.once_forget(key text) returns boolean language sql as 'select false'; \
-    delete from turno.migration where version > 6";
+    delete from turno.migration where version > 6; \
+    alter table turno.migration drop column oldest_program; drop function turno.schema_oldest_program";
 
 /// A program of the version before that goes on while the schema changes, with its statements prepared.
 struct Running {

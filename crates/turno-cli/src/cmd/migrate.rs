@@ -48,7 +48,9 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
         let from = migrated
             .from
             .map_or("none".to_owned(), |version| version.to_string());
-        let unchanged = if migrated.from == Some(migrated.to) {
+        let unchanged = if migrated.to > turno::store::SCHEMA_VERSION {
+            " (newer than this program, and compatible: nothing to do)"
+        } else if migrated.from == Some(migrated.to) {
             " (already up to date)"
         } else {
             ""

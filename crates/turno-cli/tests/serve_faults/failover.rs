@@ -169,8 +169,8 @@ fn failover_with_a_refusing_primary_named_first() {
     // A host that refuses is not taken for a pooler.
     let doctor = place.json(0, &["doctor"]);
     let findings = doctor["findings"].as_array().unwrap();
-    let pooler = findings.iter().find(|finding| finding["name"] == "pooler");
-    assert_eq!(pooler.unwrap()["level"], "ok", "{doctor}");
+    let pooler = findings.iter().find(|finding| finding["check"] == "pooler");
+    assert_eq!(pooler.unwrap()["severity"], "ok", "{doctor}");
     // A server that starts now listens for those who wait.
     let server = Server::start(&place, &[]);
     let taken = json!({"resource": "r", "ttl": "60s", "owner": "a"});
@@ -244,13 +244,11 @@ fn a_server_on_a_standby_is_not_ready_until_the_promotion() {
         folder: tempfile::tempdir().unwrap(),
         store: pair.standby.url(&pair.database),
     };
-    let server = eventually(LONG, "the schema on the standby", || {
-        standby
-            .turno(&["lock", "status", "r"])
-            .code
-            .filter(|code| *code == 0)?;
-        Some(Server::start(&standby, &[]))
+    eventually(LONG, "the schema on the standby", || {
+        let there = "select to_regprocedure('turno.schema_version()') is not null";
+        (ask_postgres(&standby.store, there) == "t").then_some(())
     });
+    let server = Server::start(&standby, &[]);
     let ready = server.get("/readyz");
     assert_eq!(ready.expect(503)["detail"], "the store accepts no writes");
     let refused = server.post("/v1/locks", json!({"resource": "r", "ttl": "60s"}));

@@ -13,4 +13,5 @@ mod fire;
 mod ledger;
 mod restart;
 mod two;
+mod upgrade;
 mod work;

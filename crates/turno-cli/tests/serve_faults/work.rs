@@ -5,9 +5,10 @@ use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use turno_testkit::eventually;
 use uuid::Uuid;
 
-use crate::common::Place;
+use crate::common::{LONG, Place};
 use crate::http::{Server, Told, ask};
 
 /// Servers that are killed and started again, each time somewhere else.
@@ -15,6 +16,10 @@ pub struct Servers<'a> {
     place: &'a Place,
     running: Vec<Mutex<Server>>,
     addresses: Vec<RwLock<String>>,
+    /// How many requests each has under way.
+    in_flight: Vec<AtomicU64>,
+    /// Taken out of rotation, as by a load balancer.
+    out: Vec<AtomicBool>,
     /// How many requests were answered.
     pub answered: AtomicU64,
     /// How many were not, and asked again.
@@ -31,6 +36,8 @@ impl<'a> Servers<'a> {
                 .iter()
                 .map(|server| RwLock::new(server.address.clone()))
                 .collect(),
+            in_flight: running.iter().map(|_| AtomicU64::new(0)).collect(),
+            out: running.iter().map(|_| AtomicBool::new(false)).collect(),
             running: running.into_iter().map(Mutex::new).collect(),
             answered: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
@@ -45,6 +52,40 @@ impl<'a> Servers<'a> {
         running.process.kill_9();
         *running = Server::start(self.place, &[]);
         *self.addresses[which].write().unwrap() = running.address.clone();
+    }
+
+    /// Takes one out of rotation, waits for its requests, ends it, and puts another in its place.
+    pub fn replace(&self, which: usize) {
+        self.out[which].store(true, Ordering::SeqCst);
+        eventually(LONG, "a server without requests", || {
+            (self.in_flight[which].load(Ordering::SeqCst) == 0).then_some(())
+        });
+        let mut running = self.running[which].lock().unwrap();
+        running.process.term();
+        running
+            .process
+            .wait_timeout(LONG)
+            .expect("a server that ends when it is asked to");
+        *running = Server::start(self.place, &[]);
+        *self.addresses[which].write().unwrap() = running.address.clone();
+        self.out[which].store(false, Ordering::SeqCst);
+    }
+
+    /// Calls with the address of each server that is in rotation, and keeps it there meanwhile.
+    pub fn each_up(&self, mut call: impl FnMut(&str)) {
+        for which in 0..self.addresses.len() {
+            if let Some(_asking) = self.enter(which) {
+                let address = self.addresses[which].read().unwrap().clone();
+                call(&address);
+            }
+        }
+    }
+
+    /// Counts a request to a server, unless it is out of rotation.
+    fn enter(&self, which: usize) -> Option<InFlight<'_>> {
+        let request = InFlight(&self.in_flight[which]);
+        request.0.fetch_add(1, Ordering::SeqCst);
+        (!self.out[which].load(Ordering::SeqCst)).then_some(request)
     }
 
     /// Where the servers are now.
@@ -67,8 +108,12 @@ impl<'a> Servers<'a> {
         // Nobody is everybody's first choice.
         let mut turn = usize::from(Uuid::new_v4().as_bytes()[0]);
         loop {
-            let address = self.addresses[turn % self.addresses.len()].read().unwrap();
-            let address = address.clone();
+            let which = turn % self.addresses.len();
+            let Some(_asking) = self.enter(which) else {
+                turn += 1;
+                continue;
+            };
+            let address = self.addresses[which].read().unwrap().clone();
             match ask(&address, head, None, body).filter(|told| told.status != 503) {
                 Some(told) => {
                     self.answered.fetch_add(1, Ordering::SeqCst);
@@ -112,6 +157,15 @@ impl<'a> Servers<'a> {
         let (id, request) = (lease["id"].as_str().unwrap(), Uuid::now_v7());
         let head = format!("DELETE /v1/leases/{id}?request={request}");
         self.ask(&head, &Value::Null).expect(204);
+    }
+}
+
+/// One request under way.
+struct InFlight<'a>(&'a AtomicU64);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use turno::store::SCHEMA_VERSION;
 
 use super::App;
 
@@ -39,12 +38,12 @@ impl Readiness {
 async fn look(app: &App) -> Result<(), &'static str> {
     let store = app.turno.store();
     let asked = async {
-        let version = store.schema_version().await?;
+        let schema = store.schema().await?;
         store.check_writable().await?;
-        Ok::<_, turno::Error>(version)
+        Ok::<_, turno::Error>(schema)
     };
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(Some(SCHEMA_VERSION))) => Ok(()),
+        Ok(Ok(Some(schema))) if schema.is_usable() => Ok(()),
         Ok(Ok(_)) => Err(
             "the store's schema is of another version: run `turno migrate`, or upgrade the server",
         ),

@@ -157,6 +157,21 @@ impl Store for PostgresStore {
         )
     }
 
+    async fn schema(&self) -> Result<Option<Schema>> {
+        let Some(version) = self.schema_version().await? else {
+            return Ok(None);
+        };
+        // Asked only of a newer schema: an older one may not have the function.
+        if version <= SCHEMA_VERSION {
+            return Ok(Some(Schema::for_its_program_only(version)));
+        }
+        let rows = self.calls.rows(migrate::OLDEST_PROGRAM_SQL, &[]).await;
+        Ok(Some(Schema {
+            version,
+            oldest_program: migrate::known(rows)?.unwrap_or(version),
+        }))
+    }
+
     async fn check_writable(&self) -> Result<()> {
         self.calls.check_writable().await
     }

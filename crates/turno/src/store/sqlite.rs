@@ -163,6 +163,10 @@ impl Store for SqliteStore {
         self.read(migrate::version).await
     }
 
+    async fn schema(&self) -> Result<Option<Schema>> {
+        self.read(migrate::schema).await
+    }
+
     async fn check_writable(&self) -> Result<()> {
         self.read(|db| match db.is_readonly(rusqlite::MAIN_DB) {
             Ok(false) => Ok(()),

@@ -64,6 +64,7 @@ const PUBLIC: [&str; 63] = [
     "outbox_stats",
     "schedule_state",
     "schedule_tick",
+    "schema_oldest_program",
     "schema_version",
     "seen",
     "sweep",
@@ -152,6 +153,7 @@ async fn the_role_may_call_and_nothing_else() {
         "select turno.access_any()".into(),
         "select * from turno.sweep()".into(),
         "select turno.schema_version()".into(),
+        "select turno.schema_oldest_program()".into(),
     ] {
         client
             .query(&sql, &[])

@@ -18,7 +18,7 @@ const SKEW: Duration = Duration::from_secs(1);
 const OLDEST_SERVER: i32 = 140_000;
 
 pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
-    let version = store.schema_version().await?;
+    let version = store.schema().await?;
     let before = (Instant::now(), clock::now_us());
     let row = store
         .calls

@@ -6,7 +6,7 @@ use tokio_postgres::{GenericClient, Row};
 
 use super::classify;
 use crate::error::{Kind, Result};
-use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
+use crate::store::{Migrated, OLDEST_PROGRAM, SCHEMA_VERSION, Schema, newer};
 
 /// Every instance that migrates holds this advisory lock ("turno" in ASCII).
 pub(super) const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
@@ -93,6 +93,25 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
 
 pub(super) const BEGIN: &str = include_str!("sql/migration.sql");
 
+/// The oldest program that may use the schema.
+pub(super) const OLDEST_PROGRAM_SQL: &str = "select turno.schema_oldest_program()";
+
+/// The version of the schema in the database and the oldest program that may use it; `None` if there is none.
+async fn schema(client: &impl GenericClient) -> Result<Option<Schema>> {
+    let Some(version) = version(client).await? else {
+        return Ok(None);
+    };
+    // Asked only of a newer schema: an older one may not have the function.
+    if version <= SCHEMA_VERSION {
+        return Ok(Some(Schema::for_its_program_only(version)));
+    }
+    let rows = client.query_typed(OLDEST_PROGRAM_SQL, &[]).await;
+    Ok(Some(Schema {
+        version,
+        oldest_program: known(rows.map_err(classify))?.unwrap_or(version),
+    }))
+}
+
 /// The version of the schema in the database; `None` if there is none.
 pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> {
     let rows = client.query_typed("select turno.schema_version()", &[]);
@@ -113,8 +132,11 @@ pub(super) fn known(rows: Result<Vec<Row>>) -> Result<Option<u32>> {
 
 pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Result<Migrated> {
     // A role that may only call the functions is welcome when there is nothing to do.
-    let found = version(&**client).await?;
-    refuse_newer(found.unwrap_or(0))?;
+    let found = schema(&**client).await?;
+    if let Some(nothing_to_do) = newer(found)? {
+        return Ok(nothing_to_do);
+    }
+    let found = found.map(|schema| schema.version);
     if found == Some(SCHEMA_VERSION) {
         return Ok(Migrated {
             from: found,
@@ -136,7 +158,12 @@ pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Re
         .first()
         .and_then(|row| row.get::<_, Option<i32>>(0))
         .and_then(|version| u32::try_from(version).ok());
-    refuse_newer(from.unwrap_or(0))?;
+    // Another program may have migrated while this one waited for the lock.
+    if from > Some(SCHEMA_VERSION)
+        && let Some(nothing_to_do) = newer(schema(&*tx).await?)?
+    {
+        return Ok(nothing_to_do);
+    }
     if from != Some(SCHEMA_VERSION) {
         tx.batch_execute(&steps(from.unwrap_or(0)))
             .await
@@ -164,6 +191,9 @@ fn steps(from: u32) -> String {
     for (name, text) in FUNCTIONS {
         sql.push_str(&format!("-- Function file {name}\n\n{text}\n"));
     }
+    sql.push_str(&format!(
+        "update turno.migration\nset oldest_program = {OLDEST_PROGRAM}\nwhere version = {SCHEMA_VERSION};\n\n"
+    ));
     sql
 }
 

@@ -28,7 +28,7 @@ pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
             ),
         ),
     }];
-    findings.push(schema_finding(migrate::version(db)?));
+    findings.push(schema_finding(migrate::schema(db)?));
     findings.push(Finding::ok(
         "clock",
         "the machine's own, asked of the kernel: the same for all processes on it",

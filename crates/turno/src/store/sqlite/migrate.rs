@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::classify;
 use crate::clock;
 use crate::error::{Kind, Result};
-use crate::store::{Migrated, SCHEMA_VERSION, refuse_newer};
+use crate::store::{Migrated, OLDEST_PROGRAM, SCHEMA_VERSION, Schema, newer};
 
 /// Table changes, in order; a file's place in the list is its version, and no file ever changes.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -36,9 +36,35 @@ pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
     }
 }
 
+/// The version of the schema in the database and the oldest program that may use it; `None` if there is none.
+pub(super) fn schema(db: &Connection) -> Result<Option<Schema>> {
+    let Some(version) = version(db)? else {
+        return Ok(None);
+    };
+    // Asked only of a newer schema: an older one may not have the column.
+    if version <= SCHEMA_VERSION {
+        return Ok(Some(Schema::for_its_program_only(version)));
+    }
+    let oldest_program = db
+        .query_row(
+            "select coalesce(oldest_program, version) from turno_migration where version = ?1",
+            [version],
+            |row| row.get(0),
+        )
+        .map_err(classify)?;
+    Ok(Some(Schema {
+        version,
+        oldest_program,
+    }))
+}
+
 /// What there is to say where nothing is to be done.
 pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
-    let from = version(db)?;
+    let found = schema(db)?;
+    if let Some(nothing_to_do) = newer(found)? {
+        return Ok(Some(nothing_to_do));
+    }
+    let from = found.map(|schema| schema.version);
     Ok((from == Some(SCHEMA_VERSION)).then_some(Migrated {
         from,
         to: SCHEMA_VERSION,
@@ -46,8 +72,11 @@ pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
 }
 
 pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
-    let from = version(db)?;
-    refuse_newer(from.unwrap_or(0))?;
+    let found = schema(db)?;
+    if let Some(nothing_to_do) = newer(found)? {
+        return Ok(nothing_to_do);
+    }
+    let from = found.map(|schema| schema.version);
     if from != Some(SCHEMA_VERSION) {
         db.execute_batch(BEGIN).map_err(classify)?;
         for (version, (name, sql)) in numbered().filter(|(version, _)| Some(*version) > from) {
@@ -58,6 +87,11 @@ pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
             )
             .map_err(classify)?;
         }
+        db.execute(
+            "update turno_migration set oldest_program = ?1 where version = ?2",
+            (OLDEST_PROGRAM, SCHEMA_VERSION),
+        )
+        .map_err(classify)?;
     }
     Ok(Migrated {
         from,
@@ -78,6 +112,9 @@ pub fn script() -> String {
             "insert into turno_migration (version, name, applied_at)\nvalues ({version}, '{name}', unixepoch() * 1000000);\n\n"
         ));
     }
+    sql.push_str(&format!(
+        "update turno_migration\nset oldest_program = {OLDEST_PROGRAM}\nwhere version = {SCHEMA_VERSION};\n\n"
+    ));
     sql + "commit;\n"
 }
 

@@ -1,4 +1,4 @@
--- No table changes: functions that an ordinary database owner may create (sql/lock_batch.sql).
+-- PostgreSQL as its ordinary users have it: an owner without superuser rights, failover, rolling upgrades.
 
 -- Functions of the user's own that adopt has replaced: their signatures, and the statements by which unadopt
 -- restores them.
@@ -13,3 +13,18 @@ drop function if exists turno.adopt_apply(turno.adopted);
 drop function if exists turno.adopt_plan(turno.adopted);
 drop function if exists turno.adopt_refuse_taken(turno.adopted, text[]);
 drop function if exists turno.adopt_make_function(turno.adopted, turno.adopt_function);
+
+-- A program that is older than the schema works on if it was built for this version or a later one. Null: only programs of
+-- the version itself.
+alter table turno.migration
+  add column oldest_program integer;
+
+-- The sequence of an unlogged table is unlogged since PostgreSQL 15. A promoted standby may find it without its first page
+-- ("bad magic number in sequence"), and then no waiter can sign in.
+do $$
+begin
+  if current_setting('server_version_num')::integer >= 150000 then
+    execute 'alter sequence turno.lock_waiter_ticket_seq set logged';
+  end if;
+end
+$$;
