@@ -36,6 +36,8 @@ pub(crate) const DEFAULT_FILE: &str = "turno.toml";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) store: Option<String>,
+    /// A file with the store's URL, for a URL with a password in it.
+    pub(crate) store_file: Option<PathBuf>,
     pub(crate) server: Option<String>,
     /// A file, and not the token itself: this one is read by many.
     pub(crate) token_file: Option<PathBuf>,

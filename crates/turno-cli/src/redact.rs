@@ -5,7 +5,7 @@ const HIDDEN: &str = "***";
 /// The URL with `***` for a password, wherever a URL can have one.
 pub(crate) fn url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
+        return pairs(url);
     };
     let (rest, query) = rest
         .split_once('?')
@@ -25,10 +25,25 @@ pub(crate) fn url(url: &str) -> String {
     format!("{scheme}://{address}{query}")
 }
 
+/// Whether a store's URL or connection string has a password in it.
+pub(crate) fn has_password(store: &str) -> bool {
+    url(store) != store
+}
+
 fn parameter(part: &str) -> String {
     match part.split_once('=') {
         Some((name, _)) if name.contains("password") => format!("{name}={HIDDEN}"),
         _ => part.to_owned(),
+    }
+}
+
+/// A connection string without everything from its password on: a quoted one may have spaces and signs of equality in it.
+fn pairs(text: &str) -> String {
+    match text.find("password") {
+        Some(start) if text[start..].contains('=') => {
+            format!("{}password={HIDDEN}", &text[..start])
+        }
+        _ => text.to_owned(),
     }
 }
 
@@ -53,8 +68,14 @@ mod tests {
                 "postgres://db/app?user=ana&password=s3cret",
                 "postgres://db/app?user=ana&password=***",
             ),
+            ("host=db user=ana", "host=db user=ana"),
+            (
+                "host=db password='s3 cret' user=ana",
+                "host=db password=***",
+            ),
         ] {
             assert_eq!(url(given), shown);
+            assert_eq!(has_password(given), given.contains("s3"));
         }
     }
 }

@@ -30,4 +30,6 @@ pub use eventually::{eventually, eventually_async};
 pub use faketime::set_clock;
 pub use process::Process;
 pub use proxy::TcpProxy;
-pub use server::{Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq, RedisServer};
+pub use server::{
+    Certificate, Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq, RedisServer, Subject,
+};

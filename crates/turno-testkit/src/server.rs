@@ -4,6 +4,7 @@
 //! pipe closes, be it by a drop, an exit or `kill -9`, the shell stops the server, ends what it has started, and removes the
 //! folder.
 
+mod certificates;
 mod nats;
 mod pgbouncer;
 mod postgres;
@@ -16,6 +17,7 @@ mod watchdog;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use certificates::{Certificate, Subject};
 pub use nats::Nats;
 pub use pgbouncer::{PgBouncer, PoolMode};
 pub use postgres::PostgresServer;

@@ -535,10 +535,15 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
                 .await?,
         )),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(
-            postgres::PostgresStore::connect_with(url, settings.connections, settings.gather)
-                .await?,
-        )),
+        scheme
+            if matches!(scheme, "postgres" | "postgresql")
+                || postgres::is_connection_string(url) =>
+        {
+            Ok(Arc::new(
+                postgres::PostgresStore::connect_with(url, settings.connections, settings.gather)
+                    .await?,
+            ))
+        }
         _ => {
             // Only the scheme is shown: the rest may hold a password.
             let shown: String = scheme
@@ -549,7 +554,7 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
             Err(Error::invalid(
                 "store",
                 format!(
-                    "unknown store {shown:?}: give sqlite:FILE, sqlite::memory: or postgres://user@host/database"
+                    "unknown store {shown:?}: give sqlite:FILE, sqlite::memory: or postgres://user@host/database; postgres:// alone uses the PG* variables"
                 ),
             ))
         }

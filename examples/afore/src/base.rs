@@ -6,6 +6,7 @@ use anyhow::Result;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+use turno::store::postgres::Target;
 
 use crate::configuracion::Configuracion;
 use crate::contrato::ValidarSolicitudCertificacionAforeEntrada;
@@ -39,7 +40,9 @@ impl Base {
     /// If the database does not answer.
     pub async fn abrir(url: &str) -> Result<Self> {
         let Some(archivo) = url.strip_prefix("sqlite:") else {
-            let pool = PgPoolOptions::new().max_connections(8).connect(url).await?;
+            let opciones = Target::parse(url)?.sqlx_options()?;
+            let pool = PgPoolOptions::new().max_connections(8);
+            let pool = pool.connect_with(opciones).await?;
             sqlx::raw_sql(include_str!("sql/tablas.postgres.sql"))
                 .execute(&pool)
                 .await?;

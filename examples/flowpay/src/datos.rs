@@ -14,6 +14,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{Postgres, Sqlite, Transaction};
 use turno::Turno;
 use turno::lock::LeaseId;
+use turno::store::postgres::Target;
 use turno::tx::CallerTx;
 
 pub use self::escritura::NuevaCuota;
@@ -69,7 +70,8 @@ impl Base {
             }
             None => {
                 let pool = PgPoolOptions::new().max_connections(CONEXIONES);
-                Base::Postgres(pool.connect(url).await?)
+                let opciones = Target::parse(url)?.sqlx_options()?;
+                Base::Postgres(pool.connect_with(opciones).await?)
             }
         };
         // Instances that start together would fall over each other: `create table if not exists` is no lock.

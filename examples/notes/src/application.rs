@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use sqlx::PgPool;
 use turno::Turno;
 use turno::adopt::Adoption;
+use turno::store::postgres::Target;
 
 /// The owner of the notes with odd numbers.
 pub const ANA: &str = "a0000000-0000-4000-8000-000000000000";
@@ -13,6 +14,15 @@ pub const EVA: &str = "e0000000-0000-4000-8000-000000000000";
 /// The id of the note with this number.
 pub fn note_id(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
+}
+
+/// Connects to the application's database the way Turno does: with the same TLS settings, variables and files.
+///
+/// # Errors
+/// If the URL is invalid, or the database does not answer.
+pub async fn connect(url: &str) -> Result<PgPool> {
+    let options = Target::parse(url)?.sqlx_options()?;
+    Ok(PgPool::connect_with(options).await?)
 }
 
 /// Makes the application's tables, as they were before anybody thought of locks.

@@ -32,7 +32,7 @@ pub(crate) async fn run(store: Option<String>) -> Result<()> {
         Some(url) => url,
         None => server.insert(PostgresServer::start()?).create_database(),
     };
-    let db = PgPool::connect(&url).await?;
+    let db = application::connect(&url).await?;
     application::create(&db).await?;
 
     println!(

@@ -11,7 +11,6 @@ use clap::{Args, Parser, Subcommand};
 use notes::before::UnprotectedService;
 use notes::processing::ProcessingService;
 use notes::{Batch, Outcome, application};
-use sqlx::PgPool;
 use turno::Turno;
 use turno::adopt::Reset;
 
@@ -160,7 +159,7 @@ async fn fire(store: &str, trigger: Trigger) -> Result<ExitCode> {
 async fn batch(store: &str, run: &Run, name: &str, user: Option<&str>, limit: u32) -> Result<()> {
     let who = run.who(name);
     let Batch { cleaned, notes } = if run.without_locks {
-        let before = UnprotectedService::new(PgPool::connect(store).await?, who);
+        let before = UnprotectedService::new(application::connect(store).await?, who);
         before.process_batch(user, limit).await?
     } else {
         let service = service(store, run, name).await?;
@@ -175,7 +174,7 @@ async fn batch(store: &str, run: &Run, name: &str, user: Option<&str>, limit: u3
 
 async fn manual(store: &str, run: &Run, note: &str, user: &str) -> Result<Outcome> {
     if run.without_locks {
-        let before = UnprotectedService::new(PgPool::connect(store).await?, run.who("manual"));
+        let before = UnprotectedService::new(application::connect(store).await?, run.who("manual"));
         return before.process_note(note).await;
     }
     let service = service(store, run, "manual").await?;
@@ -184,7 +183,7 @@ async fn manual(store: &str, run: &Run, note: &str, user: &str) -> Result<Outcom
 
 async fn service(store: &str, run: &Run, name: &str) -> Result<ProcessingService> {
     let turno = Turno::connect(store).await?;
-    let db = PgPool::connect(store).await?;
+    let db = application::connect(store).await?;
     Ok(ProcessingService::new(&turno, db, run.who(name)).timeout(run.timeout()))
 }
 

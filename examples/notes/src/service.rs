@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, PgConnection, PgPool};
+use turno::store::postgres::Target;
 
 use crate::note::Note;
 
@@ -102,7 +103,8 @@ impl Gate {
     /// # Errors
     /// If the database does not answer.
     pub async fn shut(url: &str, step: Step, callers: &[&str]) -> Result<Self> {
-        let mut connection = PgConnection::connect(url).await?;
+        let options = Target::parse(url)?.sqlx_options()?;
+        let mut connection = PgConnection::connect_with(&options).await?;
         for who in callers {
             sqlx::query("select pg_advisory_lock(hashtext($1), hashtext($2))")
                 .bind(who)

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{PgPool, SqlitePool};
 use turno::inbox::{Inbox, Item};
+use turno::store::postgres::Target;
 use uuid::Uuid;
 
 /// The connections of one process.
@@ -57,7 +58,8 @@ impl Database {
     /// If the URL is of neither database, or it cannot be reached.
     pub async fn open(store: &str, name: &str) -> Result<Self> {
         if store.starts_with("postgres") {
-            let options = PgConnectOptions::from_str(store)?.application_name(name);
+            let options = Target::parse(store)?.sqlx_options()?;
+            let options = options.application_name(name);
             let pool = PgPoolOptions::new().max_connections(CONNECTIONS);
             return Ok(Database::Postgres(pool.connect_with(options).await?));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{PgPool, SqlitePool};
+use turno::store::postgres::Target;
 
 /// How long a transaction waits for those of other processes, in SQLite.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,7 +56,8 @@ impl Db {
                 let pool = SqlitePoolOptions::new().max_connections(4);
                 return Ok(Db::Sqlite(pool.connect_with(options).await?));
             }
-            Ok(Db::Postgres(PgPool::connect(url).await?))
+            let options = Target::parse(url)?.sqlx_options()?;
+            Ok(Db::Postgres(PgPool::connect_with(options).await?))
         };
         connect()
             .await

@@ -10,6 +10,7 @@ mod adopt;
 mod bad_input;
 mod completions;
 mod config;
+mod connect;
 mod faketime;
 mod help;
 mod history;

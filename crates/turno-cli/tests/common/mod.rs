@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use turno::store::postgres::Target;
 use turno_testkit::{PostgresServer, Process};
 
 /// The program under test.
@@ -158,9 +159,7 @@ pub fn ask_postgres(url: &str, sql: &str) -> String {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
-                .await
-                .unwrap();
+            let (client, connection) = Target::parse(&url).unwrap().connect().await.unwrap();
             let connection = tokio::spawn(connection);
             let answers = client.simple_query(&sql).await.unwrap();
             drop(client);

@@ -12,6 +12,7 @@
 mod common;
 
 mod block;
+mod hostssl;
 mod known;
 mod page;
 mod program;

@@ -39,6 +39,18 @@ pub struct Page {
 }
 
 impl Page {
+    /// A page on a store that is there already, with nothing known of it.
+    fn at(place: Place) -> Self {
+        prepare(&place);
+        Page {
+            place,
+            known: Known::default(),
+            variables: BTreeMap::new(),
+            servers: Vec::new(),
+            session: None,
+        }
+    }
+
     fn new(blocks: &[Block]) -> Self {
         let on_postgres = blocks.iter().any(|block| {
             matches!(block.fate, Fate::Run(Language::Sql | Language::Program(_)))
@@ -49,17 +61,9 @@ impl Page {
         } else {
             Kind::Sqlite
         });
-        for script in SCRIPTS {
-            let path = place.path(script);
-            fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let routes = include_str!("../../../../examples/gate/routes.toml");
-        fs::write(place.path("routes.toml"), routes).unwrap();
+        prepare(&place);
         let mut known = Known::default();
         let mut session = None;
-        place.turno(&["migrate"]).expect(0);
-        place.tell(TABLES);
         if on_postgres {
             known.remember(DATABASE, &place.store);
             let (_, name) = place.store.rsplit_once('/').unwrap();
@@ -78,10 +82,31 @@ impl Page {
     }
 }
 
+/// What readers have already: their programs, their tables, and Turno's schema.
+fn prepare(place: &Place) {
+    for script in SCRIPTS {
+        let path = place.path(script);
+        fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let routes = include_str!("../../../../examples/gate/routes.toml");
+    fs::write(place.path("routes.toml"), routes).unwrap();
+    place.turno(&["migrate"]).expect(0);
+    place.tell(TABLES);
+}
+
 /// Does what a page says.
 pub fn follow(text: &str) {
     let blocks = blocks(text).unwrap();
-    let mut page = Page::new(&blocks);
+    follow_blocks(&blocks, Page::new(&blocks));
+}
+
+/// Does what a page says, on a store that is there already.
+pub fn follow_at(text: &str, place: Place) {
+    follow_blocks(&blocks(text).unwrap(), Page::at(place));
+}
+
+fn follow_blocks(blocks: &[Block], mut page: Page) {
     let mut printed = String::new();
     for (position, block) in blocks.iter().enumerate() {
         page.known.turn();
@@ -96,7 +121,7 @@ pub fn follow(text: &str) {
             }
             Fate::Run(Language::Toml) => check(&page.place, &block.text),
             Fate::Run(Language::Program(language)) => {
-                let Some(whole) = whole(&blocks, language, position) else {
+                let Some(whole) = whole(blocks, language, position) else {
                     continue;
                 };
                 printed = program::run(&page.place, language, &page.known.meant(&whole));

@@ -4,7 +4,8 @@
 //! are said, and then the rows; `-- ERROR TN410`, if it fails.
 
 use tokio::runtime::Runtime;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage};
+use turno::store::postgres::Target;
 
 use crate::known::Known;
 
@@ -65,7 +66,7 @@ impl Session {
             .build()
             .unwrap();
         let (client, connection) = runtime
-            .block_on(tokio_postgres::connect(url, NoTls))
+            .block_on(Target::parse(url).unwrap().connect())
             .unwrap();
         runtime.spawn(connection);
         Session { runtime, client }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use super::programs::{self, Postgres};
 use super::supervised::Supervised;
 use super::watchdog::Account;
-use super::{POSTGRES_ACCOUNT, lock, overridden, without_pg_environment};
+use super::{Certificate, POSTGRES_ACCOUNT, lock, overridden, without_pg_environment};
 use crate::eventually;
 
 /// Fast, because what a test writes need not outlive its machine; still correct across a crash of the server's processes.
@@ -83,6 +84,50 @@ impl PostgresServer {
     ///
     /// As [`start`](Self::start); also for a setting that PostgreSQL does not know.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_prepared(settings, |_, _| Ok(()))
+    }
+
+    /// Starts a server that accepts only encrypted connections with a password (`hostssl … scram-sha-256`), apart from its
+    /// socket. It shows `certificate`, and trusts clients' certificates of `authority`. `rules` go before the one rule in
+    /// `pg_hba.conf`, which is for all.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_hostssl(
+        certificate: &Certificate,
+        authority: &Certificate,
+        rules: &[&str],
+    ) -> Result<Self> {
+        let settings = [
+            ("ssl", "on"),
+            ("ssl_cert_file", "../server.crt"),
+            ("ssl_key_file", "../server.key"),
+            ("ssl_ca_file", "../authority.crt"),
+        ];
+        Self::start_prepared(&settings, |server, data| {
+            for (name, from) in [
+                ("server.crt", &certificate.certificate),
+                ("server.key", &certificate.key),
+                ("authority.crt", &authority.certificate),
+            ] {
+                server.write(name, &fs::read_to_string(from)?)?;
+                let file = server.folder().join(name);
+                fs::set_permissions(file, fs::Permissions::from_mode(0o600))?;
+            }
+            let rules = rules.join("\n");
+            let rules = format!(
+                "local all all trust\n{rules}\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
+            );
+            fs::write(data.join("pg_hba.conf"), rules).context("could not write pg_hba.conf")
+        })
+    }
+
+    /// Starts a server after `prepare` has changed its folder and its data folder.
+    fn start_prepared(
+        settings: &[(&str, &str)],
+        prepare: impl FnOnce(&Supervised, &Path) -> Result<()>,
+    ) -> Result<Self> {
         let programs = programs::postgres()?;
         let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
         let mut server = Supervised::new("postgres", "QUIT", account)?;
@@ -92,6 +137,7 @@ impl PostgresServer {
         let private = [("unix_socket_directories", sockets.as_str())];
         append_settings(&data, &overridden(&SETTINGS, &private))?;
         append_settings(&data, settings)?;
+        prepare(&server, &data)?;
         let (port, command) = server.start_on_free_port(
             |_, port| {
                 append_settings(&data, &[("port", &port.to_string())])?;
@@ -110,10 +156,9 @@ impl PostgresServer {
             server: Mutex::new(server),
             databases: AtomicU64::new(0),
         };
-        run(server
-            .client("psql")
-            .args(["--no-psqlrc", "--quiet", "--command", ROLES]))
-        .context("could not create the roles")?;
+        server
+            .administer(ROLES)
+            .context("could not create the roles")?;
         Ok(server)
     }
 
@@ -133,11 +178,11 @@ impl PostgresServer {
     ///
     /// When the copy cannot be made or the standby does not start or follow.
     pub fn start_standby(&self) -> Result<Self> {
-        let bin = self.bin.clone();
+        let programs = self.programs.clone();
         let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
         let mut server = Supervised::new("postgres", "QUIT", account)?;
         let data = data(&server);
-        server.prepare(&base_backup(&bin, self.port, &data))?;
+        server.prepare(&base_backup(&programs.clients, self.port, &data))?;
         append_settings(
             &data,
             &[("unix_socket_directories", &text(server.folder()))],
@@ -146,15 +191,15 @@ impl PostgresServer {
             |_, port| {
                 append_settings(&data, &[("port", &port.to_string())])?;
                 Ok(vec![
-                    text(&bin.join("postgres")),
+                    text(&programs.server.join("postgres")),
                     "-D".to_owned(),
                     text(&data),
                 ])
             },
-            |server, port| is_ready(&bin, server.folder(), port),
+            |server, port| is_ready(&programs.clients, server.folder(), port),
         )?;
         let standby = Self {
-            bin,
+            programs,
             port,
             command,
             server: Mutex::new(server),
@@ -179,13 +224,7 @@ impl PostgresServer {
             "alter system set synchronous_standby_names = '*'",
             "select pg_reload_conf()",
         ] {
-            run(self.client("psql").args([
-                "--no-psqlrc",
-                "--quiet",
-                "--set=ON_ERROR_STOP=1",
-                "--command",
-                sql,
-            ]))?;
+            self.administer(sql)?;
         }
         Ok(())
     }
@@ -196,14 +235,8 @@ impl PostgresServer {
     ///
     /// When it is no standby or does not get there.
     pub fn promote(&self) -> Result<()> {
-        run(self.client("psql").args([
-            "--no-psqlrc",
-            "--quiet",
-            "--set=ON_ERROR_STOP=1",
-            "--command",
-            "select pg_promote()",
-        ]))
-        .context("could not promote the standby")
+        self.administer("select pg_promote()")
+            .context("could not promote the standby")
     }
 
     /// Freezes the server and all of its processes (SIGSTOP): connections stay open, new ones are taken by the kernel, and
@@ -214,6 +247,19 @@ impl PostgresServer {
     /// When a process cannot be signalled.
     pub fn freeze(&self) -> Result<()> {
         lock(&self.server).freeze()
+    }
+
+    /// Runs SQL as the superuser, in the database `postgres`.
+    ///
+    /// # Errors
+    ///
+    /// When a statement fails; the message has the server's answer.
+    pub fn administer(&self, sql: &str) -> Result<()> {
+        let options = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"];
+        run(self
+            .client("psql")
+            .args(options)
+            .args(["--command", sql, "postgres"]))
     }
 
     /// One server for all tests of this process, started by the first that asks. Do not stop or kill it.
@@ -338,7 +384,9 @@ impl PostgresServer {
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.clients.join(program));
         without_pg_environment(&mut command);
-        command.args(["--host=127.0.0.1", "--username=postgres", "--no-password"]);
+        // Through its socket, which needs no password even if the port does.
+        command.arg("--host").arg(self.folder());
+        command.args(["--username=postgres", "--no-password"]);
         command.arg(format!("--port={}", self.port));
         command
     }

@@ -8,8 +8,10 @@ mod adopt;
 mod batch;
 mod calls;
 mod connect;
+mod conninfo;
 mod diagnose;
 mod dial;
+mod encryption;
 mod error;
 mod exposed;
 mod gather;
@@ -25,9 +27,13 @@ mod migrate;
 mod once;
 mod outbox;
 mod pushes;
+mod refusal;
 mod rows;
 mod schedule;
+#[cfg(feature = "sqlx-postgres")]
+mod sqlx_options;
 mod supabase;
+mod tls;
 
 use std::sync::Arc;
 
@@ -39,6 +45,8 @@ use tokio_util::task::TaskTracker;
 use self::adopt::AdoptedCalls;
 use self::batch::{Acquires, Releases, Renewals, SignIns};
 use self::calls::{Argument, Calls};
+pub(crate) use self::conninfo::is_connection_string;
+pub use self::conninfo::{Environment, Target};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::error::classify_code;
@@ -54,6 +62,7 @@ pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
 use self::pushes::Pushes;
 pub use self::supabase::script_for_supabase;
+pub use self::tls::{Tls, TlsStream};
 use super::*;
 
 /// The number of connections, unless configured otherwise.

@@ -14,8 +14,9 @@ use deadpool::Runtime;
 use deadpool::managed::{self, Metrics, PoolError, RecycleError, RecycleResult};
 use deadpool_postgres::ClientWrapper;
 use tokio::sync::watch;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
+use super::conninfo::Target;
 use super::dial::{Address, Connection, Dialer, Opened};
 use super::error::sqlstate;
 use crate::error::{Error, Kind, Result};
@@ -50,6 +51,11 @@ impl Route {
         let mut direct = self.direct.subscribe();
         // The sender is in this route, which the caller borrows.
         let _ = direct.wait_for(|direct| *direct == Some(true)).await;
+    }
+
+    /// Where the database is.
+    pub(super) fn target(&self) -> &Target {
+        self.dialer.target()
     }
 
     /// Whether another host may be able to serve when one is not.
@@ -246,19 +252,8 @@ impl managed::Manager for Sessions {
 }
 
 pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Route>)> {
-    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-        // Not the URL itself: it may hold a password.
-        Error::caused(
-            Kind::invalid("store"),
-            format!("the store's URL is malformed ({error}): it looks like postgres://user@host:5432/database"),
-            error,
-        )
-    })?;
-    if config.get_application_name().is_none() {
-        config.application_name("turno");
-    }
     let route = Arc::new(Route {
-        dialer: Dialer::new(config)?,
+        dialer: Dialer::new(Target::parse(url)?),
         direct: watch::Sender::new(None),
     });
     let pool = Pool::builder(Sessions(route.clone()))

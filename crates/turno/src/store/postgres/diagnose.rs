@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::PostgresStore;
 use super::interval::Interval;
+use super::{PostgresStore, encryption};
 use crate::clock;
 use crate::error::Result;
 use crate::store::{Finding, Store, schema_finding};
@@ -65,6 +65,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     } else {
         Finding::warning("pooler", "there is a pooler or a proxy between here and the server: statements are not prepared, and waiters look for themselves; a direct connection is faster")
     });
+    findings.push(encryption::finding(store).await?);
     findings.push(match row.get::<_, Option<i32>>("blocker_pid") {
         Some(pid) => Finding::warning(
             "vacuum",

@@ -17,12 +17,14 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config};
 use tokio_util::either::Either;
 
+use super::conninfo::Target;
 use super::error::{classify, sqlstate, unreachable};
-use super::greeting::Greeted;
+use super::greeting::{Greeted, GreetedTls, ProcessId};
+use super::tls::Tls;
 use crate::error::{Error, Kind, Result};
 
 /// Time for one address: connecting, greeting, and the check of the session. Used when the URL names one host.
@@ -44,14 +46,12 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The process at the other end, and whether it accepts writes.
 pub(super) const SESSION_CHECK: &str = include_str!("call/session_check.sql");
 
+/// A socket whose unencrypted bytes are read along.
+type RawStream = Greeted<Either<TcpStream, UnixStream>>;
+
 /// A connection that has to be polled by its owner.
 pub(super) type Connection =
-    tokio_postgres::Connection<Greeted<Either<TcpStream, UnixStream>>, NoTlsStream>;
-
-/// The one place that decides about encryption.
-fn tls_connector(_host: Option<&str>) -> NoTls {
-    NoTls
-}
+    tokio_postgres::Connection<RawStream, Greeted<<Tls as MakeTlsConnect<RawStream>>::Stream>>;
 
 /// An attempt that has not been started yet.
 type Attempted<'a> = Pin<Box<dyn Future<Output = Result<Opened>> + Send + 'a>>;
@@ -71,13 +71,14 @@ pub(super) struct Opened {
 /// The hosts of a URL, and what is known about them.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    config: Config,
-    hosts: Vec<Target>,
+    target: Target,
+    hosts: Vec<KnownHost>,
 }
 
 /// One host of the URL.
 #[derive(Debug)]
-struct Target {
+struct KnownHost {
+    config: Arc<Config>,
     name: Option<String>,
     at: At,
     port: u16,
@@ -97,6 +98,7 @@ enum At {
 #[derive(Debug)]
 pub(super) struct Address {
     endpoint: Endpoint,
+    config: Arc<Config>,
     name: Option<String>,
     failed: AtomicBool,
     /// How often it was found that the address cannot be used any more. Sessions opened before are closed.
@@ -120,7 +122,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for KnownHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.at {
             At::Name(name) => write!(f, "{}:{}", self.name.as_ref().unwrap_or(name), self.port),
@@ -130,27 +132,30 @@ impl fmt::Display for Target {
 }
 
 impl Dialer {
-    /// Reads the hosts of a URL. A timeout that it does not set gets its default.
-    pub(super) fn new(mut config: Config) -> Result<Self> {
-        let hosts = targets(&config)?;
-        if config.get_connect_timeout().is_none_or(Duration::is_zero) {
-            config.connect_timeout(match hosts.len() {
-                0 | 1 => CONNECT_TIMEOUT,
-                _ => CONNECT_TIMEOUT_PER_HOST,
-            });
-        }
-        Ok(Dialer { config, hosts })
+    /// Knows nothing about the hosts yet. A timeout that the URL does not set gets its default.
+    pub(super) fn new(mut target: Target) -> Self {
+        target.set_default_connect_timeout(match target.hosts().len() {
+            0 | 1 => CONNECT_TIMEOUT,
+            _ => CONNECT_TIMEOUT_PER_HOST,
+        });
+        let hosts = target.hosts().iter().filter_map(known_host).collect();
+        Dialer { target, hosts }
+    }
+
+    /// Where the database is.
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Whether another host may be able to serve when one is not.
     pub(super) fn has_choice(&self) -> bool {
         self.hosts.len() > 1
-            || self.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite
+            || self.target.config().get_target_session_attrs() == TargetSessionAttrs::ReadWrite
     }
 
     /// Time for one address.
     fn connect_timeout(&self) -> Duration {
-        let timeout = self.config.get_connect_timeout().copied();
+        let timeout = self.target.config().get_connect_timeout().copied();
         timeout.unwrap_or(CONNECT_TIMEOUT)
     }
 
@@ -165,8 +170,8 @@ impl Dialer {
     ///
     /// Cancel-safe: what was begun is closed.
     pub(super) async fn open(&self) -> Result<Opened> {
-        let mut hosts: Vec<&Target> = self.hosts.iter().collect();
-        if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+        let mut hosts: Vec<&KnownHost> = self.hosts.iter().collect();
+        if self.target.config().get_load_balance_hosts() == LoadBalanceHosts::Random {
             fastrand::shuffle(&mut hosts);
         }
         hosts.sort_by_key(|host| host.failed.load(Ordering::Relaxed));
@@ -178,7 +183,7 @@ impl Dialer {
     }
 
     /// One host: its addresses, as its name resolves now.
-    async fn open_host(&self, host: &Target) -> Result<Opened> {
+    async fn open_host(&self, host: &KnownHost) -> Result<Opened> {
         let attempt = Attempt::begin(&host.failed);
         let opened = self.open_addresses(host).await;
         attempt.end(opened).map_err(|error| match self.hosts.len() {
@@ -187,7 +192,7 @@ impl Dialer {
         })
     }
 
-    async fn open_addresses(&self, host: &Target) -> Result<Opened> {
+    async fn open_addresses(&self, host: &KnownHost) -> Result<Opened> {
         let timeout = self.connect_timeout();
         let mut addresses = tokio::time::timeout(timeout, host.resolve())
             .await
@@ -212,10 +217,23 @@ impl Dialer {
     /// Connects, shakes hands, and asks what the session is.
     async fn session(&self, address: &Arc<Address>) -> Result<Opened> {
         let losses = *address.losses.borrow();
-        let socket = self.socket(&address.endpoint).await.map_err(unreachable)?;
-        let (socket, greeted_by) = Greeted::new(socket);
-        let tls = tls_connector(address.name.as_deref());
-        let handshake = self.config.connect_raw(socket, tls);
+        let config = &address.config;
+        let socket = open_socket(config, &address.endpoint).await;
+        let greeted_by = ProcessId::default();
+        let socket = Greeted::socket(
+            socket.map_err(unreachable)?,
+            config.get_ssl_mode(),
+            config.get_ssl_negotiation(),
+            &greeted_by,
+        );
+        let host = address.name.as_deref().unwrap_or_default();
+        let Ok(connector) =
+            MakeTlsConnect::<RawStream>::make_tls_connect(&mut self.target.tls(), host);
+        let tls = GreetedTls {
+            connector,
+            process: greeted_by.clone(),
+        };
+        let handshake = config.connect_raw(socket, tls);
         let (client, mut connection) = handshake.await.map_err(classify)?;
         let rows = tokio::select! {
             rows = client.query_typed(SESSION_CHECK, &[]) => rows.map_err(classify)?,
@@ -229,7 +247,7 @@ impl Dialer {
             .ok_or_else(|| Error::new(Kind::Broken, "the check of a session has no row"))?;
         let answered_by: i32 = row.try_get("process").map_err(classify)?;
         let read_only: bool = row.try_get("read_only").map_err(classify)?;
-        match (self.config.get_target_session_attrs(), read_only) {
+        match (self.target.config().get_target_session_attrs(), read_only) {
             (TargetSessionAttrs::ReadWrite, true) => {
                 return Err(Error::new(
                     Kind::Unavailable,
@@ -247,44 +265,12 @@ impl Dialer {
         Ok(Opened {
             client,
             connection,
-            direct: greeted_by.load(Ordering::Acquire) == answered_by,
+            direct: greeted_by.get() == answered_by,
             read_only: read_only
-                && self.config.get_target_session_attrs() == TargetSessionAttrs::Any,
+                && self.target.config().get_target_session_attrs() == TargetSessionAttrs::Any,
             address: address.clone(),
             losses,
         })
-    }
-
-    async fn socket(&self, endpoint: &Endpoint) -> io::Result<Either<TcpStream, UnixStream>> {
-        let address = match endpoint {
-            Endpoint::Unix(path) => return UnixStream::connect(path).await.map(Either::Right),
-            Endpoint::Tcp(address) => address,
-        };
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let socket = SockRef::from(&stream);
-        #[cfg(target_os = "linux")]
-        socket.set_tcp_user_timeout(Some(
-            self.config
-                .get_tcp_user_timeout()
-                .copied()
-                .unwrap_or(TCP_USER_TIMEOUT),
-        ))?;
-        if self.config.get_keepalives() {
-            let idle = match self.config.get_keepalives_idle() {
-                KEEPALIVE_IDLE_UNSET => KEEPALIVE_IDLE,
-                idle => idle,
-            };
-            let interval = self.config.get_keepalives_interval();
-            let retries = self.config.get_keepalives_retries();
-            socket.set_tcp_keepalive(
-                &TcpKeepalive::new()
-                    .with_time(idle)
-                    .with_interval(interval.unwrap_or(KEEPALIVE_INTERVAL))
-                    .with_retries(retries.unwrap_or(KEEPALIVE_RETRIES)),
-            )?;
-        }
-        Ok(Either::Left(stream))
     }
 
     /// Opens a session on this very address, to find out whether it still serves. `false` if another call is finding out.
@@ -328,7 +314,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl Target {
+impl KnownHost {
     async fn resolve(&self) -> Result<Vec<Arc<Address>>> {
         let endpoints = match &self.at {
             At::Socket(folder) => vec![Endpoint::Unix(
@@ -355,6 +341,7 @@ impl Target {
                 before.cloned().unwrap_or_else(|| {
                     Arc::new(Address {
                         endpoint,
+                        config: self.config.clone(),
                         name: self.name.clone(),
                         failed: AtomicBool::new(false),
                         losses: watch::Sender::new(0),
@@ -368,52 +355,61 @@ impl Target {
     }
 }
 
-/// The hosts that a URL names; `hostaddr` saves the lookup of a name.
-fn targets(config: &Config) -> Result<Vec<Target>> {
-    let (names, addresses, ports) = (
-        config.get_hosts(),
-        config.get_hostaddrs(),
-        config.get_ports(),
-    );
-    let number = names.len().max(addresses.len());
-    let invalid = |what: &str| {
-        Error::invalid(
-            "store",
-            format!(
-                "the store's URL {what}: it looks like postgres://user@host1:5432,host2:5432/database"
-            ),
-        )
+/// A host that nothing is known about yet; `hostaddr` saves the lookup of its name.
+fn known_host(config: &Config) -> Option<KnownHost> {
+    let name = config.get_hosts().first();
+    let at = match (config.get_hostaddrs().first(), name) {
+        (Some(address), _) => At::Name(address.to_string()),
+        (None, Some(Host::Tcp(name))) => At::Name(name.clone()),
+        (None, Some(Host::Unix(folder))) => At::Socket(folder.clone()),
+        (None, None) => return None,
     };
-    if number == 0 {
-        return Err(invalid("names no host"));
-    }
-    if !addresses.is_empty() && !names.is_empty() && addresses.len() != names.len() {
-        return Err(invalid("has not as many addresses as hosts"));
-    }
-    if ports.len() > 1 && ports.len() != number {
-        return Err(invalid("has not as many ports as hosts"));
-    }
-    let target = |number: usize| {
-        let port = ports.get(number).or(ports.first()).copied();
-        let name = names.get(number);
-        let at = match (addresses.get(number), name) {
-            (Some(address), _) => At::Name(address.to_string()),
-            (None, Some(Host::Tcp(name))) => At::Name(name.clone()),
-            (None, Some(Host::Unix(folder))) => At::Socket(folder.clone()),
-            (None, None) => return None,
+    Some(KnownHost {
+        config: Arc::new(config.clone()),
+        name: match name {
+            Some(Host::Tcp(name)) => Some(name.clone()),
+            _ => None,
+        },
+        at,
+        port: config.get_ports().first().copied().unwrap_or(5432),
+        failed: AtomicBool::new(false),
+        addresses: Mutex::default(),
+    })
+}
+
+async fn open_socket(
+    config: &Config,
+    endpoint: &Endpoint,
+) -> io::Result<Either<TcpStream, UnixStream>> {
+    let address = match endpoint {
+        Endpoint::Unix(path) => return UnixStream::connect(path).await.map(Either::Right),
+        Endpoint::Tcp(address) => address,
+    };
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(&stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(
+        config
+            .get_tcp_user_timeout()
+            .copied()
+            .unwrap_or(TCP_USER_TIMEOUT),
+    ))?;
+    if config.get_keepalives() {
+        let idle = match config.get_keepalives_idle() {
+            KEEPALIVE_IDLE_UNSET => KEEPALIVE_IDLE,
+            idle => idle,
         };
-        Some(Target {
-            name: match name {
-                Some(Host::Tcp(name)) => Some(name.clone()),
-                _ => None,
-            },
-            at,
-            port: port.unwrap_or(5432),
-            failed: AtomicBool::new(false),
-            addresses: Mutex::default(),
-        })
-    };
-    Ok((0..number).filter_map(target).collect())
+        let interval = config.get_keepalives_interval();
+        let retries = config.get_keepalives_retries();
+        socket.set_tcp_keepalive(
+            &TcpKeepalive::new()
+                .with_time(idle)
+                .with_interval(interval.unwrap_or(KEEPALIVE_INTERVAL))
+                .with_retries(retries.unwrap_or(KEEPALIVE_RETRIES)),
+        )?;
+    }
+    Ok(Either::Left(stream))
 }
 
 /// Starts the attempts one after the other, and answers the first session. One that turns out to be read-only, where

@@ -1,5 +1,6 @@
 //! What PostgreSQL's errors mean to Turno. The one place that knows SQLSTATE codes.
 
+use super::refusal;
 use crate::error::{Error, Kind};
 
 /// Raised by `turno.lock_guard`, `turno.inbox_complete` and `turno.once_complete` for what is stale.
@@ -8,7 +9,8 @@ const STALE: &str = "TN410";
 pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
     let Some(code) = error.code().cloned() else {
         // No code: the connection, not the server.
-        return unreachable(error);
+        let (kind, message) = refusal::explain(&error);
+        return Error::caused(kind, message, error);
     };
     let said = error
         .as_db_error()
@@ -72,7 +74,16 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
         "42501" => refused(
             "the role has no right to this; run `grant turno_app to <role>`, or migrate as the owner",
         ),
-        "28P01" | "28000" => refused("check user, password and pg_hba.conf"),
+        "28P01" => refused(
+            "set the right password in PGPASSWORD, in a password file (~/.pgpass) or in the URL, and check the user",
+        ),
+        "28000" if said.contains("certificate") => refused(
+            "set sslcert and sslkey to a client certificate of this user that the server trusts",
+        ),
+        "28000" if said.contains("no encryption") => refused(
+            "the server may accept encrypted connections only; set sslmode=require or stronger, and check user, database and pg_hba.conf",
+        ),
+        "28000" => refused("check user, database and pg_hba.conf"),
         "3D000" => refused("create the database first"),
         "3F000" | "42883" | "42P01" | "42704" => (
             Kind::Schema,
@@ -139,13 +150,4 @@ fn field(said: &str) -> &'static str {
         .into_iter()
         .find(|field| said.starts_with(field))
         .unwrap_or("argument")
-}
-
-/// The innermost cause, which is the one that tells something.
-fn root(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }

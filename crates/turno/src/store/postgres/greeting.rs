@@ -3,6 +3,8 @@
 //! A server sends its process id in its greeting (`BackendKeyData`). A pooler sends one of its own
 //! making there, because the server behind it changes; a plain proxy passes the server's on. That
 //! tells the two apart, which ports and addresses do not.
+//!
+//! Over TLS the bytes of the socket are encrypted, so that the decrypted stream is read there ([`GreetedTls`]).
 
 use std::io;
 use std::pin::Pin;
@@ -11,35 +13,79 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::config::{SslMode, SslNegotiation};
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 /// A header is a type and a length, which counts itself.
 const HEADER: usize = 5;
 /// The message with the process id: the header, the id and a secret of at least four bytes.
 const KEY_DATA: u8 = b'K';
+/// The server's answer to a request for TLS, a single byte, if it has none and goes on without.
+const NO_TLS: u8 = b'N';
 
-/// A socket that remembers the process id of its greeting.
+/// Where the process id of a greeting will be. It is 0 until then.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ProcessId(Arc<AtomicI32>);
+
+impl ProcessId {
+    pub(super) fn get(&self) -> i32 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A stream that remembers the process id of its greeting.
 pub(super) struct Greeted<S> {
-    socket: S,
+    stream: S,
     /// What has been read and is not yet understood; `None` once the id is known.
     unread: Option<Vec<u8>>,
-    process: Arc<AtomicI32>,
+    /// Whether the first byte is the answer to a request for TLS.
+    is_tls_asked: bool,
+    process: ProcessId,
 }
 
 impl<S> Greeted<S> {
-    /// The socket, and where the process id will be; it is 0 until then.
-    pub(super) fn new(socket: S) -> (Self, Arc<AtomicI32>) {
-        let process = Arc::new(AtomicI32::new(0));
-        let greeted = Self {
-            socket,
-            unread: Some(Vec::new()),
+    /// A socket over which TLS is negotiated as the settings say.
+    pub(super) fn socket(
+        socket: S,
+        mode: SslMode,
+        negotiation: SslNegotiation,
+        process: &ProcessId,
+    ) -> Self {
+        let is_tls_asked = mode != SslMode::Disable;
+        // Without negotiation everything is encrypted from the first byte.
+        let is_readable = !is_tls_asked || negotiation == SslNegotiation::Postgres;
+        Greeted {
+            stream: socket,
+            unread: is_readable.then(Vec::new),
+            is_tls_asked,
             process: process.clone(),
-        };
-        (greeted, process)
+        }
+    }
+
+    fn decrypted(stream: S, process: ProcessId) -> Self {
+        Greeted {
+            stream,
+            unread: Some(Vec::new()),
+            is_tls_asked: false,
+            process,
+        }
     }
 
     fn overhear(&mut self, bytes: &[u8]) {
         let Some(unread) = &mut self.unread else {
             return;
+        };
+        let bytes = match bytes {
+            [answer, rest @ ..] if self.is_tls_asked => {
+                self.is_tls_asked = false;
+                if *answer != NO_TLS {
+                    // What follows is encrypted.
+                    self.unread = None;
+                    return;
+                }
+                rest
+            }
+            bytes => bytes,
         };
         unread.extend_from_slice(bytes);
         loop {
@@ -59,6 +105,7 @@ impl<S> Greeted<S> {
                 && let Some(id) = unread[HEADER..whole].first_chunk::<4>()
             {
                 self.process
+                    .0
                     .store(i32::from_be_bytes(*id), Ordering::Release);
                 break;
             }
@@ -75,7 +122,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if self.unread.is_some() {
             self.overhear(&buffer.filled()[before..]);
         }
@@ -89,7 +136,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -97,19 +144,48 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// A stream that TLS was established on.
+impl<S: TlsStream + Unpin> TlsStream for Greeted<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        self.stream.channel_binding()
+    }
+}
+
+/// A TLS connector whose decrypted stream remembers the process id of its greeting.
+pub(super) struct GreetedTls<T> {
+    pub(super) connector: T,
+    pub(super) process: ProcessId,
+}
+
+impl<S, T> TlsConnect<S> for GreetedTls<T>
+where
+    T: TlsConnect<S>,
+    T::Future: Send + 'static,
+{
+    type Stream = Greeted<T::Stream>;
+    type Error = T::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Stream, Self::Error>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        let connected = self.connector.connect(stream);
+        let process = self.process;
+        Box::pin(async move { Ok(Greeted::decrypted(connected.await?, process)) })
     }
 }
 
@@ -122,12 +198,17 @@ mod tests {
         [&[kind][..], &length.to_be_bytes(), body].concat()
     }
 
-    fn heard(pieces: &[&[u8]]) -> i32 {
-        let (mut greeted, process) = Greeted::new(());
+    fn heard_with(mode: SslMode, pieces: &[&[u8]]) -> i32 {
+        let process = ProcessId::default();
+        let mut greeted = Greeted::socket((), mode, SslNegotiation::Postgres, &process);
         for piece in pieces {
             greeted.overhear(piece);
         }
-        process.load(Ordering::Acquire)
+        process.get()
+    }
+
+    fn heard(pieces: &[&[u8]]) -> i32 {
+        heard_with(SslMode::Disable, pieces)
     }
 
     #[test]
@@ -148,5 +229,14 @@ mod tests {
     fn a_stranger_is_not_listened_to() {
         assert_eq!(heard(&[b"K\0\0\0\x01", &message(b'K', &[0, 0, 0, 1])]), 0);
         assert_eq!(heard(&[&message(b'K', b"")]), 0);
+    }
+
+    #[test]
+    fn the_answer_to_a_request_for_tls_is_no_message() {
+        let greeting = message(b'K', &[0, 0, 4, 210, 9, 9, 9, 9]);
+        let with = |answer| heard_with(SslMode::Prefer, &[answer, &greeting]);
+        assert_eq!(with(b"N"), 1234);
+        // What follows is encrypted, and only looks like a greeting.
+        assert_eq!(with(b"S"), 0);
     }
 }

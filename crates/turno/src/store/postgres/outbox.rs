@@ -1,6 +1,5 @@
 //! The outbox's verbs: each is one call of a function.
 
-
 use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;

@@ -1,0 +1,76 @@
+//! Certificates that are expired, self-signed, or the client's own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use turno_testkit::{Certificate, Subject};
+
+use crate::place::{LOCALHOST, PASSWORD, TlsPlace, is_encrypted, refusal};
+
+#[tokio::test]
+async fn an_expired_certificate_is_rejected_where_certificates_are_verified() {
+    let place = TlsPlace::start(|folder, authority| {
+        let expired = Subject {
+            days: -1,
+            ..LOCALHOST
+        };
+        authority.issue(folder, "server", expired).unwrap()
+    });
+    let root = place.root();
+    let with = |more: &str| place.string("owner", &format!("password={PASSWORD} {more}"));
+    for mode in ["verify-ca", "verify-full"] {
+        let message = refusal(&with(&format!("sslmode={mode} {root}"))).await;
+        assert!(message.contains("has expired"), "{message}");
+    }
+    // The control: without verification it is not looked at.
+    assert!(is_encrypted(&with("sslmode=require")).await);
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_is_trusted_if_it_is_in_the_file() {
+    let place =
+        TlsPlace::start(|folder, _| Certificate::self_signed_localhost(folder, "server").unwrap());
+    let own = place.folder.path().join("server.crt");
+    let with = |more: String| place.string("owner", &format!("password={PASSWORD} {more}"));
+    let listed = with(format!("sslmode=verify-full sslrootcert={}", own.display()));
+    assert!(is_encrypted(&listed).await);
+    let message = refusal(&with(format!("sslmode=verify-full {}", place.root()))).await;
+    assert!(message.contains("certificate"), "{message}");
+}
+
+#[tokio::test]
+async fn a_client_shows_its_certificate() {
+    let place = TlsPlace::shared();
+    let folder = tempfile::tempdir().unwrap();
+    let subject = |common_name| Subject {
+        common_name,
+        names: "",
+        days: 2,
+    };
+    let issue = |name| {
+        place
+            .authority
+            .issue(folder.path(), name, subject(name))
+            .unwrap()
+    };
+    let (own, other) = (issue("certified"), issue("stranger"));
+    let shown = |files: &Certificate| {
+        format!(
+            "password={PASSWORD} sslmode=verify-full {} sslcert={} sslkey={}",
+            place.root(),
+            files.certificate.display(),
+            files.key.display()
+        )
+    };
+    assert!(is_encrypted(&place.string("certified", &shown(&own))).await);
+    let none = format!("password={PASSWORD}");
+    let message = refusal(&place.string("certified", &none)).await;
+    assert!(message.contains("set sslcert and sslkey"), "{message}");
+    // The server says no more when the certificate is of another role.
+    let message = refusal(&place.string("certified", &shown(&other))).await;
+    assert!(message.contains("authentication failed"), "{message}");
+
+    fs::set_permissions(&own.key, fs::Permissions::from_mode(0o640)).unwrap();
+    let message = refusal(&place.string("certified", &shown(&own))).await;
+    assert!(message.contains("chmod 600"), "{message}");
+}

@@ -1,0 +1,105 @@
+//! Every `sslmode`, on a server that accepts only TLS and on one that has none.
+
+use turno::store::postgres::Environment;
+use turno_testkit::PostgresServer;
+
+use crate::place::{PASSWORD, TlsPlace, is_encrypted, refusal, tried};
+
+#[tokio::test]
+async fn encrypted_connections_are_made_as_each_mode_says() {
+    let place = TlsPlace::shared();
+    let root = place.root();
+    let with = |more: &str| place.string("owner", &format!("password={PASSWORD} {more}"));
+    assert!(is_encrypted(&with("")).await, "prefer is the default");
+    for more in [
+        "sslmode=prefer".to_owned(),
+        format!("sslmode=prefer {root}"),
+        "sslmode=require".to_owned(),
+        format!("sslmode=require {root}"),
+        format!("sslmode=verify-ca {root}"),
+        format!("sslmode=verify-full {root}"),
+        format!("sslmode=verify-full {root} ssl_min_protocol_version=TLSv1.3"),
+        format!("sslmode=verify-full {root} channel_binding=require"),
+    ] {
+        assert!(is_encrypted(&with(&more)).await, "{more}");
+    }
+    let plain = refusal(&with("sslmode=disable")).await;
+    assert!(plain.contains("sslmode=require"), "{plain}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_authority_is_rejected_and_never_answered_in_the_clear() {
+    let place = TlsPlace::shared();
+    let other = place.other_root();
+    let with = |more: &str| place.string("owner", &format!("password={PASSWORD} {more}"));
+    for mode in ["prefer", "require", "verify-ca", "verify-full"] {
+        let more = format!("sslmode={mode} sslrootcert={}", other.display());
+        let message = refusal(&with(&more)).await;
+        assert!(
+            message.contains("trusted authority") && message.contains("sslrootcert"),
+            "{mode}: {message}"
+        );
+    }
+    let message = refusal(&with("sslrootcert=system")).await;
+    assert!(message.contains("trusted authority"), "{message}");
+}
+
+#[tokio::test]
+async fn only_verify_full_checks_the_host_name() {
+    let place = TlsPlace::shared();
+    let root = place.root();
+    let port = place.server.port();
+    let by_address = |mode: &str| {
+        format!(
+            "host=127.0.0.1 port={port} user=owner password={PASSWORD} dbname=postgres sslmode={mode} {root}"
+        )
+    };
+    assert!(is_encrypted(&by_address("verify-ca")).await);
+    let message = refusal(&by_address("verify-full")).await;
+    for word in ["127.0.0.1", "localhost", "verify-ca"] {
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_for_prefer_only() {
+    let server = PostgresServer::shared();
+    let url = server.url("postgres");
+    assert!(!is_encrypted(&url).await);
+    assert!(!is_encrypted(&format!("{url}?sslmode=prefer")).await);
+    assert!(!is_encrypted(&format!("{url}?sslmode=disable")).await);
+    let root = TlsPlace::shared().root();
+    for more in ["require".to_owned(), format!("verify-full&{root}")] {
+        let message = refusal(&format!("{url}?sslmode={more}")).await;
+        assert!(message.contains("does not support TLS"), "{message}");
+    }
+    let message = refusal(&format!("{url}?channel_binding=require")).await;
+    assert!(message.contains("channel_binding"), "{message}");
+}
+
+#[tokio::test]
+async fn the_files_in_the_home_folder_are_used() {
+    let place = TlsPlace::shared();
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".postgresql");
+    std::fs::create_dir(&folder).unwrap();
+    let environment = Environment::from_iter([
+        ("HOME", home.path().to_str().unwrap()),
+        ("PGPASSWORD", PASSWORD),
+    ]);
+    let full = place.string("owner", "sslmode=verify-full");
+    let error = tried(&full, &environment).await.unwrap_err().to_string();
+    assert!(error.contains("sslrootcert"), "{error}");
+    std::fs::copy(&place.authority.certificate, folder.join("root.crt")).unwrap();
+    assert!(tried(&full, &environment).await.unwrap());
+    // As in libpq, a file that is there is used by `require` too.
+    std::fs::copy(place.other_root(), folder.join("root.crt")).unwrap();
+    let require = place.string("owner", "sslmode=require");
+    let error = tried(&require, &environment).await.unwrap_err().to_string();
+    assert!(error.contains("trusted authority"), "{error}");
+    assert!(
+        tried(&place.string("owner", ""), &environment)
+            .await
+            .unwrap()
+    );
+}

@@ -1,0 +1,161 @@
+//! What Turno does on connections of its own works over TLS too: listening, leading, noticing a pooler.
+
+use std::time::Duration;
+
+use turno::Turno;
+use turno::store::postgres::{PostgresStore, Target};
+use turno::store::{Lead, OutboxLead, OutboxStore as _, Severity, Store as _};
+use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
+
+use crate::place::TlsPlace;
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn new_database() -> String {
+    tokio::task::spawn_blocking(|| {
+        let place = TlsPlace::shared();
+        format!(
+            "{}&sslmode=verify-full&{}",
+            place.create_database(),
+            place.root()
+        )
+    })
+    .await
+    .unwrap()
+}
+
+async fn severity(turno: &Turno, check: &str) -> (Severity, String) {
+    let findings = turno.store().diagnose().await.unwrap();
+    let finding = findings.into_iter().find(|finding| finding.check == check);
+    let finding = finding.unwrap();
+    (finding.severity, finding.detail.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_is_woken_by_an_encrypted_notification() {
+    let url = new_database().await;
+    let turno = Turno::connect(&url).await.unwrap();
+    let lease = turno
+        .lock("loan/1")
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap();
+    let waiter = turno.clone();
+    let waiting = tokio::spawn(async move {
+        let lock = waiter.lock("loan/1").wait(LONG);
+        lock.acquire().await.unwrap().acquired().is_some()
+    });
+    let (client, connection) = Target::parse(&url).unwrap().connect().await.unwrap();
+    tokio::spawn(connection);
+    let listening = "
+        select count(*)
+        from pg_stat_activity a
+        join pg_stat_ssl s using (pid)
+        where a.query like 'listen turno_lock%'
+          and a.datname = current_database()
+          and s.ssl";
+    eventually_async(LONG, "an encrypted listener", async || {
+        let count: i64 = client.query_one(listening, &[]).await.unwrap().get(0);
+        (count == 1).then_some(())
+    })
+    .await;
+    lease.release().await.unwrap();
+    assert!(waiting.await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_leads_over_an_encrypted_session() {
+    let url = new_database().await;
+    let store = PostgresStore::connect(&url, 2).await.unwrap();
+    store.migrate().await.unwrap();
+    let ask = OutboxLead {
+        lock_id: 42,
+        relay: "first".to_owned(),
+    };
+    let Lead::Alone(session) = store.outbox_lead(&ask).await.unwrap() else {
+        panic!("it is the only one");
+    };
+    let (client, connection) = Target::parse(&url).unwrap().connect().await.unwrap();
+    tokio::spawn(connection);
+    let sql = "
+        select s.ssl
+        from pg_stat_activity a
+        join pg_stat_ssl s using (pid)
+        where a.application_name = 'turno relay first'
+          and a.datname = current_database()";
+    assert!(client.query_one(sql, &[]).await.unwrap().get::<_, bool>(0));
+    assert!(matches!(
+        store.outbox_lead(&ask).await.unwrap(),
+        Lead::Busy(_)
+    ));
+    drop(session);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_is_noticed_behind_tls() {
+    let direct = Turno::connect(&new_database().await).await.unwrap();
+    assert_eq!(severity(&direct, "pooler").await.0, Severity::Ok);
+    let (encryption, detail) = severity(&direct, "encryption").await;
+    assert_eq!(encryption, Severity::Ok);
+    assert!(detail.contains("TLSv1.3"), "{detail}");
+
+    let (url, pooler) = tokio::task::spawn_blocking(|| {
+        let files = TlsPlace::shared().server.folder();
+        let file = |name: &str| files.join(name).display().to_string();
+        let pooler = PgBouncer::start_with(
+            PostgresServer::shared(),
+            PoolMode::Transaction,
+            &[
+                ("client_tls_sslmode", "require"),
+                ("client_tls_cert_file", &file("server.crt")),
+                ("client_tls_key_file", &file("server.key")),
+            ],
+        );
+        (PostgresServer::shared().create_database(), pooler.unwrap())
+    })
+    .await
+    .unwrap();
+    let url = pooler.url(url.rsplit('/').next().unwrap());
+    let plain = Target::parse(&format!("{url}?sslmode=disable")).unwrap();
+    assert!(
+        plain.connect().await.is_err(),
+        "the pooler accepts only TLS"
+    );
+    let pooled = Turno::connect(&format!("{url}?sslmode=require")).await;
+    assert_eq!(
+        severity(&pooled.unwrap(), "pooler").await.0,
+        Severity::Warning
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_still_recognised_as_direct() {
+    let url = tokio::task::spawn_blocking(|| PostgresServer::shared().create_database());
+    let turno = Turno::connect(&url.await.unwrap()).await.unwrap();
+    assert_eq!(severity(&turno, "pooler").await.0, Severity::Ok);
+    let (encryption, detail) = severity(&turno, "encryption").await;
+    assert_eq!(encryption, Severity::Ok);
+    assert!(detail.contains("this machine"), "{detail}");
+}
+
+/// sqlx, with the same settings.
+#[cfg(feature = "sqlx-postgres")]
+#[tokio::test]
+async fn sqlx_connects_the_same_way() {
+    use sqlx::{ConnectOptions as _, Row as _};
+
+    let url = new_database().await;
+    let target = Target::parse(&format!("{url}&options=-c%20geqo%3Doff")).unwrap();
+    let mut connection = target.sqlx_options().unwrap().connect().await.unwrap();
+    let sql = "select ssl, current_setting('geqo') from pg_stat_ssl where pid = pg_backend_pid()";
+    let row = sqlx::query(sql).fetch_one(&mut connection).await.unwrap();
+    assert!(row.get::<bool, _>(0));
+    assert_eq!(row.get::<String, _>(1), "off");
+
+    let other = TlsPlace::shared().other_root();
+    let url = format!("{url}&sslrootcert={}", other.display());
+    let options = Target::parse(&url).unwrap().sqlx_options().unwrap();
+    assert!(options.connect().await.is_err(), "another authority");
+}
