@@ -9,8 +9,7 @@ const STALE: &str = "TN410";
 pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
     let Some(code) = error.code().cloned() else {
         // No code: the connection, not the server.
-        let (kind, message) = refusal::explain(&error);
-        return Error::caused(kind, message, error);
+        return unreachable(error);
     };
     let said = error
         .as_db_error()
@@ -23,13 +22,10 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
     Error::caused(kind, message, error)
 }
 
-/// The server did not answer, and why.
+/// No session was established, and why.
 pub(super) fn unreachable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    let message = format!(
-        "the database cannot be reached ({}): check that it runs and that the URL is right",
-        root(&error)
-    );
-    Error::caused(Kind::Unavailable, message, error)
+    let (kind, message) = refusal::explain(&error);
+    Error::caused(kind, message, error)
 }
 
 /// The SQLSTATE that an error was made from, if the server sent one.
