@@ -29,7 +29,7 @@ Exit codes: 0 done, 1 failed, 2 bad usage, 75 busy or nothing to do (try again l
 )]
 pub(crate) struct Cli {
     /// The store: sqlite:FILE or postgres://user@host/database; postgres:// alone takes all from PGHOST, PGUSER and
-    /// so on. A URL with a password belongs into TURNO_STORE or the file TURNO_STORE_FILE [default: sqlite:turno.db]
+    /// so on. Put a URL with a password into TURNO_STORE or into the file TURNO_STORE_FILE [default: sqlite:turno.db]
     #[arg(
         long,
         global = true,

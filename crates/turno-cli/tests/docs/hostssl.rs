@@ -68,7 +68,7 @@ fn readme_and_start_work_for_an_ordinary_owner_over_tls() {
         // The control: without TLS the server refuses, so that all below went through it.
         let plain = store.replace("verify-full", "disable");
         let refused = place.turno(&["doctor", "--store", &plain]).expect(1);
-        assert!(refused.err.contains("no encryption"), "{refused:?}");
+        assert!(refused.out.contains("no encryption"), "{refused:?}");
         page::follow_at(text, place);
     }
 }
