@@ -209,10 +209,14 @@ impl Done {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// What was printed on standard error, as JSON.
+    /// What was printed on standard error, as JSON, apart from warnings.
     #[track_caller]
     pub fn error(&self) -> Value {
-        serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+        let is_warning = |line: &&str| line.starts_with(r#"{"code":"warning""#);
+        let warnings = self.err.split_inclusive('\n').take_while(is_warning);
+        let start = warnings.map(str::len).sum();
+        serde_json::from_str(&self.err[start..])
+            .unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 }
 
