@@ -437,7 +437,7 @@ async fn first(attempts: Vec<Attempted<'_>>) -> Result<Opened> {
     second_choice.ok_or_else(|| together(errors))
 }
 
-/// One error for all attempts. Those who can try again are told so if one of the hosts may come back.
+/// One error for all attempts. It is retryable if one of them is: that host may come back.
 fn together(mut errors: Vec<Error>) -> Error {
     if errors.len() == 1 {
         return errors.remove(0);
