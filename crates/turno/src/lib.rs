@@ -73,6 +73,6 @@ pub use check::{
 };
 pub use error::{Error, Result};
 pub use settings::{Gather, Migrate, Retry, Settings};
-pub use store::Token;
+pub use store::{Roles, Token};
 pub use turno::{Builder, Turno};
 pub use wake::{Wakers, Watch};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::check::{MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
+use crate::store::Roles;
 
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct Settings {
     pub connections: usize,
     /// Whether connecting migrates.
     pub migrate: Migrate,
+    /// Whether migrating creates the database's roles and grants to them.
+    pub roles: Roles,
     /// The largest payload that is accepted, in bytes.
     pub max_payload: usize,
     /// Whether calls that arrive together go to the store together.
@@ -80,6 +83,7 @@ impl Default for Settings {
             service: None,
             connections: 16,
             migrate: Migrate::default(),
+            roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,
             gather: Gather::default(),
             answer_keys: None,

@@ -25,6 +25,7 @@ mod access;
 mod adopt;
 mod as_ms;
 mod as_optional_ms;
+mod drift;
 mod history;
 mod inbox;
 mod once;
@@ -39,6 +40,7 @@ pub mod sqlite;
 
 pub use self::access::*;
 pub use self::adopt::*;
+pub use self::drift::*;
 pub use self::history::*;
 pub use self::inbox::*;
 pub use self::once::*;
@@ -64,6 +66,24 @@ pub trait Store:
 
     /// Brings the schema up to this program's version; serialised between instances.
     async fn migrate(&self) -> Result<Migrated>;
+
+    /// [`Store::migrate`] that may leave the database's roles alone. A store without roles ignores `roles`.
+    async fn migrate_with(&self, roles: Roles) -> Result<Migrated> {
+        let _ = roles;
+        self.migrate().await
+    }
+
+    /// What differs from the schema that this program ships: functions and rights. Nothing, where there are neither.
+    async fn schema_drift(&self) -> Result<SchemaDrift> {
+        Ok(SchemaDrift::default())
+    }
+
+    /// Migrates, then re-creates the functions and re-applies the rights that differ. Safe while instances run: a call
+    /// that is under way ends with the function that it began with. Answers what differed.
+    async fn repair(&self, roles: Roles) -> Result<SchemaDrift> {
+        self.migrate_with(roles).await?;
+        Ok(SchemaDrift::default())
+    }
 
     /// The version of the schema in the store, `None` if there is none yet.
     async fn schema_version(&self) -> Result<Option<u32>>;
@@ -572,12 +592,15 @@ impl std::ops::AddAssign for Swept {
 }
 
 /// Answer of [`Store::migrate`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migrated {
     /// The version before; `None` if there was no schema.
     pub from: Option<u32>,
     /// The version now.
     pub to: u32,
+    /// Roles that this migration should have created and was not allowed to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_roles: Vec<String>,
 }
 
 /// How good or bad a [`Finding`] is.
@@ -649,6 +672,7 @@ pub(crate) fn newer(found: Option<Schema>) -> Result<Option<Migrated>> {
         Some(schema) if schema.is_newer_and_usable() => Ok(Some(Migrated {
             from: Some(schema.version),
             to: schema.version,
+            missing_roles: Vec::new(),
         })),
         Some(Schema { version, .. }) if version > SCHEMA_VERSION => Err(Error::new(
             Kind::Schema,
@@ -690,5 +714,24 @@ pub(crate) fn schema_finding(found: Option<Schema>) -> Finding {
             ),
         ),
         None => Finding::problem("schema", "there is none yet: run `turno migrate`"),
+    }
+}
+
+/// A store that was not swept for this long is not swept at all: servers sweep every five minutes.
+const SWEEP_OVERDUE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What `doctor` says of the last sweep; `by` is `None` before the first one, and `age` is then that of the schema.
+pub(crate) fn sweep_finding(age: Duration, by: Option<&str>) -> Finding {
+    let next = "run `turno serve` or `turno sweep --every 5m`, on PostgreSQL with a role of turno_operator; without it the tables grow";
+    match by {
+        _ if age > SWEEP_OVERDUE => Finding::warning(
+            "sweep",
+            format!(
+                "no sweep in the last {:.0} hours: {next}",
+                age.as_secs_f64() / 3600.0
+            ),
+        ),
+        Some(by) => Finding::ok("sweep", format!("the last was {age:.0?} ago, by {by}")),
+        None => Finding::ok("sweep", "none yet; the schema is not a day old"),
     }
 }

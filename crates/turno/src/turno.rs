@@ -364,14 +364,26 @@ impl Turno {
         ask: &Sweep,
         mut tell: impl FnMut(Swept),
     ) -> std::convert::Infallible {
+        let mut refused = None;
         loop {
             tokio::time::sleep(interval.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
             match self.sweep(ask).await {
                 Ok(swept) => {
+                    refused = None;
                     if !swept.is_empty() {
                         tracing::info!(?swept, "swept");
                     }
                     tell(swept);
+                }
+                // A role without the right to sweep does not get it by asking: one warning is enough.
+                Err(error) if error.is_refused() => {
+                    let said = error.to_string();
+                    if refused.as_ref() == Some(&said) {
+                        tracing::debug!(%error, "the sweep is still refused");
+                    } else {
+                        tracing::warn!(%error, "the sweep is refused; it is tried again without further warnings");
+                        refused = Some(said);
+                    }
                 }
                 Err(error) => tracing::warn!(%error, "the sweep failed; it is tried again later"),
             }
@@ -511,6 +523,12 @@ impl Builder {
         self
     }
 
+    /// Whether migrating creates the database's roles and grants them their functions. Default: [`Roles::Grant`].
+    pub fn roles(mut self, roles: Roles) -> Self {
+        self.settings.roles = roles;
+        self
+    }
+
     /// Opens the store.
     ///
     /// # Errors
@@ -518,7 +536,16 @@ impl Builder {
     pub async fn connect(self, url: &str) -> Result<Turno> {
         let store = open(url, &self.settings).await?;
         match self.settings.migrate {
-            Migrate::Auto => drop(store.migrate().await?),
+            Migrate::Auto => {
+                let migrated = store.migrate_with(self.settings.roles).await?;
+                if !migrated.missing_roles.is_empty() {
+                    tracing::warn!(
+                        missing = ?migrated.missing_roles,
+                        "database roles do not exist and this role may not create them: only the owner can use the schema; \
+                         an administrator creates them with `create role NAME nologin`, then `turno migrate --repair` grants"
+                    );
+                }
+            }
             Migrate::Never => ready(&*store).await?,
             Migrate::Unchecked => {}
         }

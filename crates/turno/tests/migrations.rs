@@ -1,6 +1,9 @@
 //! The schema: made once however many come at once, refused when it is newer, the same by hand.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "migrations/roles.rs"]
+mod roles;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -283,13 +286,15 @@ async fn the_script_by_hand_is_the_same() {
 }
 
 /// As version 6 was: all that 7 adds is taken away, and what it replaces is there as it was called.
-const BEFORE_SQLITE: &str = "drop table turno_deed; delete from turno_migration where version > 6; \
+const BEFORE_SQLITE: &str = "drop table turno_deed; drop table turno_sweep_last; \
+    delete from turno_migration where version > 6; \
     alter table turno_migration drop column oldest_program";
 const BEFORE_POSTGRES: &str = "\
     drop function turno.history, turno.deed_check, turno.deed_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
       turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
     drop type turno.history_entry; drop table turno.deed; \
     alter table turno.adopted drop column replaced, drop column restore; \
+    drop function turno.sweep_last, turno.sweep_note, turno.rights; drop table turno.sweep_last; \
     create function turno.inbox_requeue(queue text, ids bigint[] default null, \"limit\" integer default 10000) \
       returns bigint language sql as 'select 0::bigint'; \
     create function turno.inbox_reset(queue text, older_than interval default '0', \"limit\" integer default 10000) \
@@ -388,20 +393,19 @@ async fn an_older_version_is_brought_up_to_date() {
     }
 }
 
+fn needs_operator(error: &turno::Error) {
+    assert!(
+        error.is_refused() && error.to_string().contains("grant turno_operator to"),
+        "{error:?}"
+    );
+}
+
 /// A role that may only call the functions needs nothing else, once the schema is there.
 #[tokio::test]
 async fn a_role_with_few_rights_is_enough() {
     let bed = Bed::postgres();
     bed.turno().await.close().await;
-    let admin = bed.postgres_connection().await;
-    let role = format!("app_{}", std::process::id());
-    admin
-        .batch_execute(&format!(
-            "create role {role} login; grant turno_app to {role}"
-        ))
-        .await
-        .unwrap();
-    let url = bed.url().replace("owner@", &format!("{role}@"));
+    let url = bed.url_as("app");
     for migrate in [Migrate::Never, Migrate::Auto] {
         let turno = Turno::builder()
             .migrate(migrate)
@@ -420,7 +424,8 @@ async fn a_role_with_few_rights_is_enough() {
             .unwrap()
             .acquired()
             .unwrap();
-        turno.lock_break("s", shared.token(), "why").await.unwrap();
+        let refused = turno.lock_break("s", shared.token(), "why").await;
+        needs_operator(&refused.unwrap_err());
         turno
             .locks(["a", "b"])
             .acquire()
@@ -435,22 +440,27 @@ async fn a_role_with_few_rights_is_enough() {
         assert_eq!(once.run(async || Ok::<_, String>(7)).await.unwrap(), 7);
         assert!(turno.once_status("k").await.unwrap().is_some());
         turno.once_list(Default::default()).await.unwrap();
-        assert!(turno.once_forget("k").await.unwrap());
+        needs_operator(&turno.once_forget("k").await.unwrap_err());
         assert!(!turno.history(History::default()).await.unwrap().is_empty());
-        turno.sweep(&Default::default()).await.unwrap();
-        assert!(!turno.store().diagnose().await.unwrap().is_empty());
-        shared.detach();
+        needs_operator(&turno.sweep(&Default::default()).await.unwrap_err());
+        shared.release().await.unwrap();
     }
-    let stranger = bed
-        .url()
-        .replace("owner@", &format!("stranger_{}@", std::process::id()));
-    admin
-        .batch_execute(&format!(
-            "create role stranger_{} login",
-            std::process::id()
-        ))
+    let operator = Turno::connect(&bed.url_as("operator")).await.unwrap();
+    let lease = operator.lock("r").acquire().await.unwrap();
+    let lease = lease.acquired().unwrap();
+    operator
+        .lock_break("r", lease.token(), "why")
         .await
         .unwrap();
+    lease.detach();
+    assert!(operator.once_forget("k").await.unwrap());
+    operator.sweep(&Default::default()).await.unwrap();
+    let admin = bed.postgres_connection_as("postgres").await;
+    admin
+        .batch_execute("create role stranger login")
+        .await
+        .unwrap();
+    let stranger = bed.url_as("stranger");
     let error = Turno::connect(&stranger).await.unwrap_err();
     assert!(
         error.is_refused() && error.to_string().contains("turno_app"),

@@ -135,6 +135,23 @@ impl Bed {
         }
     }
 
+    /// The URL of this bed's database on the PostgreSQL server, as another role: `app`, `operator`, or the superuser
+    /// `postgres`. It leads straight to the server.
+    ///
+    /// # Panics
+    /// On another store.
+    pub fn url_as(&self, role: &str) -> String {
+        match &self.place {
+            Place::Postgres { direct } => direct.replace("owner@", &format!("{role}@")),
+            Place::Sqlite { .. } => panic!("this bed has no server"),
+        }
+    }
+
+    /// A connection straight to the PostgreSQL server, as another role; see [`Bed::url_as`].
+    pub async fn postgres_connection_as(&self, role: &str) -> tokio_postgres::Client {
+        connect(&self.url_as(role)).await
+    }
+
     /// Runs the same statement on either store. Tables are written `turno.lock` and so on; `{now}` is the store's clock,
     /// `{us:N}` a length of N microseconds.
     pub(super) async fn run(&self, sql: &str) {

@@ -34,8 +34,12 @@ const SETTINGS: [(&str, &str); 6] = [
 const OWNER: &str = "owner";
 
 /// What an administrator does once for each cluster, because the owner may not create roles.
-const ROLES: &str =
-    "create role owner login; create role turno_app nologin; create role turno_operator nologin";
+/// Measurements begin after a checkpoint. `app` and `operator` stand for a user's own roles, with the rights of an application and of an operator.
+const ROLES: &str = "create role owner login; create role turno_app nologin; create role turno_operator nologin; \
+    create role app login in role turno_app; create role operator login in role turno_operator; \
+    do $$ begin \
+      if exists (select from pg_roles where rolname = 'pg_checkpoint') then grant pg_checkpoint to owner; end if; \
+    end $$";
 
 /// How long a database that is copied may still be in use.
 const COPY_PATIENCE: Duration = Duration::from_secs(30);

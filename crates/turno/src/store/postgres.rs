@@ -11,6 +11,7 @@ mod connect;
 mod conninfo;
 mod diagnose;
 mod dial;
+mod drift;
 mod encryption;
 mod error;
 mod exposed;
@@ -28,8 +29,10 @@ mod once;
 mod outbox;
 mod pushes;
 mod refusal;
+mod rights;
 mod rows;
 mod schedule;
+mod shipped;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_options;
 mod supabase;
@@ -56,7 +59,7 @@ use self::gathered::{Claims, Completions, Turns};
 pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
 use self::interval::Interval;
-pub use self::migrate::script;
+pub use self::migrate::{script, script_with};
 use self::once::{Begins, OnceCompletions};
 pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
@@ -155,7 +158,19 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> Result<Migrated> {
-        migrate::migrate(&mut *self.calls.client().await?).await
+        self.migrate_with(Roles::default()).await
+    }
+
+    async fn migrate_with(&self, roles: Roles) -> Result<Migrated> {
+        migrate::migrate(&mut *self.calls.client().await?, roles).await
+    }
+
+    async fn schema_drift(&self) -> Result<SchemaDrift> {
+        drift::drift(&**self.calls.client().await?).await
+    }
+
+    async fn repair(&self, roles: Roles) -> Result<SchemaDrift> {
+        migrate::repair(&mut *self.calls.client().await?, roles).await
     }
 
     async fn schema_version(&self) -> Result<Option<u32>> {

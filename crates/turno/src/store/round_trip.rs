@@ -185,7 +185,11 @@ fn upkeep() {
         once: 2,
         ..Swept::default()
     });
-    comes_back(&Migrated { from: None, to: 1 });
+    comes_back(&Migrated {
+        from: None,
+        to: 1,
+        missing_roles: vec!["turno_app".to_owned()],
+    });
     comes_back(&Finding::warning("clock", "it is late"));
     comes_back(&AdoptedStats {
         total: 1,

@@ -200,13 +200,8 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
 /// The functions run with their caller's rights, and adopting is for the owner.
 #[tokio::test]
 async fn the_callers_own_rights_decide() {
-    let (bed, _client) = notes().await;
-    // The owner is no member of the role.
-    let database = bed.url().rsplit('/').next().unwrap();
-    let url = PostgresServer::shared().superuser_url(database);
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute("set role turno_app").await.unwrap();
+    let (bed, owner) = notes().await;
+    let client = bed.postgres_connection_as("app").await;
     for refused in [
         "select * from get_next_notes_for_processing()",
         "select * from get_processing_stats()",
@@ -221,8 +216,8 @@ async fn the_callers_own_rights_decide() {
         .query("select * from turno.adopted_calls('notes')", &[])
         .await;
     assert_eq!(calls.unwrap().len(), 7);
-    client
-        .batch_execute("reset role; grant select, update on notes to turno_app; set role turno_app")
+    owner
+        .batch_execute("grant select, update on notes to turno_app")
         .await
         .unwrap();
     assert_eq!(

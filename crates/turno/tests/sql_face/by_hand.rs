@@ -11,10 +11,10 @@ const MANY: &str = "select count(*)::text from turno.history()";
 
 #[tokio::test]
 async fn who_and_why_are_arguments() {
-    let (_bed, client) = bed().await;
+    let (bed, client) = bed().await;
     client.batch_execute(FAIL).await.unwrap();
     client.batch_execute(ANSWER).await.unwrap();
-    client.batch_execute("set role turno_app").await.unwrap();
+    let client = bed.postgres_connection_as("operator").await;
     for (call, answer, told) in [
         (
             "turno.inbox_requeue('mail', \"user\" => 'ana', reason => 'it is back')",

@@ -1,15 +1,20 @@
-//! What `turno doctor` says of a PostgreSQL database.
+//! What `turno doctor` says of a PostgreSQL database. Every query works for a role that may only call functions.
+
+mod relay;
+mod schema;
+mod tables;
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::interval::Interval;
 use super::{PostgresStore, encryption};
 use crate::clock;
 use crate::error::Result;
-use crate::store::{Finding, Store, schema_finding};
+use crate::store::{Finding, SCHEMA_VERSION, Store, schema_finding};
 
 /// A transaction open for longer than this keeps vacuum from doing its work.
 const HELD_OPEN: Duration = Duration::from_secs(60);
@@ -18,7 +23,7 @@ const SKEW: Duration = Duration::from_secs(1);
 const OLDEST_SERVER: i32 = 140_000;
 
 pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
-    let version = store.schema().await?;
+    let found = store.schema().await?;
     let before = (Instant::now(), clock::now_us());
     let row = store
         .calls
@@ -39,7 +44,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
                 text("role")
             ),
         ),
-        schema_finding(version),
+        schema_finding(found),
         skew(before.1 + clock::as_us(took / 2), row.get("now")),
         durability(
             &text("fsync"),
@@ -54,31 +59,65 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
             "PostgreSQL 14 or later is needed: upgrade the server",
         ));
     }
-    if row.get("standby") || text("read_only") == "on" {
-        findings.push(Finding::problem(
-            "writable",
-            "the database is read-only (a standby?): connect to the primary",
-        ));
-    }
+    findings.push(writable(row.get("standby"), &text("read_only")));
     findings.push(if store.calls.route.is_direct() {
         Finding::ok("pooler", "none between here and the server: statements are prepared, releases wake waiters")
     } else {
         Finding::warning("pooler", "there is a pooler or a proxy between here and the server: statements are not prepared, and waiters look for themselves; a direct connection is faster")
     });
     findings.push(encryption::finding(store).await?);
-    findings.push(match row.get::<_, Option<i32>>("blocker_pid") {
-        Some(pid) => Finding::warning(
+    findings.push(vacuum(&row));
+    findings.extend(super::exposed::finding(store).await?);
+    // The rest asks functions that a schema of another version may not have.
+    if found.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
+        findings.extend(schema::findings(store).await?);
+        findings.extend(tables::findings(store).await?);
+        findings.push(relay::finding(store).await?);
+    }
+    Ok(findings)
+}
+
+fn writable(standby: bool, read_only: &str) -> Finding {
+    if standby {
+        Finding::problem(
+            "writable",
+            "the server is a standby, which is read-only: connect to the primary",
+        )
+    } else if read_only == "on" {
+        Finding::problem(
+            "writable",
+            "default_transaction_read_only is on: end the read-only mode of the database or the role",
+        )
+    } else {
+        Finding::ok("writable", "the database accepts writes")
+    }
+}
+
+/// A transaction that is held open. An ordinary role sees its own sessions only.
+fn vacuum(row: &Row) -> Finding {
+    if let Some(pid) = row.get::<_, Option<i32>>("blocker_pid") {
+        return Finding::warning(
             "vacuum",
             format!(
                 "process {pid} ({}) has had a transaction open for {:.0?}, which keeps vacuum from cleaning up: end it, or `select pg_terminate_backend({pid})`",
-                row.get::<_, Option<String>>("blocker_who").unwrap_or_default(),
-                row.get::<_, Option<Interval>>("blocker_age").map_or(HELD_OPEN, |age| age.0),
+                row.get::<_, Option<String>>("blocker_who")
+                    .unwrap_or_default(),
+                row.get::<_, Option<Interval>>("blocker_age")
+                    .map_or(HELD_OPEN, |age| age.0),
             ),
+        );
+    }
+    let hidden = match row.get::<_, i64>("hidden_sessions") {
+        0 => String::new(),
+        hidden => format!(
+            "; {hidden} sessions of other roles cannot be seen, `grant pg_read_all_stats to {}` shows them",
+            row.get::<_, String>("role_quoted")
         ),
-        None => Finding::ok("vacuum", format!("no transaction has been open for more than {HELD_OPEN:?}")),
-    });
-    findings.extend(super::exposed::finding(store).await?);
-    Ok(findings)
+    };
+    Finding::ok(
+        "vacuum",
+        format!("no transaction has been open for more than {HELD_OPEN:?}{hidden}"),
+    )
 }
 
 fn skew(here_us: i64, there: Timestamp) -> Finding {
@@ -113,7 +152,7 @@ fn durability(fsync: &str, commit: &str, pages: &str, standbys: &str) -> Finding
             .push("synchronous_commit is off: a crash can forget what was acknowledged; set it on");
     }
     if !wrong.is_empty() {
-        return Finding::warning("durability", wrong.join("; "));
+        return Finding::problem("durability", wrong.join("; "));
     }
     let standby = if standbys.is_empty() {
         "no synchronous standby: a lost disk loses data"

@@ -1,6 +1,7 @@
 //! What PostgreSQL's errors mean to Turno. The one place that knows SQLSTATE codes.
 
 use super::refusal;
+use super::rights;
 use crate::error::{Error, Kind};
 
 /// Raised by `turno.lock_guard`, `turno.inbox_complete` and `turno.once_complete` for what is stale.
@@ -67,9 +68,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
             format!("{said}: {}", hint.unwrap_or_default()),
         ),
         "53100" => refused("the database's disk is full; free some space"),
-        "42501" => refused(
-            "the role has no right to this; run `grant turno_app to <role>`, or migrate as the owner",
-        ),
+        "42501" => refused(&rights::advice(&said)),
         "28P01" => refused(
             "set the right password in PGPASSWORD, in a password file (~/.pgpass) or in the URL, and check the user",
         ),

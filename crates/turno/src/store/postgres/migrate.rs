@@ -4,9 +4,9 @@
 
 use tokio_postgres::{GenericClient, Row};
 
-use super::classify;
+use super::{classify, drift};
 use crate::error::{Kind, Result};
-use crate::store::{Migrated, OLDEST_PROGRAM, SCHEMA_VERSION, Schema, newer};
+use crate::store::{Migrated, OLDEST_PROGRAM, Roles, SCHEMA_VERSION, Schema, SchemaDrift, newer};
 
 /// Every instance that migrates holds this advisory lock ("turno" in ASCII).
 pub(super) const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
@@ -87,6 +87,12 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("access", include_str!("sql/access.sql")),
     ("sweep", include_str!("sql/sweep.sql")),
     ("schema_version", include_str!("sql/schema_version.sql")),
+    ("rights", include_str!("sql/rights.sql")),
+];
+
+/// The roles and their rights, which [`Roles::Skip`] leaves out.
+const GRANTS: &[(&str, &str)] = &[
+    ("roles", include_str!("sql/roles.sql")),
     ("grants", include_str!("sql/grants.sql")),
     ("service_role", include_str!("sql/service_role.sql")),
 ];
@@ -130,8 +136,11 @@ pub(super) fn known(rows: Result<Vec<Row>>) -> Result<Option<u32>> {
     }
 }
 
-pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Result<Migrated> {
-    // A role that may only call the functions is welcome when there is nothing to do.
+pub(super) async fn migrate(
+    client: &mut deadpool_postgres::ClientWrapper,
+    roles: Roles,
+) -> Result<Migrated> {
+    // A role that may only call the functions succeeds when there is nothing to do.
     let found = schema(&**client).await?;
     if let Some(nothing_to_do) = newer(found)? {
         return Ok(nothing_to_do);
@@ -141,15 +150,10 @@ pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Re
         return Ok(Migrated {
             from: found,
             to: SCHEMA_VERSION,
+            missing_roles: Vec::new(),
         });
     }
-    let tx = client.transaction().await.map_err(classify)?;
-    // A lock that cannot be had must not keep every other user of the tables waiting behind it.
-    tx.batch_execute(&format!(
-        "set local lock_timeout = '10s'; set local client_min_messages = warning; select pg_advisory_xact_lock({ADVISORY_LOCK})"
-    ))
-    .await
-    .map_err(classify)?;
+    let tx = alone(client).await?;
     tx.batch_execute(BEGIN).await.map_err(classify)?;
     let from = tx
         .query_typed("select max(version) from turno.migration", &[])
@@ -164,20 +168,63 @@ pub(super) async fn migrate(client: &mut deadpool_postgres::ClientWrapper) -> Re
     {
         return Ok(nothing_to_do);
     }
+    let mut missing_roles = Vec::new();
     if from != Some(SCHEMA_VERSION) {
-        tx.batch_execute(&steps(from.unwrap_or(0)))
+        tx.batch_execute(&steps(from.unwrap_or(0), roles))
             .await
             .map_err(classify)?;
+        if roles == Roles::Grant {
+            missing_roles = drift::missing_roles(&*tx).await?;
+        }
     }
     tx.commit().await.map_err(classify)?;
     Ok(Migrated {
         from,
         to: SCHEMA_VERSION,
+        missing_roles,
     })
 }
 
+/// Re-creates functions and re-applies rights, where they differ from what this program ships. A call that is under way
+/// is not disturbed: PostgreSQL replaces a function without a lock on it.
+pub(super) async fn repair(
+    client: &mut deadpool_postgres::ClientWrapper,
+    roles: Roles,
+) -> Result<SchemaDrift> {
+    migrate(client, roles).await?;
+    let tx = alone(client).await?;
+    let mut found = drift::drift(&*tx).await?;
+    if found.has_functions() {
+        tx.batch_execute(&joined("Function file", FUNCTIONS))
+            .await
+            .map_err(classify)?;
+    }
+    if roles == Roles::Grant {
+        tx.batch_execute(&joined("Rights", GRANTS))
+            .await
+            .map_err(classify)?;
+        found.missing_roles = drift::missing_roles(&*tx).await?;
+    }
+    tx.commit().await.map_err(classify)?;
+    Ok(found)
+}
+
+/// A transaction that no other migration runs beside.
+async fn alone(
+    client: &mut deadpool_postgres::ClientWrapper,
+) -> Result<deadpool_postgres::Transaction<'_>> {
+    let tx = client.transaction().await.map_err(classify)?;
+    // A lock that cannot be had must not keep every other user of the tables waiting behind it.
+    tx.batch_execute(&format!(
+        "set local lock_timeout = '10s'; set local client_min_messages = warning; select pg_advisory_xact_lock({ADVISORY_LOCK})"
+    ))
+    .await
+    .map_err(classify)?;
+    Ok(tx)
+}
+
 /// The SQL from one version to the latest.
-fn steps(from: u32) -> String {
+fn steps(from: u32, roles: Roles) -> String {
     let mut sql = String::new();
     for (version, (name, text)) in (1u32..)
         .zip(MIGRATIONS)
@@ -188,8 +235,15 @@ fn steps(from: u32) -> String {
             "insert into turno.migration (version, name) values ({version}, '{name}');\n\n"
         ));
     }
-    for (name, text) in FUNCTIONS {
-        sql.push_str(&format!("-- Function file {name}\n\n{text}\n"));
+    sql.push_str(&latest(roles));
+    sql
+}
+
+/// What is written anew with every version: functions, rights, and the oldest program that may use them.
+pub(super) fn latest(roles: Roles) -> String {
+    let mut sql = joined("Function file", FUNCTIONS);
+    if roles == Roles::Grant {
+        sql.push_str(&joined("Rights", GRANTS));
     }
     sql.push_str(&format!(
         "update turno.migration\nset oldest_program = {OLDEST_PROGRAM}\nwhere version = {SCHEMA_VERSION};\n\n"
@@ -197,9 +251,21 @@ fn steps(from: u32) -> String {
     sql
 }
 
+fn joined(what: &str, files: &[(&str, &str)]) -> String {
+    files
+        .iter()
+        .map(|(name, text)| format!("-- {what} {name}\n\n{text}\n"))
+        .collect()
+}
+
 /// The whole schema as one SQL script, for those who want to read it, or to run it themselves.
 pub fn script() -> String {
-    format!("begin;\n\n{BEGIN}\n{}commit;\n", steps(0))
+    script_with(Roles::Grant)
+}
+
+/// [`script`] that may leave out the roles and their rights.
+pub fn script_with(roles: Roles) -> String {
+    format!("begin;\n\n{BEGIN}\n{}commit;\n", steps(0, roles))
 }
 
 #[cfg(test)]
@@ -211,7 +277,7 @@ mod tests {
     #[test]
     fn a_changed_function_needs_a_new_version() {
         // FNV-1a, because it is five lines and only has to notice a change.
-        let sum = steps(0)
+        let sum = steps(0, Roles::Grant)
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
                 (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

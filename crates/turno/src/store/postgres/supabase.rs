@@ -4,8 +4,8 @@
 //! the file has no `begin` and no `commit`, and can be applied to any earlier version and again to its own: a step that the
 //! database has already is skipped.
 
-use super::migrate::{ADVISORY_LOCK, BEGIN, FUNCTIONS, MIGRATIONS};
-use crate::store::SCHEMA_VERSION;
+use super::migrate::{ADVISORY_LOCK, BEGIN, MIGRATIONS, latest};
+use crate::store::{Roles, SCHEMA_VERSION};
 
 const HEADER: &str = "\
 -- Turno's schema, for Supabase: written by `turno migrate --print --for supabase`, not by hand.
@@ -27,9 +27,7 @@ pub fn script_for_supabase() -> String {
     for (version, (name, text)) in (1u32..).zip(MIGRATIONS) {
         sql.push_str(&unless_applied(version, name, text));
     }
-    for (name, text) in FUNCTIONS {
-        sql.push_str(&format!("-- Function file {name}\n\n{text}\n"));
-    }
+    sql.push_str(&latest(Roles::Grant));
     // Once more after the schema was granted.
     for text in [
         include_str!("sql/for_supabase.sql"),

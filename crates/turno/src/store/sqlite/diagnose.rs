@@ -1,11 +1,14 @@
 //! What `turno doctor` says of an SQLite database.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
 
 use super::open::Place;
 use super::{classify, migrate};
+use crate::clock;
 use crate::error::Result;
-use crate::store::{Finding, schema_finding};
+use crate::store::{Finding, SCHEMA_VERSION, schema_finding, sweep_finding};
 
 /// A log longer than this means that something keeps it from being folded into the file.
 const LONG_LOG: u64 = 64 << 20;
@@ -28,7 +31,11 @@ pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
             ),
         ),
     }];
-    findings.push(schema_finding(migrate::schema(db)?));
+    let schema = migrate::schema(db)?;
+    findings.push(schema_finding(schema));
+    if schema.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
+        findings.push(sweep(db)?);
+    }
     findings.push(Finding::ok(
         "clock",
         "the machine's own, asked of the kernel: the same for all processes on it",
@@ -63,4 +70,14 @@ pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
     });
     findings.push(Finding::ok("pooler", "none: the store is in this process"));
     Ok(findings)
+}
+
+fn sweep(db: &Connection) -> Result<Finding> {
+    let (at, by): (i64, Option<String>) = db
+        .query_row(include_str!("sql/sweep_last.sql"), [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .map_err(classify)?;
+    let age = Duration::from_micros(u64::try_from(clock::now_us() - at).unwrap_or(0));
+    Ok(sweep_finding(age, by.as_deref()))
 }

@@ -68,6 +68,7 @@ pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
     Ok((from == Some(SCHEMA_VERSION)).then_some(Migrated {
         from,
         to: SCHEMA_VERSION,
+        missing_roles: Vec::new(),
     }))
 }
 
@@ -96,6 +97,7 @@ pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
     Ok(Migrated {
         from,
         to: SCHEMA_VERSION,
+        missing_roles: Vec::new(),
     })
 }
 

@@ -41,6 +41,11 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     let old = named_params! {":before": now - as_us(ask.keep_history), ":batch": batch};
     let history = exec(db, include_str!("sql/sweep_history.sql"), old)?
         + exec(db, include_str!("sql/sweep_deeds.sql"), old)?;
+    exec(
+        db,
+        include_str!("sql/sweep_note.sql"),
+        (now, format!("process {}", std::process::id())),
+    )?;
     Ok(Swept {
         expired: closed,
         purged,

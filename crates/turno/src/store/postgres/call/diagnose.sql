@@ -3,6 +3,7 @@ select
   current_setting('server_version') as server_version,
   current_setting('server_version_num')::integer as server_version_num,
   current_user::text as role,
+  quote_ident(current_user) as role_quoted,
   current_setting('fsync') as fsync,
   current_setting('synchronous_commit') as synchronous_commit,
   current_setting('full_page_writes') as full_page_writes,
@@ -12,7 +13,13 @@ select
   clock_timestamp() as now,
   blocker.pid as blocker_pid,
   blocker.who as blocker_who,
-  blocker.age as blocker_age
+  blocker.age as blocker_age,
+  -- What an ordinary role may not see of others' sessions is null.
+  (
+    select count(*)
+    from pg_stat_activity a
+    where a.usename is not null
+      and a.backend_type is null) as hidden_sessions
 from (select 1) one
 left join lateral (
   select

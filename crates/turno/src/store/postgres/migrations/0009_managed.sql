@@ -28,3 +28,12 @@ begin
   end if;
 end
 $$;
+
+-- When the store was last swept, for `turno doctor`. One row.
+create table turno.sweep_last (
+  single boolean     primary key default true check (single),
+  at     timestamptz not null default clock_timestamp(),
+  "by"   text
+);
+
+insert into turno.sweep_last default values;

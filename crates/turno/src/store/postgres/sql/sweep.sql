@@ -81,6 +81,31 @@ begin
 end
 $$;
 
+-- Notes that a sweep took place. Sweepers that run together do not wait for each other here.
+create or replace function turno.sweep_note() returns void
+language sql
+as $$
+  update turno.sweep_last s
+  set at = clock_timestamp(), "by" = session_user
+  where s.ctid in (
+    select t.ctid
+    from turno.sweep_last t
+    for update skip locked)
+$$;
+
+create or replace function turno.sweep_last(out at timestamptz, out "by" text) returns record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.at, s."by"
+  from turno.sweep_last s
+$$;
+
+comment on function turno.sweep_last is
+  'When the store was last swept, and by which role; the time of the migration and null before the first sweep.';
+
 -- Answers that nobody is given any more. What is due for a look and still lives is looked at again when it may be over.
 create or replace function turno.once_sweep(batch integer) returns bigint
 language plpgsql
@@ -220,6 +245,7 @@ begin
   done.archived := gone_events.archived;
   done.seen := gone_events.seen;
   done.once := turno.once_sweep(batch);
+  perform turno.sweep_note();
   return done;
 end
 $$;

@@ -1,0 +1,116 @@
+//! How the schema in the database differs from the one that this program ships.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use tokio_postgres::GenericClient;
+
+use super::classify;
+use super::migrate::FUNCTIONS;
+use super::rights::{APP, OPERATOR};
+use super::shipped::{self, Function};
+use crate::error::Result;
+use crate::store::SchemaDrift;
+
+/// What is compared of a function.
+struct Found {
+    body: Vec<u8>,
+    definer: bool,
+    settings: Vec<String>,
+}
+
+impl Found {
+    /// More settings than the function was shipped with do no harm; `sql/plans.sql` adds some.
+    fn is(&self, shipped: &Function<'_>) -> bool {
+        self.body == Sha256::digest(shipped.body).as_slice()
+            && self.definer == shipped.definer
+            && shipped
+                .settings
+                .iter()
+                .all(|setting| self.settings.contains(setting))
+    }
+}
+
+/// Compares functions and rights. Every role may ask.
+pub(super) async fn drift(client: &impl GenericClient) -> Result<SchemaDrift> {
+    let mut drift = functions(client).await?;
+    // The rights are listed by a function; without it, the functions are to be repaired first.
+    if !drift.missing_functions.iter().any(|name| name == "rights") {
+        grants(client, &mut drift).await?;
+    }
+    Ok(drift)
+}
+
+/// What differs of the functions alone.
+pub(super) async fn functions(client: &impl GenericClient) -> Result<SchemaDrift> {
+    let rows = client
+        .query_typed(include_str!("call/drift_functions.sql"), &[])
+        .await
+        .map_err(classify)?;
+    let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    for row in &rows {
+        found.entry(row.get("name")).or_default().push(Found {
+            body: row.get("body"),
+            definer: row.get("definer"),
+            settings: row.get("settings"),
+        });
+    }
+    let mut drift = SchemaDrift::default();
+    for function in FUNCTIONS
+        .iter()
+        .flat_map(|(_, sql)| shipped::functions(sql))
+    {
+        match found.get(function.name) {
+            None => drift.missing_functions.push(function.name.to_owned()),
+            // A name may stand for several functions, each with arguments of its own.
+            Some(there) if there.iter().any(|there| there.is(&function)) => {}
+            Some(_) => drift.changed_functions.push(function.name.to_owned()),
+        }
+    }
+    Ok(drift)
+}
+
+async fn grants(client: &impl GenericClient, drift: &mut SchemaDrift) -> Result<()> {
+    let rows = client
+        .query_typed(include_str!("call/drift_grants.sql"), &[])
+        .await
+        .map_err(classify)?;
+    for row in &rows {
+        let role: String = row.get("role");
+        if !row.get::<_, bool>("exists") {
+            drift.missing_roles.push(role);
+            continue;
+        }
+        let named = |mut names: Vec<String>| {
+            // A function of several signatures is named once.
+            names.dedup();
+            names
+                .iter()
+                .map(|name| format!("{role}: {name}"))
+                .collect::<Vec<_>>()
+        };
+        if !row.get::<_, bool>("usage") {
+            drift.missing_grants.push(format!("{role}: schema turno"));
+        }
+        drift.missing_grants.extend(named(row.get("missing")));
+        drift.excess_grants.extend(named(row.get("excess")));
+    }
+    Ok(())
+}
+
+/// The roles of Turno that do not exist in this cluster.
+pub(super) async fn missing_roles(client: &impl GenericClient) -> Result<Vec<String>> {
+    let rows = client
+        .query_typed(
+            "select r.rolname::text from pg_roles r where r.rolname in ('turno_app', 'turno_operator')",
+            &[],
+        )
+        .await
+        .map_err(classify)?;
+    let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    Ok([APP, OPERATOR]
+        .into_iter()
+        .filter(|role| !there.iter().any(|name| name == role))
+        .map(str::to_owned)
+        .collect())
+}

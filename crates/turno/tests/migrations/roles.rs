@@ -1,0 +1,335 @@
+//! Roles and rights: with an owner who may create roles and with one who may not, left out, repaired.
+
+use tokio_postgres::Client;
+use turno::store::{Finding, SCHEMA_VERSION, Severity, postgres};
+use turno::{Roles, Turno};
+use turno_testkit::PostgresServer;
+use turno_testkit::conformance::Bed;
+
+use super::shape;
+
+const NO_ROLES: &str = "drop role app, operator, turno_app, turno_operator";
+const LOGINS: &str =
+    "create role app login in role turno_app; create role operator login in role turno_operator";
+const BOTH: [&str; 2] = ["turno_app", "turno_operator"];
+
+async fn connection(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn says(url: &str, sql: &str) {
+    connection(url).await.batch_execute(sql).await.unwrap();
+}
+
+/// The name of a database in its URL.
+fn name(url: &str) -> &str {
+    url.rsplit('/').next().unwrap()
+}
+
+fn find<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
+    let found = findings.iter().find(|finding| finding.check == check);
+    found.unwrap_or_else(|| panic!("{check} is missing: {findings:?}"))
+}
+
+/// An owner without the right to create roles migrates, and works; what is missing is named, and granted once it is there.
+#[tokio::test]
+async fn roles_that_an_administrator_creates_later_are_granted_by_a_repair() {
+    let server = PostgresServer::start().unwrap();
+    let url = server.create_database();
+    let admin = server.superuser_url(name(&url));
+    says(&admin, NO_ROLES).await;
+    let turno = Turno::connect(&url).await.unwrap();
+    let store = turno.store();
+    let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+    lease.release().await.unwrap();
+    let drift = store.schema_drift().await.unwrap();
+    assert_eq!(drift.missing_roles, BOTH);
+    assert!(!drift.is_repairable(), "{drift:?}");
+    let sql = drift.administrator_sql();
+    assert_eq!(
+        sql,
+        [
+            "create role turno_app nologin;",
+            "create role turno_operator nologin;"
+        ]
+    );
+    let findings = store.diagnose().await.unwrap();
+    let grants = find(&findings, "grants");
+    assert_eq!(grants.severity, Severity::Ok);
+    assert!(grants.detail.contains(&sql[0]), "{grants:?}");
+    // The same holds for a second database of the same owner.
+    let second = server.create_database();
+    let second = turno::store::postgres::PostgresStore::connect(&second, 1)
+        .await
+        .unwrap();
+    let migrated = turno::store::Store::migrate(&second).await.unwrap();
+    assert_eq!(migrated.missing_roles, BOTH);
+
+    for statement in sql {
+        says(&admin, &statement).await;
+    }
+    says(&admin, LOGINS).await;
+    let app = server.url_as("app", name(&url));
+    assert!(Turno::connect(&app).await.unwrap_err().is_refused());
+    let drift = store.schema_drift().await.unwrap();
+    assert!(drift.missing_roles.is_empty());
+    assert!(
+        drift
+            .missing_grants
+            .contains(&"turno_app: lock_acquire".to_owned())
+            && drift
+                .missing_grants
+                .contains(&"turno_operator: sweep".to_owned())
+            && drift.excess_grants.is_empty(),
+        "{drift:?}"
+    );
+    assert_eq!(
+        find(&store.diagnose().await.unwrap(), "grants").severity,
+        Severity::Warning
+    );
+    // A plain migration changes nothing where the version is right.
+    let migrated = store.migrate().await.unwrap();
+    assert_eq!(migrated.from, Some(SCHEMA_VERSION));
+    assert_eq!(store.schema_drift().await.unwrap(), drift);
+    assert_eq!(store.repair(Roles::Grant).await.unwrap(), drift);
+    assert!(!store.schema_drift().await.unwrap().is_repairable());
+    let app = Turno::connect(&app).await.unwrap();
+    app.lock("r")
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap()
+        .detach();
+    // Who is not the owner cannot repair.
+    let refused = app.store().repair(Roles::Grant).await;
+    assert!(refused.unwrap_err().is_refused());
+}
+
+/// An owner with the right to create roles creates them, and grants them to others.
+#[tokio::test]
+async fn roles_are_created_where_that_is_allowed() {
+    let server = PostgresServer::start().unwrap();
+    let url = server.create_database();
+    let admin = server.superuser_url(name(&url));
+    says(&admin, &format!("{NO_ROLES}; alter role owner createrole")).await;
+    let turno = Turno::connect(&url).await.unwrap();
+    let drift = turno.store().schema_drift().await.unwrap();
+    assert_eq!(drift, Default::default());
+    says(
+        &url,
+        "create role \"The App\" login; grant turno_app to \"The App\"",
+    )
+    .await;
+    let app = server.url_as("The%20App", name(&url));
+    let app = Turno::connect(&app).await.unwrap();
+    app.lock("r")
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap()
+        .detach();
+    let findings = app.store().diagnose().await.unwrap();
+    let vacuum = find(&findings, "vacuum");
+    assert!(
+        vacuum
+            .detail
+            .contains("grant pg_read_all_stats to \"The App\""),
+        "{vacuum:?}"
+    );
+}
+
+/// Left out, roles get no rights, although they exist in the cluster; the owner needs none.
+#[tokio::test]
+async fn roles_are_left_alone_when_asked() {
+    let script = postgres::script_with(Roles::Skip);
+    assert!(!script.contains("create role %I") && !script.contains("grant execute"));
+    assert!(postgres::script().starts_with(script.trim_end_matches("commit;\n")));
+    for by_hand in [false, true] {
+        let bed = Bed::empty_postgres();
+        if by_hand {
+            says(bed.url(), &script).await;
+        }
+        let turno = Turno::builder()
+            .roles(Roles::Skip)
+            .connect(bed.url())
+            .await
+            .unwrap();
+        turno
+            .lock("r")
+            .acquire()
+            .await
+            .unwrap()
+            .acquired()
+            .unwrap()
+            .detach();
+        let granted = "select has_schema_privilege('turno_app', 'turno', 'usage')
+            or has_function_privilege('turno_app', 'turno.seen(text,uuid)', 'execute')";
+        let client = bed.postgres_connection().await;
+        let asks = async || {
+            client
+                .query_one(granted, &[])
+                .await
+                .unwrap()
+                .get::<_, bool>(0)
+        };
+        assert!(!asks().await);
+        turno.store().repair(Roles::Skip).await.unwrap();
+        assert!(!asks().await);
+        turno.store().repair(Roles::Grant).await.unwrap();
+        assert!(asks().await);
+    }
+}
+
+const DAMAGE: &str = "
+    create or replace function turno.lock_tick() returns bigint language sql as $$ select 1::bigint $$;
+    drop function turno.seen;
+    alter function turno.lock_list reset search_path;
+    alter function turno.once_status security invoker;
+    grant execute on function turno.sweep to turno_app;
+    grant execute on function turno.lock_break to public;
+    revoke execute on function turno.lock_acquire from turno_app;
+    revoke usage on schema turno from turno_operator";
+
+/// Functions and rights that were changed by hand are found by name, and put right while others work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_restores_functions_and_rights() {
+    let bed = Bed::postgres();
+    let turno = bed.turno().await;
+    let store = turno.store();
+    assert_eq!(store.schema_drift().await.unwrap(), Default::default());
+    let intact = shape(&bed).await;
+    says(bed.url(), DAMAGE).await;
+    let drift = store.schema_drift().await.unwrap();
+    assert_eq!(drift.missing_functions, ["seen"]);
+    let mut changed = drift.changed_functions.clone();
+    changed.sort();
+    assert_eq!(changed, ["lock_list", "lock_tick", "once_status"]);
+    assert_eq!(
+        drift.missing_grants,
+        ["turno_app: lock_acquire", "turno_operator: schema turno"]
+    );
+    // What public may do, every role may do.
+    assert_eq!(
+        drift.excess_grants,
+        [
+            "public: lock_break",
+            "turno_app: lock_break",
+            "turno_app: sweep"
+        ]
+    );
+    let findings = store.diagnose().await.unwrap();
+    let functions = find(&findings, "functions");
+    assert_eq!(functions.severity, Severity::Problem);
+    assert!(
+        functions.detail.contains("seen") && functions.detail.contains("--repair"),
+        "{functions:?}"
+    );
+    assert_eq!(find(&findings, "grants").severity, Severity::Warning);
+
+    // Others work meanwhile, and none of their calls fails.
+    let busy = bed.turno().await;
+    let stop = tokio_util::sync::CancellationToken::new();
+    let stopped = stop.clone();
+    let working = tokio::spawn(async move {
+        let mut rounds = 0_u32;
+        while !stopped.is_cancelled() || rounds < 3 {
+            let lease = busy.lock("w").acquire().await.unwrap().acquired().unwrap();
+            busy.inbox("q").push(&rounds).await.unwrap();
+            lease.release().await.unwrap();
+            rounds += 1;
+        }
+        rounds
+    });
+    assert_eq!(store.repair(Roles::Grant).await.unwrap(), drift);
+    stop.cancel();
+    assert!(working.await.unwrap() >= 3);
+    assert_eq!(store.schema_drift().await.unwrap(), Default::default());
+    assert_eq!(shape(&bed).await, intact);
+    assert_eq!(
+        store.repair(Roles::Grant).await.unwrap(),
+        Default::default()
+    );
+    assert_eq!(shape(&bed).await, intact);
+}
+
+/// The one test as a superuser: what an ordinary owner can do, it can do too.
+#[tokio::test]
+async fn a_superuser_may_own_the_schema() {
+    let bed = Bed::empty_postgres();
+    let turno = Turno::connect(&bed.url_as("postgres")).await.unwrap();
+    let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+    lease.release().await.unwrap();
+    turno.inbox("q").push(&1).await.unwrap();
+    turno.sweep(&Default::default()).await.unwrap();
+    assert_eq!(
+        turno.store().schema_drift().await.unwrap(),
+        Default::default()
+    );
+    let findings = turno.store().diagnose().await.unwrap();
+    assert_eq!(find(&findings, "functions").severity, Severity::Ok);
+    // Its functions are for applications as any owner's are.
+    let app = Turno::connect(&bed.url_as("app")).await.unwrap();
+    app.lock("r")
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap()
+        .detach();
+}
+
+/// Every role that may call the functions gets the same findings. An unsafe setting is a problem.
+#[tokio::test]
+async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
+    let bed = Bed::postgres();
+    bed.turno().await.sweep(&Default::default()).await.unwrap();
+    for role in ["owner", "app", "operator"] {
+        let turno = Turno::connect(&bed.url_as(role)).await.unwrap();
+        let findings = turno.store().diagnose().await.unwrap();
+        for check in [
+            "schema",
+            "functions",
+            "grants",
+            "tables",
+            "sweep",
+            "relay",
+            "writable",
+            "vacuum",
+        ] {
+            let finding = find(&findings, check);
+            assert_eq!(finding.severity, Severity::Ok, "{role}: {finding:?}");
+        }
+        let sweep = find(&findings, "sweep");
+        assert!(sweep.detail.ends_with("by owner"), "{sweep:?}");
+        // Test servers do not flush to the disk.
+        let durability = find(&findings, "durability");
+        assert_eq!(durability.severity, Severity::Problem, "{durability:?}");
+    }
+    let database = name(bed.url());
+    says(
+        bed.url(),
+        &format!(
+            "alter database {database} set synchronous_commit = off;
+             alter database {database} set default_transaction_read_only = on;
+             update turno.sweep_last set at = at - interval '3 days'"
+        ),
+    )
+    .await;
+    let turno = Turno::connect(&bed.url_as("app")).await.unwrap();
+    let findings = turno.store().diagnose().await.unwrap();
+    let durability = find(&findings, "durability");
+    assert!(
+        durability.detail.contains("synchronous_commit is off"),
+        "{durability:?}"
+    );
+    assert_eq!(find(&findings, "writable").severity, Severity::Problem);
+    let sweep = find(&findings, "sweep");
+    assert_eq!(sweep.severity, Severity::Warning);
+    assert!(sweep.detail.contains("turno_operator"), "{sweep:?}");
+}
