@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
+use turno::Roles;
+use turno::store::{Migrated, SchemaDrift};
 
 use crate::context::Context;
 use crate::fail::Usage;
@@ -11,14 +14,30 @@ use crate::fail::Usage;
 /// Bring the store's schema up to date
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Instances that do so together take turns, and those that run meanwhile keep running.")]
+Instances that do so together take turns, and those that run meanwhile keep running.
+
+On PostgreSQL, other roles than the owner's use the schema through turno_app (applications) and
+turno_operator (also break, requeue, reset, discard, forget, sweep, token). They are created if the
+owner may create roles; otherwise an administrator creates them, and --repair then grants.")]
 pub(crate) struct MigrateArgs {
     /// Print the whole schema as SQL, and connect to nothing
     #[arg(long)]
     print: bool,
+    /// Create no database roles, and grant nothing to them
+    #[arg(long)]
+    no_roles: bool,
+    /// Re-create functions and re-apply grants that differ from what this program ships
+    #[arg(long, conflicts_with = "print")]
+    repair: bool,
 
     /// With --print: as a migration file for supabase, whose command line applies it
-    #[arg(long = "for", value_name = "SERVICE", requires = "print", value_enum)]
+    #[arg(
+        long = "for",
+        value_name = "SERVICE",
+        requires = "print",
+        conflicts_with = "no_roles",
+        value_enum
+    )]
     service: Option<Service>,
 }
 
@@ -28,43 +47,130 @@ enum Service {
     Supabase,
 }
 
+/// What is printed as JSON.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    migrated: Migrated,
+    /// Whether what differed was repaired.
+    repaired: bool,
+    #[serde(flatten)]
+    drift: SchemaDrift,
+    /// What an administrator has to run so that the roles exist.
+    administrator_sql: Vec<String>,
+}
+
 pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode> {
+    let roles = if args.no_roles {
+        Roles::Skip
+    } else {
+        Roles::Grant
+    };
     if args.print {
         let script = match args.service {
             Some(Service::Supabase) => turno::store::postgres::script_for_supabase(),
-            None => script(&context.store)?,
+            None => script(&context.store, roles)?,
         };
         context.output.raw(script.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let migrated = context
+    let (migrated, mut drift) = context
         .with(context.unchecked(), async |turno| {
-            Ok(turno.store().migrate().await?)
+            let store = turno.store();
+            let migrated = store.migrate_with(roles).await?;
+            let drift = match args.repair {
+                // A newer schema has other functions than this program ships.
+                _ if migrated.to > turno::store::SCHEMA_VERSION => SchemaDrift::default(),
+                true => store.repair(roles).await?,
+                false => store.schema_drift().await?,
+            };
+            Ok((migrated, drift))
         })
         .await?;
-    if context.output.is_json() {
-        context.output.json(&migrated)?;
-    } else {
-        let from = migrated
-            .from
-            .map_or("none".to_owned(), |version| version.to_string());
-        let unchanged = if migrated.to > turno::store::SCHEMA_VERSION {
-            " (newer than this program, and compatible: nothing to do)"
-        } else if migrated.from == Some(migrated.to) {
-            " (already up to date)"
-        } else {
-            ""
-        };
-        context
-            .output
-            .line(&format!("schema: {from} → {}{unchanged}", migrated.to))?;
+    if roles == Roles::Skip {
+        // Asked for: no role is missed.
+        drift.missing_roles.clear();
+        drift.missing_grants.clear();
     }
+    let report = Report {
+        migrated: Migrated {
+            // The drift has the same list.
+            missing_roles: Vec::new(),
+            ..migrated
+        },
+        repaired: args.repair && drift.is_repairable(),
+        administrator_sql: drift.administrator_sql(),
+        drift,
+    };
+    if context.output.is_json() {
+        context.output.json(&report)?;
+    } else {
+        print(context, &report)?;
+    }
+    explain(context, &report);
     Ok(ExitCode::SUCCESS)
 }
 
-fn script(store: &str) -> Result<String> {
+fn print(context: &Context, report: &Report) -> Result<()> {
+    let Migrated { from, to, .. } = report.migrated;
+    let unchanged = if to > turno::store::SCHEMA_VERSION {
+        " (newer than this program, and compatible: nothing to do)"
+    } else if from == Some(to) {
+        " (already up to date)"
+    } else {
+        ""
+    };
+    let from = from.map_or("none".to_owned(), |version| version.to_string());
+    context
+        .output
+        .line(&format!("schema: {from} → {to}{unchanged}"))?;
+    if report.repaired {
+        for (what, names) in differing(&report.drift) {
+            context.output.line(&format!("repaired, {what}: {names}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is left for a person to do, on standard error.
+fn explain(context: &Context, report: &Report) {
+    if !report.repaired {
+        for (what, names) in differing(&report.drift) {
+            context.output.note(&format!("warning: {what}: {names}"));
+        }
+        if report.drift.is_repairable() {
+            context
+                .output
+                .note("run `turno migrate --repair` as the owner of the schema");
+        }
+    }
+    if !report.administrator_sql.is_empty() {
+        context.output.note(&format!(
+            "warning: {} does not exist, and this role may not create it: only the owner can use the schema.\n\
+             If other roles should, an administrator runs\n    {}\n\
+             and then `turno migrate --repair` grants them their functions. --no-roles leaves them out.",
+            report.drift.missing_roles.join(" and "),
+            report.administrator_sql.join("\n    "),
+        ));
+    }
+}
+
+/// The kinds of difference that there are, each with its names.
+fn differing(drift: &SchemaDrift) -> impl Iterator<Item = (&'static str, String)> {
+    [
+        ("functions that are missing", &drift.missing_functions),
+        ("functions that are changed", &drift.changed_functions),
+        ("grants that are missing", &drift.missing_grants),
+        ("grants that are too many", &drift.excess_grants),
+    ]
+    .into_iter()
+    .filter(|(_, names)| !names.is_empty())
+    .map(|(what, names)| (what, names.join(", ")))
+}
+
+fn script(store: &str, roles: Roles) -> Result<String> {
     match store.split(':').next() {
-        Some("postgres" | "postgresql") => Ok(turno::store::postgres::script()),
+        Some("postgres" | "postgresql") => Ok(turno::store::postgres::script_with(roles)),
         Some("sqlite") => Ok(turno::store::sqlite::script()),
         _ => Err(Usage::new("store", "unknown store: give --store sqlite: or --store postgres: to choose whose schema is printed").into()),
     }

@@ -16,13 +16,78 @@ on_each_store!(
 );
 
 fn the_schema_is_migrated_once(place: Place) {
-    assert_eq!(
-        place.json(0, &["migrate"]),
-        json!({"from": null, "to": turno::store::SCHEMA_VERSION})
-    );
-    let again = json!({"from": turno::store::SCHEMA_VERSION, "to": turno::store::SCHEMA_VERSION});
+    let report = |from: serde_json::Value| {
+        json!({
+            "from": from, "to": turno::store::SCHEMA_VERSION, "repaired": false, "missing_functions": [],
+            "changed_functions": [], "missing_roles": [], "missing_grants": [], "excess_grants": [],
+            "administrator_sql": []
+        })
+    };
+    assert_eq!(place.json(0, &["migrate"]), report(json!(null)));
+    let again = report(json!(turno::store::SCHEMA_VERSION));
     assert_eq!(place.json(0, &["migrate"]), again);
-    assert!(place.turno(&["migrate"]).expect(0).out.contains("→"));
+    assert_eq!(place.json(0, &["migrate", "--repair"]), again);
+    let told = place.turno(&["migrate"]).expect(0);
+    assert!(told.out.contains("→") && told.err.is_empty(), "{told:?}");
+}
+
+/// Without the right to create roles, migrate prints what an administrator has to run, and `--repair` grants afterwards.
+#[test]
+fn roles_that_cannot_be_created_are_named_and_granted_later() {
+    let server = PostgresServer::start().unwrap();
+    let mut place = Place::new(Kind::Sqlite);
+    place.store = server.create_database();
+    let admin = server.superuser_url(place.store.rsplit('/').next().unwrap());
+    crate::common::ask_postgres(&admin, "drop role app, operator, turno_app, turno_operator");
+    let quiet = place.turno(&["migrate", "--no-roles"]).expect(0);
+    assert!(quiet.err.is_empty(), "{quiet:?}");
+    let told = place.turno(&["migrate"]).expect(0);
+    for part in [
+        "create role turno_app nologin;",
+        "create role turno_operator nologin;",
+        "turno migrate --repair",
+        "--no-roles",
+    ] {
+        assert!(told.err.contains(part), "{told:?}");
+    }
+    let report = place.json(0, &["migrate"]);
+    let sql = report["administrator_sql"].as_array().unwrap();
+    assert_eq!(sql.len(), 2, "{report}");
+    for statement in sql {
+        crate::common::ask_postgres(&admin, statement.as_str().unwrap());
+    }
+    crate::common::ask_postgres(&admin, "create role app login in role turno_app");
+    let told = place.turno(&["migrate"]).expect(0);
+    assert!(
+        told.err.contains("grants that are missing") && told.err.contains("--repair"),
+        "{told:?}"
+    );
+    let app = place.store.replace("owner@", "app@");
+    let acquire = ["--store", &app, "lock", "acquire", "it"];
+    place.turno(&acquire).expect(1);
+    assert_eq!(
+        place.json(0, &["migrate", "--repair"])["repaired"],
+        json!(true)
+    );
+    place.turno(&acquire).expect(0);
+    assert_eq!(
+        place.json(0, &["migrate", "--repair"])["repaired"],
+        json!(false)
+    );
+    // An application cannot do what an operator decides, and the error names the role that can.
+    let refused = place
+        .turno(&["--json", "--store", &app, "sweep"])
+        .expect(1)
+        .error();
+    assert!(
+        text(&refused, "detail").contains("grant turno_operator to"),
+        "{refused}"
+    );
+    let script = place
+        .turno(&["migrate", "--print", "--no-roles"])
+        .expect(0)
+        .out;
+    assert!(!script.contains("create role %I") && script.ends_with("commit;\n"));
 }
 
 /// Run by hand, the script makes a store that needs no migration any more.
@@ -143,7 +208,9 @@ fn a_doctor_examines_the_store(place: Place) {
         "{sick:?}"
     );
     place.turno(&["migrate"]).expect(0);
-    let report = place.json(0, &["doctor"]);
+    // The tests' PostgreSQL server does not flush to the disk, which is a problem; SQLite does.
+    let code = i32::from(place.kind == Kind::Postgres);
+    let report = place.json(code, &["doctor"]);
     assert_eq!(text(&report, "store"), place.store);
     let checks: Vec<&str> = report["findings"]
         .as_array()
@@ -151,10 +218,10 @@ fn a_doctor_examines_the_store(place: Place) {
         .iter()
         .map(|finding| text(finding, "check"))
         .collect();
-    for check in ["store", "schema", "clock", "durability", "pooler"] {
+    for check in ["store", "schema", "clock", "durability", "pooler", "sweep"] {
         assert!(checks.contains(&check), "{check} is missing: {checks:?}");
     }
-    let healthy = place.turno(&["doctor"]).expect(0);
+    let healthy = place.turno(&["doctor"]).expect(code);
     assert!(
         healthy.out.contains("CHECK") && healthy.out.contains("schema"),
         "{healthy:?}"
@@ -191,7 +258,8 @@ fn everything_works_behind_a_pooler_and_the_doctor_names_it() {
     });
     place.json(0, &["lock", "release", "it", "--lease", text(&lease, "id")]);
     assert!(waiting.wait_timeout(LONG).unwrap().success());
-    let report = place.json(0, &["doctor"]);
+    // 1: the tests' server does not flush to the disk.
+    let report = place.json(1, &["doctor"]);
     let pooler = report["findings"]
         .as_array()
         .unwrap()

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::OnceLock;
 
-use turno_testkit::Process;
+use turno_testkit::{PostgresServer, Process};
 
 use crate::block::{Block, Fate, Language, Program, blocks};
 use crate::common::{Kind, Place};
@@ -16,6 +17,10 @@ use crate::{program, shell};
 const DATABASE: &str = "postgres://app@db/app";
 /// The same, as Java has it.
 const JDBC: &str = "jdbc:postgresql://db/app?user=app";
+/// The same database, as an administrator: pages use it where an owner may not create roles and databases.
+const ADMINISTRATOR: &str = "postgres://postgres@db/app";
+/// As readers' servers are, and as `turno doctor` wants it.
+const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
 /// What readers have already.
 const TABLES: &str = "
     create table notes (id integer primary key, user_id integer, body text);
@@ -56,11 +61,10 @@ impl Page {
             matches!(block.fate, Fate::Run(Language::Sql | Language::Program(_)))
                 || block.fate == Fate::Run(Language::Shell) && block.text.contains(DATABASE)
         });
-        let place = Place::new(if on_postgres {
-            Kind::Postgres
-        } else {
-            Kind::Sqlite
-        });
+        let mut place = Place::new(Kind::Sqlite);
+        if on_postgres {
+            (place.kind, place.store) = (Kind::Postgres, server().create_database());
+        }
         prepare(&place);
         let mut known = Known::default();
         let mut session = None;
@@ -68,6 +72,8 @@ impl Page {
             known.remember(DATABASE, &place.store);
             let (_, name) = place.store.rsplit_once('/').unwrap();
             known.remember("app_restored", &format!("{name}_restored"));
+            known.remember(ADMINISTRATOR, &server().superuser_url(name));
+            known.remember("_restored owner app", "_restored owner owner");
             let url = place.store.strip_prefix("postgres://owner@").unwrap();
             known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
             session = Some(Session::new(&place.store));
@@ -93,6 +99,12 @@ fn prepare(place: &Place) {
     fs::write(place.path("routes.toml"), routes).unwrap();
     place.turno(&["migrate"]).expect(0);
     place.tell(TABLES);
+}
+
+/// One for all pages.
+fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(|| PostgresServer::start_with(&DURABLE).unwrap())
 }
 
 /// Does what a page says.

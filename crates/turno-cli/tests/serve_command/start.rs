@@ -1,6 +1,6 @@
 //! How a server starts, what it refuses to start with, and how it ends.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
@@ -52,6 +52,39 @@ fn its_doctor_names_the_store_without_the_password() {
     let told = server.get("/v1/doctor");
     assert_eq!(told.expect(200)["store"], shown);
     assert!(!told.body.contains("s3cret"), "{told:?}");
+}
+
+/// A server with the rights of an application works. Its sweeper is refused, and says so once.
+#[test]
+fn a_sweeper_without_the_right_warns_once() {
+    let mut place = Place::new(Kind::Postgres);
+    place.turno(&["migrate"]).expect(0);
+    place.store = place.store.replace("owner@", "app@");
+    std::fs::write(place.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
+    let mut command = place.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("TURNO_LOG", "turno=debug");
+    let (process, reader) = started(command);
+    let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
+    let asked = json!({"resource": "a"});
+    let told = ask(text(&line, "listening"), "POST /v1/locks", None, &asked).unwrap();
+    told.expect(201);
+    let mut warnings = 0;
+    let mut repeats = 0;
+    for line in BufReader::new(&reader).lines() {
+        let line = line.unwrap();
+        if line.contains("the sweep is refused") {
+            assert!(line.contains("grant turno_operator to"), "{line}");
+            warnings += 1;
+        }
+        if line.contains("the sweep is still refused") {
+            repeats += 1;
+        }
+        if repeats == 3 {
+            break;
+        }
+    }
+    assert_eq!((warnings, repeats), (1, 3));
+    ended(&process, reader);
 }
 
 #[test]
