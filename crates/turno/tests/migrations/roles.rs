@@ -188,7 +188,7 @@ async fn roles_are_left_alone_when_asked() {
 
 const DAMAGE: &str = "
     create or replace function turno.lock_tick() returns bigint language sql as $$ select 1::bigint $$;
-    drop function turno.seen;
+    drop function turno.seen, turno.sweep_last;
     alter function turno.lock_list reset search_path;
     alter function turno.once_status security invoker;
     grant execute on function turno.sweep to turno_app;
@@ -206,7 +206,7 @@ async fn a_repair_restores_functions_and_rights() {
     let intact = shape(&bed).await;
     says(bed.url(), DAMAGE).await;
     let drift = store.schema_drift().await.unwrap();
-    assert_eq!(drift.missing_functions, ["seen"]);
+    assert_eq!(drift.missing_functions, ["seen", "sweep_last"]);
     let mut changed = drift.changed_functions.clone();
     changed.sort();
     assert_eq!(changed, ["lock_list", "lock_tick", "once_status"]);
@@ -231,6 +231,8 @@ async fn a_repair_restores_functions_and_rights() {
         "{functions:?}"
     );
     assert_eq!(find(&findings, "grants").severity, Severity::Warning);
+    // A check that needs a missing function does not hide the others.
+    assert_eq!(find(&findings, "tables").severity, Severity::Problem);
 
     // Others work meanwhile, and none of their calls fails.
     let busy = bed.turno().await;

@@ -23,7 +23,7 @@ const SKEW: Duration = Duration::from_secs(1);
 const OLDEST_SERVER: i32 = 140_000;
 
 pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
-    let found = store.schema().await?;
+    let in_store = store.schema().await?;
     let before = (Instant::now(), clock::now_us());
     let row = store
         .calls
@@ -44,7 +44,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
                 text("role")
             ),
         ),
-        schema_finding(found),
+        schema_finding(in_store),
         skew(before.1 + clock::as_us(took / 2), row.get("now")),
         durability(
             &text("fsync"),
@@ -69,12 +69,20 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     findings.push(vacuum(&row));
     findings.extend(super::exposed::finding(store).await?);
     // The rest asks functions that a schema of another version may not have.
-    if found.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
-        findings.extend(schema::findings(store).await?);
-        findings.extend(tables::findings(store).await?);
-        findings.push(relay::finding(store).await?);
+    if in_store.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
+        findings.extend(found("functions", schema::findings(store).await));
+        findings.extend(found("tables", tables::findings(store).await));
+        findings.extend(found("relay", relay::finding(store).await));
     }
     Ok(findings)
+}
+
+/// A check that cannot be made is a problem of its own: the other findings say why.
+fn found<const N: usize>(check: &'static str, findings: Result<[Finding; N]>) -> Vec<Finding> {
+    match findings {
+        Ok(findings) => findings.into(),
+        Err(error) => vec![Finding::problem(check, error.to_string())],
+    }
 }
 
 fn writable(standby: bool, read_only: &str) -> Finding {

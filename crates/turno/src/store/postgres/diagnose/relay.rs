@@ -10,7 +10,7 @@ use crate::store::Finding;
 /// Events that wait for longer than this are not being relayed.
 const RELAY_OVERDUE: Duration = Duration::from_secs(60);
 
-pub(super) async fn finding(store: &PostgresStore) -> Result<Finding> {
+pub(super) async fn finding(store: &PostgresStore) -> Result<[Finding; 1]> {
     let row = store
         .calls
         .row(include_str!("../call/diagnose_relay.sql"), &[])
@@ -18,11 +18,11 @@ pub(super) async fn finding(store: &PostgresStore) -> Result<Finding> {
     let leader: Option<String> = row.get("leader");
     let last: Option<Interval> = row.get("last_age");
     let oldest: Option<Interval> = row.get("oldest_age");
-    Ok(relay(
+    Ok([relay(
         leader.as_deref(),
         last.map(|age| age.0),
         oldest.map(|age| age.0),
-    ))
+    )])
 }
 
 fn relay(leader: Option<&str>, last: Option<Duration>, oldest: Option<Duration>) -> Finding {
