@@ -166,7 +166,7 @@ impl Store for PostgresStore {
     }
 
     async fn schema_drift(&self) -> Result<SchemaDrift> {
-        drift::drift(&**self.calls.client().await?).await
+        drift::drift(&***self.calls.client().await?).await
     }
 
     async fn repair(&self, roles: Roles) -> Result<SchemaDrift> {
