@@ -42,6 +42,7 @@ pub(crate) struct File {
     /// A file, and not the token itself: this one is read by many.
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) ca_file: Option<PathBuf>,
+    idle_poll_max: Option<Time>,
     pub(crate) lock: Lock,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
@@ -111,6 +112,12 @@ impl Default for Cleanup {
 pub(crate) struct Application {
     service: Option<Name>,
     user: Option<Name>,
+}
+
+impl File {
+    pub(crate) fn idle_poll_max(&self) -> Option<Duration> {
+        self.idle_poll_max.map(|time| time.0)
+    }
 }
 
 impl Lock {

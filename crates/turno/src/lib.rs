@@ -59,6 +59,7 @@ pub mod lock;
 pub mod once;
 pub mod outbox;
 mod own_task;
+mod patience;
 pub mod schedule;
 mod settings;
 pub mod sink;

@@ -30,6 +30,7 @@ mod event;
 mod flow;
 mod lead;
 mod relay;
+mod rest;
 
 use std::sync::Arc;
 

@@ -23,6 +23,7 @@ use croner::parser::{CronParser, Seconds};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::Turno;
 use crate::check;
@@ -32,8 +33,10 @@ use crate::store::{ScheduleTick, TickOutcome};
 
 /// How late a tick may be before it counts as missed.
 const ON_TIME: Duration = Duration::from_secs(60);
-/// The longest sleep: clocks are set, and machines wake up.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// How often a sleeper looks at this machine's clock: clocks are set, and machines wake up.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(60);
+/// How far this machine's clock may run from what was slept.
+const CLOCK_STEP: Duration = Duration::from_secs(2);
 /// How long to wait after a store that did not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -129,7 +132,7 @@ impl Schedule {
                 tracing::warn!(%error, schedule = self.name, "the schedule could not be looked at; trying again");
                 RETRY
             });
-            tokio::time::sleep(pause.min(LONGEST_SLEEP)).await;
+            sleep_by_clock(pause.min(self.turno.settings().idle_poll_max)).await;
         }
     }
 
@@ -232,6 +235,22 @@ fn no_tick(error: croner::errors::CronError) -> Error {
         format!("cron never comes round ({error}): choose a day that exists"),
         error,
     )
+}
+
+/// Sleeps, but not on when this machine's clock was set, or stood still: the store is then asked what time it is.
+async fn sleep_by_clock(pause: Duration) {
+    let (began, clock) = (Instant::now(), crate::clock::machine());
+    loop {
+        let left = pause.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(LOOK_AT_CLOCK)).await;
+        let by_clock = between(clock, crate::clock::machine());
+        if by_clock.abs_diff(began.elapsed()) > CLOCK_STEP {
+            return;
+        }
+    }
 }
 
 fn between(from: Timestamp, to: Timestamp) -> Duration {

@@ -6,6 +6,9 @@ use crate::check::{MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
 use crate::store::Roles;
 
+/// Nothing is asked for more than ten minutes, with room for jitter.
+const IDLE_POLL_MAX: Duration = Duration::from_secs(15 * 60);
+
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
@@ -69,6 +72,10 @@ pub struct Settings {
     pub max_payload: usize,
     /// Whether calls that arrive together go to the store together.
     pub gather: Gather,
+    /// The longest time for which an idle worker, relay, sweeper or waiter asks the store nothing. They know when the next
+    /// item is due, and are notified of everything else; this bounds what a lost notification can cost. Where
+    /// notifications do not arrive, as behind a pooler, they ask more often.
+    pub idle_poll_max: Duration,
     /// With which keys stored answers are sealed; `None` stores them as they are.
     pub answer_keys: Option<AnswerKeys>,
 }
@@ -86,6 +93,7 @@ impl Default for Settings {
             roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,
             gather: Gather::default(),
+            idle_poll_max: IDLE_POLL_MAX,
             answer_keys: None,
         }
     }

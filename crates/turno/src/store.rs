@@ -154,6 +154,12 @@ pub trait Store:
     /// Tidies up, within bounds.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept>;
 
+    /// How long a waiter that has signed in, for a lock or for the answer of a key, is called, and keeps its place; `None` if
+    /// that lasts until the end of the holding or the run that it waits for.
+    fn waiter_alive(&self) -> Option<Duration> {
+        Some(WAITER_ALIVE)
+    }
+
     /// Where waiters are woken when a lock may have become free.
     fn wakers(&self) -> &Arc<Wakers>;
 

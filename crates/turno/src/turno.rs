@@ -13,6 +13,7 @@ use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
 use crate::once::AnswerKeys;
 use crate::outbox::Outbox;
+use crate::patience;
 use crate::schedule::Schedule;
 use crate::settings::{Gather, Migrate, Retry, Settings};
 use crate::store::*;
@@ -45,6 +46,8 @@ struct Inner {
 
 /// How long closing waits for what is being done behind callers' backs.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// A sweeper that found nothing pauses so many times as long.
+const IDLE_SWEEP: u32 = 3;
 
 impl Turno {
     /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`, with the default settings.
@@ -352,7 +355,8 @@ impl Turno {
         }
     }
 
-    /// Sweeps every `interval`, jittered, until the future is dropped. Several instances may do so.
+    /// Sweeps every `interval`, jittered, until the future is dropped; after a sweep that found nothing the next pause is three
+    /// times as long, within [`Settings::idle_poll_max`]. Several instances may do so.
     pub async fn sweep_every(&self, interval: Duration, ask: &Sweep) -> std::convert::Infallible {
         self.sweep_telling(interval, ask, drop).await
     }
@@ -365,11 +369,20 @@ impl Turno {
         mut tell: impl FnMut(Swept),
     ) -> std::convert::Infallible {
         let mut refused = None;
+        let when_idle = (interval * IDLE_SWEEP)
+            .min(self.settings().idle_poll_max)
+            .max(interval);
+        let mut pause = interval;
         loop {
-            tokio::time::sleep(interval.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
+            tokio::time::sleep(patience::jittered(pause)).await;
             match self.sweep(ask).await {
                 Ok(swept) => {
                     refused = None;
+                    pause = if swept.is_empty() {
+                        when_idle
+                    } else {
+                        interval
+                    };
                     if !swept.is_empty() {
                         tracing::info!(?swept, "swept");
                     }
@@ -502,6 +515,13 @@ impl Builder {
     /// The largest payload of an item, in bytes; 1 MiB otherwise.
     pub fn max_payload(mut self, max_payload: usize) -> Self {
         self.settings.max_payload = max_payload;
+        self
+    }
+
+    /// The longest time for which an idle worker, relay, sweeper or waiter asks the store nothing; a quarter of an hour
+    /// otherwise ([`Settings::idle_poll_max`]).
+    pub fn idle_poll_max(mut self, idle_poll_max: Duration) -> Self {
+        self.settings.idle_poll_max = idle_poll_max;
         self
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use turno::inbox::ItemState;
+use turno::store::InboxIdle;
 
 use super::Bed;
 use super::inbox_kit::*;
@@ -72,21 +73,30 @@ pub async fn a_waiting_claim_gets_the_next_push(bed: &Bed) {
 pub async fn the_next_due_time_is_known(bed: &Bed) {
     let turno = bed.turno().await;
     let (store, inbox) = (turno.store(), turno.inbox("q"));
+    let due = async || {
+        let ask = InboxIdle {
+            queue: "q".to_owned(),
+            listens: secs(10),
+            looked: LONG,
+        };
+        store.inbox_idle(&ask).await.unwrap().due
+    };
     // A queue that nobody has pushed to: look again soon, if nobody would call.
-    let nothing = store.inbox_wait("q").await.unwrap();
+    let nothing = due().await;
     assert!(nothing.is_none_or(|pause| pause < secs(1)), "{nothing:?}");
+    assert_eq!(due().await, None, "and then not before a push");
     push(&inbox, &["1"]).await;
     let claimed = take_one(&inbox).await;
-    // Whoever has only just said so looks once more.
-    store.inbox_wait("q").await.unwrap();
-    let due = store.inbox_wait("q").await.unwrap().expect("a claim ends");
-    assert!(due <= LONG && due > LONG / 2, "{due:?}");
+    let end = due().await.expect("a claim ends");
+    assert!(end <= LONG && end > LONG / 2, "{end:?}");
     push_all(&inbox, [item("2").delay(secs(20))]).await;
-    let due = store.inbox_wait("q").await.unwrap().expect("one is due");
-    assert!(due <= secs(20) && due > secs(5), "{due:?}");
+    let time = due().await.expect("one is due");
+    assert!(time <= secs(20) && time > secs(5), "{time:?}");
     complete(&inbox, &[claimed]).await;
-    let due = store.inbox_wait("q").await.unwrap().expect("one is due");
-    assert!(due <= secs(20), "{due:?}");
+    let time = due().await.expect("one is due");
+    assert!(time <= secs(20), "{time:?}");
+    // As programs of before ask.
+    assert!(store.inbox_wait("q").await.unwrap().is_some());
 }
 
 /// Of many who claim at once, each gets different items, and together they get all.

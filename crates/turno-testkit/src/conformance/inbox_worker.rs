@@ -143,8 +143,7 @@ pub async fn a_worker_looks_by_itself(bed: &Bed) {
     for n in 1..4 {
         if !bed.is_sqlite() {
             // Nobody is said to listen: the push calls nobody.
-            bed.run("update turno.inbox_queue set idle_until = null")
-                .await;
+            bed.run("delete from turno.inbox_listener").await;
         }
         push(&other.inbox("q"), &[&n.to_string()]).await;
         let got = timeout(PATIENCE, told.recv()).await;

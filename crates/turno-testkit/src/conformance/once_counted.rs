@@ -296,6 +296,9 @@ impl Store for Counted {
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
         self.store.sweep(ask).await
     }
+    fn waiter_alive(&self) -> Option<Duration> {
+        self.store.waiter_alive()
+    }
     fn wakers(&self) -> &Arc<Wakers> {
         self.store.wakers()
     }

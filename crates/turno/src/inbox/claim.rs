@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::idle::Idle;
 use super::{Inbox, wake_name};
 use crate::check;
 use crate::error::Result;
 use crate::own_task;
 use crate::settings::Gather;
 use crate::store::{ClaimedItem, InboxClaim};
-
-/// How long a waiting claim sleeps at the most, when it is woken by pushes; and when it is not.
-const POLL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(50));
 
 /// A claim to be made. Nothing happens before [`Claim::take`].
 #[derive(Debug, Clone)]
@@ -83,10 +81,11 @@ impl Claim {
         let watch = store.wakers().watch(&wake_name(self.inbox.queue()));
         // Of all who wait for one queue in one process, one looks for all; the others sleep until it is their turn.
         let mut leads = None;
-        let mut told = false;
+        let mut idle = Idle::default();
         let mut waited = false;
         loop {
             let woken = watch.next();
+            let looked = Instant::now();
             let items = self.look().await?;
             if !items.is_empty() || Instant::now() >= deadline {
                 if waited && leads.is_none() && !items.is_empty() {
@@ -103,18 +102,11 @@ impl Claim {
                 }
                 continue;
             }
-            let due = store.inbox_wait(self.inbox.queue()).await?;
-            if !told {
-                // Whoever pushed before this was known has not called.
-                told = true;
+            let most = deadline.saturating_duration_since(Instant::now());
+            let most = most.min(self.inbox.turno().settings().idle_poll_max);
+            let Some(pause) = idle.pause(store, self.inbox.queue(), looked, most).await else {
                 continue;
-            }
-            let poll = if store.wakers().is_live() {
-                POLL.0
-            } else {
-                POLL.1
             };
-            let pause = due.unwrap_or(poll).clamp(Duration::from_millis(1), poll);
             tokio::select! {
                 () = woken => {}
                 () = tokio::time::sleep(pause) => {}

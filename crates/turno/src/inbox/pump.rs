@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::hand::Hand;
-use super::{Inbox, idle, wake_name};
+use super::idle::Idle;
+use super::{Inbox, wake_name};
 use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::store::{
@@ -19,6 +20,9 @@ use crate::store::{
 
 /// How long to wait after a call that failed; it doubles, to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// How long a store that waits by itself is asked to, at the most.
+const LONG_POLL: Duration = Duration::from_secs(60);
 
 /// What a worker did.
 #[derive(Debug, Default)]
@@ -62,7 +66,12 @@ enum Turned {
     /// There may be more.
     More,
     /// There was not as much as there is room for.
-    Short,
+    Short {
+        /// When it was looked for.
+        looked: Instant,
+        /// Whether there was anything.
+        found: bool,
+    },
     /// There is no room.
     NoRoom,
 }
@@ -71,7 +80,7 @@ impl Pump {
     /// Fetches and settles until told to stop. What is not settled then is left in the hand, or pending.
     pub(super) async fn run(&self, stop: &CancellationToken) -> Pending {
         let watch = self.store().wakers().watch(&wake_name(self.inbox.queue()));
-        let mut told: Option<Instant> = None;
+        let mut idle = Idle::default();
         let mut retry = RETRY.0;
         let mut pending = Pending::default();
         while !stop.is_cancelled() {
@@ -90,18 +99,26 @@ impl Pump {
             };
             retry = RETRY.0;
             match turned {
-                Turned::More => {}
+                Turned::More => {
+                    idle.end();
+                    idle.rouse(self.store(), self.inbox.queue()).await;
+                }
                 Turned::NoRoom => tokio::select! {
                     () = self.hand.settle.notified() => {}
                     () = stop.cancelled() => {}
                 },
-                Turned::Short => {
-                    let pause = idle::pause(self.store(), self.inbox.queue(), self.poll).await;
-                    if told.is_none_or(|told| told.elapsed() > idle::SAY_IDLE) {
-                        // Whoever pushed before the store knew of us has not called: look once more.
-                        told = Some(Instant::now());
+                Turned::Short { looked, found } => {
+                    if found {
+                        idle.end();
+                    }
+                    if self.claim_waiting(&mut pending, stop).await {
                         continue;
                     }
+                    let queue = self.inbox.queue();
+                    let Some(pause) = idle.pause(self.store(), queue, looked, self.poll).await
+                    else {
+                        continue;
+                    };
                     tokio::select! {
                         () = woken => {}
                         () = self.hand.settle.notified() => {}
@@ -132,14 +149,8 @@ impl Pump {
         let (request, began) = *pending
             .claim
             .get_or_insert_with(|| (Uuid::now_v7(), Instant::now()));
-        let claim = InboxClaim {
-            queue: self.inbox.queue().to_owned(),
-            worker: self.name.clone(),
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
-            lease: self.lease,
-            request,
-            gather: crate::Gather::Together,
-        };
+        let claim = self.ask(limit, request);
+        let looked = Instant::now();
         let items = match pending.complete.clone() {
             None => self.store().inbox_claim(&claim).await?,
             Some(complete) => {
@@ -156,10 +167,57 @@ impl Pump {
         let turned = if items.len() == limit {
             Turned::More
         } else {
-            Turned::Short
+            Turned::Short {
+                looked,
+                found: !items.is_empty(),
+            }
         };
         self.hand.deal(items, began + self.lease);
         Ok(turned)
+    }
+
+    fn ask(&self, limit: usize, request: Uuid) -> InboxClaim {
+        InboxClaim {
+            queue: self.inbox.queue().to_owned(),
+            worker: self.name.clone(),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            lease: self.lease,
+            request,
+            gather: crate::Gather::Together,
+        }
+    }
+
+    /// Leaves the waiting to a store that can wait by itself, until there is something to settle; false if it cannot. What is
+    /// claimed for one that has given up goes back.
+    async fn claim_waiting(&self, pending: &mut Pending, stop: &CancellationToken) -> bool {
+        if pending.complete.is_some() || pending.fail.is_some() {
+            return false;
+        }
+        let room = self.capacity.saturating_sub(self.hand.count());
+        let limit = room.min(check::MAX_ITEMS);
+        let (request, began) = (Uuid::now_v7(), Instant::now());
+        let ask = self.ask(limit, request);
+        // What comes is only good for its lease from now on, because it is not known when it was claimed.
+        let wait = LONG_POLL.min(self.lease / 3).min(self.poll);
+        let waited = self.store().inbox_claim_waiting(&ask, wait);
+        let waited = tokio::select! {
+            waited = waited => waited,
+            () = self.hand.settle.notified() => return true,
+            () = stop.cancelled() => return true,
+        };
+        match waited {
+            Ok(Some(items)) => {
+                self.hand.deal(items, began + self.lease);
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                tracing::debug!(%error, "the store did not wait for an item; looking");
+                // It may have been claimed, and the answer lost.
+                pending.claim = Some((request, began));
+                false
+            }
+        }
     }
 
     /// Takes over what handlers have finished, unless the last of it is still to be settled.

@@ -23,8 +23,6 @@ use crate::store::{Again, ClaimedItem, Failure};
 
 /// How many handlers run at once, unless said otherwise.
 const CONCURRENCY: usize = 16;
-/// How long an idle worker waits before it looks by itself.
-const POLL: Duration = Duration::from_secs(1);
 /// How long handlers may still run after the shutdown began.
 const GRACE: Duration = Duration::from_secs(30);
 /// How long the last results may take to reach the store.
@@ -84,7 +82,9 @@ impl<T, H> Worker<T, H> {
         self
     }
 
-    /// How long an idle worker waits before it looks by itself, should no push wake it; a second otherwise.
+    /// How long an idle worker waits before it looks by itself, should no push wake it; a quarter of an hour otherwise, or what
+    /// the settings say ([`Settings::idle_poll_max`](crate::Settings::idle_poll_max)). Where pushes do not wake, as behind a
+    /// pooler, it looks every few seconds at the least.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
@@ -115,11 +115,11 @@ where
         Worker {
             name: inbox.turno().worker_name(),
             lease: inbox.turno().settings().ttl,
+            poll: inbox.turno().settings().idle_poll_max,
             inbox,
             handler,
             concurrency: CONCURRENCY,
             prefetch: None,
-            poll: POLL,
             grace: GRACE,
             payload: PhantomData,
         }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::Turno;
 use crate::error::Result;
+use crate::patience;
 use crate::settings::Retry;
 use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome};
 
@@ -20,10 +21,8 @@ const LOOK_BEATEN: Duration = Duration::from_millis(100);
 /// beaten looks a little later the next time, at random, by so much more each time; up to a bound.
 const SPREAD: Duration = Duration::from_millis(3);
 const WIDEST_SPREAD: Duration = Duration::from_millis(50);
-/// The longest pause when releases are heard of.
+/// The longest pause when releases are heard of, before it is certain that they are.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
-/// The longest pause when they are not.
-const LOOK_DEAF: Duration = Duration::from_millis(200);
 /// The waiters of one process look at moments this far apart.
 const TOGETHER: Duration = Duration::from_millis(100);
 
@@ -107,21 +106,29 @@ async fn wait_for<A: Attempt>(
     };
     let wakers = turno.store().wakers();
     let mut watch = wakers.watch(&busy.resource);
+    let began = Instant::now();
     let mut pause = FIRST_LOOK;
     let mut beaten = 0;
     loop {
         if watch.name() != busy.resource {
             watch = wakers.watch(&busy.resource);
         }
-        line.stay(&busy.resource).await?;
+        // One that has waited for a while signs in for the whole of a holding, and then sleeps until its end.
+        let sleeps =
+            pause >= LOOK_HEARING && wakers.is_live() && turno.store().waiter_alive().is_none();
+        let signed_in = line.stay(&busy.resource, sleeps).await?;
         // Heard from here on: a release between the look and the pause is not missed.
         let woken = watch.next();
+        let before = busy;
         busy = match what.attempt().await? {
             // Dropping the line signs out, behind the back of a caller who has waited long enough.
             Ok(taken) => return Ok(Ok(taken)),
             Err(busy) => busy,
         };
         let now = Instant::now();
+        if sleeps && signed_in && is_same_holding(&before, &busy) {
+            pause = turno.settings().idle_poll_max.max(LOOK_HEARING);
+        }
         if now >= deadline {
             return Ok(Err(busy));
         }
@@ -135,11 +142,20 @@ async fn wait_for<A: Attempt>(
                 }
             }
             () = tokio::time::sleep_until(deadline.min(next_look(now, &busy, pause))) => {
-                let longest = if wakers.is_live() { LOOK_HEARING } else { LOOK_DEAF };
-                pause = pause.mul_f64(1.5).min(longest);
+                pause = if wakers.is_live() {
+                    pause.mul_f64(1.5).min(LOOK_HEARING)
+                } else {
+                    patience::deaf(began.elapsed(), turno.settings().idle_poll_max)
+                };
             }
         }
     }
+}
+
+/// Whether a waiter that signed in between two looks has signed in for the holding that both saw.
+fn is_same_holding(before: &Busy, now: &Busy) -> bool {
+    let end = |busy: &Busy| busy.holder.as_ref().map(|holder| holder.expires_at);
+    !now.remaining.is_zero() && before.resource == now.resource && end(before) == end(now)
 }
 
 /// How long somebody who heard of a release, and was beaten so often before, leaves it to others.
@@ -185,10 +201,14 @@ struct Line<'a> {
 impl Line<'_> {
     /// Signs in, and again when the last time is getting old. Whoever wants several resources moves to
     /// the line of the one that is in the way.
-    async fn stay(&mut self, resource: &str) -> Result<()> {
+    ///
+    /// Answers whether it is signed in.
+    async fn stay(&mut self, resource: &str, again: bool) -> Result<bool> {
         let now = Instant::now();
         match &self.place {
-            Some((place, good)) if place.resource == resource && now < *good => return Ok(()),
+            Some((place, good)) if place.resource == resource && now < *good && !again => {
+                return Ok(true);
+            }
             Some((place, _)) if place.resource != resource => self.leave(),
             _ => {}
         }
@@ -203,12 +223,11 @@ impl Line<'_> {
             attribution: self.ask.attribution.clone(),
         };
         self.place = Some((place, now));
-        if self.turno.store().lock_wait(&sign_in).await? == WaitOutcome::SignedIn
-            && let Some((_, good)) = &mut self.place
-        {
+        let signed_in = self.turno.store().lock_wait(&sign_in).await? == WaitOutcome::SignedIn;
+        if signed_in && let Some((_, good)) = &mut self.place {
             *good = now + WAITER_ALIVE / 3;
         }
-        Ok(())
+        Ok(signed_in)
     }
 
     fn leave(&mut self) {

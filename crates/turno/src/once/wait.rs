@@ -10,12 +10,11 @@ use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
 use crate::error::Result;
 use crate::own_task;
+use crate::patience;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
 
 /// The longest pause between two looks when answers are heard of: often enough to still be called.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
-/// The longest pause when they are not.
-const LOOK_DEAF: Duration = Duration::from_millis(200);
 /// Soon after a lease's end, to find that it is over.
 const AFTER_END: Duration = Duration::from_millis(5);
 
@@ -33,6 +32,8 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
     }
     let wakers = once.turno.store().wakers();
     let watch = wakers.watch(&wake_name(&ask.key));
+    let longest = once.turno.settings().idle_poll_max;
+    let began = Instant::now();
     let mut leads = None;
     loop {
         // Heard from here on: an answer between the look and the pause is not missed.
@@ -47,8 +48,10 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
         }
         leads = leads.or_else(|| watch.lead());
         let pause = match (&leads, wakers.is_live()) {
+            // Called until the lease is over, or for a while only.
+            (Some(_), true) if once.turno.store().waiter_alive().is_none() => longest,
             (Some(_), true) => LOOK_HEARING,
-            (Some(_), false) => LOOK_DEAF,
+            (Some(_), false) => patience::deaf(began.elapsed(), longest),
             // Whoever looks calls the others.
             (None, _) => once.wait,
         };

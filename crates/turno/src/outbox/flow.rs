@@ -15,7 +15,9 @@ use uuid::Uuid;
 use super::batch::{self, Batch};
 use super::breaker;
 use super::relay::{Mode, Relay, RelayReport};
-use crate::inbox::{idle, wake_name};
+use super::rest::Rest;
+use crate::inbox::idle::Idle;
+use crate::inbox::wake_name;
 use crate::store::{
     AfterRefusal, ClaimId, InboxExtend, ItemId, OUTBOX_QUEUE, OutboxClaim, OutboxSettle,
 };
@@ -84,8 +86,9 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Publishes until told to stop; what is under way then is finished first.
-    pub(super) async fn run(&self, stop: &CancellationToken) {
+    /// Publishes until told to stop; what is under way then is finished first. One that relays alone also ends when there
+    /// is nothing to publish, and answers how to rest.
+    pub(super) async fn run(&self, stop: &CancellationToken) -> Option<Rest> {
         let batch = self.relay.batch;
         let lanes = async {
             match self.relay.mode {
@@ -93,19 +96,21 @@ impl<'a> Flow<'a> {
                 Mode::Parallel | Mode::Ordered => {
                     let each = batch.div_ceil(LANES);
                     tokio::join!(self.pump(each, stop), self.pump(each, stop));
+                    None
                 }
             }
         };
         tokio::select! {
-            () = lanes => {}
+            rest = lanes => rest,
             never = self.beat() => match never {},
         }
     }
 
-    async fn pump(&self, batch: u32, stop: &CancellationToken) {
+    async fn pump(&self, batch: u32, stop: &CancellationToken) -> Option<Rest> {
         let store = self.relay.outbox.turno().store();
         let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
-        let mut told: Option<Instant> = None;
+        let mut idle = Idle::default();
+        let mut worked: Option<Instant> = None;
         let mut current: Option<Batch> = None;
         let mut settle: Option<OutboxSettle> = None;
         let mut is_open = true;
@@ -114,12 +119,13 @@ impl<'a> Flow<'a> {
             if is_open || stop.is_cancelled() {
                 self.finish(settle.take(), current.take(), stop).await;
                 if stop.is_cancelled() || !breaker::closed(&*self.relay.sink, stop).await {
-                    return;
+                    return None;
                 }
                 is_open = false;
                 self.is_out.store(false, Ordering::Relaxed);
             }
             let woken = watch.next();
+            let looked = Instant::now();
             let before = settle.take();
             let settle_and_claim = async {
                 if let Some(before) = before {
@@ -143,20 +149,44 @@ impl<'a> Flow<'a> {
                     next
                 }
             };
+            if let Some(current) = &current {
+                idle.end();
+                worked = Some(Instant::now());
+                if current.events.len() >= batch as usize {
+                    idle.rouse(store, OUTBOX_QUEUE).await;
+                }
+            }
             // What is settled may let the next of a key go.
             if current.is_some() || settle.is_some() || is_open {
                 continue;
             }
-            let pause = idle::pause(store, OUTBOX_QUEUE, self.relay.poll).await;
-            if told.is_none_or(|told| told.elapsed() > idle::SAY_IDLE) {
-                // Whoever emitted before the store knew of us has not called: look once more.
-                told = Some(Instant::now());
+            let Some(pause) = idle
+                .pause(store, OUTBOX_QUEUE, looked, self.relay.poll)
+                .await
+            else {
                 continue;
-            }
+            };
+            let until = Instant::now() + pause;
+            let stays = match (self.relay.mode, worked) {
+                (Mode::Parallel | Mode::Ordered, _) => pause,
+                (Mode::Single, _) if pause < Rest::LEAST => pause,
+                (Mode::Single, None) => Duration::ZERO,
+                (Mode::Single, Some(worked)) => Rest::AFTER.saturating_sub(worked.elapsed()),
+            };
+            let mut woken = woken;
             tokio::select! {
-                () = woken => {}
-                () = tokio::time::sleep(pause) => {}
+                biased;
                 () = stop.cancelled() => {}
+                () = &mut woken => {}
+                () = tokio::time::sleep(stays.min(pause)) => {
+                    if stays < pause {
+                        return Some(Rest {
+                            _watch: watch,
+                            woken,
+                            until,
+                        });
+                    }
+                }
             }
         }
     }

@@ -22,8 +22,6 @@ const BATCH: u32 = 50;
 const MAX_ATTEMPTS: u32 = 5;
 /// How long a relay may be silent before others take over what it had taken, unless said otherwise.
 const LEASE: Duration = Duration::from_secs(15);
-/// How long an idle relay waits before it looks by itself, unless said otherwise.
-const POLL: Duration = Duration::from_secs(1);
 /// The pause after the first refusal and the longest one, unless said otherwise.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
 /// The advisory lock of those that relay alone, unless said otherwise.
@@ -121,13 +119,13 @@ impl Relay {
     pub(super) fn new(outbox: Outbox, sink: Arc<dyn Sink>) -> Self {
         Relay {
             name: outbox.turno().worker_name(),
+            poll: outbox.turno().settings().idle_poll_max,
             outbox,
             sink,
             mode: Mode::default(),
             batch: BATCH,
             max_attempts: MAX_ATTEMPTS,
             lease: LEASE,
-            poll: POLL,
             archive: Archive::default(),
             lock_id: LOCK_ID,
             backoff: BACKOFF,
@@ -168,7 +166,9 @@ impl Relay {
         self
     }
 
-    /// How long an idle relay waits before it looks by itself, should no emission wake it; a second otherwise.
+    /// How long an idle relay waits before it looks by itself, should no emission wake it; a quarter of an hour otherwise, or
+    /// what the settings say ([`Settings::idle_poll_max`](crate::Settings::idle_poll_max)). Where emissions do not wake, as
+    /// behind a pooler, it looks every few seconds at the least.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
@@ -223,29 +223,37 @@ impl Relay {
         }
         let counts = Counts::default();
         match self.mode {
-            Mode::Parallel | Mode::Ordered => Flow::new(&self, &counts).run(&stop).await,
+            Mode::Parallel | Mode::Ordered => {
+                Flow::new(&self, &counts).run(&stop).await;
+            }
             Mode::Single => self.alone(&counts, &stop).await,
         }
         self.sink.close().await;
         Ok(counts.report())
     }
 
-    /// Publishes whenever it is the only relay.
+    /// Publishes whenever it is the only relay, which it wants to be only while there is something to publish: the session
+    /// that makes it so is asked all the time whether it is alive.
     async fn alone(&self, counts: &Counts, stop: &CancellationToken) {
         while let Some(alone) = lead::alone(self, stop).await {
             tracing::info!(relay = self.name, "the only relay now");
             let flow = Flow::new(self, counts);
             let work = async {
                 self.recover(stop).await;
-                flow.run(stop).await;
+                flow.run(stop).await
             };
-            tokio::select! {
-                () = work => {}
+            let rest = tokio::select! {
+                rest = work => rest,
                 () = alone.ended() => {
                     tracing::warn!(relay = self.name, "not the only relay any more; stopping until it is");
+                    None
                 }
-            }
+            };
             alone.give_up().await;
+            if let Some(rest) = rest {
+                tracing::debug!(relay = self.name, "nothing to publish; resting");
+                rest.over(self, stop).await;
+            }
         }
     }
 

@@ -77,6 +77,43 @@ pub trait InboxStore {
     /// Says that a worker has nothing to do: for [`IDLE_ALIVE`], a push to the queue wakes it. Answers when there
     /// may be more without one: the next item's time, or the end of another's claim.
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>>;
+
+    /// Says that a worker has nothing to do, and learns for how long it may sleep. As provided, it asks
+    /// [`InboxStore::inbox_wait`], and no push is certain to wake.
+    async fn inbox_idle(&self, ask: &InboxIdle) -> Result<InboxIdleness> {
+        Ok(InboxIdleness {
+            due: self.inbox_wait(&ask.queue).await?,
+            sure: None,
+        })
+    }
+
+    /// Wakes the idle workers of a queue that has more than its busy ones can take, wherever they are, and forgets those
+    /// that are gone. As provided, it does nothing: every push wakes.
+    async fn inbox_rouse(&self, queue: &str) -> Result<()> {
+        let _ = queue;
+        Ok(())
+    }
+}
+
+/// A worker that has nothing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxIdle {
+    /// The queue that it works on.
+    pub queue: String,
+    /// How long it may sleep, and wants to be notified; zero if it cannot be.
+    pub listens: Duration,
+    /// How long ago its last claim began.
+    pub looked: Duration,
+}
+
+/// Answer of [`InboxStore::inbox_idle`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InboxIdleness {
+    /// When there may be more without a push: the next item's time, or the end of another's claim.
+    pub due: Option<Duration>,
+    /// Since when every push is certain to wake. A worker that has claimed since it first got this answer sleeps safely;
+    /// `None` if a push that is under way may not wake.
+    pub sure: Option<String>,
 }
 
 /// How long an idle worker is woken after it last said so.

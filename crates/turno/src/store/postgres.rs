@@ -357,6 +357,10 @@ impl Store for PostgresStore {
         rows::swept(&row)
     }
 
+    fn waiter_alive(&self) -> Option<std::time::Duration> {
+        None
+    }
+
     fn wakers(&self) -> &Arc<Wakers> {
         &self.wakers
     }

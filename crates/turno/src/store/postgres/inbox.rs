@@ -214,6 +214,34 @@ impl InboxStore for PostgresStore {
             .await?;
         Ok(get::<Option<Interval>>(&row, "next_due")?.map(|due| due.0))
     }
+
+    async fn inbox_idle(&self, ask: &InboxIdle) -> Result<InboxIdleness> {
+        let row = self
+            .calls
+            .row(
+                include_str!("call/inbox_idle.sql"),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&Interval(ask.listens), Type::INTERVAL),
+                    (&Interval(ask.looked), Type::INTERVAL),
+                ],
+            )
+            .await?;
+        Ok(InboxIdleness {
+            due: get::<Option<Interval>>(&row, "due")?.map(|due| due.0),
+            sure: get(&row, "sure")?,
+        })
+    }
+
+    async fn inbox_rouse(&self, queue: &str) -> Result<()> {
+        self.calls
+            .row(
+                include_str!("call/inbox_rouse.sql"),
+                &[(&queue, Type::TEXT)],
+            )
+            .await
+            .map(drop)
+    }
 }
 
 impl PostgresStore {

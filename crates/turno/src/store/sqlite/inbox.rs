@@ -151,6 +151,14 @@ impl InboxStore for SqliteStore {
         self.read(move |db| claim::next_due(db, &queue, clock::now_us()))
             .await
     }
+
+    async fn inbox_idle(&self, ask: &InboxIdle) -> Result<InboxIdleness> {
+        Ok(InboxIdleness {
+            due: self.inbox_wait(&ask.queue).await?,
+            // Every commit wakes, and there is never a push under way that does not.
+            sure: Some(String::new()),
+        })
+    }
 }
 
 /// Reads with several statements as of one moment, inside a transaction or not.

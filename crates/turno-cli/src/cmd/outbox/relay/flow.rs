@@ -13,9 +13,6 @@ use crate::config::Outbox;
 use crate::fail::Usage;
 use crate::{duration, name};
 
-/// How often an idle relay looks, unless something else is said.
-const POLL: Duration = Duration::from_secs(1);
-
 #[derive(Debug, Args)]
 pub(super) struct FlowArgs {
     /// single (one relay at a time), parallel (any number) or ordered (any number, the events of one key in order) [default: ordered]
@@ -51,7 +48,7 @@ pub(super) struct FlowArgs {
     #[arg(long, env = "TURNO_RELAY_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     lease: Option<Duration>,
 
-    /// Look by itself this often, should no emission wake it [default: 1s]
+    /// Look by itself this often, should no emission wake it [default: idle_poll_max of turno.toml, 15m]
     #[arg(long, env = "TURNO_RELAY_POLL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     poll: Option<Duration>,
 
@@ -127,14 +124,17 @@ impl FlowArgs {
         Ok(())
     }
 
-    pub(super) fn poll(&self, file: &Outbox) -> Duration {
-        self.poll.or(file.poll()).unwrap_or(POLL)
+    pub(super) fn poll(&self, file: &Outbox) -> Option<Duration> {
+        self.poll.or(file.poll())
     }
 
     /// The relay, not running yet, and its mode.
     pub(super) fn relay(&self, turno: &Turno, sink: Arc<dyn Sink>, file: &Outbox) -> (Relay, Mode) {
         let mode = self.mode.or(file.mode).unwrap_or_default();
-        let mut relay = turno.outbox().relay(sink).mode(mode).poll(self.poll(file));
+        let mut relay = turno.outbox().relay(sink).mode(mode);
+        if let Some(poll) = self.poll(file) {
+            relay = relay.poll(poll);
+        }
         if let Some(batch) = self.batch.or(file.batch()) {
             relay = relay.batch(batch);
         }

@@ -49,7 +49,8 @@ impl std::error::Error for Blocked {}
 pub(super) struct Watch<'a> {
     pub(super) turno: &'a Turno,
     pub(super) until_empty: bool,
-    pub(super) poll: Duration,
+    /// How often the relay looks by itself, if that was said.
+    pub(super) poll: Option<Duration>,
     pub(super) reader_gone: CancellationToken,
 }
 
@@ -73,7 +74,7 @@ impl Watch<'_> {
                         since = (Instant::now(), seen);
                     } else if stats.blocked > 0
                         && stats.processing == 0
-                        && since.0.elapsed() > STUCK.max(self.poll * 2)
+                        && since.0.elapsed() > self.stuck()
                     {
                         return End::Blocked(Blocked {
                             pending: stats.pending,
@@ -85,8 +86,12 @@ impl Watch<'_> {
                     tracing::warn!(%error, "the outbox does not say what is left; asking again");
                 }
             }
-            tokio::time::sleep(LOOK.min(self.poll)).await;
+            tokio::time::sleep(LOOK.min(self.poll.unwrap_or(LOOK))).await;
         }
+    }
+
+    fn stuck(&self) -> Duration {
+        STUCK.max(self.poll.unwrap_or_default() * 2)
     }
 }
 

@@ -1,4 +1,5 @@
--- PostgreSQL as its ordinary users have it: an owner without superuser rights, failover, rolling upgrades.
+-- PostgreSQL as its ordinary users have it: an owner without superuser rights, failover, rolling upgrades, silence
+-- when idle.
 
 -- Functions of the user's own that adopt has replaced: their signatures, and the statements by which unadopt
 -- restores them.
@@ -37,3 +38,13 @@ create table turno.sweep_last (
 );
 
 insert into turno.sweep_last default values;
+
+-- Who listens to a queue, by its name: it may have no row in inbox_queue yet. Unlogged: a crash ends every connection, and
+-- one that listens again marks again.
+create unlogged table turno.inbox_listener (
+  queue        text        collate "C" primary key,
+  until        timestamptz not null,           -- an idle worker listens until then: a push must notify
+  since        xid8                            -- transactions from this one on have seen the mark; null: not known yet
+) with (fillfactor = 50);
+
+alter table turno.inbox_queue drop column idle_until;

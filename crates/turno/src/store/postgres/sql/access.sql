@@ -1,5 +1,5 @@
--- Purpose: access tokens. turno_app may look one up, as a server does; to create, list and revoke them is for
---          turno_operator.
+-- Purpose: access tokens. Those who serve may look one up; to make, to list and to end them is for the owner of the
+--          schema: these run as whoever calls them, and turno_app may not.
 -- Index:   access_pkey, access_created.
 
 -- What an access token is at this moment.
@@ -26,7 +26,6 @@ create or replace function turno.access_create(
   expires_in interval default null
 ) returns turno.access_view
 language plpgsql
-security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -57,11 +56,10 @@ end
 $$;
 
 comment on function turno.access_create is
-  'Keeps a new access token: its public id, the SHA-256 of its secret, what it allows. For operators.';
+  'Keeps a new access token: its public id, the SHA-256 of its secret, what it allows. For the owner of the schema.';
 
 create or replace function turno.access_list("limit" integer default 1000) returns setof turno.access_view
 language sql
-security definer
 set search_path = pg_catalog, pg_temp
 as $$
   select v.*
@@ -71,11 +69,10 @@ as $$
   limit access_list."limit"
 $$;
 
-comment on function turno.access_list is 'The access tokens, newest first, those that are over too. For operators.';
+comment on function turno.access_list is 'The access tokens, newest first, those that are over too. For the owner of the schema.';
 
 create or replace function turno.access_revoke(id text) returns boolean
 language sql
-security definer
 set search_path = pg_catalog, pg_temp
 as $$
   with ended as (
@@ -88,7 +85,7 @@ as $$
 $$;
 
 comment on function turno.access_revoke is
-  'Ends an access token for good; false if there is none, or it has ended already. For operators.';
+  'Ends an access token for good; false if there is none, or it has ended already. For the owner of the schema.';
 
 create or replace function turno.access_find(id text, out view turno.access_view, out hash bytea) returns setof record
 language sql

@@ -130,6 +130,6 @@ begin
   from turno.inbox_batch t
   where t.queue_id = inbox_abandon.queue_id;
   -- One that is just being settled is looked at again soon.
-  return coalesce(greatest(next, clock_timestamp() + '100 milliseconds'), 'infinity');
+  return case when next is null then 'infinity' else greatest(next, clock_timestamp() + '100 milliseconds') end;
 end
 $$;

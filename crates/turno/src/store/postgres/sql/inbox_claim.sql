@@ -385,7 +385,11 @@ begin
         mark_xid  = c.mark_xid,
         late_at   = c.late_at,
         late_cost = c.late_cost,
-        expiry    = least(t.expiry, until)
+        -- A look that has claimed nothing has no end that others would have to wait for.
+        expiry    = case
+          when exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) then least(t.expiry, until)
+          else t.expiry
+        end
     where t.queue_id = c.queue_id
       and t.n between c.n and c.n + 1;
     if got = 0 then
@@ -469,7 +473,8 @@ begin
       queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
     values (
       c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
-      c.due_from, c.due_at, least(c.expiry, until));
+      c.due_from, c.due_at,
+      case when room < inbox_claim_batch."limit" then least(c.expiry, until) else c.expiry end);
     delete from turno.inbox_cursor t
     where t.queue_id = old.queue_id
       and t.n = old.n;

@@ -177,9 +177,7 @@ begin
   insert into turno.inbox_tally (queue_id, items, timed)
   select q.id, stored, timed
   where stored > 0;
-  if q.idle_until > clock_timestamp() then
-    perform pg_notify('turno_inbox', q.name);
-  end if;
+  perform turno.inbox_notify(q.name);
 
   if stored < cardinality(ids) then
     -- A statement of its own: it sees the rows that the keys met.

@@ -38,7 +38,30 @@ as $$
   where q.name = inbox_queue_id.name
 $$;
 
--- Idle workers listen on turno_inbox for the names of queues.
+-- Notifies the idle workers of a queue, if there are any: a notification costs every commit of the database a little.
+--
+-- The transaction has its id before the mark is read. So a worker that has marked the queue knows when every transaction
+-- that may have missed the mark has ended (inbox_idle). A transaction whose snapshot is older than its id cannot see a newer
+-- mark, and notifies in any case.
+create or replace function turno.inbox_notify(queue text) returns void
+language plpgsql
+as $$
+begin
+  perform pg_current_xact_id();
+  if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+    perform
+    from turno.inbox_listener l
+    where l.queue = inbox_notify.queue
+      and l.until > clock_timestamp();
+    if not found then
+      return;
+    end if;
+  end if;
+  perform pg_notify('turno_inbox', inbox_notify.queue);
+end
+$$;
+
+-- The same for a queue by its number.
 create or replace function turno.inbox_call(queue_id integer) returns void
 language plpgsql
 as $$
@@ -47,65 +70,148 @@ declare
 begin
   select q.name into queue
   from turno.inbox_queue q
-  where q.id = inbox_call.queue_id
-    and q.idle_until > clock_timestamp();
+  where q.id = inbox_call.queue_id;
   if found then
-    perform pg_notify('turno_inbox', queue);
+    perform turno.inbox_notify(queue);
   end if;
 end
 $$;
 
--- Says that somebody listens, and answers how long it may sleep if nobody calls: until the next item's time, or the
--- end of another's claim.
-create or replace function turno.inbox_wait(queue text) returns interval
+-- When to look again although no notification came: the next item's time, the end of another worker's claim, or what the
+-- last claim left out. "looked" is how long ago the caller's last claim began: a claim that came too soon after another one
+-- has not looked for items that were committed late (inbox_late). Null: no time is known.
+create or replace function turno.inbox_next_due(queue text, looked interval) returns interval
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_next_due.queue);
+  c    turno.inbox_cursor;
+  next timestamptz;
+begin
+  if q is null then
+    return null;
+  end if;
+  -- More of them than one claim reads.
+  if exists (select from turno.inbox_freed f where f.queue_id = q) then
+    return '0';
+  end if;
+  select * into c
+  from turno.inbox_cursor t
+  where t.queue_id = q
+  order by t.n desc
+  limit 1;
+  select least(c.expiry, min(d.run_at)) into next
+  from generate_series(0, 3) p
+  cross join lateral (
+    select t.run_at
+    from turno.inbox_item t
+    where t.lane = q * 4 + p
+      and t.run_at is not null
+    order by t.run_at
+    limit 1) d;
+  if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_due.looked then
+    next := least(next, c.late_at + 10 * c.late_cost);
+  end if;
+  return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
+end
+$$;
+
+-- Says that a worker has nothing to do, and listens for as long as "listens"; 0 if it cannot listen. Answers when to look
+-- again although no notification came (due), and since when every push notifies (sure).
+--
+-- A push that was under way when the queue was marked has perhaps not seen the mark. It has a transaction id below "since",
+-- which is read after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
+-- more after that may sleep until it is notified. The same "sure" again means that the mark was there all the time.
+create or replace function turno.inbox_idle(
+  queue   text,
+  listens interval default '5 seconds',
+  looked  interval default '0',
+  out due  interval,
+  out sure text
+)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  q     integer;
-  heard timestamptz;
-  next  timestamptz;
+  mark turno.inbox_listener;
 begin
-  select t.id, t.idle_until into q, heard
-  from turno.inbox_queue t
-  where t.name = inbox_wait.queue;
-  if not found then
-    -- There is nowhere to say so: whoever pushes first will not call.
-    return '100 milliseconds';
+  perform turno.check_name('queue', inbox_idle.queue, 255);
+  if inbox_idle.listens > '0' then
+    select * into mark
+    from turno.inbox_listener l
+    where l.queue = inbox_idle.queue;
+    if mark.until > clock_timestamp() then
+      if mark.since is null or mark.until < clock_timestamp() + inbox_idle.listens then
+        update turno.inbox_listener l
+        set until = greatest(l.until, clock_timestamp() + 2 * inbox_idle.listens),
+            since = coalesce(l.since, pg_snapshot_xmax(pg_current_snapshot()))
+        where l.queue = inbox_idle.queue
+          -- One that was made anew meanwhile has a beginning of its own.
+          and l.until >= mark.until
+          and l.since is not distinct from mark.since;
+        if not found then
+          due := '0';
+          return;
+        end if;
+      end if;
+      if pg_snapshot_xmin(pg_current_snapshot()) >= mark.since then
+        sure := mark.since::text;
+      end if;
+    else
+      insert into turno.inbox_listener as l (queue, until)
+      values (inbox_idle.queue, clock_timestamp() + 2 * inbox_idle.listens)
+      on conflict (queue) do update
+      set until = excluded.until,
+          since = null
+      where l.until <= clock_timestamp();
+      due := '0';
+      return;
+    end if;
   end if;
-  -- Most of the time somebody has just said so, and there is nothing to write.
-  update turno.inbox_queue t
-  set idle_until = clock_timestamp() + '10 seconds'
-  where t.id = q
-    and (t.idle_until is null or t.idle_until < clock_timestamp() + '5 seconds');
-  if heard is null or heard < clock_timestamp() then
-    -- Whoever pushed before this has not called: look once more.
-    return '0';
-  end if;
-  select least(
-    (select c.expiry from turno.inbox_cursor c where c.queue_id = q order by c.n desc limit 1),
-    (select min(d.run_at)
-    from generate_series(0, 3) p
-    cross join lateral (
-      select t.run_at
-      from turno.inbox_item t
-      where t.lane = q * 4 + p
-        and t.run_at is not null
-      order by t.run_at
-      limit 1) d))
-  into next;
-  -- More of them than one claim reads.
-  if exists (select from turno.inbox_freed f where f.queue_id = q) then
-    return '0';
-  end if;
-  return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
+  due := turno.inbox_next_due(inbox_idle.queue, inbox_idle.looked);
 end
 $$;
 
+comment on function turno.inbox_idle is
+  'Says that a worker listens to turno_inbox for as long as listens. Answers due: when to look again although no notification came; and sure: when it is not null and the same as in the last answer, a push to the queue is certain to notify.';
+
+-- Asks who still listens: notifies all idle workers of a queue, and ends their marks soon. Those that still have nothing to
+-- do mark the queue again; a worker that is gone does not, and so it costs no more notifications.
+create or replace function turno.inbox_rouse(queue text) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  update turno.inbox_listener l
+  set until = clock_timestamp() + '10 seconds'
+  where l.queue = inbox_rouse.queue
+    and l.until > clock_timestamp() + '20 seconds';
+  if found then
+    perform pg_notify('turno_inbox', inbox_rouse.queue);
+  end if;
+end
+$$;
+
+comment on function turno.inbox_rouse is
+  'Wakes the idle workers of a queue that has more than its busy workers can take, and forgets those that are gone.';
+
+-- As programs before version 9 of the schema ask, every few seconds.
+create or replace function turno.inbox_wait(queue text) returns interval
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select least(i.due, case when i.sure is null then interval '100 milliseconds' end)
+  from turno.inbox_idle(inbox_wait.queue, '5 seconds', '1 second') i
+$$;
+
 comment on function turno.inbox_wait is
-  'Says that a worker listens to turno_inbox: for ten seconds, a push to the queue notifies it. Answers when to look again at the latest.';
+  'Says that a worker listens to turno_inbox: for ten seconds, a push to the queue notifies it. Answers when to look again at the latest. Use inbox_idle.';
 
 create or replace function turno.check_lease(lease interval) returns void
 language plpgsql

@@ -32,8 +32,28 @@ begin
 end
 $$;
 
--- Signs a waiter in, or says that it is still there: it counts for ten seconds from now. The marks on
--- the lock row spare everybody else a look at the list. False: the row could not be marked just now.
+-- Until when a waiter that signs in now counts: ten seconds longer than the holding that it waits for, because it looks again
+-- when that ends.
+create or replace function turno.lock_waits_until(resource text) returns timestamptz
+language sql
+stable
+as $$
+  select greatest(
+    clock_timestamp(),
+    (select
+       case when t.holds > 0 then greatest(t.expires_at, t.min_until) else t.min_until end
+     from turno.lock t
+     where t.resource = lock_waits_until.resource),
+    -- A renewal that found the lock row locked has not changed it.
+    (select max(h.expires_at)
+     from turno.lock_hold h
+     where h.resource = lock_waits_until.resource
+       and h.holds > 0)) + '10 seconds'
+$$;
+
+-- Signs a waiter in, or says that it is still there: it counts until ten seconds after the end of the holding that it waits
+-- for, or after its release (lock_line_soon). The marks on the lock row spare all others a look at the list. False: the row could not be
+-- marked just now.
 create or replace function turno.lock_wait(
   resource    text,
   owner       text,
@@ -48,8 +68,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  alive timestamptz := clock_timestamp() + '10 seconds';
-  fresh timestamptz := clock_timestamp() + '6 seconds';
+  alive timestamptz := turno.lock_waits_until(lock_wait.resource);
+  fresh timestamptz := case
+    when alive > clock_timestamp() + '10 seconds' then alive
+    else clock_timestamp() + '6 seconds'
+  end;
 begin
   perform turno.check_name('resource', lock_wait.resource, 255);
   perform turno.check_name('owner', lock_wait.owner, 255);
@@ -71,8 +94,8 @@ begin
     select
     from turno.lock t
     where t.resource = lock_wait.resource
-      and t.waited_until > fresh
-      and (not lock_wait.fifo or t.fifo_until > fresh)) then
+      and t.waited_until >= fresh
+      and (not lock_wait.fifo or t.fifo_until >= fresh)) then
     return true;
   end if;
   -- A row that somebody is just changing goes without: waiting for a row lock here could last as long
@@ -90,7 +113,7 @@ end
 $$;
 
 comment on function turno.lock_wait is
-  'Signs a waiter in for ten seconds (false: try again at once, the row was just changing): a release then notifies channel turno_lock, and with fifo nobody who came later is served first. Call again while waiting, and lock_leave afterwards.';
+  'Signs a waiter in until ten seconds after the end of the holding that it waits for (false: try again at once, the row was just changing): a release then notifies channel turno_lock, and with fifo no later waiter is served first. Call again when the holding has changed, and lock_leave afterwards.';
 
 -- Signs a waiter out.
 create or replace function turno.lock_leave(resource text, owner text) returns void

@@ -239,7 +239,7 @@ begin
         f.acquired_at, f.expires_at, case when f.expires_at <= clock_timestamp() then 'after its expiry' end,
         f.request
       from freed f)
-    select f.place, f.resource, f.waited_until
+    select f.place, f.resource, f.waited_until, f.fifo_until
     from freed f
   loop
     done[over.place] := true;
@@ -247,6 +247,9 @@ begin
     answer := row('released', 0)::turno.lock_ending;
     if over.waited_until > clock_timestamp() then
       perform pg_notify('turno_lock', over.resource);
+    end if;
+    if over.fifo_until > clock_timestamp() + '10 seconds' then
+      perform turno.lock_line_soon(over.resource);
     end if;
     return next;
   end loop;

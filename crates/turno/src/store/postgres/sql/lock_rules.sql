@@ -167,6 +167,24 @@ as $$
   limit 1
 $$;
 
+-- A waiter in line that has died must not keep those behind it waiting: when a resource is released, all in line have ten
+-- seconds to take it, or to sign in again.
+create or replace function turno.lock_line_soon(resource text) returns void
+language sql
+as $$
+  update turno.lock_waiter w
+  set alive_until = clock_timestamp() + '10 seconds'
+  where w.resource = lock_line_soon.resource
+    and w.owner in (
+      select o.owner
+      from turno.lock_waiter o
+      where o.resource = lock_line_soon.resource
+        and o.fifo
+        and o.alive_until > clock_timestamp() + '10 seconds'
+      -- One that is just signing in is alive.
+      for update skip locked)
+$$;
+
 -- Tells the waiters of a resource to look again, if there are any. A notification costs every commit
 -- of the database a little, so it is not sent for nobody.
 create or replace function turno.lock_call(l turno.lock) returns void
@@ -175,6 +193,9 @@ as $$
 begin
   if l.waited_until > clock_timestamp() then
     perform pg_notify('turno_lock', l.resource);
+  end if;
+  if l.fifo_until > clock_timestamp() + '10 seconds' then
+    perform turno.lock_line_soon(l.resource);
   end if;
 end
 $$;

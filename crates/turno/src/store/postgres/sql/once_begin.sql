@@ -163,7 +163,9 @@ begin
       return turno.once_told(o, 'replay');
     end if;
     if now = 'in_flight' then
-      if not once_begin.waits or o.waited_until > clock_timestamp() + interval '5 seconds' then
+      -- Who waits looks again when the lease is over: until then it is notified, and for ten seconds at the least.
+      if not once_begin.waits
+         or o.waited_until >= greatest(o.until, clock_timestamp() + interval '5 seconds') then
         return turno.once_told(o, 'in_flight');
       end if;
       -- Whoever answers is told to call. Not if the answer is just being written: that may take a transaction's while.
@@ -172,10 +174,12 @@ begin
       where t.key = once_begin.key
       for no key update skip locked;
       if not found then
+        -- Without a mark it has to look again soon.
+        o.until := least(o.until, clock_timestamp() + interval '100 milliseconds');
         return turno.once_told(o, 'in_flight');
       end if;
       update turno.once t
-      set waited_until = clock_timestamp() + interval '10 seconds'
+      set waited_until = greatest(t.until, clock_timestamp() + interval '10 seconds')
       where t.key = once_begin.key
         and t.token = o.token
         and t.state = 'running';

@@ -215,9 +215,7 @@ begin
   if stored > 0 then
     insert into turno.inbox_tally (queue_id, items, timed)
     values (q.id, stored, timed);
-    if q.idle_until > clock_timestamp() then
-      perform pg_notify('turno_inbox', q.name);
-    end if;
+    perform turno.inbox_notify(q.name);
   end if;
   if outbox_emit_batch.request is not null then
     perform turno.inbox_answer(outbox_emit_batch.request, jsonb_build_object('events', events::text));

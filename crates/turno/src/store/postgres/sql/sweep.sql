@@ -219,6 +219,9 @@ begin
   select count(*) into done.waiters
   from gone;
 
+  delete from turno.inbox_listener m
+  where m.until < clock_timestamp() - interval '1 day';
+
   with gone as (
     delete from turno.lock_history h
     where h.id in (

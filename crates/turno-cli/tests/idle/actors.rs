@@ -1,0 +1,135 @@
+//! Those that have nothing to do.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use turno::inbox::Job;
+use turno::outbox::Mode;
+use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::{Settings, Turno};
+use turno_testkit::Process;
+
+use crate::common::{Kind, LONG, Place};
+use crate::log::as_application;
+
+/// A lease that does not end while a test runs.
+pub const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// Connects as an application with a name.
+pub async fn connect(url: &str, name: &str, settings: Settings) -> Turno {
+    Turno::builder()
+        .settings(settings)
+        .connect(&as_application(url, name))
+        .await
+        .unwrap()
+}
+
+/// What was handled or published, as it happens.
+pub struct Done(UnboundedReceiver<String>);
+
+impl Done {
+    /// The next one.
+    pub async fn next(&mut self) -> String {
+        let next = tokio::time::timeout(LONG, self.0.recv()).await;
+        next.expect("to be woken").unwrap()
+    }
+
+    /// Whether nothing happens for so long.
+    pub async fn is_silent(&mut self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, self.0.recv()).await.is_err()
+    }
+}
+
+/// A worker of a queue; it ends with the test.
+pub fn worker(turno: &Turno, queue: &str) -> Done {
+    let (tell, done) = unbounded_channel();
+    let handler = move |job: Job<String>| {
+        // The receiver is gone when the test has ended.
+        let _ = tell.send(job.payload);
+        std::future::ready(Ok::<_, Infallible>(()))
+    };
+    let worker = turno.inbox(queue).worker(handler);
+    tokio::spawn(worker.run(std::future::pending()));
+    Done(done)
+}
+
+/// Tells what is published.
+#[derive(Debug)]
+struct Teller(UnboundedSender<String>);
+
+#[async_trait]
+impl Sink for Teller {
+    fn name(&self) -> String {
+        "a test".to_owned()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        events
+            .iter()
+            .map(|event| {
+                let _ = self.0.send(event.kind.clone());
+                Fate::Sent
+            })
+            .collect()
+    }
+}
+
+/// A relay; it ends with the test.
+pub fn relay(turno: &Turno, mode: Mode, name: &str) -> Done {
+    let (tell, done) = unbounded_channel();
+    let relay = turno
+        .outbox()
+        .relay(Arc::new(Teller(tell)))
+        .mode(mode)
+        .name(name);
+    tokio::spawn(relay.run(CancellationToken::new()));
+    Done(done)
+}
+
+/// Waits for a lock.
+pub fn lock_waiter(turno: &Turno, resource: &str, fifo: bool) -> JoinHandle<bool> {
+    let lock = turno.lock(resource).wait(HOUR);
+    let lock = if fifo { lock.fifo() } else { lock };
+    tokio::spawn(async move {
+        let taken = lock.acquire().await.unwrap().acquired();
+        match taken {
+            Some(lease) => lease.release().await.is_ok(),
+            None => false,
+        }
+    })
+}
+
+/// Waits for the answer of a key, and answers it.
+pub fn once_waiter(turno: &Turno, key: &str) -> JoinHandle<String> {
+    let once = turno.once(key).wait(HOUR);
+    tokio::spawn(async move {
+        let answer = once.run(async || Ok::<_, Infallible>("the waiter's".to_owned()));
+        answer.await.unwrap()
+    })
+}
+
+/// Claims by hand, and waits for a first item.
+pub fn claim_waiter(turno: &Turno, queue: &str) -> JoinHandle<usize> {
+    let claim = turno.inbox(queue).claim().wait(HOUR);
+    tokio::spawn(async move { claim.take().await.unwrap().len() })
+}
+
+/// A `turno serve` on a store.
+pub fn serve(url: &str, settings: &str) -> (Place, Process) {
+    let mut place = Place::new(Kind::Sqlite);
+    place.store = as_application(url, "serve");
+    std::fs::write(place.path("turno.toml"), settings).unwrap();
+    let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
+    let process = Process::spawn(&mut command).unwrap();
+    process.lines().expect_line("listening on", LONG);
+    (place, process)
+}

@@ -1,0 +1,71 @@
+//! The database's log, as a count of statements by who sent them.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use turno_testkit::PostgresServer;
+
+/// Who sends nothing for so long has settled.
+const SETTLED: Duration = Duration::from_secs(4);
+/// How long programs may take to settle.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server that logs every statement, with the name of the application that sent it.
+pub fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let settings = [("log_statement", "all"), ("log_line_prefix", "%a@%d|")];
+        PostgresServer::start_with(&settings).unwrap()
+    })
+}
+
+/// A new database, and its name.
+pub fn new_database() -> (String, String) {
+    let url = server().create_database();
+    let name = url.rsplit('/').next().unwrap().to_owned();
+    (url, name)
+}
+
+/// The URL of a database, for an application with a name.
+pub fn as_application(url: &str, name: &str) -> String {
+    format!("{url}?application_name={name}")
+}
+
+/// How many statements were sent to a database so far, by application.
+pub fn statements(database: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for line in server().log().lines() {
+        let Some((sender, said)) = line.split_once('|') else {
+            continue;
+        };
+        let Some((application, at)) = sender.rsplit_once('@') else {
+            continue;
+        };
+        if at == database
+            && (said.starts_with("LOG:  statement:") || said.starts_with("LOG:  execute "))
+        {
+            *counts.entry(application.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Waits until nothing was sent to these databases for a while.
+pub async fn until_silent(databases: &[&str]) {
+    let now = || -> Vec<_> { databases.iter().map(|name| statements(name)).collect() };
+    let began = tokio::time::Instant::now();
+    let mut before = now();
+    loop {
+        tokio::time::sleep(SETTLED).await;
+        let after = now();
+        if before == after {
+            return;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "statements are still sent: {after:?}, after {before:?}"
+        );
+        before = after;
+    }
+}

@@ -1,0 +1,129 @@
+//! What could be missed by one that sleeps for a quarter of an hour.
+
+use std::time::Duration;
+
+use tokio_postgres::{Client, NoTls};
+use turno::Settings;
+use turno_testkit::eventually_async;
+
+use crate::actors::{Done, connect, worker};
+use crate::common::LONG;
+use crate::log::{new_database, statements, until_silent};
+
+/// Longer than a worker takes that is notified, or looks.
+const MISSED: Duration = Duration::from_secs(5);
+
+async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A push that is under way when the worker goes to sleep, and has not seen its mark.
+async fn push_under_way(url: &str, begin: &str) -> (Client, Done) {
+    let open = client(url).await;
+    open.batch_execute(begin).await.unwrap();
+    open.batch_execute("select turno.inbox_push('q', '\"late\"')")
+        .await
+        .unwrap();
+    let turno = connect(url, "worker", Settings::default()).await;
+    let done = worker(&turno, "q");
+    let watcher = client(url).await;
+    eventually_async(LONG, "a worker that listens", async || {
+        let rows = watcher.query_typed("select from turno.inbox_listener where queue = 'q'", &[]);
+        (rows.await.unwrap().len() == 1).then_some(())
+    })
+    .await;
+    (open, done)
+}
+
+/// It does not sleep before every such push has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_that_was_under_way_is_found() {
+    let (url, database) = new_database();
+    drop(connect(&url, "migrate", Settings::default()).await);
+    let (open, mut done) = push_under_way(&url, "begin").await;
+    // Many looks later it is still there to look.
+    let looks = || statements(&database).get("worker").copied().unwrap_or(0);
+    let before = looks();
+    eventually_async(LONG, "looks", async || {
+        (looks() > before + 20).then_some(())
+    })
+    .await;
+    open.batch_execute("commit").await.unwrap();
+    assert_eq!(done.next().await, "late");
+}
+
+/// The control: a worker that believes at once that every push notifies sleeps through it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_waiting_for_pushes_under_way_one_is_missed() {
+    let (url, database) = new_database();
+    drop(connect(&url, "migrate", Settings::default()).await);
+    let owner = client(&url).await;
+    let believe = "do $do$
+        declare
+          was text := pg_get_functiondef('turno.inbox_idle(text, interval, interval)'::regprocedure);
+          rule text := 'pg_snapshot_xmin(pg_current_snapshot()) >= mark.since';
+        begin
+          assert position(rule in was) > 0;
+          execute replace(was, rule, 'true');
+        end $do$";
+    owner.batch_execute(believe).await.unwrap();
+    let (open, mut done) = push_under_way(&url, "begin").await;
+    until_silent(&[&database]).await;
+    open.batch_execute("commit").await.unwrap();
+    assert!(done.is_silent(MISSED).await, "it was notified of nothing");
+}
+
+/// A transaction that sees the database as it was before the queue was marked notifies in any case.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_from_an_old_snapshot_wakes() {
+    let (url, database) = new_database();
+    let turno = connect(&url, "worker", Settings::default()).await;
+    let open = client(&url).await;
+    open.batch_execute(
+        "begin isolation level repeatable read; select count(*) from turno.inbox_listener",
+    )
+    .await
+    .unwrap();
+    let mut done = worker(&turno, "q");
+    until_silent(&[&database]).await;
+    open.batch_execute("select turno.inbox_push('q', '\"old\"'); commit")
+        .await
+        .unwrap();
+    assert_eq!(done.next().await, "old");
+}
+
+/// The connection that listens is lost, and a notification that is sent before there is another one is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_wakes() {
+    let (url, database) = new_database();
+    let turno = connect(&url, "worker", Settings::default()).await;
+    let mut done = worker(&turno, "q");
+    until_silent(&[&database]).await;
+    let other = client(&url).await;
+    let lose = "select pg_terminate_backend(pid, 5000) from pg_stat_activity
+        where application_name = 'worker' and datname = current_database() and query like 'listen%'";
+    let lost = other.query_typed(lose, &[]).await.unwrap();
+    assert_eq!(lost.len(), 1, "the worker listened");
+    let pusher = connect(&url, "other", Settings::default()).await;
+    for number in ["1", "2"] {
+        pusher.inbox("q").push(number).await.unwrap();
+        assert_eq!(done.next().await, number);
+    }
+    until_silent(&[&database]).await;
+}
+
+/// A worker that is gone is notified for no longer than it takes the next busy one to ask who listens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_gone_is_forgotten() {
+    let (url, _) = new_database();
+    let turno = connect(&url, "worker", Settings::default()).await;
+    let gone = "insert into turno.inbox_listener values ('q', now() + '1 hour', '1')";
+    let owner = client(&url).await;
+    owner.batch_execute(gone).await.unwrap();
+    turno.store().inbox_rouse("q").await.unwrap();
+    let left = "select until < now() + '1 minute' from turno.inbox_listener where queue = 'q'";
+    let rows = owner.query_typed(left, &[]).await.unwrap();
+    assert!(rows[0].get::<_, bool>(0));
+}

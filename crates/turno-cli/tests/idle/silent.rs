@@ -1,0 +1,196 @@
+//! Nothing to do, nothing asked.
+
+use std::time::Duration;
+
+use turno::Settings;
+use turno::outbox::{Event, Mode};
+use turno_testkit::eventually_async;
+
+use crate::actors::*;
+use crate::common::LONG;
+use crate::log::{new_database, statements, until_silent};
+
+/// How long it is looked at whether anything is sent.
+const WINDOW: Duration = Duration::from_secs(8);
+
+/// A worker, relays of two modes, waiters of every kind and a server, all without work: the log stays empty. Then each is
+/// given something to do, and does it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_nothing_to_do_sends_nothing() {
+    let (url, database) = new_database();
+    let (alone_url, alone_database) = new_database();
+    let connect = async |url: &str, name: &str| connect(url, name, Settings::default()).await;
+    let other = connect(&url, "other").await;
+    let held = other
+        .lock("r")
+        .ttl(HOUR)
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap();
+    let lined = other
+        .lock("line")
+        .ttl(HOUR)
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap();
+    let run = other
+        .once("k")
+        .lease(HOUR)
+        .begin()
+        .await
+        .unwrap()
+        .fresh()
+        .unwrap();
+
+    let mut worker = worker(&connect(&url, "worker").await, "q");
+    let mut parallel = relay(&connect(&url, "parallel").await, Mode::Parallel, "parallel");
+    let mut single = relay(&connect(&alone_url, "single").await, Mode::Single, "single");
+    let claim = claim_waiter(&connect(&url, "claim").await, "by hand");
+    let lock = lock_waiter(&connect(&url, "lock-waiter").await, "r", false);
+    let fifo = lock_waiter(&connect(&url, "fifo-waiter").await, "line", true);
+    let once = once_waiter(&connect(&url, "once-waiter").await, "k");
+    let _serving = serve(&url, "");
+
+    let databases = [database.as_str(), alone_database.as_str()];
+    until_silent(&databases).await;
+    let before = databases.map(statements);
+    tokio::time::sleep(WINDOW).await;
+    let after = databases.map(statements);
+    println!(
+        "statements in {WINDOW:?} of idleness: {}",
+        sum(&after) - sum(&before)
+    );
+    assert_eq!(before, after, "nothing was sent");
+    for name in [
+        "worker",
+        "parallel",
+        "claim",
+        "lock-waiter",
+        "fifo-waiter",
+        "once-waiter",
+        "serve",
+    ] {
+        assert!(
+            before[0].contains_key(name),
+            "{name} has been at work: {before:?}"
+        );
+    }
+    assert!(before[1].contains_key("single"), "{before:?}");
+
+    // Each of these is notified: none would look for a quarter of an hour.
+    for number in ["1", "2", "3"] {
+        other.inbox("q").push(number).await.unwrap();
+        assert_eq!(worker.next().await, number);
+        other
+            .outbox()
+            .emit_alone(&[Event::new(number, &())])
+            .await
+            .unwrap();
+        assert_eq!(parallel.next().await, number);
+        let emitter = connect(&alone_url, "emitter").await;
+        emitter
+            .outbox()
+            .emit_alone(&[Event::new(number, &())])
+            .await
+            .unwrap();
+        assert_eq!(single.next().await, number);
+    }
+    other.inbox("by hand").push("x").await.unwrap();
+    assert_eq!(soon(claim).await, 1);
+    held.release().await.unwrap();
+    assert!(soon(lock).await, "the waiter had the lock");
+    lined.release().await.unwrap();
+    assert!(soon(fifo).await, "the waiter in line had the lock");
+    run.complete(&"the answer").await.unwrap();
+    assert_eq!(soon(once).await, "the answer");
+}
+
+/// For docs/operating.md: what each sends in ten minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes ten minutes"]
+async fn ten_minutes_by_sender() {
+    let (url, database) = new_database();
+    let connect = async |name: &str| connect(&url, name, Settings::default()).await;
+    let _worker = worker(&connect("worker").await, "q");
+    let _parallel = relay(&connect("parallel").await, Mode::Parallel, "parallel");
+    let _claim = claim_waiter(&connect("claim").await, "by hand");
+    until_silent(&[&database]).await;
+    let before = statements(&database);
+    tokio::time::sleep(Duration::from_secs(10 * 60)).await;
+    let after = statements(&database);
+    for (name, count) in &after {
+        println!(
+            "{name}: {} statements",
+            count - before.get(name).unwrap_or(&0)
+        );
+    }
+}
+
+/// The control: with a bound of a second, each of them asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bound_of_a_second_is_kept() {
+    let (url, database) = new_database();
+    let settings = Settings {
+        idle_poll_max: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    let connect = async |name: &str| connect(&url, name, settings.clone()).await;
+    let other = connect("other").await;
+    let _held = other
+        .lock("r")
+        .ttl(HOUR)
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap();
+    let _run = other
+        .once("k")
+        .lease(HOUR)
+        .begin()
+        .await
+        .unwrap()
+        .fresh()
+        .unwrap();
+    let _worker = worker(&connect("worker").await, "q");
+    let _parallel = relay(&connect("parallel").await, Mode::Parallel, "parallel");
+    let _claim = claim_waiter(&connect("claim").await, "by hand");
+    let _lock = lock_waiter(&connect("lock-waiter").await, "r", false);
+    let _once = once_waiter(&connect("once-waiter").await, "k");
+    let cleanup = "idle_poll_max = \"1s\"\n[cleanup]\ninterval = \"1s\"\n";
+    let _serving = serve(&url, cleanup);
+    // Two windows, so that what they do when they begin is over.
+    for _ in 0..2 {
+        let before = statements(&database);
+        eventually_async(LONG, "statements of each", async || {
+            let now = statements(&database);
+            [
+                "worker",
+                "parallel",
+                "claim",
+                "lock-waiter",
+                "once-waiter",
+                "serve",
+            ]
+            .iter()
+            .all(|name| now.get(*name) > before.get(*name))
+            .then_some(())
+        })
+        .await;
+    }
+}
+
+fn sum(counts: &[std::collections::BTreeMap<String, usize>]) -> usize {
+    counts.iter().flat_map(|counts| counts.values()).sum()
+}
+
+async fn soon<T>(task: tokio::task::JoinHandle<T>) -> T {
+    tokio::time::timeout(LONG, task)
+        .await
+        .expect("to be woken")
+        .unwrap()
+}

@@ -1,0 +1,2 @@
+-- Calls turno.inbox_rouse. $1 queue.
+select turno.inbox_rouse($1)
