@@ -84,9 +84,8 @@ impl Route {
 
     async fn open(&self) -> Result<Opened> {
         let opened = self.dialer.open().await?;
-        self.direct.send_if_modified(|direct| {
-            std::mem::replace(direct, Some(opened.direct)) != Some(opened.direct)
-        });
+        self.direct
+            .send_if_modified(|direct| direct.replace(opened.direct) != Some(opened.direct));
         Ok(opened)
     }
 
