@@ -1,7 +1,6 @@
 //! The functions of an adopted table on PostgreSQL, as the users of seeds 000 and 002 call them.
 
-use tokio_postgres::{Client, NoTls};
-use turno_testkit::PostgresServer;
+use tokio_postgres::Client;
 use turno_testkit::conformance::Bed;
 
 use super::{age, ask, tell};

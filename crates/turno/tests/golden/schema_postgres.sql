@@ -703,6 +703,61 @@ insert into turno.migration (version, name) values (7, '0007_deed');
 
 insert into turno.migration (version, name) values (8, '0008_batch');
 
+-- Migration 0009_managed
+
+-- PostgreSQL as its ordinary users have it: an owner without superuser rights, failover, rolling upgrades, silence
+-- when idle.
+
+-- Functions of the user's own that adopt has replaced: their signatures, and the statements by which unadopt
+-- restores them.
+alter table turno.adopted
+  add column replaced text[] not null default '{}',
+  add column restore  text[] not null default '{}';
+
+-- These have other arguments now.
+drop function if exists turno.adopt(text, text, text, text, text, integer);
+drop function if exists turno.adopt_print(text, text, text, text, text, integer);
+drop function if exists turno.adopt_apply(turno.adopted);
+drop function if exists turno.adopt_plan(turno.adopted);
+drop function if exists turno.adopt_refuse_taken(turno.adopted, text[]);
+drop function if exists turno.adopt_make_function(turno.adopted, turno.adopt_function);
+
+-- A program that is older than the schema works on if it was built for this version or a later one. Null: only programs of
+-- the version itself.
+alter table turno.migration
+  add column oldest_program integer;
+
+-- The sequence of an unlogged table is unlogged since PostgreSQL 15. A promoted standby may find it without its first page
+-- ("bad magic number in sequence"), and then no waiter can sign in.
+do $$
+begin
+  if current_setting('server_version_num')::integer >= 150000 then
+    execute 'alter sequence turno.lock_waiter_ticket_seq set logged';
+  end if;
+end
+$$;
+
+-- When the store was last swept, for `turno doctor`. One row.
+create table turno.sweep_last (
+  single boolean     primary key default true check (single),
+  at     timestamptz not null default clock_timestamp(),
+  "by"   text
+);
+
+insert into turno.sweep_last default values;
+
+-- Who listens to a queue, by its name: it may have no row in inbox_queue yet. Unlogged: a crash ends every connection, and
+-- one that listens again marks again.
+create unlogged table turno.inbox_listener (
+  queue        text        collate "C" primary key,
+  until        timestamptz not null,           -- an idle worker listens until then: a push must notify
+  since        xid8                            -- transactions from this one on have seen the mark; null: not known yet
+) with (fillfactor = 50);
+
+alter table turno.inbox_queue drop column idle_until;
+
+insert into turno.migration (version, name) values (9, '0009_managed');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -971,6 +1026,24 @@ as $$
   limit 1
 $$;
 
+-- A waiter in line that has died must not keep those behind it waiting: when a resource is released, all in line have ten
+-- seconds to take it, or to sign in again.
+create or replace function turno.lock_line_soon(resource text) returns void
+language sql
+as $$
+  update turno.lock_waiter w
+  set alive_until = clock_timestamp() + '10 seconds'
+  where w.resource = lock_line_soon.resource
+    and w.owner in (
+      select o.owner
+      from turno.lock_waiter o
+      where o.resource = lock_line_soon.resource
+        and o.fifo
+        and o.alive_until > clock_timestamp() + '10 seconds'
+      -- One that is just signing in is alive.
+      for update skip locked)
+$$;
+
 -- Tells the waiters of a resource to look again, if there are any. A notification costs every commit
 -- of the database a little, so it is not sent for nobody.
 create or replace function turno.lock_call(l turno.lock) returns void
@@ -979,6 +1052,9 @@ as $$
 begin
   if l.waited_until > clock_timestamp() then
     perform pg_notify('turno_lock', l.resource);
+  end if;
+  if l.fifo_until > clock_timestamp() + '10 seconds' then
+    perform turno.lock_line_soon(l.resource);
   end if;
 end
 $$;
@@ -1142,16 +1218,6 @@ begin
   if was.holds > 0 and was.expires_at > clock_timestamp() then
     if was.owner <> ask.owner or was.mode <> 'exclusive' then
       return turno.lock_answer('busy', was);
-    end if;
-    -- Beside an open guard of its own it would have to wait; among others it must not.
-    if current_setting('turno.batch', true) = 'on' then
-      perform 1
-      from turno.lock t
-      where t.resource = ask.resource
-      for no key update skip locked;
-      if not found then
-        return row('later', ask.resource, null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
-      end if;
     end if;
     -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
     -- same request may be under way twice, because its connection broke while it waited.
@@ -1546,8 +1612,28 @@ begin
 end
 $$;
 
--- Signs a waiter in, or says that it is still there: it counts for ten seconds from now. The marks on
--- the lock row spare everybody else a look at the list. False: the row could not be marked just now.
+-- Until when a waiter that signs in now counts: ten seconds longer than the holding that it waits for, because it looks again
+-- when that ends.
+create or replace function turno.lock_waits_until(resource text) returns timestamptz
+language sql
+stable
+as $$
+  select greatest(
+    clock_timestamp(),
+    (select
+       case when t.holds > 0 then greatest(t.expires_at, t.min_until) else t.min_until end
+     from turno.lock t
+     where t.resource = lock_waits_until.resource),
+    -- A renewal that found the lock row locked has not changed it.
+    (select max(h.expires_at)
+     from turno.lock_hold h
+     where h.resource = lock_waits_until.resource
+       and h.holds > 0)) + '10 seconds'
+$$;
+
+-- Signs a waiter in, or says that it is still there: it counts until ten seconds after the end of the holding that it waits
+-- for, or after its release (lock_line_soon). The marks on the lock row spare all others a look at the list. False: the row could not be
+-- marked just now.
 create or replace function turno.lock_wait(
   resource    text,
   owner       text,
@@ -1562,8 +1648,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  alive timestamptz := clock_timestamp() + '10 seconds';
-  fresh timestamptz := clock_timestamp() + '6 seconds';
+  alive timestamptz := turno.lock_waits_until(lock_wait.resource);
+  fresh timestamptz := case
+    when alive > clock_timestamp() + '10 seconds' then alive
+    else clock_timestamp() + '6 seconds'
+  end;
 begin
   perform turno.check_name('resource', lock_wait.resource, 255);
   perform turno.check_name('owner', lock_wait.owner, 255);
@@ -1585,8 +1674,8 @@ begin
     select
     from turno.lock t
     where t.resource = lock_wait.resource
-      and t.waited_until > fresh
-      and (not lock_wait.fifo or t.fifo_until > fresh)) then
+      and t.waited_until >= fresh
+      and (not lock_wait.fifo or t.fifo_until >= fresh)) then
     return true;
   end if;
   -- A row that somebody is just changing goes without: waiting for a row lock here could last as long
@@ -1604,7 +1693,7 @@ end
 $$;
 
 comment on function turno.lock_wait is
-  'Signs a waiter in for ten seconds (false: try again at once, the row was just changing): a release then notifies channel turno_lock, and with fifo nobody who came later is served first. Call again while waiting, and lock_leave afterwards.';
+  'Signs a waiter in until ten seconds after the end of the holding that it waits for (false: try again at once, the row was just changing): a release then notifies channel turno_lock, and with fifo no later waiter is served first. Call again when the holding has changed, and lock_leave afterwards.';
 
 -- Signs a waiter out.
 create or replace function turno.lock_leave(resource text, owner text) returns void
@@ -1992,6 +2081,10 @@ begin
       and o.holds = 0;
     perform turno.lock_gate(h.resource);
     perform turno.lock_call(l);
+  else
+    -- Whether a waiter has just marked the row cannot be known here, and it may not look again for a long time.
+    perform pg_notify('turno_lock', h.resource);
+    perform turno.lock_line_soon(h.resource);
   end if;
   return row('released', 0)::turno.lock_ending;
 end
@@ -2027,7 +2120,6 @@ set enable_seqscan = off
 set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set turno.batch = 'on'
 as $$
 declare
   done  boolean[] := array_fill(false, array[cardinality(resources)]);
@@ -2159,6 +2251,23 @@ begin
   for i in 1..cardinality(resources) loop
     continue when done[i];
     place := i;
+    -- A re-entry beside an open guard of its own waits for that guard's transaction. A batch must not wait.
+    perform 1
+    from turno.lock t
+    where t.resource = resources[i]
+      and t.owner = owners[i]
+      and t.holds > 0;
+    if found then
+      perform 1
+      from turno.lock t
+      where t.resource = resources[i]
+      for no key update skip locked;
+      if not found then
+        answer := row('later', resources[i], null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
+        return next;
+        continue;
+      end if;
+    end if;
     answer := turno.lock_acquire(
       resource => resources[i], owner => owners[i], ttl => ttls[i], "user" => users[i],
       service => services[i], description => descriptions[i], host => hosts[i], pid => pids[i],
@@ -2224,7 +2333,7 @@ begin
         f.acquired_at, f.expires_at, case when f.expires_at <= clock_timestamp() then 'after its expiry' end,
         f.request
       from freed f)
-    select f.place, f.resource, f.waited_until
+    select f.place, f.resource, f.waited_until, f.fifo_until
     from freed f
   loop
     done[over.place] := true;
@@ -2232,6 +2341,9 @@ begin
     answer := row('released', 0)::turno.lock_ending;
     if over.waited_until > clock_timestamp() then
       perform pg_notify('turno_lock', over.resource);
+    end if;
+    if over.fifo_until > clock_timestamp() + '10 seconds' then
+      perform turno.lock_line_soon(over.resource);
     end if;
     return next;
   end loop;
@@ -2668,7 +2780,30 @@ as $$
   where q.name = inbox_queue_id.name
 $$;
 
--- Idle workers listen on turno_inbox for the names of queues.
+-- Notifies the idle workers of a queue, if there are any: a notification costs every commit of the database a little.
+--
+-- The transaction has its id before the mark is read. So a worker that has marked the queue knows when every transaction
+-- that may have missed the mark has ended (inbox_idle). A transaction whose snapshot is older than its id cannot see a newer
+-- mark, and notifies in any case.
+create or replace function turno.inbox_notify(queue text) returns void
+language plpgsql
+as $$
+begin
+  perform pg_current_xact_id();
+  if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+    perform
+    from turno.inbox_listener l
+    where l.queue = inbox_notify.queue
+      and l.until > clock_timestamp();
+    if not found then
+      return;
+    end if;
+  end if;
+  perform pg_notify('turno_inbox', inbox_notify.queue);
+end
+$$;
+
+-- The same for a queue by its number.
 create or replace function turno.inbox_call(queue_id integer) returns void
 language plpgsql
 as $$
@@ -2677,65 +2812,148 @@ declare
 begin
   select q.name into queue
   from turno.inbox_queue q
-  where q.id = inbox_call.queue_id
-    and q.idle_until > clock_timestamp();
+  where q.id = inbox_call.queue_id;
   if found then
-    perform pg_notify('turno_inbox', queue);
+    perform turno.inbox_notify(queue);
   end if;
 end
 $$;
 
--- Says that somebody listens, and answers how long it may sleep if nobody calls: until the next item's time, or the
--- end of another's claim.
-create or replace function turno.inbox_wait(queue text) returns interval
+-- When to look again although no notification came: the next item's time, the end of another worker's claim, or what the
+-- last claim left out. "looked" is how long ago the caller's last claim began: a claim that came too soon after another one
+-- has not looked for items that were committed late (inbox_late). Null: no time is known.
+create or replace function turno.inbox_next_due(queue text, looked interval) returns interval
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  q    integer := turno.inbox_queue_id(inbox_next_due.queue);
+  c    turno.inbox_cursor;
+  next timestamptz;
+begin
+  if q is null then
+    return null;
+  end if;
+  -- More of them than one claim reads.
+  if exists (select from turno.inbox_freed f where f.queue_id = q) then
+    return '0';
+  end if;
+  select * into c
+  from turno.inbox_cursor t
+  where t.queue_id = q
+  order by t.n desc
+  limit 1;
+  select least(c.expiry, min(d.run_at)) into next
+  from generate_series(0, 3) p
+  cross join lateral (
+    select t.run_at
+    from turno.inbox_item t
+    where t.lane = q * 4 + p
+      and t.run_at is not null
+    order by t.run_at
+    limit 1) d;
+  if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_due.looked then
+    next := least(next, c.late_at + 10 * c.late_cost);
+  end if;
+  return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
+end
+$$;
+
+-- Says that a worker has nothing to do, and listens for as long as "listens"; 0 if it cannot listen. Answers when to look
+-- again although no notification came (due), and since when every push notifies (sure).
+--
+-- A push that was under way when the queue was marked has perhaps not seen the mark. It has a transaction id below "since",
+-- which is read after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
+-- more after that may sleep until it is notified. The same "sure" again means that the mark was there all the time.
+create or replace function turno.inbox_idle(
+  queue   text,
+  listens interval default '5 seconds',
+  looked  interval default '0',
+  out due  interval,
+  out sure text
+)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  q     integer;
-  heard timestamptz;
-  next  timestamptz;
+  mark turno.inbox_listener;
 begin
-  select t.id, t.idle_until into q, heard
-  from turno.inbox_queue t
-  where t.name = inbox_wait.queue;
-  if not found then
-    -- There is nowhere to say so: whoever pushes first will not call.
-    return '100 milliseconds';
+  perform turno.check_name('queue', inbox_idle.queue, 255);
+  if inbox_idle.listens > '0' then
+    select * into mark
+    from turno.inbox_listener l
+    where l.queue = inbox_idle.queue;
+    if mark.until > clock_timestamp() then
+      if mark.since is null or mark.until < clock_timestamp() + inbox_idle.listens then
+        update turno.inbox_listener l
+        set until = greatest(l.until, clock_timestamp() + 2 * inbox_idle.listens),
+            since = coalesce(l.since, pg_snapshot_xmax(pg_current_snapshot()))
+        where l.queue = inbox_idle.queue
+          -- One that was made anew meanwhile has a beginning of its own.
+          and l.until >= mark.until
+          and l.since is not distinct from mark.since;
+        if not found then
+          due := '0';
+          return;
+        end if;
+      end if;
+      if pg_snapshot_xmin(pg_current_snapshot()) >= mark.since then
+        sure := mark.since::text;
+      end if;
+    else
+      insert into turno.inbox_listener as l (queue, until)
+      values (inbox_idle.queue, clock_timestamp() + 2 * inbox_idle.listens)
+      on conflict (queue) do update
+      set until = excluded.until,
+          since = null
+      where l.until <= clock_timestamp();
+      due := '0';
+      return;
+    end if;
   end if;
-  -- Most of the time somebody has just said so, and there is nothing to write.
-  update turno.inbox_queue t
-  set idle_until = clock_timestamp() + '10 seconds'
-  where t.id = q
-    and (t.idle_until is null or t.idle_until < clock_timestamp() + '5 seconds');
-  if heard is null or heard < clock_timestamp() then
-    -- Whoever pushed before this has not called: look once more.
-    return '0';
-  end if;
-  select least(
-    (select c.expiry from turno.inbox_cursor c where c.queue_id = q order by c.n desc limit 1),
-    (select min(d.run_at)
-    from generate_series(0, 3) p
-    cross join lateral (
-      select t.run_at
-      from turno.inbox_item t
-      where t.lane = q * 4 + p
-        and t.run_at is not null
-      order by t.run_at
-      limit 1) d))
-  into next;
-  -- More of them than one claim reads.
-  if exists (select from turno.inbox_freed f where f.queue_id = q) then
-    return '0';
-  end if;
-  return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
+  due := turno.inbox_next_due(inbox_idle.queue, inbox_idle.looked);
 end
 $$;
 
+comment on function turno.inbox_idle is
+  'Says that a worker listens to turno_inbox for as long as listens. Answers due: when to look again although no notification came; and sure: when it is not null and the same as in the last answer, a push to the queue is certain to notify.';
+
+-- Asks who still listens: notifies all idle workers of a queue, and ends their marks soon. Those that still have nothing to
+-- do mark the queue again; a worker that is gone does not, and so it costs no more notifications.
+create or replace function turno.inbox_rouse(queue text) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  update turno.inbox_listener l
+  set until = clock_timestamp() + '10 seconds'
+  where l.queue = inbox_rouse.queue
+    and l.until > clock_timestamp() + '20 seconds';
+  if found then
+    perform pg_notify('turno_inbox', inbox_rouse.queue);
+  end if;
+end
+$$;
+
+comment on function turno.inbox_rouse is
+  'Wakes the idle workers of a queue that has more than its busy workers can take, and forgets those that are gone.';
+
+-- As programs before version 9 of the schema ask, every few seconds.
+create or replace function turno.inbox_wait(queue text) returns interval
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select least(i.due, case when i.sure is null then interval '100 milliseconds' end)
+  from turno.inbox_idle(inbox_wait.queue, '5 seconds', '1 second') i
+$$;
+
 comment on function turno.inbox_wait is
-  'Says that a worker listens to turno_inbox: for ten seconds, a push to the queue notifies it. Answers when to look again at the latest.';
+  'Says that a worker listens to turno_inbox: for ten seconds, a push to the queue notifies it. Answers when to look again at the latest. Use inbox_idle.';
 
 create or replace function turno.check_lease(lease interval) returns void
 language plpgsql
@@ -3034,9 +3252,7 @@ begin
   insert into turno.inbox_tally (queue_id, items, timed)
   select q.id, stored, timed
   where stored > 0;
-  if q.idle_until > clock_timestamp() then
-    perform pg_notify('turno_inbox', q.name);
-  end if;
+  perform turno.inbox_notify(q.name);
 
   if stored < cardinality(ids) then
     -- A statement of its own: it sees the rows that the keys met.
@@ -3317,7 +3533,7 @@ begin
   from turno.inbox_batch t
   where t.queue_id = inbox_abandon.queue_id;
   -- One that is just being settled is looked at again soon.
-  return coalesce(greatest(next, clock_timestamp() + '100 milliseconds'), 'infinity');
+  return case when next is null then 'infinity' else greatest(next, clock_timestamp() + '100 milliseconds') end;
 end
 $$;
 
@@ -3947,7 +4163,11 @@ begin
         mark_xid  = c.mark_xid,
         late_at   = c.late_at,
         late_cost = c.late_cost,
-        expiry    = least(t.expiry, until)
+        -- A look that has claimed nothing has no end that others would have to wait for.
+        expiry    = case
+          when exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) then least(t.expiry, until)
+          else t.expiry
+        end
     where t.queue_id = c.queue_id
       and t.n between c.n and c.n + 1;
     if got = 0 then
@@ -4031,7 +4251,8 @@ begin
       queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
     values (
       c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
-      c.due_from, c.due_at, least(c.expiry, until));
+      c.due_from, c.due_at,
+      case when room < inbox_claim_batch."limit" then least(c.expiry, until) else c.expiry end);
     delete from turno.inbox_cursor t
     where t.queue_id = old.queue_id
       and t.n = old.n;
@@ -5185,9 +5406,7 @@ begin
   if stored > 0 then
     insert into turno.inbox_tally (queue_id, items, timed)
     values (q.id, stored, timed);
-    if q.idle_until > clock_timestamp() then
-      perform pg_notify('turno_inbox', q.name);
-    end if;
+    perform turno.inbox_notify(q.name);
   end if;
   if outbox_emit_batch.request is not null then
     perform turno.inbox_answer(outbox_emit_batch.request, jsonb_build_object('events', events::text));
@@ -5944,7 +6163,9 @@ begin
       return turno.once_told(o, 'replay');
     end if;
     if now = 'in_flight' then
-      if not once_begin.waits or o.waited_until > clock_timestamp() + interval '5 seconds' then
+      -- Who waits looks again when the lease is over: until then it is notified, and for ten seconds at the least.
+      if not once_begin.waits
+         or o.waited_until >= greatest(o.until, clock_timestamp() + interval '5 seconds') then
         return turno.once_told(o, 'in_flight');
       end if;
       -- Whoever answers is told to call. Not if the answer is just being written: that may take a transaction's while.
@@ -5953,10 +6174,12 @@ begin
       where t.key = once_begin.key
       for no key update skip locked;
       if not found then
+        -- Without a mark it has to look again soon.
+        o.until := least(o.until, clock_timestamp() + interval '100 milliseconds');
         return turno.once_told(o, 'in_flight');
       end if;
       update turno.once t
-      set waited_until = clock_timestamp() + interval '10 seconds'
+      set waited_until = greatest(t.until, clock_timestamp() + interval '10 seconds')
       where t.key = once_begin.key
         and t.token = o.token
         and t.state = 'running';
@@ -7359,32 +7582,6 @@ as $$
     select * from turno.adopt_mark() where a.shape = 'processed') f
 $$;
 
--- A function of that name that is not this table's own would be replaced, or would answer instead of ours.
-create or replace function turno.adopt_refuse_taken(a turno.adopted, ours text[]) returns void
-language plpgsql
-stable
-as $$
-declare
-  taken regprocedure;
-  owner text;
-begin
-  select p.oid::regprocedure into taken
-  from turno.adopt_functions(a) f
-  join pg_proc p on p.proname = f.name
-  where p.pronamespace = format('%I', a.schema_name)::regnamespace
-    and p.oid not in (select o.oid from unnest(ours) u (name) cross join lateral to_regprocedure(u.name) o (oid) where o.oid is not null)
-  limit 1;
-  if taken is null then
-    return;
-  end if;
-  select format('%I.%I', o.schema_name, o.table_name) into owner
-  from turno.adopted o
-  where taken::oid in (select to_regprocedure(f)::oid from unnest(o.functions) f);
-  raise exception 'suffix is needed: function % %', taken, coalesce('is that of the adopted table ' || owner, 'is there already')
-    using errcode = 'invalid_parameter_value', hint = 'Give a suffix for the functions'' names, such as the table''s name, or drop that function.';
-end
-$$;
-
 -- As a dollar-quoted text, which is good to read, unless a name in it would end the quotes.
 create or replace function turno.adopt_quoted(body text) returns text
 language sql
@@ -7393,7 +7590,8 @@ as $$
   select case when position('$turno$' in body) = 0 then '$turno$' || body || '$turno$' else quote_literal(body) end
 $$;
 
-create or replace function turno.adopt_make_function(a turno.adopted, f turno.adopt_function) returns text[]
+-- rights: of a function that is new; one that is there already keeps its own.
+create or replace function turno.adopt_make_function(a turno.adopted, f turno.adopt_function, rights text[]) returns text[]
 language sql
 stable
 as $$
@@ -7404,6 +7602,7 @@ as $$
       a.schema_name, f.name, f.arguments, f.returns, f.language, a.schema_name,
       case when a.schema_name = 'public' then '' else ', public' end, turno.adopt_quoted(f.body)),
     format('comment on function %I.%I(%s) is %L', a.schema_name, f.name, f.types, f.said)]
+    || rights
 $$;
 
 create or replace function turno.adopt_make_columns(a turno.adopted, missing text[]) returns text[]
@@ -7424,8 +7623,8 @@ language sql
 stable
 as $$
   select format(
-    E'insert into turno.adopted (schema_name, table_name, id_column, user_column, shape, suffix, max_attempts, columns, indexes, functions)\n'
-    'values (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L)\n'
+    E'insert into turno.adopted (schema_name, table_name, id_column, user_column, shape, suffix, max_attempts, columns, indexes, functions, replaced, restore)\n'
+    'values (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L)\n'
     'on conflict (schema_name, table_name) do update\n'
     'set id_column    = excluded.id_column,\n'
     '    user_column  = excluded.user_column,\n'
@@ -7434,11 +7633,14 @@ as $$
     '    max_attempts = excluded.max_attempts,\n'
     '    columns      = excluded.columns,\n'
     '    indexes      = excluded.indexes,\n'
-    '    functions    = excluded.functions',
-    a.schema_name, a.table_name, a.id_column, a.user_column, a.shape, a.suffix, a.max_attempts, a.columns, a.indexes, a.functions)
+    '    functions    = excluded.functions,\n'
+    '    replaced     = excluded.replaced,\n'
+    '    restore      = excluded.restore',
+    a.schema_name, a.table_name, a.id_column, a.user_column, a.shape, a.suffix, a.max_attempts, a.columns, a.indexes, a.functions,
+    a.replaced, a.restore)
 $$;
 
-create or replace function turno.adopt_plan(a turno.adopted) returns text[]
+create or replace function turno.adopt_plan(a turno.adopted, "replace" boolean) returns text[]
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
@@ -7448,12 +7650,19 @@ declare
   missing text[] := turno.adopt_missing(t, a.shape);
   steps   text[] := coalesce(turno.adopt_make_columns(a, missing), '{}');
   old     turno.adopted;
+  taken   regprocedure[];
 begin
   select * into old
   from turno.adopted o
   where o.schema_name = a.schema_name
     and o.table_name = a.table_name;
-  perform turno.adopt_refuse_taken(a, coalesce(old.functions, '{}'));
+  select coalesce(array_agg(w.f), '{}') into taken
+  from turno.adopt_in_the_way(a, coalesce(old.functions, '{}')) w (f);
+  perform turno.adopt_refuse_taken(a, taken, adopt_plan."replace");
+  a.replaced := coalesce(old.replaced, '{}') || taken::text[];
+  select coalesce(old.restore, '{}') || coalesce(array_agg(r.step order by o.place, r.place), '{}') into a.restore
+  from unnest(taken) with ordinality o (f, place)
+  cross join lateral unnest(turno.adopt_restore(o.f)) with ordinality r (step, place);
   select missing || coalesce(array_agg(c order by c), '{}') into a.columns
   from unnest(old.columns) c
   where turno.adopt_is_signed(t, c);
@@ -7472,14 +7681,263 @@ begin
     union all
     select format('drop index if exists %I.%I', a.schema_name, i)
     from unnest(old.indexes) i
-    where i <> all (a.indexes)) d;
+    where i <> all (a.indexes)
+    union all
+    -- In one statement, because they may call each other.
+    select format('drop routine %s', array_to_string(taken, ', '))
+    where cardinality(taken) > 0) d;
   select steps || array_agg(m.step order by f.place, m.place) || turno.adopt_record(a) into steps
   from turno.adopt_functions(a) with ordinality f (name, arguments, types, returns, language, body, said, place)
   cross join lateral unnest(turno.adopt_make_function(
-    a, row(f.name, f.arguments, f.types, f.returns, f.language, f.body, f.said)::turno.adopt_function)) with ordinality m (step, place);
+    a, row(f.name, f.arguments, f.types, f.returns, f.language, f.body, f.said)::turno.adopt_function,
+    turno.adopt_rights_of_new(format('%I.%I(%s)', a.schema_name, f.name, f.types), taken))) with ordinality m (step, place);
   return steps;
 end
 $$;
+
+-- Function file adopt_replace
+
+-- Purpose: functions of the user's own that have a name which adopt needs: which they are, when they may be replaced,
+--          and how unadopt restores them.
+-- Index:   adopted_pkey.
+
+-- All of a name, whatever their arguments: another one would answer some calls in the place of adopt's own.
+create or replace function turno.adopt_in_the_way(a turno.adopted, ours text[]) returns setof regprocedure
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select p.oid::regprocedure
+  from pg_proc p
+  where p.pronamespace = format('%I', a.schema_name)::regnamespace
+    and p.proname in (select f.name from turno.adopt_functions(a) f)
+    and p.oid not in (
+      select o.oid
+      from unnest(adopt_in_the_way.ours) u (name)
+      cross join lateral to_regprocedure(u.name) o (oid)
+      where o.oid is not null)
+  order by p.oid::regprocedure::text
+$$;
+
+-- The roles of a list that exist here, as SQL writes them.
+create or replace function turno.adopt_roles(variadic names text[]) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select string_agg(case n.name when 'public' then 'public' else quote_ident(n.name) end, ', ' order by n.place)
+  from unnest(adopt_roles.names) with ordinality n (name, place)
+  where n.name = 'public'
+    or exists (select from pg_roles r where r.rolname = n.name)
+$$;
+
+-- A role that PostgREST uses for requests without a login must not call what adopt creates, although Supabase's
+-- default privileges grant it every new function of schema public.
+create or replace function turno.adopt_rights(f text) returns text[]
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select array[
+      format('revoke all on function %s from %s', adopt_rights.f, turno.adopt_roles('public', 'anon', 'authenticated'))]
+    || case
+      when turno.adopt_roles('turno_app', 'service_role') is null then '{}'
+      else array[format('grant execute on function %s to %s', adopt_rights.f, turno.adopt_roles('turno_app', 'service_role'))]
+    end
+$$;
+
+-- A function that stays keeps the rights that it has: its owner may have granted more.
+create or replace function turno.adopt_rights_of_new(f text, taken regprocedure[]) returns text[]
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when to_regprocedure(f) is null or to_regprocedure(f) = any (taken) then turno.adopt_rights(f)
+    else '{}'
+  end
+$$;
+
+-- What depends on functions, without what depends on it among themselves.
+create or replace function turno.adopt_callers(functions regprocedure[]) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select string_agg(distinct pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
+  from pg_depend d
+  where d.refclassid = 'pg_proc'::regclass
+    and d.refobjid = any (adopt_callers.functions::oid[])
+    and not (d.classid = 'pg_proc'::regclass and d.objid = any (adopt_callers.functions::oid[]))
+$$;
+
+-- Raises an error unless the functions that are in the way may be replaced.
+create or replace function turno.adopt_refuse_taken(a turno.adopted, taken regprocedure[], "replace" boolean) returns void
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  t record;
+begin
+  for t in
+    select
+      p.oid::regprocedure as f,
+      p.prokind,
+      pg_get_userbyid(p.proowner) as owner,
+      pg_has_role(p.proowner, 'usage') as is_owner,
+      (select format('%I.%I', o.schema_name, o.table_name)
+       from turno.adopted o
+       where p.oid in (select to_regprocedure(n)::oid from unnest(o.functions) n)
+       limit 1) as adopted
+    from pg_proc p
+    where p.oid = any (taken::oid[])
+    order by p.oid::regprocedure::text
+  loop
+    if t.adopted is not null then
+      raise exception 'suffix is needed: function % is that of the adopted table %', t.f, t.adopted
+        using errcode = 'invalid_parameter_value', hint = 'Give a suffix for the functions'' names, such as the table''s name.';
+    end if;
+    if not adopt_refuse_taken."replace" then
+      raise exception 'suffix is needed, or replace: there are functions already: %', array_to_string(taken, ', ')
+        using errcode = 'invalid_parameter_value',
+          hint = 'See the difference with `turno adopt --diff` or turno.adopt_difference, and replace them with --replace or '
+                 'replace => true; or give a suffix for the names of the new functions, and both stay.';
+    end if;
+    if t.prokind not in ('f', 'p') then
+      raise exception 'suffix is needed: % is an aggregate or a window function', t.f
+        using errcode = 'invalid_parameter_value', hint = 'It is not replaced. Rename it, or give a suffix.';
+    end if;
+    if not t.is_owner then
+      raise exception 'function % belongs to role %, and is not replaced', t.f, t.owner
+        using errcode = 'insufficient_privilege',
+          hint = format('Adopt as role %I, or first run `alter function %s owner to %I` as an administrator.', t.owner, t.f, current_user);
+    end if;
+  end loop;
+  if turno.adopt_callers(taken) is not null then
+    raise exception 'functions cannot be replaced, because of what depends on them: %', turno.adopt_callers(taken)
+      using errcode = 'dependent_objects_still_exist', hint = 'Drop that first, then adopt, and create it again.';
+  end if;
+end
+$$;
+
+-- The statements that create a function as it is now, with its owner, its comment and the right to call it.
+create or replace function turno.adopt_restore(f regprocedure) returns text[]
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select array[rtrim(pg_get_functiondef(p.oid), E'\n')]
+    || array[
+      format('comment on routine %s is %L', f, obj_description(p.oid, 'pg_proc')),
+      format('revoke all on routine %s from %s', f, turno.adopt_roles('public', 'anon', 'authenticated', 'service_role', 'turno_app'))]
+    || coalesce((
+      select array_agg(format(
+        'grant execute on routine %s to %s%s', f,
+        case when g.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(g.grantee)) end,
+        case when g.is_grantable then ' with grant option' else '' end))
+      from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
+      where g.grantee <> p.proowner), '{}')
+    || case
+      when pg_get_userbyid(p.proowner) = current_user then '{}'
+      else array[format('alter routine %s owner to %I', f, pg_get_userbyid(p.proowner))]
+    end
+  from pg_proc p
+  where p.oid = adopt_restore.f
+$$;
+
+-- Function file adopt_difference
+
+-- Purpose: what replacing the user's own functions would change, as text for people: lines that begin with a minus sign go,
+--          lines that begin with a plus sign come. Of a function that is only added, its signature says enough.
+-- Index:   adopted_pkey.
+
+create or replace function turno.adopt_lines(sign text, body text) returns text
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select regexp_replace(rtrim(adopt_lines.body, E'\n'), '^', adopt_lines.sign || ' ', 'gn')
+$$;
+
+create or replace function turno.adopt_callable_by(f regprocedure) returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select 'may be called by: ' || coalesce(string_agg(case when g.grantee = 0 then 'every role (public)' else pg_get_userbyid(g.grantee) end, ', '), 'its owner')
+  from pg_proc p
+  cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
+  where p.oid = adopt_callable_by.f
+    and g.grantee <> p.proowner
+$$;
+
+create or replace function turno.adopt_compare(a turno.adopted) returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  taken regprocedure[];
+  text_of_all text;
+begin
+  select array_agg(w.f) into taken
+  from turno.adopt_in_the_way(a, coalesce((
+    select o.functions
+    from turno.adopted o
+    where o.schema_name = a.schema_name
+      and o.table_name = a.table_name), '{}')) w (f);
+  if taken is null then
+    return '';
+  end if;
+  select string_agg(d.entry, E'\n\n' order by d.name, d.entry) into text_of_all
+  from (
+    select
+      coalesce(o.f::text, n.signature) as name,
+      concat_ws(
+        E'\n',
+        case
+          when o.f is null then 'create ' || n.signature
+          when n.signature is null then 'drop ' || o.f::text
+          else 'replace ' || o.f::text
+        end,
+        case
+          when o.f is not null then turno.adopt_lines('-', pg_get_functiondef(o.f) || turno.adopt_callable_by(o.f))
+        end,
+        case
+          when o.f is not null and n.signature is not null then turno.adopt_lines('+', concat(
+            n.definition, E'\nmay be called by: ', coalesce(turno.adopt_roles('turno_app', 'service_role'), 'its owner')))
+        end) as entry
+    from unnest(taken) o (f)
+    full join (
+      select
+        format('%I.%I(%s)', a.schema_name, f.name, f.types) as signature,
+        (turno.adopt_make_function(
+          a, row(f.name, f.arguments, f.types, f.returns, f.language, f.body, f.said)::turno.adopt_function, '{}'))[1] as definition
+      from turno.adopt_functions(a) f) n
+      on to_regprocedure(n.signature) = o.f) d;
+  return text_of_all || E'\n';
+end
+$$;
+
+create or replace function turno.adopt_difference(
+  "table"      text,
+  id           text,
+  "user"       text    default null,
+  shape        text    default 'processing',
+  suffix       text    default '',
+  max_attempts integer default 5
+) returns text
+language sql
+stable
+as $$
+  select turno.adopt_compare(turno.adopt_ask(
+    turno.adopt_table(adopt_difference."table"), adopt_difference.id, adopt_difference."user", adopt_difference.shape,
+    adopt_difference.suffix, adopt_difference.max_attempts))
+$$;
+
+comment on function turno.adopt_difference is
+  'The functions that adopt would replace, next to those that it would create; empty if none is in the way. Nothing is changed.';
 
 -- Function file adopt
 
@@ -7487,14 +7945,14 @@ $$;
 --          and the table: these run with the caller's own rights, because they change the caller's own table.
 -- Index:   adopted_pkey.
 
-create or replace function turno.adopt_apply(a turno.adopted) returns turno.adopted
+create or replace function turno.adopt_apply(a turno.adopted, "replace" boolean) returns turno.adopted
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   step text;
 begin
-  foreach step in array turno.adopt_plan(a) loop
+  foreach step in array turno.adopt_plan(a, adopt_apply."replace") loop
     execute step;
   end loop;
   select * into a
@@ -7511,7 +7969,8 @@ create or replace function turno.adopt(
   "user"       text    default null,
   shape        text    default 'processing',
   suffix       text    default '',
-  max_attempts integer default 5
+  max_attempts integer default 5,
+  "replace"    boolean default false
 ) returns turno.adopted
 language plpgsql
 -- A table that is in use must not keep its other users waiting behind this.
@@ -7521,12 +7980,13 @@ begin
   -- Two who adopt at once take turns.
   perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('turno.adopt', 0));
   return turno.adopt_apply(turno.adopt_ask(
-    turno.adopt_table(adopt."table"), adopt.id, adopt."user", adopt.shape, adopt.suffix, adopt.max_attempts));
+    turno.adopt_table(adopt."table"), adopt.id, adopt."user", adopt.shape, adopt.suffix, adopt.max_attempts),
+    adopt."replace");
 end
 $$;
 
 comment on function turno.adopt is
-  'Adds the columns, indexes and functions of the claim protocol to a table, as far as they are missing. Repeating it changes nothing.';
+  'Adds the columns, indexes and functions of the claim protocol to a table, as far as they are missing. Repeating it changes nothing. Functions of your own with the same names are replaced only if replace is true; unadopt restores them.';
 
 create or replace function turno.adopt_print(
   "table"      text,
@@ -7534,7 +7994,8 @@ create or replace function turno.adopt_print(
   "user"       text    default null,
   shape        text    default 'processing',
   suffix       text    default '',
-  max_attempts integer default 5
+  max_attempts integer default 5,
+  "replace"    boolean default false
 ) returns text
 language plpgsql
 stable
@@ -7543,7 +8004,7 @@ begin
   return E'begin;\n\n'
     || pg_catalog.array_to_string(turno.adopt_plan(turno.adopt_ask(
       turno.adopt_table(adopt_print."table"), adopt_print.id, adopt_print."user", adopt_print.shape, adopt_print.suffix,
-      adopt_print.max_attempts)), E';\n\n')
+      adopt_print.max_attempts), adopt_print."replace"), E';\n\n')
     || E';\n\ncommit;\n';
 end
 $$;
@@ -7593,6 +8054,8 @@ $$;
 create or replace function turno.adopt_undo(a turno.adopted) returns turno.adopted
 language plpgsql
 set search_path = pg_catalog, pg_temp
+-- A function that is restored may name a column that is not there any more: that is for its owner to see to.
+set check_function_bodies = off
 as $$
 declare
   t    regclass := to_regclass(format('%I.%I', a.schema_name, a.table_name));
@@ -7602,6 +8065,11 @@ begin
   select coalesce(array_agg(c order by c), '{}') into a.columns
   from unnest(a.columns) c
   where turno.adopt_is_signed(t, c);
+  -- Without the table, the functions that it had before would refer to nothing.
+  if t is null then
+    a.replaced := '{}';
+    a.restore := '{}';
+  end if;
   dependents := turno.adopt_dependents(a, t);
   if dependents is not null then
     raise exception 'table %.% cannot be let go, because of what depends on it: %', a.schema_name, a.table_name, dependents
@@ -7613,6 +8081,8 @@ begin
     select format('drop index if exists %I.%I', a.schema_name, i) from unnest(a.indexes) i
     union all
     select format('alter table %s drop column %I', t, c) from unnest(a.columns) c
+    union all
+    select r from unnest(a.restore) r
   loop
     execute step;
   end loop;
@@ -7642,7 +8112,7 @@ end
 $$;
 
 comment on function turno.unadopt is
-  'Drops the functions, indexes and columns that adopt has added to a table, and nothing else. Answers what was dropped.';
+  'Drops the functions, indexes and columns that adopt has added to a table, and nothing else, and restores the functions that it replaced. Answers what was dropped.';
 
 -- How a client calls the functions of an adopted table: names are put into quotes here, and nowhere else.
 create or replace function turno.adopted_calls("table" text, path name[] default array['public'])
@@ -7872,6 +8342,31 @@ begin
 end
 $$;
 
+-- Notes that a sweep took place. Sweepers that run together do not wait for each other here.
+create or replace function turno.sweep_note() returns void
+language sql
+as $$
+  update turno.sweep_last s
+  set at = clock_timestamp(), "by" = session_user
+  where s.ctid in (
+    select t.ctid
+    from turno.sweep_last t
+    for update skip locked)
+$$;
+
+create or replace function turno.sweep_last(out at timestamptz, out "by" text) returns record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.at, s."by"
+  from turno.sweep_last s
+$$;
+
+comment on function turno.sweep_last is
+  'When the store was last swept, and by which role; the time of the migration and null before the first sweep.';
+
 -- Answers that nobody is given any more. What is due for a look and still lives is looked at again when it may be over.
 create or replace function turno.once_sweep(batch integer) returns bigint
 language plpgsql
@@ -7985,6 +8480,9 @@ begin
   select count(*) into done.waiters
   from gone;
 
+  delete from turno.inbox_listener m
+  where m.until < clock_timestamp() - interval '1 day';
+
   with gone as (
     delete from turno.lock_history h
     where h.id in (
@@ -8011,6 +8509,7 @@ begin
   done.archived := gone_events.archived;
   done.seen := gone_events.seen;
   done.once := turno.once_sweep(batch);
+  perform turno.sweep_note();
   return done;
 end
 $$;
@@ -8020,7 +8519,7 @@ comment on function turno.sweep is
 
 -- Function file schema_version
 
--- Purpose: the number of the last migration, for callers that may not read the table.
+-- Purpose: the number of the last migration and the oldest program that may use it, for callers that may not read the table.
 -- Index:   migration_pkey.
 
 create or replace function turno.schema_version() returns integer
@@ -8033,47 +8532,207 @@ as $$
   from turno.migration m
 $$;
 
-comment on function turno.schema_version is 'The number of the last migration that was applied.';
-
--- Function file grants
-
--- Purpose: least privilege. Role turno_app may call the public functions and touch nothing else; the
---          functions run as their owner. A cluster where roles cannot be created does without it.
--- Index:   none.
-
-do $$
-begin
-  create role turno_app nologin;
-exception
-  when duplicate_object or unique_violation then null;
-  when insufficient_privilege then
-    raise notice 'role turno_app was not created: ask an administrator for "create role turno_app nologin", then run turno migrate again';
-end
+create or replace function turno.schema_oldest_program() returns integer
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(m.oldest_program, m.version)
+  from turno.migration m
+  order by m.version desc
+  limit 1
 $$;
 
+comment on function turno.schema_oldest_program is
+  'Programs that were built for this schema version or a later one may use the schema.';
+
+comment on function turno.schema_version is 'The number of the last migration that was applied.';
+
+-- Function file rights
+
+-- Purpose: the list of public functions, each with the role that may call it. It is the only such list: grants.sql grants
+--          by it, `turno doctor` compares with it, and the error for a missing right names the role that is in it.
+--          turno_operator may call everything that turno_app may call.
+-- Index:   none.
+
+create or replace function turno.rights(out function text, out role text) returns setof record
+language sql
+immutable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  values
+    ('access_any', 'turno_app'),
+    ('access_find', 'turno_app'),
+    ('adopted_calls', 'turno_app'),
+    ('history', 'turno_app'),
+    ('inbox_claim', 'turno_app'),
+    ('inbox_claim_batch', 'turno_app'),
+    ('inbox_complete', 'turno_app'),
+    ('inbox_complete_batch', 'turno_app'),
+    ('inbox_extend', 'turno_app'),
+    ('inbox_extend_batch', 'turno_app'),
+    ('inbox_fail', 'turno_app'),
+    ('inbox_fail_batch', 'turno_app'),
+    ('inbox_give_back', 'turno_app'),
+    ('inbox_give_back_batch', 'turno_app'),
+    ('inbox_idle', 'turno_app'),
+    ('inbox_list', 'turno_app'),
+    ('inbox_push', 'turno_app'),
+    ('inbox_push_batch', 'turno_app'),
+    ('inbox_push_together', 'turno_app'),
+    ('inbox_queues', 'turno_app'),
+    ('inbox_requeue', 'turno_operator'),
+    ('inbox_reset', 'turno_operator'),
+    ('inbox_rouse', 'turno_app'),
+    ('inbox_stats', 'turno_app'),
+    ('inbox_wait', 'turno_app'),
+    ('lock_acquire', 'turno_app'),
+    ('lock_acquire_all', 'turno_app'),
+    ('lock_acquire_batch', 'turno_app'),
+    ('lock_break', 'turno_operator'),
+    ('lock_guard', 'turno_app'),
+    ('lock_history', 'turno_app'),
+    ('lock_leave', 'turno_app'),
+    ('lock_list', 'turno_app'),
+    ('lock_release', 'turno_app'),
+    ('lock_release_batch', 'turno_app'),
+    ('lock_renew', 'turno_app'),
+    ('lock_renew_batch', 'turno_app'),
+    ('lock_status', 'turno_app'),
+    ('lock_wait', 'turno_app'),
+    ('once_begin', 'turno_app'),
+    ('once_begin_batch', 'turno_app'),
+    ('once_complete', 'turno_app'),
+    ('once_complete_batch', 'turno_app'),
+    ('once_extend', 'turno_app'),
+    ('once_forget', 'turno_operator'),
+    ('once_list', 'turno_app'),
+    ('once_release', 'turno_app'),
+    ('once_status', 'turno_app'),
+    ('outbox_claim', 'turno_app'),
+    ('outbox_discard', 'turno_operator'),
+    ('outbox_emit', 'turno_app'),
+    ('outbox_emit_batch', 'turno_app'),
+    ('outbox_find', 'turno_app'),
+    ('outbox_leader', 'turno_app'),
+    ('outbox_list', 'turno_app'),
+    ('outbox_recover', 'turno_app'),
+    ('outbox_requeue', 'turno_operator'),
+    ('outbox_settle', 'turno_app'),
+    ('outbox_stats', 'turno_app'),
+    ('rights', 'turno_app'),
+    ('schedule_state', 'turno_app'),
+    ('schedule_tick', 'turno_app'),
+    ('schema_oldest_program', 'turno_app'),
+    ('schema_version', 'turno_app'),
+    ('seen', 'turno_app'),
+    ('sweep', 'turno_operator'),
+    ('sweep_last', 'turno_app')
+$$;
+
+comment on function turno.rights is
+  'The public functions, each with the role that may call it; turno_operator may call those of turno_app too.';
+
+-- Only the owner touches tables and internal functions.
 revoke all on schema turno from public;
 revoke all on all tables in schema turno from public;
 revoke all on all sequences in schema turno from public;
 revoke all on all functions in schema turno from public;
 
+-- Rights roles
+
+-- Purpose: the roles turno_app and turno_operator, where the owner may create roles. Where it may not, an administrator
+--          runs `create role turno_app nologin; create role turno_operator nologin`, and `turno migrate --repair` grants.
+-- Index:   none.
+
+do $$
+declare
+  wanted name;
+begin
+  foreach wanted in array '{turno_app,turno_operator}'::name[]
+  loop
+    begin
+      if not exists (select from pg_roles r where r.rolname = wanted) then
+        execute format('create role %I nologin', wanted);
+      end if;
+    exception
+      -- Roles belong to the whole cluster: a migration of another database may have just created it.
+      when duplicate_object or unique_violation then null;
+      when insufficient_privilege then
+        raise notice 'role % was not created: an administrator runs "create role % nologin", then the owner runs turno migrate --repair',
+          quote_ident(wanted), quote_ident(wanted);
+    end;
+  end loop;
+end
+$$;
+
+-- Rights grants
+
+-- Purpose: least privilege. Each role may call the functions that turno.rights() lists for it and has no right to anything
+--          else in the schema; the functions run as their owner. A role that does not exist is left out.
+-- Index:   none.
+
+do $$
+declare
+  grantee name;
+  f       regprocedure;
+begin
+  for grantee in
+    select r.rolname
+    from pg_roles r
+    where r.rolname in ('turno_app', 'turno_operator')
+    order by r.rolname
+  loop
+    execute format('grant usage on schema turno to %I', grantee);
+    -- An older version granted more.
+    execute format('revoke all on all functions in schema turno from %I', grantee);
+    for f in
+      select p.oid::regprocedure
+      from pg_proc p
+      join turno.rights() t on t.function = p.proname
+      where p.pronamespace = 'turno'::regnamespace
+        and (t.role = grantee or grantee = 'turno_operator')
+      order by p.oid
+    loop
+      execute format('grant execute on function %s to %I', f, grantee);
+    end loop;
+  end loop;
+end
+$$;
+
+-- Rights service_role
+
+-- Purpose: Supabase's server-side role gets what turno_app has, where the owner has granted it the schema
+--          (`turno migrate --print --for supabase` does so).
+-- Index:   none.
+--
+-- Each function by itself, and not the membership in turno_app: service_role does not inherit the rights of roles that
+-- it is a member of (noinherit). Roles anon and authenticated get nothing.
+
 do $$
 declare
   f regprocedure;
 begin
-  if not exists (select from pg_roles where rolname = 'turno_app') then
+  if to_regrole('service_role') is null
+     or to_regrole('turno_app') is null
+     or not has_schema_privilege('service_role', 'turno', 'usage') then
     return;
   end if;
-  grant usage on schema turno to turno_app;
-  -- The public functions are the ones that run as their owner.
   for f in
     select p.oid::regprocedure
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
-      and p.prosecdef
+      and has_function_privilege('turno_app', p.oid, 'execute')
   loop
-    execute format('grant execute on function %s to turno_app', f);
+    execute format('grant execute on function %s to service_role', f);
   end loop;
 end
 $$;
+
+update turno.migration
+set oldest_program = 9
+where version = 9;
 
 commit;

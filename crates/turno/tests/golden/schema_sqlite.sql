@@ -379,4 +379,27 @@ values (7, '0007_deed', unixepoch() * 1000000);
 insert into turno_migration (version, name, applied_at)
 values (8, '0008_batch', unixepoch() * 1000000);
 
+-- Migration 0009_managed
+
+-- A program that is older than the schema works on if it was built for this version or a later one. Null: only programs of
+-- the version itself.
+alter table turno_migration
+  add column oldest_program integer;
+
+-- When the store was last swept, for `turno doctor`. One row.
+create table turno_sweep_last (
+  single       integer primary key default 1 check (single = 1),
+  at           integer not null,
+  "by"         text
+) strict;
+
+insert into turno_sweep_last (at) values (unixepoch() * 1000000);
+
+insert into turno_migration (version, name, applied_at)
+values (9, '0009_managed', unixepoch() * 1000000);
+
+update turno_migration
+set oldest_program = 9
+where version = 9;
+
 commit;
