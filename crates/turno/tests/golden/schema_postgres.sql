@@ -8641,6 +8641,10 @@ revoke all on all tables in schema turno from public;
 revoke all on all sequences in schema turno from public;
 revoke all on all functions in schema turno from public;
 
+update turno.migration
+set oldest_program = 9
+where version = 9;
+
 -- Rights roles
 
 -- Purpose: the roles turno_app and turno_operator, where the owner may create roles. Where it may not, an administrator
@@ -8730,9 +8734,5 @@ begin
   end loop;
 end
 $$;
-
-update turno.migration
-set oldest_program = 9
-where version = 9;
 
 commit;

@@ -245,12 +245,12 @@ fn steps(from: u32, roles: Roles) -> String {
 /// What is written anew with every version: functions, rights, and the oldest program that may use them.
 pub(super) fn latest(roles: Roles) -> String {
     let mut sql = joined("Function file", FUNCTIONS);
-    if roles == Roles::Grant {
-        sql.push_str(&joined("Rights", GRANTS));
-    }
     sql.push_str(&format!(
         "update turno.migration\nset oldest_program = {OLDEST_PROGRAM}\nwhere version = {SCHEMA_VERSION};\n\n"
     ));
+    if roles == Roles::Grant {
+        sql.push_str(&joined("Rights", GRANTS));
+    }
     sql
 }
 
