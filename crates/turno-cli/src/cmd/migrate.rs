@@ -146,10 +146,10 @@ fn explain(context: &Context, report: &Report) {
     }
     if !report.administrator_sql.is_empty() {
         context.output.note(&format!(
-            "warning: {} does not exist, and this role may not create it: only the owner can use the schema.\n\
+            "warning: missing roles, which this role may not create: {}. Only the owner can use the schema.\n\
              If other roles should, an administrator runs\n    {}\n\
              and then `turno migrate --repair` grants them their functions. --no-roles leaves them out.",
-            report.drift.missing_roles.join(" and "),
+            report.drift.missing_roles.join(", "),
             report.administrator_sql.join("\n    "),
         ));
     }

@@ -48,8 +48,8 @@ fn grants(drift: &SchemaDrift) -> Finding {
     Finding::ok(
         "grants",
         format!(
-            "only the owner can use the schema: {} does not exist; if other roles should, an administrator runs `{}`, then {REPAIR}",
-            drift.missing_roles.join(" and "),
+            "only the owner can use the schema (missing roles: {}); if others should, an administrator runs `{}`, then {REPAIR}",
+            drift.missing_roles.join(", "),
             drift.administrator_sql().join(" ")
         ),
     )
