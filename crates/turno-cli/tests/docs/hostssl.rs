@@ -23,22 +23,22 @@ fn server(folder: &Path) -> (PostgresServer, Certificate) {
     let certificate = authority.issue(folder, "server", subject).unwrap();
     let server = PostgresServer::start_hostssl(&certificate, &authority, &[]).unwrap();
     server
-        .administer(&format!("create role app login password '{PASSWORD}'"))
+        .administer(&format!("create role shop login password '{PASSWORD}'"))
         .unwrap();
     (server, authority)
 }
 
-/// A place on a new database that belongs to the role `app`. The password is in a file, and not in the URL.
+/// A place on a new database that belongs to the role `shop`. The password is in a file, and not in the URL.
 fn place(server: &PostgresServer, authority: &Certificate, database: &str) -> Place {
     server
-        .administer(&format!("create database {database} owner app"))
+        .administer(&format!("create database {database} owner shop"))
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let passfile = folder.path().join("pgpass");
-    fs::write(&passfile, format!("*:*:*:app:{PASSWORD}\n")).unwrap();
+    fs::write(&passfile, format!("*:*:*:shop:{PASSWORD}\n")).unwrap();
     fs::set_permissions(&passfile, fs::Permissions::from_mode(0o600)).unwrap();
     let store = format!(
-        "postgres://app@localhost:{}/{database}?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={}&passfile={}",
+        "postgres://shop@localhost:{}/{database}?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={}&passfile={}",
         server.port(),
         authority.certificate.display(),
         passfile.display()
