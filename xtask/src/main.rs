@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -69,6 +69,7 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
                 [] => steps::all(postgres::ALWAYS)?,
                 [all] if all == "--all-postgres" => steps::all(postgres::ALL)?,
                 [only, majors @ ..] if only == "--postgres" => {
+                    ensure!(!majors.is_empty(), "--postgres takes major versions");
                     for major in majors {
                         let major = major.parse().context("--postgres takes major versions")?;
                         steps::on_postgres(major)?;

@@ -139,8 +139,11 @@ fn an_older_program_migrates_nothing() {
         done.out.contains("newer than this program, and compatible"),
         "{done:?}"
     );
-    assert_eq!(
-        place.json(0, &["migrate"]),
-        json!({"from": newer, "to": newer})
-    );
+    for arguments in [&["migrate"][..], &["migrate", "--repair"]] {
+        let report = place.json(0, arguments);
+        assert_eq!(
+            (&report["from"], &report["to"], &report["repaired"]),
+            (&json!(newer), &json!(newer), &json!(false))
+        );
+    }
 }

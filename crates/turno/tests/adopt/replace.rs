@@ -146,6 +146,23 @@ async fn the_printed_script_and_the_sql_function_replace_the_same() {
     assert_eq!(ask(&bed, FUNCTIONS).await, after);
 }
 
+/// A function that was created under a name which undoing restores is not overwritten.
+#[tokio::test]
+async fn undoing_overwrites_no_newer_function() {
+    let (bed, turno) = with_functions().await;
+    turno.adopt("notes").replace().apply().await.unwrap();
+    turno.adopt("notes").suffix("notes").apply().await.unwrap();
+    let newer = "create function release_processing_lock(note_id uuid) returns boolean language sql as 'select true'";
+    tell(&bed, newer).await;
+    let error = turno.unadopt("notes").await.unwrap_err();
+    assert!(
+        error.is_refused() && error.to_string().contains("release_processing_lock"),
+        "{error:?}"
+    );
+    tell(&bed, "drop function release_processing_lock(uuid)").await;
+    turno.unadopt("notes").await.unwrap();
+}
+
 /// The owner of the schema could drop another role's function, but not restore it as it was.
 #[tokio::test]
 async fn a_function_of_another_role_is_not_replaced() {

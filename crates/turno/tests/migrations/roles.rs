@@ -187,6 +187,62 @@ async fn roles_are_left_alone_when_asked() {
     }
 }
 
+/// As a restore without rights leaves it: every function is open to all. Nothing else differs.
+#[tokio::test]
+async fn a_repair_closes_what_is_open_to_all() {
+    for roles in [Roles::Grant, Roles::Skip] {
+        let bed = Bed::postgres();
+        let turno = bed.turno().await;
+        let store = turno.store();
+        let open = "grant execute on all functions in schema turno to public";
+        says(bed.url(), open).await;
+        let app = bed.postgres_connection_as("app").await;
+        app.simple_query("select turno.sweep()").await.unwrap();
+        assert!(store.repair(roles).await.unwrap().has_grants());
+        let error = app.simple_query("select turno.sweep()").await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "42501");
+        assert_eq!(store.schema_drift().await.unwrap(), Default::default());
+    }
+}
+
+/// Functions of two owners in one schema would run with each other's rights.
+#[tokio::test]
+async fn only_the_owner_of_the_schema_migrates_it() {
+    let bed = Bed::postgres();
+    says(bed.url(), "drop function turno.seen").await;
+    let turno = Turno::connect(&bed.url_as("postgres")).await.unwrap();
+    let error = turno.store().repair(Roles::Grant).await.unwrap_err();
+    assert!(
+        error.is_refused() && error.to_string().contains("belongs to role owner"),
+        "{error:?}"
+    );
+    bed.turno()
+        .await
+        .store()
+        .repair(Roles::Grant)
+        .await
+        .unwrap();
+}
+
+/// A function that another role put into the owner's path is not called by a migration.
+#[tokio::test]
+async fn a_migration_calls_no_function_of_another_role() {
+    let bed = Bed::empty_postgres();
+    says(
+        bed.url(),
+        "create table public.called (); \
+         create function public.format(text, regprocedure) returns text language plpgsql as $$ \
+         begin insert into public.called default values; return pg_catalog.format($1, $2); end $$; \
+         create function public.format(text, regprocedure, name) returns text language plpgsql as $$ \
+         begin insert into public.called default values; return pg_catalog.format($1, $2, $3); end $$",
+    )
+    .await;
+    bed.turno().await;
+    let client = bed.postgres_connection().await;
+    let called = client.query("select from public.called", &[]).await;
+    assert_eq!(called.unwrap().len(), 0);
+}
+
 const DAMAGE: &str = "
     create or replace function turno.lock_tick() returns bigint language sql as $$ select 1::bigint $$;
     drop function turno.seen, turno.sweep_last;

@@ -67,7 +67,10 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     });
     findings.push(encryption::finding(store).await?);
     findings.push(vacuum(&row));
-    findings.extend(super::exposed::finding(store).await?);
+    match super::exposed::finding(store).await {
+        Ok(finding) => findings.extend(finding),
+        Err(error) => findings.push(Finding::problem("anon", error.to_string())),
+    }
     // The rest asks functions that a schema of another version may not have.
     if in_store.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
         findings.extend(found("functions", schema::findings(store).await));

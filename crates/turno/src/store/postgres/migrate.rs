@@ -5,7 +5,7 @@
 use tokio_postgres::{GenericClient, Row};
 
 use super::{classify, drift};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::store::{Migrated, OLDEST_PROGRAM, Roles, SCHEMA_VERSION, Schema, SchemaDrift, newer};
 
 /// Every instance that migrates holds this advisory lock ("turno" in ASCII).
@@ -98,6 +98,9 @@ const GRANTS: &[(&str, &str)] = &[
 ];
 
 pub(super) const BEGIN: &str = include_str!("sql/migration.sql");
+
+/// Another role may have created functions in the schemas of the owner's own path, which would then run as the owner.
+const SEARCH_PATH: &str = "set local search_path = pg_catalog, pg_temp;";
 
 /// The oldest program that may use the schema.
 pub(super) const OLDEST_PROGRAM_SQL: &str = "select turno.schema_oldest_program()";
@@ -197,7 +200,8 @@ pub(super) async fn repair(
     }
     let tx = alone(client).await?;
     let mut found = drift::drift(&*tx).await?;
-    if found.has_functions() {
+    // The function files also revoke what other roles have: a restore without rights leaves every function open to all.
+    if found.is_repairable() {
         tx.batch_execute(&joined("Function file", FUNCTIONS))
             .await
             .map_err(classify)?;
@@ -219,11 +223,32 @@ async fn alone(
     let tx = client.transaction().await.map_err(classify)?;
     // A lock that cannot be had must not keep every other user of the tables waiting behind it.
     tx.batch_execute(&format!(
-        "set local lock_timeout = '10s'; set local client_min_messages = warning; select pg_advisory_xact_lock({ADVISORY_LOCK})"
+        "set local lock_timeout = '10s'; set local client_min_messages = warning; {SEARCH_PATH} \
+         select pg_advisory_xact_lock({ADVISORY_LOCK})"
     ))
     .await
     .map_err(classify)?;
+    refuse_other_owner(&tx).await?;
     Ok(tx)
+}
+
+/// Functions of two owners could not call each other, and one owner could run code with the other's rights.
+async fn refuse_other_owner(client: &impl GenericClient) -> Result<()> {
+    let rows = client
+        .query_typed(include_str!("call/schema_other_owner.sql"), &[])
+        .await
+        .map_err(classify)?;
+    match rows.first() {
+        None => Ok(()),
+        Some(row) => Err(Error::new(
+            Kind::Refused,
+            format!(
+                "schema turno belongs to role {}, and this is role {}: migrate as the owner, or run `set role` first (options=-crole=… in the URL)",
+                row.get::<_, String>("owner"),
+                row.get::<_, String>("role"),
+            ),
+        )),
+    }
 }
 
 /// The SQL from one version to the latest.
@@ -268,7 +293,10 @@ pub fn script() -> String {
 
 /// [`script`] that may leave out the roles and their rights.
 pub fn script_with(roles: Roles) -> String {
-    format!("begin;\n\n{BEGIN}\n{}commit;\n", steps(0, roles))
+    format!(
+        "begin;\n{SEARCH_PATH}\n\n{BEGIN}\n{}commit;\n",
+        steps(0, roles)
+    )
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const HEADER: &str = "\
 #[must_use]
 pub fn script_for_supabase() -> String {
     let mut sql = format!(
-        "{HEADER}select pg_catalog.pg_advisory_xact_lock({ADVISORY_LOCK});\n\n{BEGIN}\n{}",
+        "{HEADER}set search_path = pg_catalog, pg_temp;\n\nselect pg_catalog.pg_advisory_xact_lock({ADVISORY_LOCK});\n\n{BEGIN}\n{}",
         refuse_newer()
     );
     for (version, (name, text)) in (1u32..).zip(MIGRATIONS) {
@@ -36,7 +36,7 @@ pub fn script_for_supabase() -> String {
         sql.push_str(text);
         sql.push('\n');
     }
-    sql.push_str("notify pgrst, 'reload schema';\n");
+    sql.push_str("reset search_path;\n\nnotify pgrst, 'reload schema';\n");
     sql
 }
 

@@ -117,6 +117,7 @@ as $$
 declare
   t    regclass := to_regclass(format('%I.%I', a.schema_name, a.table_name));
   dependents text;
+  newer text;
   step text;
 begin
   select coalesce(array_agg(c order by c), '{}') into a.columns
@@ -132,6 +133,19 @@ begin
     raise exception 'table %.% cannot be let go, because of what depends on it: %', a.schema_name, a.table_name, dependents
       using errcode = 'dependent_objects_still_exist', hint = 'Drop that first, and then undo again.';
   end if;
+  select r.f into newer
+  from unnest(a.replaced) r (f)
+  where to_regprocedure(r.f) is not null
+    and to_regprocedure(r.f) not in (
+      select o.f
+      from unnest(a.functions) u (name)
+      cross join lateral to_regprocedure(u.name) o (f)
+      where o.f is not null)
+  limit 1;
+  if newer is not null then
+    raise exception 'function % was created after adopt replaced one of that name, which undoing restores', newer
+      using errcode = 'dependent_objects_still_exist', hint = 'Rename or drop the newer one first, and then undo again.';
+  end if;
   for step in
     select format('drop function if exists %s', f) from unnest(a.functions) f
     union all
@@ -141,7 +155,15 @@ begin
     union all
     select r from unnest(a.restore) r
   loop
-    execute step;
+    begin
+      execute step;
+    exception
+      -- A role that could call a function before, and was dropped since.
+      when undefined_object then
+        if step not like 'grant execute on routine %' then
+          raise;
+        end if;
+    end;
   end loop;
   delete from turno.adopted o
   where o.schema_name = a.schema_name

@@ -183,8 +183,9 @@ begin
   from turno.adopt_in_the_way(a, coalesce(old.functions, '{}')) w (f);
   perform turno.adopt_refuse_taken(a, taken, adopt_plan."replace");
   a.replaced := coalesce(old.replaced, '{}') || taken::text[];
-  select coalesce(old.restore, '{}') || coalesce(array_agg(r.step order by o.place, r.place), '{}') into a.restore
-  from unnest(taken) with ordinality o (f, place)
+  -- By age: a function that another one calls is the older of the two.
+  select coalesce(old.restore, '{}') || coalesce(array_agg(r.step order by o.f::oid, r.place), '{}') into a.restore
+  from unnest(taken) o (f)
   cross join lateral unnest(turno.adopt_restore(o.f)) with ordinality r (step, place);
   select missing || coalesce(array_agg(c order by c), '{}') into a.columns
   from unnest(old.columns) c

@@ -139,10 +139,8 @@ as $$
         case when g.is_grantable then ' with grant option' else '' end))
       from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
       where g.grantee <> p.proowner), '{}')
-    || case
-      when pg_get_userbyid(p.proowner) = current_user then '{}'
-      else array[format('alter routine %s owner to %I', f, pg_get_userbyid(p.proowner))]
-    end
+    -- Also if it is the current role: another one may undo.
+    || array[format('alter routine %s owner to %I', f, pg_get_userbyid(p.proowner))]
   from pg_proc p
   where p.oid = adopt_restore.f
 $$;
