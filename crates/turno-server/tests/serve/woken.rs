@@ -1,5 +1,5 @@
-//! What is pushed at one server wakes whoever waits for it at another. Without being woken, a claim that waits looks once a
-//! second.
+//! What is pushed at one server wakes a claim that waits at another. Without a notification, it waits until it looks by itself:
+//! here once a second.
 
 use std::time::Duration;
 
@@ -26,8 +26,10 @@ struct Servers {
 impl Servers {
     async fn start() -> Self {
         let url = PostgresServer::shared().create_database();
-        let run =
-            async || Running::on(Turno::connect(&url).await.unwrap(), Options::default()).await;
+        let run = async || {
+            let turno = Turno::builder().idle_poll_max(2 * HALF);
+            Running::on(turno.connect(&url).await.unwrap(), Options::default()).await
+        };
         let (pushed_at, waited_at) = (run().await, run().await);
         let (database, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         tokio::spawn(connection);
