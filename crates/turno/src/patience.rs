@@ -14,7 +14,7 @@ pub(crate) const MOST_JITTER: f64 = 1.1;
 
 /// The pause of one who hears nothing, and has waited for so long: it grows with the wait, and is never longer than `most`.
 pub(crate) fn deaf(waited: Duration, most: Duration) -> Duration {
-    jittered((waited / PART).clamp(FIRST, LONGEST)).min(most)
+    jittered((waited / PART).clamp(FIRST, LONGEST)).min(most.max(FIRST))
 }
 
 /// Not all at once.

@@ -46,6 +46,8 @@ struct Inner {
 
 /// How long closing waits for what is being done behind callers' backs.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// The least that [`Settings::idle_poll_max`] is.
+const MIN_IDLE_POLL: Duration = Duration::from_millis(10);
 /// A sweeper that found nothing pauses so many times as long.
 const IDLE_SWEEP: u32 = 3;
 
@@ -73,6 +75,11 @@ impl Turno {
             .map(|name| name.trim().to_owned())
             .filter(|name| check::name("host", name).is_ok());
         let pid = i32::try_from(std::process::id()).ok();
+        let settings = Settings {
+            // With none at all, waiters would ask without a pause.
+            idle_poll_max: settings.idle_poll_max.max(MIN_IDLE_POLL),
+            ..settings
+        };
         Turno {
             inner: Arc::new(Inner {
                 store,
@@ -595,7 +602,7 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
             // Only the scheme is shown: the rest may hold a password.
             let shown: String = scheme
                 .chars()
-                .filter(|c| !c.is_control())
+                .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
                 .take(20)
                 .collect();
             Err(Error::invalid(

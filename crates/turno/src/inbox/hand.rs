@@ -68,8 +68,13 @@ impl Hand {
 
     /// The next item to begin; `None` when nothing more is to be begun.
     pub(super) async fn next(&self) -> Option<Card> {
-        self.waiting.acquire().await.ok()?.forget();
-        self.cards().waiting.pop_front()
+        loop {
+            self.waiting.acquire().await.ok()?.forget();
+            // An item whose claim was lost leaves its permit behind.
+            if let Some(card) = self.cards().waiting.pop_front() {
+                return Some(card);
+            }
+        }
     }
 
     /// Nothing more is begun. Answers what was not.
@@ -160,6 +165,11 @@ impl Hand {
             }
         }
         cards.waiting.retain(|card| !card.fate.lost.is_cancelled());
+        drop(cards);
+        if many > 0 {
+            // There is room again.
+            self.settle.notify_one();
+        }
         many
     }
 
@@ -177,5 +187,48 @@ impl Hand {
             })
             .copied()
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::store::ItemId;
+
+    fn item(id: i64) -> ClaimedItem {
+        ClaimedItem {
+            claim: ClaimId {
+                item: ItemId(id),
+                token: Uuid::now_v7(),
+            },
+            attempt: 1,
+            max_attempts: 5,
+            payload: "null".to_owned(),
+            key: None,
+            group: None,
+            priority: 2,
+            pushed_at: Timestamp::UNIX_EPOCH,
+            expires_at: Timestamp::UNIX_EPOCH,
+            abandoned: 0,
+        }
+    }
+
+    /// An outage that is longer than the lease loses all claims; the handlers go on with what is claimed after it.
+    #[tokio::test]
+    async fn a_handler_outlives_items_that_are_lost() {
+        let hand = Hand::new();
+        let (lost, next) = (item(1), item(2));
+        let claims = [lost.claim];
+        hand.deal(vec![lost], Instant::now());
+        assert_eq!(hand.lost(&claims), 1);
+        // The fetcher is woken: there is room again.
+        hand.settle.notified().await;
+        hand.deal(vec![next], Instant::now());
+        let card = hand.next().await.unwrap();
+        assert_eq!(card.item.claim.item, ItemId(2));
+        hand.fold();
+        assert!(hand.next().await.is_none());
     }
 }

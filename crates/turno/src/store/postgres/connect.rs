@@ -94,7 +94,8 @@ impl Route {
     ///
     /// Cancel-safe.
     pub(super) async fn lost(&self, place: &Place) -> Error {
-        if !self.has_choice() {
+        // A pooler that is busy answers a probe late too: that says nothing about the server.
+        if !self.has_choice() || !self.is_direct() {
             return std::future::pending().await;
         }
         let probing = async {

@@ -201,7 +201,8 @@ fn resolve(parameters: &Parameters, environment: &Environment) -> Result<Target>
             }
         }
         // As libpq does: a socket of this machine needs no encryption, whatever sslmode says.
-        if matches!(address.host, Host::Unix(_)) {
+        // With hostaddr the connection does not go through the socket.
+        if matches!(address.host, Host::Unix(_)) && address.hostaddr.is_none() {
             host.ssl_mode(SslMode::Disable);
         }
         hosts.push(host);

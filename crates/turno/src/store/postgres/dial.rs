@@ -283,7 +283,9 @@ impl Dialer {
         match self.open_address(address.clone()).await {
             Ok(_) => false,
             // A server that refuses one more session serves those that it has.
-            Err(error) => error.is_unavailable() && sqlstate(&error) != Some("53300"),
+            Err(error) => {
+                error.is_unavailable() && !matches!(sqlstate(&error), Some("53300" | "08P01"))
+            }
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::wake::Wakers;
 const RECONNECT: Duration = Duration::from_millis(500);
 /// How often a listening connection is checked, where another host may be the primary meanwhile.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// The same with one host: it may be a proxy, which keeps a connection open after the server has gone.
+const CHECK_EVERY_ONE_HOST: Duration = Duration::from_secs(60);
 /// A check that is not answered for this time has failed.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection with nobody to wake is kept this long.
@@ -89,14 +91,15 @@ async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
     }
 }
 
-/// Resolves when the connection does not answer. A frozen server closes no connection, so it has to be asked; not where there
-/// is no other host, because nothing would be gained.
+/// Resolves when the connection does not answer. A frozen server closes no connection, so it has to be asked. The question is
+/// an empty message, which is no statement.
 async fn silent(route: &Route, client: &Client) {
-    if !route.has_choice() {
-        return std::future::pending().await;
-    }
+    let pause = match route.has_choice() {
+        true => CHECK_EVERY,
+        false => CHECK_EVERY_ONE_HOST,
+    };
     loop {
-        tokio::time::sleep(CHECK_EVERY).await;
+        tokio::time::sleep(pause).await;
         match tokio::time::timeout(CHECK_TIMEOUT, client.simple_query("")).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => return,

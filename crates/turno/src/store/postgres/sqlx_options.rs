@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio_postgres::Config;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::{Mode, Roots, TlsOptions};
 use crate::error::{Error, Kind, Result};
@@ -52,11 +52,11 @@ pub(super) fn of(hosts: &[Config], tls: &TlsOptions) -> Result<PgConnectOptions>
     }
     options = options.ssl_mode(match (tls.mode, &tls.roots) {
         (Mode::Disable, _) => PgSslMode::Disable,
+        _ if config.get_ssl_mode() == SslMode::Disable => PgSslMode::Disable,
         (Mode::Prefer, None) => PgSslMode::Prefer,
         (Mode::Require, None) => PgSslMode::Require,
-        // sqlx verifies in these modes only.
-        (Mode::Prefer | Mode::Require | Mode::VerifyCa, _) => PgSslMode::VerifyCa,
-        (Mode::VerifyFull, _) => PgSslMode::VerifyFull,
+        // sqlx trusts public authorities beside the file. Without the host's name, any of their certificates would do.
+        _ => PgSslMode::VerifyFull,
     });
     options = match &tls.roots {
         Some(Roots::File(file)) => options.ssl_root_cert(file),

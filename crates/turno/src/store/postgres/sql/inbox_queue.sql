@@ -121,7 +121,7 @@ $$;
 -- again although no notification came (due), and since when every push notifies (sure).
 --
 -- A push that was under way when the queue was marked has perhaps not seen the mark. It has a transaction id below "since",
--- which is read after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
+-- which is assigned after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
 -- more after that may sleep until it is notified. The same "sure" again means that the mark was there all the time.
 create or replace function turno.inbox_idle(
   queue   text,
@@ -147,7 +147,7 @@ begin
       if mark.since is null or mark.until < clock_timestamp() + inbox_idle.listens then
         update turno.inbox_listener l
         set until = greatest(l.until, clock_timestamp() + 2 * inbox_idle.listens),
-            since = coalesce(l.since, pg_snapshot_xmax(pg_current_snapshot()))
+            since = coalesce(l.since, pg_current_xact_id())
         where l.queue = inbox_idle.queue
           -- One that was made anew meanwhile has a beginning of its own.
           and l.until >= mark.until
