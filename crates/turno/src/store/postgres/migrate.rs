@@ -228,7 +228,7 @@ async fn alone(
     ))
     .await
     .map_err(classify)?;
-    refuse_other_owner(&tx).await?;
+    refuse_other_owner(&*tx).await?;
     Ok(tx)
 }
 
