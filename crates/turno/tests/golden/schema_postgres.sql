@@ -1,4 +1,5 @@
 begin;
+set local search_path = pg_catalog, pg_temp;
 
 -- Purpose: the list of migrations that were applied. Runs before any of them.
 -- Index:   migration_pkey.
@@ -2863,7 +2864,7 @@ $$;
 -- again although no notification came (due), and since when every push notifies (sure).
 --
 -- A push that was under way when the queue was marked has perhaps not seen the mark. It has a transaction id below "since",
--- which is read after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
+-- which is assigned after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
 -- more after that may sleep until it is notified. The same "sure" again means that the mark was there all the time.
 create or replace function turno.inbox_idle(
   queue   text,
@@ -2889,7 +2890,7 @@ begin
       if mark.since is null or mark.until < clock_timestamp() + inbox_idle.listens then
         update turno.inbox_listener l
         set until = greatest(l.until, clock_timestamp() + 2 * inbox_idle.listens),
-            since = coalesce(l.since, pg_snapshot_xmax(pg_current_snapshot()))
+            since = coalesce(l.since, pg_current_xact_id())
         where l.queue = inbox_idle.queue
           -- One that was made anew meanwhile has a beginning of its own.
           and l.until >= mark.until
@@ -7660,8 +7661,9 @@ begin
   from turno.adopt_in_the_way(a, coalesce(old.functions, '{}')) w (f);
   perform turno.adopt_refuse_taken(a, taken, adopt_plan."replace");
   a.replaced := coalesce(old.replaced, '{}') || taken::text[];
-  select coalesce(old.restore, '{}') || coalesce(array_agg(r.step order by o.place, r.place), '{}') into a.restore
-  from unnest(taken) with ordinality o (f, place)
+  -- By age: a function that another one calls is the older of the two.
+  select coalesce(old.restore, '{}') || coalesce(array_agg(r.step order by o.f::oid, r.place), '{}') into a.restore
+  from unnest(taken) o (f)
   cross join lateral unnest(turno.adopt_restore(o.f)) with ordinality r (step, place);
   select missing || coalesce(array_agg(c order by c), '{}') into a.columns
   from unnest(old.columns) c
@@ -7838,10 +7840,8 @@ as $$
         case when g.is_grantable then ' with grant option' else '' end))
       from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
       where g.grantee <> p.proowner), '{}')
-    || case
-      when pg_get_userbyid(p.proowner) = current_user then '{}'
-      else array[format('alter routine %s owner to %I', f, pg_get_userbyid(p.proowner))]
-    end
+    -- Also if it is the current role: another one may undo.
+    || array[format('alter routine %s owner to %I', f, pg_get_userbyid(p.proowner))]
   from pg_proc p
   where p.oid = adopt_restore.f
 $$;
@@ -8060,6 +8060,7 @@ as $$
 declare
   t    regclass := to_regclass(format('%I.%I', a.schema_name, a.table_name));
   dependents text;
+  newer text;
   step text;
 begin
   select coalesce(array_agg(c order by c), '{}') into a.columns
@@ -8075,6 +8076,19 @@ begin
     raise exception 'table %.% cannot be let go, because of what depends on it: %', a.schema_name, a.table_name, dependents
       using errcode = 'dependent_objects_still_exist', hint = 'Drop that first, and then undo again.';
   end if;
+  select r.f into newer
+  from unnest(a.replaced) r (f)
+  where to_regprocedure(r.f) is not null
+    and to_regprocedure(r.f) not in (
+      select o.f
+      from unnest(a.functions) u (name)
+      cross join lateral to_regprocedure(u.name) o (f)
+      where o.f is not null)
+  limit 1;
+  if newer is not null then
+    raise exception 'function % was created after adopt replaced one of that name, which undoing restores', newer
+      using errcode = 'dependent_objects_still_exist', hint = 'Rename or drop the newer one first, and then undo again.';
+  end if;
   for step in
     select format('drop function if exists %s', f) from unnest(a.functions) f
     union all
@@ -8084,7 +8098,15 @@ begin
     union all
     select r from unnest(a.restore) r
   loop
-    execute step;
+    begin
+      execute step;
+    exception
+      -- A role that could call a function before, and was dropped since.
+      when undefined_object then
+        if step not like 'grant execute on routine %' then
+          raise;
+        end if;
+    end;
   end loop;
   delete from turno.adopted o
   where o.schema_name = a.schema_name
