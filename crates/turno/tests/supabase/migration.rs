@@ -43,10 +43,20 @@ async fn the_file_is_plain_sql_without_a_transaction_of_its_own() {
             .lines()
             .filter(|line| !line.starts_with("--"))
             .collect();
-        for word in ["begin", "commit", "start transaction", "set "] {
+        for word in ["begin", "commit", "start transaction"] {
             assert!(!words.trim().starts_with(word), "{statement}");
         }
+        // The one setting of the session is reset before the file ends.
+        let is_setting = words.trim().starts_with("set ");
+        assert!(
+            !is_setting || words.trim() == "set search_path = pg_catalog, pg_temp",
+            "{statement}"
+        );
     }
+    assert!(
+        file.trim_end()
+            .ends_with("reset search_path;\n\nnotify pgrst, 'reload schema';")
+    );
 }
 
 #[tokio::test]
