@@ -104,6 +104,9 @@ impl PostgresServer {
         rules: &[&str],
     ) -> Result<Self> {
         let settings = [
+            // As a managed service has them: `turno doctor` finds no problem.
+            ("fsync", "on"),
+            ("full_page_writes", "on"),
             ("ssl", "on"),
             ("ssl_cert_file", "../server.crt"),
             ("ssl_key_file", "../server.key"),
