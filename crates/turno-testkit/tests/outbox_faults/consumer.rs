@@ -21,6 +21,8 @@ use uuid::Uuid;
 
 use crate::place::{Place, client, sqlite};
 
+/// A connection without deliveries for this time is opened again: the client library does not notice every broker that ends.
+const SILENCE: Duration = Duration::from_secs(5);
 /// The most that is handled in one transaction.
 const TOGETHER: usize = 200;
 /// How long it waits before it connects again.
@@ -195,7 +197,7 @@ impl Work {
             .await?;
         let _ = ready.send(());
         loop {
-            let first = deliveries.next().await;
+            let first = tokio::time::timeout(SILENCE, deliveries.next()).await?;
             let first = first.context("the broker went away")??;
             let mut some = vec![first];
             while some.len() < TOGETHER {
@@ -211,7 +213,8 @@ impl Work {
                 .extend(arrived.iter().cloned());
             self.handle(&arrived).await?;
             let last = &some[some.len() - 1];
-            last.acker.ack(BasicAckOptions { multiple: true }).await?;
+            let acknowledged = last.acker.ack(BasicAckOptions { multiple: true });
+            tokio::time::timeout(SILENCE, acknowledged).await??;
         }
     }
 
