@@ -28,6 +28,20 @@ pub(crate) struct Cast {
     folder: TempDir,
 }
 
+/// Waits until one of them is dead: the one that worked was told where to die.
+pub(crate) fn await_death_of_one(actors: &[Actor]) -> Result<()> {
+    let deadline = Instant::now() + LONG;
+    while Instant::now() < deadline {
+        for actor in actors {
+            if let Some(status) = actor.process.wait_timeout(Duration::from_millis(50)) {
+                ensure!(!status.success(), "a process ended instead of dying");
+                return Ok(());
+            }
+        }
+    }
+    bail!("no process died where it was told to")
+}
+
 /// One process of the example. It is killed when dropped.
 pub(crate) struct Actor {
     pub(crate) process: Process,

@@ -8,7 +8,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use turno::Turno;
 use turno_testkit::{PostgresServer, RabbitMq, eventually_async};
 
-use crate::cast::{Actor, Cast, LONG};
+use crate::cast::{Actor, Cast, LONG, await_death_of_one};
 use crate::db::Db;
 use crate::settings::Settings;
 use crate::tally::Tally;
@@ -163,8 +163,8 @@ impl Way {
         let _ = hasty.create("a ticket that is rolled back").await;
         hasty.await_death()?;
         println!("  an API was killed (-9) before a commit");
-        if let Some(worker) = workers.first() {
-            worker.await_death()?;
+        if !workers.is_empty() {
+            await_death_of_one(&workers)?;
             println!("  a worker was killed (-9) after it had published");
         }
         let turno = Turno::connect(&cast.store).await?;
@@ -184,18 +184,12 @@ impl Way {
         Ok((Tally::of(&db).await?.since(before), published.len()))
     }
 
-    /// The first one dies as soon as it has published a second time; until then, it is the one that works.
+    /// The one that works dies as soon as it has published a second time.
     fn start_workers(&self, cast: &Cast) -> Result<Vec<Actor>> {
-        let mut workers = Vec::new();
-        for number in 0..self.workers {
-            let fault = (number == 0).then_some("kill@despues-de-publicar:2");
-            let worker = cast.start(&["worker"], fault)?;
-            if number == 0 {
-                worker.await_log("the only relay now")?;
-            }
-            workers.push(worker);
-        }
-        Ok(workers)
+        let fault = Some("kill@despues-de-publicar:2 once");
+        (0..self.workers)
+            .map(|_| cast.start(&["worker"], fault))
+            .collect()
     }
 
     /// Waits until the consumers' queue is empty, and stays so when they give back what they had fetched ahead.

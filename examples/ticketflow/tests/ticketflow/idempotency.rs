@@ -81,13 +81,13 @@ async fn publish_by_hand(stage: &Stage, message: Delivery) {
 /// labelled; the consumers handle it once.
 async fn worker_crash_despues_de_publicar(stage: Stage) {
     let tap = stage.tap().await;
-    let crew = stage.crew(&["consumer"], Some("kill@despues-de-publicar"));
+    let crew = stage.crew(&["consumer"], Some("kill@despues-de-publicar once"));
     stage
         .start(&["api"])
         .create("published twice")
         .await
         .unwrap();
-    crew.workers[0].await_death().unwrap();
+    crew.await_death();
     await_sum(&crew.consumers, "consumer_duplicates_total", 1).await;
     assert_eq!(stage.tally().await, all_once(1, 1));
     stage
@@ -113,14 +113,14 @@ async fn worker_crash_despues_de_publicar(stage: Stage) {
 async fn control_sin_seen_se_procesa_dos_veces(stage: Stage) {
     let crew = stage.crew(
         &["consumer", "--sin-seen"],
-        Some("kill@despues-de-publicar"),
+        Some("kill@despues-de-publicar once"),
     );
     stage
         .start(&["api"])
         .create("published twice")
         .await
         .unwrap();
-    crew.workers[0].await_death().unwrap();
+    crew.await_death();
     let tally = stage
         .await_tally("the second time", |tally| tally.handled == 2)
         .await;

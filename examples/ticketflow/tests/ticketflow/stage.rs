@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use turno::Turno;
 use turno::outbox::{EventState, EventView, OutboxStats};
 use turno_testkit::{PostgresServer, Process, RabbitMq, eventually, eventually_async};
 
-use crate::cast::{Actor, Cast, LONG};
+use crate::cast::{Actor, Cast, LONG, await_death_of_one};
 use crate::db::Db;
 use crate::settings::Settings;
 use crate::tally::Tally;
@@ -27,6 +28,22 @@ pub struct Stage {
 pub struct Crew {
     pub workers: Vec<Actor>,
     pub consumers: Vec<Actor>,
+}
+
+impl Crew {
+    /// Waits until the worker that works is dead: it was told where to die.
+    pub fn await_death(&self) {
+        await_death_of_one(&self.workers).unwrap();
+    }
+
+    /// Waits until one of the workers has these words in its log.
+    pub fn await_log(&self, words: &str) {
+        eventually(LONG, words, || {
+            let next = |worker: &Actor| worker.process.lines().next(Duration::ZERO);
+            let mut lines = self.workers.iter().filter_map(next);
+            lines.any(|line| line.contains(words)).then_some(())
+        });
+    }
 }
 
 /// The broker that no test breaks.
@@ -83,13 +100,14 @@ impl Stage {
         self.cast.start(words, Some(fault)).unwrap()
     }
 
-    /// Starts a full crew. The first worker is the one that works; it may be told where to die.
-    pub fn crew(&self, consumer: &[&str], first_worker: Option<&str>) -> Crew {
+    /// Starts a full crew. One worker works, usually the first; on a busy machine another may take its place before it has
+    /// anything to do. So a fault is meant for the one that works: give it `once`.
+    pub fn crew(&self, consumer: &[&str], fault: Option<&str>) -> Crew {
         let consumers = (0..2).map(|_| self.start(consumer)).collect();
-        let first = self.cast.start(&["worker"], first_worker).unwrap();
+        let first = self.cast.start(&["worker"], fault).unwrap();
         first.await_log("the only relay now").unwrap();
         let mut workers = vec![first];
-        workers.extend((0..2).map(|_| self.start(&["worker"])));
+        workers.extend((0..2).map(|_| self.cast.start(&["worker"], fault).unwrap()));
         Crew { workers, consumers }
     }
 
