@@ -13,10 +13,12 @@ use crate::{contract, deny, dist, postgres};
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
 const TESTED: [&str; 2] = ["--workspace", "--all-features"];
-/// What is tested on each version of PostgreSQL: all rules for a store, and all that is called in SQL.
+/// What is tested on each version of PostgreSQL: connections, all rules for a store, and all that is called in SQL.
 const POSTGRES_TESTS: [&[&str]; 2] = [
     &["--test", "conformance", "--", "postgres::"],
     &[
+        "--test",
+        "connect",
         "--test",
         "migrations",
         "--test",

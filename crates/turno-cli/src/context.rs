@@ -211,6 +211,8 @@ fn settings(file: &File) -> Settings {
     settings.retry.max = file.lock.retry.max().unwrap_or(settings.retry.max);
     settings.retry.delay = file.lock.retry.delay().unwrap_or(settings.retry.delay);
     settings.idle_poll_max = file.idle_poll_max().unwrap_or(settings.idle_poll_max);
+    let max_age = file.connection_max_age();
+    settings.connection_max_age = max_age.unwrap_or(settings.connection_max_age);
     settings.max_payload = file.inbox.max_payload().unwrap_or(settings.max_payload);
     settings.user = file.application.user().map(str::to_owned);
     settings.service = file.application.service().map(str::to_owned);

@@ -9,6 +9,10 @@ use crate::store::Roles;
 /// Nothing is asked for more than ten minutes, with room for jitter.
 const IDLE_POLL_MAX: Duration = Duration::from_secs(15 * 60);
 
+/// A connection is not used again after this age, so that connections move to where new ones go: after a failover, a change
+/// in DNS, or behind a balancer.
+const CONNECTION_MAX_AGE: Duration = Duration::from_secs(30 * 60);
+
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
@@ -64,6 +68,9 @@ pub struct Settings {
     pub service: Option<String>,
     /// Connections to the store, where it has many.
     pub connections: usize,
+    /// The age after which a connection is not used again. Each lives up to a tenth less, so that they do not all end
+    /// together.
+    pub connection_max_age: Duration,
     /// Whether connecting migrates.
     pub migrate: Migrate,
     /// Whether migrating creates the database's roles and grants to them.
@@ -89,6 +96,7 @@ impl Default for Settings {
             user: None,
             service: None,
             connections: 16,
+            connection_max_age: CONNECTION_MAX_AGE,
             migrate: Migrate::default(),
             roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,

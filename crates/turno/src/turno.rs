@@ -519,6 +519,12 @@ impl Builder {
         self
     }
 
+    /// The age after which a connection is not used again; half an hour otherwise.
+    pub fn connection_max_age(mut self, connection_max_age: Duration) -> Self {
+        self.settings.connection_max_age = connection_max_age;
+        self
+    }
+
     /// The largest payload of an item, in bytes; 1 MiB otherwise.
     pub fn max_payload(mut self, max_payload: usize) -> Self {
         self.settings.max_payload = max_payload;
@@ -594,8 +600,7 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
                 || postgres::is_connection_string(url) =>
         {
             Ok(Arc::new(
-                postgres::PostgresStore::connect_with(url, settings.connections, settings.gather)
-                    .await?,
+                postgres::PostgresStore::connect_with(url, settings).await?,
             ))
         }
         _ => {

@@ -27,6 +27,7 @@ mod marks;
 mod migrate;
 mod once;
 mod outbox;
+mod overlap;
 mod pushes;
 mod refusal;
 mod rights;
@@ -67,6 +68,7 @@ use self::pushes::Pushes;
 pub use self::supabase::script_for_supabase;
 pub use self::tls::{Tls, TlsStream};
 use super::*;
+use crate::settings::Settings;
 
 /// The number of connections, unless configured otherwise.
 pub const POOL_SIZE: usize = 16;
@@ -110,19 +112,20 @@ impl PostgresStore {
     /// # Errors
     /// If the URL is malformed or the database cannot be reached.
     pub async fn connect(url: &str, connections: usize) -> Result<Self> {
-        PostgresStore::connect_with(url, connections, crate::Gather::Together).await
+        let settings = Settings {
+            connections,
+            ..Settings::default()
+        };
+        PostgresStore::connect_with(url, &settings).await
     }
 
-    /// Connects, and says whether calls that arrive together go together.
+    /// Connects as the settings say: their `connections`, `connection_max_age` and `gather`.
     ///
     /// # Errors
     /// As [`PostgresStore::connect`].
-    pub async fn connect_with(
-        url: &str,
-        connections: usize,
-        gather: crate::Gather,
-    ) -> Result<Self> {
-        let (pool, route) = connect::open(url, connections).await?;
+    pub async fn connect_with(url: &str, settings: &Settings) -> Result<Self> {
+        let (pool, route) = connect::open(url, settings).await?;
+        let gather = settings.gather;
         let calls = Calls { pool, route };
         let store = PostgresStore {
             acquires: Gather::new(Acquires(calls.clone()), gather),

@@ -1,6 +1,6 @@
 //! Every `sslmode`, on a server that accepts only TLS and on one that has none.
 
-use turno::store::postgres::Environment;
+use turno::store::postgres::{Environment, Target};
 use turno_testkit::PostgresServer;
 
 use crate::place::{PASSWORD, TlsPlace, is_encrypted, refusal, tried};
@@ -102,4 +102,23 @@ async fn the_files_in_the_home_folder_are_used() {
             .await
             .unwrap()
     );
+}
+
+/// TLS from the first byte: PostgreSQL 17 and later answer it, older servers end the connection.
+#[tokio::test]
+async fn direct_negotiation_is_for_servers_that_know_it() {
+    let place = TlsPlace::shared();
+    let usual = place.string("owner", &format!("sslmode=require password={PASSWORD}"));
+    let target = Target::parse_with(&usual, &Environment::default()).unwrap();
+    let (client, connection) = target.connect().await.unwrap();
+    tokio::spawn(connection);
+    let version = "select current_setting('server_version_num')::integer";
+    let version: i32 = client.query_one(version, &[]).await.unwrap().get(0);
+    let direct = format!("{usual} sslnegotiation=direct");
+    let tried = tried(&direct, &Environment::default()).await;
+    if version >= 170_000 {
+        assert!(tried.unwrap());
+    } else {
+        tried.unwrap_err();
+    }
 }

@@ -20,12 +20,10 @@ use super::conninfo::Target;
 use super::dial::{Address, Connection, Dialer, Opened};
 use super::error::sqlstate;
 use crate::error::{Error, Kind, Result};
+use crate::settings::Settings;
 
 /// How long a call waits for a session while all are in use.
 const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A session is not used again after this age, so that sessions move to where new ones go. Each lives up to a tenth less, so
-/// that they do not all end together.
-const SESSION_MAX_AGE: Duration = Duration::from_secs(30 * 60);
 /// A call without an answer for this time makes the host be probed, where there is a choice of hosts.
 const ANSWER_OVERDUE: Duration = Duration::from_millis(500);
 
@@ -212,14 +210,17 @@ impl DerefMut for Session {
 
 /// Opens the sessions of the pool, and says which are used again.
 #[derive(Debug)]
-pub(super) struct Sessions(Arc<Route>);
+pub(super) struct Sessions {
+    route: Arc<Route>,
+    max_age: Duration,
+}
 
 impl managed::Manager for Sessions {
     type Type = Session;
     type Error = Error;
 
     async fn create(&self) -> Result<Session> {
-        let opened = self.0.open().await?;
+        let opened = self.route.open().await?;
         let connection = opened.connection;
         let task = tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -233,7 +234,7 @@ impl managed::Manager for Sessions {
                 address: opened.address,
                 losses: opened.losses,
             },
-            max_age: SESSION_MAX_AGE.mul_f64(1.0 - fastrand::f64() / 10.0),
+            max_age: self.max_age.mul_f64(1.0 - fastrand::f64() / 10.0),
         })
     }
 
@@ -251,13 +252,17 @@ impl managed::Manager for Sessions {
     }
 }
 
-pub(super) async fn open(url: &str, connections: usize) -> Result<(Pool, Arc<Route>)> {
+pub(super) async fn open(url: &str, settings: &Settings) -> Result<(Pool, Arc<Route>)> {
     let route = Arc::new(Route {
         dialer: Dialer::new(Target::parse(url)?),
         direct: watch::Sender::new(None),
     });
-    let pool = Pool::builder(Sessions(route.clone()))
-        .max_size(connections.max(1))
+    let sessions = Sessions {
+        route: route.clone(),
+        max_age: settings.connection_max_age,
+    };
+    let pool = Pool::builder(sessions)
+        .max_size(settings.connections.max(1))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(POOL_WAIT_TIMEOUT))
         .create_timeout(Some(route.dialer.open_timeout()))

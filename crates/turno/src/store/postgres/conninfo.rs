@@ -19,7 +19,8 @@ use tokio_postgres::{Client, Config, Connection, Socket};
 
 pub use self::environment::Environment;
 use self::parameters::{Parameters, invalid_value};
-use super::classify;
+use super::error::{classify, silent};
+use super::overlap;
 use super::tls::{ClientFiles, Mode, Roots, Tls, TlsOptions, TlsStream};
 use crate::error::{Error, Kind, Result};
 
@@ -57,6 +58,11 @@ pub struct Target {
     #[cfg(feature = "sqlx-postgres")]
     tls_options: TlsOptions,
 }
+
+/// The time for one host when the URL names one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same when the URL names several hosts: another one may be able to serve.
+const CONNECT_TIMEOUT_PER_HOST: Duration = Duration::from_secs(2);
 
 impl Target {
     /// Reads a URL (`postgres://…`) or a connection string (`host=… user=…`), and what it leaves open from the service
@@ -96,37 +102,35 @@ impl Target {
         self.tls.clone()
     }
 
-    /// Opens a connection to the first host that accepts one. The connection must be polled, usually by a task of its
-    /// own.
+    /// The time for one host: connecting, greeting, and the check of the session.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        let default = match self.hosts.len() {
+            0 | 1 => CONNECT_TIMEOUT,
+            _ => CONNECT_TIMEOUT_PER_HOST,
+        };
+        let asked = self.config.get_connect_timeout().copied();
+        asked.unwrap_or(default)
+    }
+
+    /// Opens a connection to a host that accepts one and has the wanted `target_session_attrs`. The next host is tried when
+    /// one has failed, or when it has not answered for a quarter of a second. The connection must be polled, usually by a
+    /// task of its own.
     ///
     /// # Errors
-    /// If no host accepts it; the message says why the last one did not.
+    /// If no host accepts it within `connect_timeout` (5 s; 2 s for each of several hosts); the message says why.
     pub async fn connect(&self) -> Result<(Client, Connection<Socket, TlsStream>)> {
-        self.open().await.map_err(classify)
-    }
-
-    /// The same with the driver's own error.
-    pub(super) async fn open(
-        &self,
-    ) -> Result<(Client, Connection<Socket, TlsStream>), tokio_postgres::Error> {
-        let Some((last, others)) = self.hosts.split_last() else {
-            return self.config.connect(self.tls()).await;
-        };
-        for host in others {
-            match host.connect(self.tls()).await {
-                Ok(opened) => return Ok(opened),
-                Err(error) => tracing::debug!(%error, "a host does not accept a connection"),
-            }
+        let mut attempts: Vec<overlap::Attempt<'_, _>> = Vec::new();
+        for host in &self.hosts {
+            attempts.push(Box::pin(self.connect_to(host)));
         }
-        last.connect(self.tls()).await
+        overlap::first(attempts, |_| true).await
     }
 
-    /// Sets the time limit for a connection attempt, unless a parameter has set it.
-    pub(super) fn set_default_connect_timeout(&mut self, timeout: Duration) {
-        for config in self.hosts.iter_mut().chain([&mut self.config]) {
-            if config.get_connect_timeout().is_none() {
-                config.connect_timeout(timeout);
-            }
+    async fn connect_to(&self, host: &Config) -> Result<(Client, Connection<Socket, TlsStream>)> {
+        let timeout = self.connect_timeout();
+        match tokio::time::timeout(timeout, host.connect(self.tls())).await {
+            Ok(opened) => opened.map_err(classify),
+            Err(_) => Err(silent(timeout)),
         }
     }
 

@@ -1,18 +1,16 @@
 //! Opening one session: on any of the hosts, on any of a host's addresses, within a time that a silent host cannot use up.
 //!
-//! Attempts overlap. The next one starts when the one before has failed, or after [`NEXT_HOST_DELAY`]. The first session that
-//! has the wanted attributes wins, and the other attempts are dropped. A host whose last attempt failed is tried last.
+//! Attempts overlap (`overlap.rs`). The first session that has the wanted attributes wins, and the other attempts are dropped. A
+//! host whose last attempt failed is tried last.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
@@ -22,17 +20,11 @@ use tokio_postgres::{Client, Config};
 use tokio_util::either::Either;
 
 use super::conninfo::Target;
-use super::error::{classify, sqlstate, unreachable};
+use super::error::{classify, silent, sqlstate, unreachable};
 use super::greeting::{Greeted, GreetedTls, ProcessId};
+use super::overlap::{self, first};
 use super::tls::Tls;
 use crate::error::{Error, Kind, Result};
-
-/// Time for one address: connecting, greeting, and the check of the session. Used when the URL names one host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same when the URL names several hosts: another one may be able to serve.
-const CONNECT_TIMEOUT_PER_HOST: Duration = Duration::from_secs(2);
-/// The next host is tried after this time, if the one before has not answered.
-const NEXT_HOST_DELAY: Duration = Duration::from_millis(250);
 
 /// An idle connection is checked by TCP after this time: one to a machine without power is found and closed.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
@@ -52,9 +44,6 @@ type RawStream = Greeted<Either<TcpStream, UnixStream>>;
 /// A connection that has to be polled by its owner.
 pub(super) type Connection =
     tokio_postgres::Connection<RawStream, Greeted<<Tls as MakeTlsConnect<RawStream>>::Stream>>;
-
-/// An attempt that has not been started yet.
-type Attempted<'a> = Pin<Box<dyn Future<Output = Result<Opened>> + Send + 'a>>;
 
 /// A session that has been opened and checked.
 pub(super) struct Opened {
@@ -132,12 +121,8 @@ impl fmt::Display for KnownHost {
 }
 
 impl Dialer {
-    /// Knows nothing about the hosts yet. A timeout that the URL does not set gets its default.
-    pub(super) fn new(mut target: Target) -> Self {
-        target.set_default_connect_timeout(match target.hosts().len() {
-            0 | 1 => CONNECT_TIMEOUT,
-            _ => CONNECT_TIMEOUT_PER_HOST,
-        });
+    /// Knows nothing about the hosts yet.
+    pub(super) fn new(target: Target) -> Self {
         let hosts = target.hosts().iter().filter_map(known_host).collect();
         Dialer { target, hosts }
     }
@@ -153,16 +138,11 @@ impl Dialer {
             || self.target.config().get_target_session_attrs() == TargetSessionAttrs::ReadWrite
     }
 
-    /// Time for one address.
-    fn connect_timeout(&self) -> Duration {
-        let timeout = self.target.config().get_connect_timeout().copied();
-        timeout.unwrap_or(CONNECT_TIMEOUT)
-    }
-
     /// The longest that [`Dialer::open`] takes: a name lookup and all hosts, one after the other.
     pub(super) fn open_timeout(&self) -> Duration {
         let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
-        self.connect_timeout()
+        self.target
+            .connect_timeout()
             .saturating_mul(hosts.saturating_add(1))
     }
 
@@ -175,11 +155,11 @@ impl Dialer {
             fastrand::shuffle(&mut hosts);
         }
         hosts.sort_by_key(|host| host.failed.load(Ordering::Relaxed));
-        let mut attempts: Vec<Attempted<'_>> = Vec::new();
+        let mut attempts: Vec<overlap::Attempt<'_, Opened>> = Vec::new();
         for host in hosts {
             attempts.push(Box::pin(self.open_host(host)));
         }
-        first(attempts).await
+        first(attempts, |opened| !opened.read_only).await
     }
 
     /// One host: its addresses, as its name resolves now.
@@ -193,21 +173,21 @@ impl Dialer {
     }
 
     async fn open_addresses(&self, host: &KnownHost) -> Result<Opened> {
-        let timeout = self.connect_timeout();
+        let timeout = self.target.connect_timeout();
         let mut addresses = tokio::time::timeout(timeout, host.resolve())
             .await
             .unwrap_or_else(|_| Err(silent(timeout)))?;
         addresses.sort_by_key(|address| address.failed.load(Ordering::Relaxed));
-        let mut attempts: Vec<Attempted<'_>> = Vec::new();
+        let mut attempts: Vec<overlap::Attempt<'_, Opened>> = Vec::new();
         for address in addresses {
             attempts.push(Box::pin(self.open_address(address)));
         }
-        first(attempts).await
+        first(attempts, |opened| !opened.read_only).await
     }
 
     async fn open_address(&self, address: Arc<Address>) -> Result<Opened> {
         let attempt = Attempt::begin(&address.failed);
-        let timeout = self.connect_timeout();
+        let timeout = self.target.connect_timeout();
         let opened = tokio::time::timeout(timeout, self.session(&address))
             .await
             .unwrap_or_else(|_| Err(silent(timeout)));
@@ -414,56 +394,12 @@ async fn open_socket(
     Ok(Either::Left(stream))
 }
 
-/// Starts the attempts one after the other, and answers the first session. One that turns out to be read-only, where
-/// anything was asked for, is the second choice: it is taken when no other attempt succeeds.
-async fn first(attempts: Vec<Attempted<'_>>) -> Result<Opened> {
-    let mut waiting = attempts.into_iter();
-    let mut running: FuturesUnordered<Attempted<'_>> = waiting.next().into_iter().collect();
-    let mut errors = Vec::new();
-    let mut second_choice = None;
-    while !running.is_empty() {
-        tokio::select! {
-            Some(done) = running.next() => {
-                match done {
-                    Ok(opened) if !opened.read_only => return Ok(opened),
-                    Ok(opened) => second_choice = second_choice.or(Some(opened)),
-                    Err(error) => errors.push(error),
-                }
-                running.extend(waiting.next());
-            }
-            () = tokio::time::sleep(NEXT_HOST_DELAY), if waiting.len() > 0 => {
-                running.extend(waiting.next());
-            }
-        }
-    }
-    second_choice.ok_or_else(|| together(errors))
-}
-
-/// One error for all attempts. It is retryable if one of them is: that host may come back.
-fn together(mut errors: Vec<Error>) -> Error {
-    if errors.len() == 1 {
-        return errors.remove(0);
-    }
-    let said: Vec<String> = errors.iter().map(Error::to_string).collect();
-    let said = said.join("; ");
-    let passing = errors.iter().position(Error::is_unavailable);
-    match errors.into_iter().nth(passing.unwrap_or(0)) {
-        Some(error) => Error::caused(error.kind().clone(), said, error),
-        None => Error::new(Kind::Broken, "no host was tried"),
-    }
-}
-
 fn named(host: &str, error: &Error) -> Error {
     Error::caused(
         error.kind().clone(),
         format!("{host}: {error}"),
         error.clone(),
     )
-}
-
-fn silent(timeout: Duration) -> Error {
-    let why = format!("no answer within {timeout:?}");
-    unreachable(io::Error::new(io::ErrorKind::TimedOut, why))
 }
 
 /// An attempt that ends without a session, also one that is dropped, has failed.

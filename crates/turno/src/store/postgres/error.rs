@@ -1,5 +1,8 @@
 //! What PostgreSQL's errors mean to Turno. The one place that knows SQLSTATE codes.
 
+use std::io;
+use std::time::Duration;
+
 use super::refusal;
 use super::rights;
 use crate::error::{Error, Kind};
@@ -27,6 +30,12 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
 pub(super) fn unreachable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     let (kind, message) = refusal::explain(&error);
     Error::caused(kind, message, error)
+}
+
+/// No session was established, because no answer came in time.
+pub(super) fn silent(timeout: Duration) -> Error {
+    let why = format!("no answer within {timeout:?}");
+    unreachable(io::Error::new(io::ErrorKind::TimedOut, why))
 }
 
 /// The SQLSTATE that an error was made from, if the server sent one.
