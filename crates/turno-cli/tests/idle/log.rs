@@ -11,13 +11,16 @@ const SETTLED: Duration = Duration::from_secs(4);
 /// How long programs may take to settle.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server that logs every statement, with the name of the application that sent it.
+/// Starts a server that logs every statement, with the name of the application that sent it.
+pub fn start_server() -> PostgresServer {
+    let settings = [("log_statement", "all"), ("log_line_prefix", "%a@%d|")];
+    PostgresServer::start_with(&settings).unwrap()
+}
+
+/// Such a server, which no test breaks.
 pub fn server() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let settings = [("log_statement", "all"), ("log_line_prefix", "%a@%d|")];
-        PostgresServer::start_with(&settings).unwrap()
-    })
+    SERVER.get_or_init(start_server)
 }
 
 /// A new database, and its name.
@@ -29,13 +32,18 @@ pub fn new_database() -> (String, String) {
 
 /// The URL of a database, for an application with a name.
 pub fn as_application(url: &str, name: &str) -> String {
-    format!("{url}?application_name={name}")
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}application_name={name}")
 }
 
 /// How many statements were sent to a database so far, by application.
 pub fn statements(database: &str) -> BTreeMap<String, usize> {
+    statements_at(server(), database)
+}
+
+fn statements_at(server: &PostgresServer, database: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for line in server().log().lines() {
+    for line in server.log().lines() {
         let Some((sender, said)) = line.split_once('|') else {
             continue;
         };
@@ -53,7 +61,13 @@ pub fn statements(database: &str) -> BTreeMap<String, usize> {
 
 /// Waits until nothing was sent to these databases for a while.
 pub async fn until_silent(databases: &[&str]) {
-    let now = || -> Vec<_> { databases.iter().map(|name| statements(name)).collect() };
+    until_silent_at(server(), databases).await;
+}
+
+/// The same on another server.
+pub async fn until_silent_at(server: &PostgresServer, databases: &[&str]) {
+    let count = |name: &&str| statements_at(server, name);
+    let now = || -> Vec<_> { databases.iter().map(count).collect() };
     let began = tokio::time::Instant::now();
     let mut before = now();
     loop {

@@ -13,3 +13,4 @@ mod actors;
 mod log;
 mod missed;
 mod silent;
+mod waiters;
