@@ -12,5 +12,6 @@ mod common;
 mod actors;
 mod log;
 mod missed;
+mod pooled;
 mod silent;
 mod waiters;

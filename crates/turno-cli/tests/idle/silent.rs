@@ -13,7 +13,7 @@ use crate::log::{new_database, statements, until_silent};
 /// How long the log has to stay empty.
 const WINDOW: Duration = Duration::from_secs(8);
 /// Sets another time in seconds, to measure: then the statements of each sender are printed, and may be more than none.
-const WINDOW_VARIABLE: &str = "TURNO_IDLE_WINDOW";
+pub const WINDOW_VARIABLE: &str = "TURNO_IDLE_WINDOW";
 
 /// A worker, relays of two modes, waiters of every kind and a server, all without work: the log stays empty. Then each is
 /// given something to do, and does it.
@@ -173,7 +173,7 @@ async fn a_bound_of_a_second_is_kept() {
     }
 }
 
-async fn soon<T>(task: tokio::task::JoinHandle<T>) -> T {
+pub async fn soon<T>(task: tokio::task::JoinHandle<T>) -> T {
     tokio::time::timeout(LONG, task)
         .await
         .expect("to be woken")
