@@ -35,6 +35,7 @@ mod queries;
 mod retry;
 mod show;
 mod stage;
+mod tls;
 mod usual;
 mod workers;
 

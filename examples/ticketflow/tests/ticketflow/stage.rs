@@ -62,6 +62,11 @@ impl Stage {
         Self::sqlite_at(shared_broker().port()).await
     }
 
+    /// On a database that the test has made.
+    pub async fn on(store: String) -> Self {
+        Self::new(store, None, shared_broker().port()).await
+    }
+
     pub async fn postgres_at(broker: u16) -> Self {
         Self::new(PostgresServer::shared().create_database(), None, broker).await
     }
