@@ -167,6 +167,7 @@ macro_rules! conformance_rules {
                 inbox_groups::a_revived_one_waits_for_the_one_at_work,
                 inbox_groups::a_reset_keeps_the_order,
                 inbox_groups::groups_are_of_one_queue,
+                inbox_groups::a_settled_item_frees_its_own_queues_group_only,
                 inbox_groups::a_long_group_runs_through,
                 inbox_settle::a_completed_item_is_gone,
                 inbox_settle::a_wrong_claim_is_stale,
