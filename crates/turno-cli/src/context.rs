@@ -212,6 +212,8 @@ fn settings(file: &File) -> Settings {
     settings.retry.delay = file.lock.retry.delay().unwrap_or(settings.retry.delay);
     settings.idle_poll_max = file.idle_poll_max().unwrap_or(settings.idle_poll_max);
     settings.max_payload = file.inbox.max_payload().unwrap_or(settings.max_payload);
+    let max_claim_bytes = file.inbox.max_claim_bytes();
+    settings.max_claim_bytes = max_claim_bytes.unwrap_or(settings.max_claim_bytes);
     settings.user = file.application.user().map(str::to_owned);
     settings.service = file.application.service().map(str::to_owned);
     settings

@@ -8,6 +8,7 @@
 )]
 
 mod answers;
+mod blocked;
 mod killed;
 mod order;
 mod place;
@@ -15,6 +16,7 @@ mod poison;
 mod restart;
 mod shutdown;
 mod stuck;
+mod swept;
 mod worker;
 mod zombie;
 

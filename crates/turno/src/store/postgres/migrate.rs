@@ -224,7 +224,7 @@ async fn alone(
     let tx = client.transaction().await.map_err(classify)?;
     // A lock that cannot be had must not keep every other user of the tables waiting behind it.
     tx.batch_execute(&format!(
-        "set local lock_timeout = '10s'; set local client_min_messages = warning; {SEARCH_PATH} \
+        "set local lock_timeout = '10s'; set local statement_timeout = 0; set local client_min_messages = warning; {SEARCH_PATH} \
          select pg_advisory_xact_lock({ADVISORY_LOCK})"
     ))
     .await
