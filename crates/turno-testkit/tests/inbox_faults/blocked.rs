@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use turno::Turno;
-use turno_testkit::eventually_async;
+use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
 
 use crate::LONG;
 use crate::place::{Place, QUEUE, client, item};
@@ -254,6 +254,27 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
         }
         println!("{CALLERS} callers: at most {most} backends wait; other calls took {beside:?}, usually {usual:?}");
         assert!(most <= i64::try_from(POOL).unwrap());
+        bed.until_none_waits().await;
+        bed.blocker.batch_execute("rollback").await.unwrap();
+        assert!(turno.once_status("pay/1").await.unwrap().is_none());
+    });
+}
+
+/// Behind a pooler no limit of the session ends the statement: its server connections are shared.
+#[test]
+fn a_call_through_a_pooler_is_cancelled_too() {
+    let bed = Bed::new(BEGIN);
+    let pooler = PgBouncer::start(PostgresServer::shared(), PoolMode::Transaction).unwrap();
+    let database = bed.place.url.rsplit('/').next().unwrap();
+    bed.place.runtime.block_on(async {
+        let turno = Turno::builder()
+            .connections(POOL)
+            .call_timeout(CALL_TIMEOUT)
+            .connect(&pooler.url(database))
+            .await
+            .unwrap();
+        let begun = turno.once("pay/1").begin().await;
+        assert!(begun.unwrap_err().is_unavailable());
         bed.until_none_waits().await;
         bed.blocker.batch_execute("rollback").await.unwrap();
         assert!(turno.once_status("pay/1").await.unwrap().is_none());

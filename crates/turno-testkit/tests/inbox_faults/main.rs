@@ -14,6 +14,7 @@ mod order;
 mod place;
 mod poison;
 mod restart;
+mod sequence;
 mod shutdown;
 mod stuck;
 mod swept;

@@ -7,6 +7,7 @@ mod access;
 mod adopt;
 mod batch;
 mod calls;
+mod cancel;
 mod connect;
 mod conninfo;
 mod diagnose;

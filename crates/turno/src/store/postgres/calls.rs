@@ -262,8 +262,9 @@ impl Calls {
         }
         // The statement may be committing this very moment. Only its own answer tells how it ended.
         let cancel = self.route.cancel(session.get());
+        let cancel = tokio::time::timeout(CANCEL_TIMEOUT, cancel);
         let answer = tokio::time::timeout(CANCEL_TIMEOUT, asking);
-        let ((), answer) = tokio::join!(cancel, answer);
+        let (_, answer) = tokio::join!(cancel, answer);
         match answer {
             Ok(Err(error)) if is_cancelled(&error) => Ok((Err(self.no_answer()), Verdict::Close)),
             // The cancellation may arrive late, and must not meet another caller's statement.

@@ -22,6 +22,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, Config};
 use tokio_util::either::Either;
 
+use super::cancel::UntilClosed;
 use super::conninfo::Target;
 use super::error::{classify, sqlstate, unreachable};
 use super::greeting::{Greeted, GreetedTls, ProcessId};
@@ -60,6 +61,9 @@ const SESSION_OPEN: &str = include_str!("call/session_open.sql");
 
 /// A socket whose unencrypted bytes are read along.
 type RawStream = Greeted<Either<TcpStream, UnixStream>>;
+
+/// A socket on which a cancellation is requested.
+type CancelStream = UntilClosed<Either<TcpStream, UnixStream>>;
 
 /// A connection that has to be polled by its owner.
 pub(super) type Connection =
@@ -304,20 +308,16 @@ impl Dialer {
 
     /// Asks the server of this very address to cancel a statement, with the same TLS settings as its session.
     ///
-    /// Cancel-safe: the request may have been sent or not.
+    /// Resolves when the server has served the request. Cancel-safe: the request may have been sent or not.
     pub(super) async fn cancel(&self, address: &Address, token: &CancelToken) -> Result<()> {
         let cancel = async {
             let socket = open_socket(&address.config, &address.endpoint).await;
             let socket = socket.map_err(unreachable)?;
             let host = address.name.as_deref().unwrap_or_default();
-            let Ok(connector) = MakeTlsConnect::<Either<TcpStream, UnixStream>>::make_tls_connect(
-                &mut self.target.tls(),
-                host,
-            );
-            token
-                .cancel_query_raw(socket, connector)
-                .await
-                .map_err(classify)
+            let Ok(connector) =
+                MakeTlsConnect::<CancelStream>::make_tls_connect(&mut self.target.tls(), host);
+            let cancelled = token.cancel_query_raw(UntilClosed(socket), connector);
+            cancelled.await.map_err(classify)
         };
         let timeout = self.connect_timeout();
         tokio::time::timeout(timeout, cancel)

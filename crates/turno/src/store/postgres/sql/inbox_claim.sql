@@ -342,6 +342,7 @@ begin
           and t.run_at >= case when clock_timestamp() < (l.cursor).due_at + '1 second' then (l.cursor).due_from else '-infinity' end
           and t.run_at <= clock_timestamp()
         limit 1) d) as waiting,
+    (select i.last_value from turno.inbox_item_id i) as last_id,
     l.cursor
   into strict at
   from (
@@ -355,6 +356,11 @@ begin
     return;
   end if;
   c := at.cursor;
+  if at.last_id < greatest(c.at_id[1], c.at_id[2], c.at_id[3], c.at_id[4]) then
+    -- The sequence has gone back, and items may have been pushed below the cursor.
+    perform turno.inbox_raise_sequence();
+    c := turno.inbox_look_behind(q.id);
+  end if;
   waiting := at.waiting;
   old := c;
   until := clock_timestamp() + inbox_claim_batch.lease;
