@@ -77,6 +77,7 @@ pub(crate) struct Retry {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Inbox {
     max_payload: Option<Bytes>,
+    max_claim_bytes: Option<Bytes>,
     lease: Option<Spanned<Time>>,
 }
 
@@ -148,6 +149,10 @@ impl Retry {
 impl Inbox {
     pub(crate) fn max_payload(&self) -> Option<usize> {
         self.max_payload.map(|bytes| bytes.0)
+    }
+
+    pub(crate) fn max_claim_bytes(&self) -> Option<usize> {
+        self.max_claim_bytes.map(|bytes| bytes.0)
     }
 
     pub(crate) fn lease(&self) -> Option<Duration> {
@@ -293,6 +298,7 @@ mod tests {
             [sweep.keep_archive, sweep.keep_seen]
         );
         assert_eq!(file.inbox.max_payload(), Some(defaults.max_payload));
+        assert_eq!(file.inbox.max_claim_bytes(), Some(defaults.max_claim_bytes));
         assert_eq!(file.inbox.lease(), Some(defaults.ttl));
         assert_eq!(file.outbox.max_payload(), Some(defaults.max_payload));
         assert_eq!(file.outbox.mode, Some(turno::outbox::Mode::default()));

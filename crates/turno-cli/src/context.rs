@@ -226,6 +226,8 @@ fn settings(file: &File) -> Settings {
     let max_age = file.connection_max_age();
     settings.connection_max_age = max_age.unwrap_or(settings.connection_max_age);
     settings.max_payload = file.inbox.max_payload().unwrap_or(settings.max_payload);
+    let max_claim_bytes = file.inbox.max_claim_bytes();
+    settings.max_claim_bytes = max_claim_bytes.unwrap_or(settings.max_claim_bytes);
     settings.user = file.application.user().map(str::to_owned);
     settings.service = file.application.service().map(str::to_owned);
     settings

@@ -26,6 +26,10 @@ pub const MAX_PAGE: u32 = 1000;
 pub const MAX_ITEMS: usize = 10_000;
 /// The largest payload of an item, unless configured otherwise.
 pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+/// How often one owner can enter one resource without releasing it.
+pub const MAX_HOLDS: u32 = 1000;
+/// The most bytes that the payloads of one claim have together, unless configured otherwise.
+pub const MAX_CLAIM_BYTES: usize = 16 * 1024 * 1024;
 /// The longest delay of an item.
 pub const MAX_DELAY: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 /// The last second of the year 2199.
@@ -379,6 +383,19 @@ pub(crate) fn quota(value: &Quota) -> Result<()> {
             format!(
                 "quota is {}, and must be between 1 and {MAX_QUOTA}",
                 value.most
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// One hold more of a resource that its owner has entered so often.
+pub(crate) fn one_more_hold(holds: u32) -> Result<()> {
+    if holds >= MAX_HOLDS {
+        return Err(Error::invalid(
+            "owner",
+            format!(
+                "owner has entered the resource {holds} times, and {MAX_HOLDS} is the most: release what was acquired, or give each holder an owner of its own"
             ),
         ));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::check::{MAX_PAYLOAD_BYTES, MAX_TTL};
+use crate::check::{MAX_CLAIM_BYTES, MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
 use crate::store::Roles;
 
@@ -12,6 +12,8 @@ const IDLE_POLL_MAX: Duration = Duration::from_secs(15 * 60);
 /// A connection is not used again after this age, so that connections move to where new ones go: after a failover, a change
 /// in DNS, or behind a balancer.
 const CONNECTION_MAX_AGE: Duration = Duration::from_secs(30 * 60);
+/// The default of [`Settings::call_timeout`].
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,12 +73,17 @@ pub struct Settings {
     /// The age after which a connection is not used again. Each lives up to a tenth less, so that they do not all end
     /// together.
     pub connection_max_age: Duration,
+    /// The longest that one call waits for the store, where it is a server: for a connection, for locks of other transactions
+    /// and for the answer. Then the call is cancelled on the server, and fails as unavailable.
+    pub call_timeout: Duration,
     /// Whether connecting migrates.
     pub migrate: Migrate,
     /// Whether migrating creates the database's roles and grants to them.
     pub roles: Roles,
     /// The largest payload that is accepted, in bytes.
     pub max_payload: usize,
+    /// The most bytes that the payloads of one claim have together. One item is claimed whatever its size.
+    pub max_claim_bytes: usize,
     /// Whether calls that arrive together go to the store together.
     pub gather: Gather,
     /// The longest time for which an idle worker, relay, sweeper or waiter asks the store nothing. They know when the next
@@ -97,9 +104,11 @@ impl Default for Settings {
             service: None,
             connections: 16,
             connection_max_age: CONNECTION_MAX_AGE,
+            call_timeout: CALL_TIMEOUT,
             migrate: Migrate::default(),
             roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,
+            max_claim_bytes: MAX_CLAIM_BYTES,
             gather: Gather::default(),
             idle_poll_max: IDLE_POLL_MAX,
             answer_keys: None,

@@ -525,9 +525,21 @@ impl Builder {
         self
     }
 
+    /// The longest that one call waits for the store, where it is a server ([`Settings::call_timeout`]). Default: 10 seconds.
+    pub fn call_timeout(mut self, call_timeout: Duration) -> Self {
+        self.settings.call_timeout = call_timeout;
+        self
+    }
+
     /// The largest payload of an item, in bytes; 1 MiB otherwise.
     pub fn max_payload(mut self, max_payload: usize) -> Self {
         self.settings.max_payload = max_payload;
+        self
+    }
+
+    /// The most bytes that the payloads of one claim have together ([`Settings::max_claim_bytes`]). Default: 16 MiB.
+    pub fn max_claim_bytes(mut self, max_claim_bytes: usize) -> Self {
+        self.settings.max_claim_bytes = max_claim_bytes;
         self
     }
 
@@ -601,7 +613,7 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
                 ));
             }
             Ok(Arc::new(
-                sqlite::SqliteStore::open_with(path, settings.gather).await?,
+                sqlite::SqliteStore::open_with(path, settings).await?,
             ))
         }
         #[cfg(feature = "postgres")]

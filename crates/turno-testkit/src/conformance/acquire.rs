@@ -216,3 +216,38 @@ pub async fn of_many_at_once_one_wins(bed: &Bed) {
         winners.remove(0).release().await.unwrap();
     }
 }
+
+/// An owner can enter a resource a thousand times at once, and no more: each hold is kept until it is released.
+pub async fn an_owner_enters_a_thousand_times(bed: &Bed) {
+    let turno = bed.turno().await;
+    for (resource, table) in [("exclusive", "turno.lock"), ("shared", "turno.lock_hold")] {
+        let acquire = || {
+            let lock = turno.lock(resource).owner("a").ttl(secs(60));
+            match resource {
+                "shared" => lock.shared(),
+                _ => lock,
+            }
+            .acquire()
+        };
+        let first = mine(acquire().await.unwrap());
+        // As if it had entered so often.
+        let most = turno::MAX_HOLDS;
+        bed.run(&format!(
+            "update {table} set holds = {} where resource = '{resource}'",
+            most - 1
+        ))
+        .await;
+        let last = mine(acquire().await.unwrap());
+        assert_eq!(last.grant().holds, most, "{resource}");
+        let error = acquire().await.unwrap_err();
+        assert_eq!(
+            (error.is_invalid(), error.field()),
+            (true, Some("owner")),
+            "{resource}: {error}"
+        );
+        assert!(error.to_string().contains("1000"), "{error}");
+        last.release().await.unwrap();
+        drop(mine(acquire().await.unwrap()));
+        drop(first);
+    }
+}

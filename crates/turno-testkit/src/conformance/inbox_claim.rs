@@ -122,3 +122,20 @@ pub async fn of_many_claims_each_gets_its_own(bed: &Bed) {
     all.sort();
     assert_eq!(all, pushed);
 }
+
+/// The payloads of one claim have 16 MiB together at the most; the next claim goes on where it ended.
+pub async fn a_claim_is_bounded_in_bytes(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    let large = "x".repeat(1_000_000);
+    let mut pushed = Vec::new();
+    for _ in 0..5 {
+        pushed.extend(push(&inbox, &[&large, &large, &large, &large]).await);
+    }
+    let first = take(&inbox, 1000).await;
+    let bytes: usize = first.iter().map(|item| item.payload.len()).sum();
+    assert!(bytes <= turno::MAX_CLAIM_BYTES, "{bytes}");
+    assert!(first.len() > 10, "{}", first.len());
+    let rest = take(&inbox, 1000).await;
+    assert_eq!([ids(&first), ids(&rest)].concat(), pushed);
+    assert_eq!(take(&inbox, 1000).await, []);
+}

@@ -182,6 +182,40 @@ pub async fn groups_are_of_one_queue(bed: &Bed) {
     assert_eq!(now(&turno.inbox("b")).await, ["b"]);
 }
 
+/// One call may settle items of two queues. The end of an item frees the group of its own queue only: the group of the same
+/// name in the other queue, of which an item is at work, stays busy.
+pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &Bed) {
+    let turno = bed.turno().await;
+    for end in ["complete", "give back", "fail"] {
+        let (a, b) = (
+            turno.inbox(format!("{end}/a")),
+            turno.inbox(format!("{end}/b")),
+        );
+        push_all(&a, [of("g", "a1")]).await;
+        push_all(&b, [of("g", "b1"), of("g", "b2"), of("h", "b3")]).await;
+        set_aside(&b, take_one(&b).await.claim).await;
+        let mut at_work = take(&b, 10).await;
+        assert_eq!(texts(&at_work), ["b2", "b3"], "{end}");
+        let beside = at_work.remove(1);
+        let settled = [take_one(&a).await.claim, beside.claim];
+        let settled = match end {
+            "complete" => a.complete(&settled).await,
+            "give back" => a.give_back(&settled).await,
+            _ => {
+                a.fail(&settled.map(|claim| failure(claim, Some(LATER))))
+                    .await
+            }
+        };
+        assert_eq!(settled.unwrap(), all_done(2), "{end}");
+        // The only one that is not told by its place in line: it comes before one that is at work.
+        assert_eq!(b.requeue(None).await.unwrap(), 1);
+        let beside = texts(&take(&b, 10).await);
+        assert!(!beside.contains(&"b1".to_owned()), "{end}: b2 is at work");
+        complete(&b, &at_work).await;
+        assert_eq!(now(&b).await, ["b1"], "{end}");
+    }
+}
+
 /// Several of a group that were pushed one by one, behind one that is at work, keep their order to the end.
 pub async fn a_long_group_runs_through(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");

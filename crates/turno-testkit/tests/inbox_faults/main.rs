@@ -8,13 +8,16 @@
 )]
 
 mod answers;
+mod blocked;
 mod killed;
 mod order;
 mod place;
 mod poison;
 mod restart;
+mod sequence;
 mod shutdown;
 mod stuck;
+mod swept;
 mod worker;
 mod zombie;
 

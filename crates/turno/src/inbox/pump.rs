@@ -164,7 +164,10 @@ impl Pump {
             }
         };
         pending.claim = None;
-        let turned = if items.len() == limit {
+        let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
+        let max_bytes = self.inbox.turno().settings().max_claim_bytes;
+        // A claim that has many bytes may have left items because of its limit in bytes.
+        let turned = if items.len() == limit || (!items.is_empty() && bytes >= max_bytes / 2) {
             Turned::More
         } else {
             Turned::Short {

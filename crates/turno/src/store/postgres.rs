@@ -7,6 +7,7 @@ mod access;
 mod adopt;
 mod batch;
 mod calls;
+mod cancel;
 mod connect;
 mod conninfo;
 mod diagnose;
@@ -23,6 +24,7 @@ mod interval;
 mod json;
 mod lead;
 mod listen;
+mod lock_queues;
 mod marks;
 mod migrate;
 mod once;
@@ -60,6 +62,7 @@ use self::gathered::{Claims, Completions, Turns};
 pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
 use self::interval::Interval;
+use self::lock_queues::LockQueues;
 pub use self::migrate::{script, script_with};
 use self::once::{Begins, OnceCompletions};
 pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
@@ -119,14 +122,20 @@ impl PostgresStore {
         PostgresStore::connect_with(url, &settings).await
     }
 
-    /// Connects as the settings say: their `connections`, `connection_max_age` and `gather`.
+    /// Connects with these settings.
     ///
     /// # Errors
     /// As [`PostgresStore::connect`].
     pub async fn connect_with(url: &str, settings: &Settings) -> Result<Self> {
-        let (pool, route) = connect::open(url, settings).await?;
         let gather = settings.gather;
-        let calls = Calls { pool, route };
+        let (pool, route) = connect::open(url, settings).await?;
+        let calls = Calls {
+            pool,
+            route,
+            locks: Arc::new(LockQueues::new(settings.connections)),
+            timeout: settings.call_timeout,
+            max_claim_bytes: i32::try_from(settings.max_claim_bytes).unwrap_or(i32::MAX),
+        };
         let store = PostgresStore {
             acquires: Gather::new(Acquires(calls.clone()), gather),
             releases: Gather::new(Releases(calls.clone()), gather),
@@ -208,12 +217,18 @@ impl Store for PostgresStore {
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
-        if batch::is_plain(ask)
-            && let Answer::Given(outcome) = self.acquires.ask(ask.clone()).await
-        {
-            return outcome;
+        let lock = batch::acquire_lock(&ask.resource);
+        let answer = match batch::is_plain(ask) {
+            true => {
+                let ask = self.acquires.ask_unless_blocked(&self.calls, &lock, ask);
+                ask.await
+            }
+            false => Answer::Alone,
+        };
+        match answer.given(&lock) {
+            Ok(outcome) => outcome,
+            Err(if_locked) => Box::pin(Acquires(self.calls.clone()).one(ask, if_locked)).await,
         }
-        Box::pin(Acquires(self.calls.clone()).one(ask)).await
     }
 
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
@@ -248,16 +263,22 @@ impl Store for PostgresStore {
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
-        match self.renewals.ask(ask.clone()).await {
-            Answer::Given(outcome) => outcome,
-            Answer::Alone => Box::pin(Renewals(self.calls.clone()).one(ask)).await,
+        let lock = batch::lease_lock(&ask.resource);
+        let renewals = &self.renewals;
+        let answer = renewals.ask_unless_blocked(&self.calls, &lock, ask).await;
+        match answer.given(&lock) {
+            Ok(outcome) => outcome,
+            Err(if_locked) => Box::pin(Renewals(self.calls.clone()).one(ask, if_locked)).await,
         }
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
-        match self.releases.ask(ask.clone()).await {
-            Answer::Given(outcome) => outcome,
-            Answer::Alone => Box::pin(Releases(self.calls.clone()).one(ask)).await,
+        let lock = batch::lease_lock(&ask.resource);
+        let releases = &self.releases;
+        let answer = releases.ask_unless_blocked(&self.calls, &lock, ask).await;
+        match answer.given(&lock) {
+            Ok(outcome) => outcome,
+            Err(if_locked) => Box::pin(Releases(self.calls.clone()).one(ask, if_locked)).await,
         }
     }
 
@@ -279,9 +300,12 @@ impl Store for PostgresStore {
     }
 
     async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
-        match self.sign_ins.ask(ask.clone()).await {
-            Answer::Given(outcome) => outcome,
-            Answer::Alone => SignIns(self.calls.clone()).one(ask).await,
+        let lock = batch::acquire_lock(&ask.resource);
+        let sign_ins = &self.sign_ins;
+        let answer = sign_ins.ask_unless_blocked(&self.calls, &lock, ask).await;
+        match answer.given(&lock) {
+            Ok(outcome) => outcome,
+            Err(if_locked) => SignIns(self.calls.clone()).one(ask, if_locked).await,
         }
     }
 

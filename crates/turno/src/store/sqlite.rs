@@ -35,7 +35,7 @@ use self::open::Place;
 use self::writer::Writer;
 use super::*;
 use crate::clock;
-use crate::settings::Gather;
+use crate::settings::Settings;
 
 pub(crate) const LOCK_GUARD: &str = include_str!("sqlite/sql/lock_guard.sql");
 
@@ -43,6 +43,8 @@ pub(crate) const LOCK_GUARD: &str = include_str!("sqlite/sql/lock_guard.sql");
 pub struct SqliteStore {
     place: Place,
     writer: Writer,
+    /// The most bytes that the payloads of one claim have.
+    max_claim_bytes: usize,
     /// Idle connections for reading; none for a database in memory, which has one connection.
     readers: Arc<Mutex<Vec<Connection>>>,
     wakers: Arc<Wakers>,
@@ -64,7 +66,7 @@ impl SqliteStore {
     /// # Errors
     /// If it cannot be opened, or is no SQLite database.
     pub async fn open(path: &str) -> Result<Self> {
-        SqliteStore::open_with(path, Gather::Together).await
+        SqliteStore::open_with(path, &Settings::default()).await
     }
 
     /// Whether there is a store in a file; looking does not create it.
@@ -75,18 +77,19 @@ impl SqliteStore {
         Ok(Place::parse(path)?.exists())
     }
 
-    /// Opens, and says whether changes that arrive together are committed together.
+    /// Opens with these settings.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
-    pub async fn open_with(path: &str, gather: Gather) -> Result<Self> {
+    pub async fn open_with(path: &str, settings: &Settings) -> Result<Self> {
         let place = Place::parse(path)?;
         let connection = {
             let place = place.clone();
             blocking(move || place.connect()).await?
         };
         let store = SqliteStore {
-            writer: Writer::spawn(connection, gather)?,
+            writer: Writer::spawn(connection, settings.gather)?,
+            max_claim_bytes: settings.max_claim_bytes,
             place,
             readers: Arc::default(),
             wakers: Arc::new(Wakers::default()),

@@ -93,6 +93,42 @@ async fn a_relay_leads_over_an_encrypted_session() {
     drop(session);
 }
 
+/// Only a cancellation ends the statement: the limits that the URL sets are longer than the test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_gives_up_is_cancelled_over_an_encrypted_connection() {
+    let url = new_database().await;
+    let limits = "options=-clock_timeout%3D10min%20-cstatement_timeout%3D10min";
+    let turno = Turno::builder()
+        .connections(1)
+        .call_timeout(Duration::from_millis(500))
+        .connect(&format!("{url}&{limits}"))
+        .await
+        .unwrap();
+    let target = Target::parse(&url).unwrap();
+    let (mut blocker, connection) = target.connect().await.unwrap();
+    tokio::spawn(connection);
+    let (observer, connection) = target.connect().await.unwrap();
+    tokio::spawn(connection);
+    let open = blocker.transaction().await.unwrap();
+    open.batch_execute("select turno.once_begin('pay/1')")
+        .await
+        .unwrap();
+    let begun = turno.once("pay/1").begin().await;
+    assert!(begun.unwrap_err().is_unavailable());
+    let waiting = "
+        select count(*)
+        from pg_stat_activity
+        where datname = current_database()
+          and wait_event_type = 'Lock'";
+    eventually_async(LONG, "no statement waits", async || {
+        let count: i64 = observer.query_one(waiting, &[]).await.unwrap().get(0);
+        (count == 0).then_some(())
+    })
+    .await;
+    open.rollback().await.unwrap();
+    assert!(turno.once_status("pay/1").await.unwrap().is_none());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooler_is_noticed_behind_tls() {
     let direct = Turno::connect(&new_database().await).await.unwrap();

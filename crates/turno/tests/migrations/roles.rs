@@ -356,6 +356,7 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
             "functions",
             "grants",
             "tables",
+            "numbers",
             "sweep",
             "relay",
             "writable",

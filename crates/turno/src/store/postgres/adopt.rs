@@ -74,12 +74,8 @@ impl AdoptStore for PostgresStore {
     async fn adopt_undo(&self, table: &str) -> Result<Adoption> {
         self.adopted.forget();
         let rows = self
-            .calls
-            .client()
-            .await?
-            .query_typed(include_str!("call/unadopt.sql"), &[(&table, Type::TEXT)])
-            .await
-            .map_err(classify)?;
+            .without_limits(include_str!("call/unadopt.sql"), &[(&table, Type::TEXT)])
+            .await?;
         adoption(first(&rows)?)
     }
 
@@ -210,14 +206,20 @@ impl PostgresStore {
             (&attempts, Type::INT4),
         ];
         arguments.extend(more.iter().cloned());
-        let rows = self
-            .calls
-            .client()
-            .await?
-            .query_typed(sql, &arguments)
+        let rows = self.without_limits(sql, &arguments).await?;
+        rows.into_iter().next().ok_or_else(no_row)
+    }
+
+    /// A statement to which the limits of the pool's sessions do not apply.
+    async fn without_limits(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
+        let mut session = self.calls.client().await?;
+        let tx = session.transaction().await.map_err(classify)?;
+        tx.batch_execute("set local lock_timeout = 0; set local statement_timeout = 0")
             .await
             .map_err(classify)?;
-        rows.into_iter().next().ok_or_else(no_row)
+        let rows = tx.query_typed(sql, arguments).await.map_err(classify)?;
+        tx.commit().await.map_err(classify)?;
+        Ok(rows)
     }
 
     /// Calls a table's own function. If it has gone, the table may have been adopted anew meanwhile.

@@ -4,12 +4,22 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::calls::Calls;
+use super::calls::{Calls, IfLocked};
 use super::gather::{Answer, Together};
 use super::interval::Interval;
 use super::rows;
 use crate::error::Result;
 use crate::store::*;
+
+/// What an acquire may have to wait for, as people read it.
+pub(super) fn acquire_lock(resource: &str) -> String {
+    format!("the acquires of resource {resource:?}")
+}
+
+/// What a renewal or a release may have to wait for, as people read it.
+pub(super) fn lease_lock(resource: &str) -> String {
+    format!("the lease on resource {resource:?}")
+}
 
 /// Exclusive acquires.
 pub(super) struct Acquires(pub(super) Calls);
@@ -61,12 +71,17 @@ impl Acquires {
             .await
     }
 
-    pub(super) async fn one(&self, ask: &LockAcquire) -> Result<LockOutcome> {
+    pub(super) async fn one(
+        &self,
+        ask: &LockAcquire,
+        if_locked: IfLocked<'_>,
+    ) -> Result<LockOutcome> {
         let (mode, permits) = rows::mode(ask.mode);
         let (who, pid) = (&ask.attribution, ask.attribution.pid);
         let row = self
             .0
-            .row(
+            .row_if(
+                if_locked,
                 include_str!("call/lock_acquire.sql"),
                 &[
                     (&ask.resource, Type::TEXT),
@@ -120,10 +135,15 @@ impl Releases {
             .await
     }
 
-    pub(super) async fn one(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
+    pub(super) async fn one(
+        &self,
+        ask: &LockRelease,
+        if_locked: IfLocked<'_>,
+    ) -> Result<ReleaseOutcome> {
         let row = self
             .0
-            .row(
+            .row_if(
+                if_locked,
                 include_str!("call/lock_release.sql"),
                 &[
                     (&ask.resource, Type::TEXT),
@@ -166,10 +186,15 @@ impl Renewals {
             .await
     }
 
-    pub(super) async fn one(&self, ask: &LockRenew) -> Result<RenewOutcome> {
+    pub(super) async fn one(
+        &self,
+        ask: &LockRenew,
+        if_locked: IfLocked<'_>,
+    ) -> Result<RenewOutcome> {
         let row = self
             .0
-            .row(
+            .row_if(
+                if_locked,
                 include_str!("call/lock_renew.sql"),
                 &[
                     (&ask.resource, Type::TEXT),
@@ -220,11 +245,12 @@ impl SignIns {
             .await
     }
 
-    pub(super) async fn one(&self, ask: &LockWait) -> Result<WaitOutcome> {
+    pub(super) async fn one(&self, ask: &LockWait, if_locked: IfLocked<'_>) -> Result<WaitOutcome> {
         let (who, fifo) = (&ask.attribution, is_fifo(ask));
         let row = self
             .0
-            .row(
+            .row_if(
+                if_locked,
                 include_str!("call/lock_wait.sql"),
                 &[
                     (&ask.resource, Type::TEXT),
@@ -256,9 +282,12 @@ pub(super) fn answers<T>(
         .collect();
     match rows {
         Ok(rows) => {
-            for row in rows.iter().filter(|row| !rows::is_later(row)) {
+            for row in &rows {
                 if let Some(answer) = rows::place(row).and_then(|place| answers.get_mut(place)) {
-                    *answer = Answer::Given(read(row));
+                    *answer = match rows::is_later(row) {
+                        true => Answer::Locked,
+                        false => Answer::Given(read(row)),
+                    };
                 }
             }
         }

@@ -1,33 +1,70 @@
 //! One call: a connection of the pool, a prepared statement, and patience with a database that restarts.
+//!
+//! A call that gives up cancels its statement on the server, and keeps its connection out of the pool until the statement
+//! has ended. So a lock that another transaction holds for long cannot pile up statements that no caller waits for, and none
+//! of them takes effect later for a caller that has gone.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::classify;
-use super::connect::{Pool, PooledSession, Route, Verdict, pool_error};
+use super::connect::{Place, Pool, PooledSession, Route, Verdict, pool_error};
 use super::dial::SESSION_CHECK;
 use super::error::sqlstate;
-use super::rows::get;
+use super::lock_queues::LockQueues;
+use super::rows::{get, is_claim_later};
 use crate::error::{Error, Kind, Result};
 
-/// The longest that one call may take, pool and repetitions included.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a call whose answer was lost is sent again, with the same request id.
 const CALL_TRIES: u32 = 4;
 /// The pause before the second try; it doubles, and is jittered.
 const CALL_PAUSE: Duration = Duration::from_millis(50);
+/// The pause before a lock is tried again, jittered.
+const LOCK_PAUSE: Duration = Duration::from_millis(40);
+/// Of the calls that wait for one lock, so many ask the database at once.
+const QUEUE_LANES: usize = 1;
+/// The same for claims of one queue: while the answer of one is under way, the other claims.
+const CLAIM_LANES: usize = 2;
+/// Time for a cancelled statement to end.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An argument and its type: named, so that nothing has to be asked of the server first.
 pub(crate) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A statement and its arguments.
+pub(super) type Statement<'a> = (&'a str, &'a [Argument<'a>]);
+
+/// What becomes of a call that would have to wait for a lock of another transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum IfLocked<'a> {
+    /// It is repeated until the lock is free.
+    Retry,
+    /// It has no rows.
+    NoRows,
+    /// It waits behind those that wait for the same lock, which has this name.
+    Queue(&'a str),
+    /// The same, and it is known that the lock is held.
+    QueueAtOnce(&'a str),
+    /// It is one of the few that ask for this lock at once, from the first try on: all of them need the lock.
+    Lane(&'a str),
+}
 
 /// The way to make calls.
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) pool: Pool,
     pub(super) route: Arc<Route>,
+    pub(super) locks: Arc<LockQueues>,
+    /// The longest that one call may take, pool and repetitions included.
+    pub(super) timeout: Duration,
+    /// The most bytes that the payloads of one claim have.
+    pub(super) max_claim_bytes: i32,
 }
 
 impl Calls {
@@ -35,175 +72,354 @@ impl Calls {
         self.pool.get().await.map_err(pool_error)
     }
 
-    /// Waits for an answer for as long as the session's host serves.
-    async fn heard<T>(
-        &self,
-        session: &InUse,
-        answer: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        tokio::select! {
-            biased;
-            answer = answer => answer,
-            error = self.route.lost(&session.get().place) => Err(error),
-        }
+    /// Whether other calls wait for the lock of this name: a batch with this call in it would wait too.
+    pub(super) fn is_blocked(&self, lock: &str) -> bool {
+        self.locks.is_waited_for(lock)
     }
 
     pub(super) async fn rows(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
-        patiently(|| async {
-            let session = InUse(Some(self.client().await?));
-            let question = self.question(session.get(), sql, arguments);
-            let rows = self.heard(&session, question).await;
-            session.done(&self.route, rows)
-        })
-        .await
+        self.rows_if(IfLocked::Retry, sql, arguments).await
     }
 
-    /// [`Calls::rows`] for a function that waits for no lock: none, if it would have had to.
-    pub(super) async fn rows_unless_locked(
+    /// [`Calls::rows`], with a choice of what happens if another transaction has a lock.
+    pub(super) async fn rows_if(
         &self,
+        if_locked: IfLocked<'_>,
         sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>> {
-        patiently(|| async {
-            let session = InUse(Some(self.client().await?));
-            let question = self.question(session.get(), sql, arguments);
-            let rows = self.heard(&session, question).await;
-            match session.done(&self.route, rows) {
-                Err(error) if is_locked(&error) => Ok(Vec::new()),
-                decided => decided,
-            }
-        })
-        .await
+        let answers = self.ask(if_locked, &[(sql, arguments)]).await?;
+        Ok(answers.into_iter().next().unwrap_or_default())
     }
 
     pub(super) async fn row(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Row> {
-        self.rows(sql, arguments)
+        self.row_if(IfLocked::Retry, sql, arguments).await
+    }
+
+    /// [`Calls::row`], with a choice of what happens if another transaction has a lock.
+    pub(super) async fn row_if(
+        &self,
+        if_locked: IfLocked<'_>,
+        sql: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Row> {
+        self.rows_if(if_locked, sql, arguments)
             .await?
             .into_iter()
             .next()
             .ok_or_else(|| Error::new(Kind::Broken, "the database answered a call with no row"))
     }
 
-    /// Whether a call that writes would be refused because of where it goes.
-    pub(super) async fn check_writable(&self) -> Result<()> {
-        patiently(|| async {
-            let session = InUse(Some(self.client().await?));
-            let question = self.question(session.get(), SESSION_CHECK, &[]);
-            let rows = self.heard(&session, question).await;
-            let read_only = rows.and_then(|rows| match rows.first() {
-                Some(row) => get::<bool>(row, "read_only"),
-                None => Ok(false),
-            });
-            let place = session.get().place.clone();
-            match session.done(&self.route, read_only)? {
-                true => Err(self.route.read_only(&place)),
-                false => Ok(()),
-            }
-        })
-        .await
-    }
-
     /// Two calls, one after the other on one connection, each a transaction of its own; the second is sent without
     /// waiting for the first one's answer.
     pub(super) async fn pair(
         &self,
-        (first, first_arguments): (&str, &[Argument<'_>]),
-        (second, second_arguments): (&str, &[Argument<'_>]),
+        if_locked: IfLocked<'_>,
+        first: Statement<'_>,
+        second: Statement<'_>,
     ) -> Result<(Vec<Row>, Vec<Row>)> {
-        patiently(|| async {
-            let session = InUse(Some(self.client().await?));
-            let both = async {
-                let (first, second) = tokio::join!(
-                    self.question(session.get(), first, first_arguments),
-                    self.question(session.get(), second, second_arguments),
-                );
-                Ok((first?, second?))
-            };
-            let both = self.heard(&session, both).await;
-            session.done(&self.route, both)
-        })
-        .await
+        let mut answers = self.ask(if_locked, &[first, second]).await?.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        Ok((next(), next()))
     }
 
-    /// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
-    async fn question(
-        &self,
-        session: &PooledSession,
-        sql: &str,
-        arguments: &[Argument<'_>],
-    ) -> Result<Vec<Row>> {
-        if !session.direct {
-            return session.query_typed(sql, arguments).await.map_err(classify);
+    /// Whether a call that writes would be refused because of where it goes.
+    pub(super) async fn check_writable(&self) -> Result<()> {
+        let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
+        let statement: Statement<'_> = (SESSION_CHECK, &[]);
+        let mut tries = Tries::default();
+        loop {
+            let checked = self.attempt_on(deadline.as_mut(), &[statement]).await;
+            let read_only = checked.and_then(|(answers, place)| {
+                let row = answers.first().and_then(|rows| rows.first());
+                match row.map(|row| get::<bool>(row, "read_only")).transpose()? {
+                    Some(true) => Err(self.route.read_only(&place)),
+                    Some(false) | None => Ok(()),
+                }
+            });
+            match read_only {
+                Err(error) if error.is_unavailable() => {
+                    tries.pause(error, deadline.as_mut()).await?;
+                }
+                decided => return decided,
+            }
         }
-        let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
-        let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
-        let statement = session
-            .prepare_typed_cached(sql, &types)
-            .await
-            .map_err(classify)?;
-        session.query(&statement, &values).await.map_err(classify)
+    }
+
+    /// Asks again while the database cannot be reached and while another transaction has a lock, within bounds. Every
+    /// repetition has the same arguments, and so the same request id: what was done before is answered, and not repeated.
+    async fn ask(
+        &self,
+        if_locked: IfLocked<'_>,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
+        let mut tries = Tries::default();
+        let mut place = match if_locked {
+            IfLocked::Queue(lock) if !self.locks.is_waited_for(lock) => None,
+            IfLocked::Queue(lock) | IfLocked::QueueAtOnce(lock) => {
+                Some(self.wait_for(lock, QUEUE_LANES, deadline.as_mut()).await?)
+            }
+            IfLocked::Lane(lock) => {
+                Some(self.wait_for(lock, CLAIM_LANES, deadline.as_mut()).await?)
+            }
+            IfLocked::Retry | IfLocked::NoRows => None,
+        };
+        let mut locked = place.is_some() && !matches!(if_locked, IfLocked::Lane(_));
+        loop {
+            let session = match locked {
+                true => tokio::select! {
+                    session = self.locks.session() => session,
+                    () = deadline.as_mut() => return Err(self.no_answer()),
+                },
+                false => None,
+            };
+            let attempt = self.attempt(deadline.as_mut(), statements).await;
+            drop(session);
+            let error = match attempt {
+                Ok(Attempt::Locked(error)) => error,
+                Ok(Attempt::Answered(answers)) => return Ok(answers),
+                Err(error) if error.is_unavailable() => {
+                    tries.pause(error, deadline.as_mut()).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            locked = true;
+            match if_locked {
+                IfLocked::NoRows => return Ok(Vec::new()),
+                IfLocked::Queue(lock) if place.is_none() => {
+                    place = Some(self.wait_for(lock, QUEUE_LANES, deadline.as_mut()).await?);
+                }
+                _ => pause(LOCK_PAUSE, error, deadline.as_mut()).await?,
+            }
+        }
+    }
+
+    /// Waits until the caller is one of the first of those that wait for a lock.
+    async fn wait_for(
+        &self,
+        lock: &str,
+        lanes: usize,
+        deadline: Pin<&mut Sleep>,
+    ) -> Result<Option<OwnedSemaphorePermit>> {
+        tokio::select! {
+            place = self.locks.first(lock, lanes) => Ok(place),
+            () = deadline => Err(Error::new(
+                Kind::Unavailable,
+                format!("another transaction has kept {lock} locked for {:?}: end it, or try again in a moment", self.timeout),
+            )),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        deadline: Pin<&mut Sleep>,
+        statements: &[Statement<'_>],
+    ) -> Result<Attempt> {
+        match self.attempt_on(deadline, statements).await {
+            Ok((answers, _)) => {
+                let row = answers.last().and_then(|rows| rows.first());
+                Ok(match row.is_some_and(is_claim_later) {
+                    true => Attempt::Locked(claim_locked()),
+                    false => Attempt::Answered(answers),
+                })
+            }
+            Err(error) if is_locked(&error) => Ok(Attempt::Locked(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends the statements once; answers their rows, and where they went.
+    async fn attempt_on(
+        &self,
+        mut deadline: Pin<&mut Sleep>,
+        statements: &[Statement<'_>],
+    ) -> Result<(Vec<Vec<Row>>, Place)> {
+        let session = tokio::select! {
+            session = self.client() => session?,
+            () = deadline.as_mut() => return Err(self.no_answer()),
+        };
+        let session = InUse::new(session, self.route.clone());
+        let place = session.get().place.clone();
+        let (answers, verdict) = self.answered(&session, deadline, statements).await?;
+        session.done(verdict);
+        Ok((answers?, place))
+    }
+
+    /// The answers, and what becomes of the session; an error if it is not known how the statements have ended.
+    async fn answered(
+        &self,
+        session: &InUse,
+        deadline: Pin<&mut Sleep>,
+        statements: &[Statement<'_>],
+    ) -> Result<(Result<Vec<Vec<Row>>>, Verdict)> {
+        let mut asking = std::pin::pin!(self.heard(session, statements));
+        tokio::select! {
+            biased;
+            answers = asking.as_mut() => return Ok(self.judge(answers, &session.get().place)),
+            () = deadline => {}
+        }
+        // The statement may be committing this very moment. Only its own answer tells how it ended.
+        let cancel = self.route.cancel(session.get());
+        let cancel = tokio::time::timeout(CANCEL_TIMEOUT, cancel);
+        let answer = tokio::time::timeout(CANCEL_TIMEOUT, asking);
+        let (_, answer) = tokio::join!(cancel, answer);
+        match answer {
+            Ok(Err(error)) if is_cancelled(&error) => Ok((Err(self.no_answer()), Verdict::Close)),
+            // The cancellation may arrive late, and must not meet another caller's statement.
+            Ok(answers) => Ok((answers, Verdict::Close)),
+            Err(_) => Err(self.no_answer()),
+        }
+    }
+
+    fn judge<T>(&self, answers: Result<T>, place: &Place) -> (Result<T>, Verdict) {
+        match answers {
+            Ok(answers) => (Ok(answers), Verdict::Keep),
+            Err(error) => {
+                let (error, verdict) = self.route.judge(error, place);
+                (Err(error), verdict)
+            }
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::new(
+            Kind::Unavailable,
+            format!(
+                "the database has not answered for {:?}: look at its load, at the network, and for a transaction that holds locks",
+                self.timeout
+            ),
+        )
+    }
+
+    /// Waits for the answers for as long as the session's host serves.
+    async fn heard(&self, session: &InUse, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        let answers = async {
+            match statements {
+                [one] => Ok(vec![question(session.get(), *one).await?]),
+                [first, second] => {
+                    let (first, second) = tokio::join!(
+                        question(session.get(), *first),
+                        question(session.get(), *second),
+                    );
+                    Ok(vec![first?, second?])
+                }
+                _ => Err(Error::new(Kind::Broken, "a call is one statement or two")),
+            }
+        };
+        tokio::select! {
+            biased;
+            answers = answers => answers,
+            error = self.route.lost(&session.get().place) => Err(error),
+        }
     }
 }
 
-/// Whether a call gave up because of somebody else's lock.
+/// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
+async fn question(session: &PooledSession, (sql, arguments): Statement<'_>) -> Result<Vec<Row>> {
+    if !session.direct {
+        return session.query_typed(sql, arguments).await.map_err(classify);
+    }
+    let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
+    let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
+    let statement = session
+        .prepare_typed_cached(sql, &types)
+        .await
+        .map_err(classify)?;
+    session.query(&statement, &values).await.map_err(classify)
+}
+
+/// How one attempt ended, if the database could be reached.
+enum Attempt {
+    Answered(Vec<Vec<Row>>),
+    /// Nothing was done: another transaction has a lock.
+    Locked(Error),
+}
+
+/// Whether a call gave up because of another transaction's lock.
 fn is_locked(error: &Error) -> bool {
     sqlstate(error) == Some("55P03")
 }
 
-/// Asks again while the database cannot be reached, within bounds.
-async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    let again = async {
-        let mut pause = CALL_PAUSE;
-        for _ in 1..CALL_TRIES {
-            match ask().await {
-                Err(error) if error.is_unavailable() => {}
-                decided => return decided,
-            }
-            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause *= 2;
-        }
-        ask().await
-    };
-    tokio::time::timeout(CALL_TIMEOUT, again).await.unwrap_or_else(|_| {
-        Err(Error::new(
-            Kind::Unavailable,
-            format!("the database has not answered for {CALL_TIMEOUT:?}: look at its load and at the network"),
-        ))
-    })
+fn claim_locked() -> Error {
+    Error::new(
+        Kind::Unavailable,
+        "another transaction claims from the queue and has not ended: end it, or try again in a moment",
+    )
 }
 
-/// A connection with a question under way. Given up half-way, it is closed rather than returned to
-/// the pool, where the next caller would wait behind a question that nobody listens to.
-struct InUse(Option<PooledSession>);
+/// Whether a statement ended because it was cancelled, or took longer than `statement_timeout`.
+fn is_cancelled(error: &Error) -> bool {
+    sqlstate(error) == Some("57014")
+}
+
+/// How often a call was sent.
+struct Tries {
+    left: u32,
+    pause: Duration,
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Tries {
+            left: CALL_TRIES,
+            pause: CALL_PAUSE,
+        }
+    }
+}
+
+impl Tries {
+    /// Waits before the next try; the error, if there is none.
+    async fn pause(&mut self, error: Error, deadline: Pin<&mut Sleep>) -> Result<()> {
+        self.left -= 1;
+        if self.left == 0 {
+            return Err(error);
+        }
+        let length = self.pause;
+        self.pause *= 2;
+        pause(length, error, deadline).await
+    }
+}
+
+/// A jittered pause; the error, if the time of the call is up before it ends.
+async fn pause(length: Duration, error: Error, deadline: Pin<&mut Sleep>) -> Result<()> {
+    if deadline.is_elapsed() {
+        return Err(error);
+    }
+    tokio::select! {
+        () = tokio::time::sleep(length.mul_f64(0.5 + fastrand::f64())) => Ok(()),
+        () = deadline => Err(error),
+    }
+}
+
+/// A connection with a statement under way. Given up half-way, the statement is cancelled, and the connection is closed rather
+/// than returned to the pool, where the next caller would wait behind the statement.
+struct InUse {
+    session: Option<PooledSession>,
+    route: Arc<Route>,
+}
 
 impl InUse {
+    fn new(session: PooledSession, route: Arc<Route>) -> Self {
+        InUse {
+            session: Some(session),
+            route,
+        }
+    }
+
     fn get(&self) -> &PooledSession {
-        self.0
+        self.session
             .as_ref()
             .expect("the connection is there until done or dropped")
     }
 
-    /// Returns the session to the pool, unless the answer says that it is of no use any more.
-    fn done<T>(mut self, route: &Route, answer: Result<T>) -> Result<T> {
-        let (answer, verdict) = match answer {
-            Ok(answer) => (Ok(answer), Verdict::Keep),
-            Err(error) => {
-                let (error, verdict) = route.judge(error, &self.get().place);
-                (Err(error), verdict)
-            }
-        };
-        match verdict {
-            Verdict::Keep => drop(self.0.take()),
-            Verdict::Close => self.close(),
-        }
-        answer
-    }
-
-    fn close(&mut self) {
-        if let Some(session) = self.0.take() {
+    /// The statement has ended. Returns the session to the pool, unless it is of no use any more.
+    fn done(mut self, verdict: Verdict) {
+        let session = self.session.take();
+        if verdict == Verdict::Close
+            && let Some(session) = session
+        {
             drop(PooledSession::take(session));
         }
     }
@@ -211,6 +427,26 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.close();
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        // Outside a runtime the program is ending.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(end(session, self.route.clone()));
+        }
     }
+}
+
+/// Cancels what a session does, and closes it. Until the statement has ended, the session keeps its place in the pool: so no
+/// more statements are under way than the pool has connections.
+async fn end(session: PooledSession, route: Arc<Route>) {
+    let ended = async {
+        route.cancel(&session).await;
+        // Answered after the statement.
+        let _ = session.simple_query("").await;
+    };
+    if tokio::time::timeout(CANCEL_TIMEOUT, ended).await.is_err() {
+        tracing::debug!("a cancelled statement has not ended in time; its connection is closed");
+    }
+    drop(PooledSession::take(session));
 }

@@ -117,6 +117,19 @@ impl Route {
         )
     }
 
+    /// Asks the server to end the statement of a session. Errors are logged: the statement then ends by its own timeout.
+    ///
+    /// The session must not be used for other statements afterwards, because the request may be served late.
+    pub(super) async fn cancel(&self, session: &Session) {
+        if session.client.is_closed() || session.place.address.is_lost_since(session.place.losses) {
+            return;
+        }
+        let token = session.client.cancel_token();
+        if let Err(error) = self.dialer.cancel(&session.place.address, &token).await {
+            tracing::debug!(%error, "a statement could not be cancelled");
+        }
+    }
+
     /// The error for a session that accepts no writes. Where there is a choice of hosts, its host is given up.
     pub(super) fn read_only(&self, place: &Place) -> Error {
         if !self.has_choice() {
@@ -254,7 +267,7 @@ impl managed::Manager for Sessions {
 
 pub(super) async fn open(url: &str, settings: &Settings) -> Result<(Pool, Arc<Route>)> {
     let route = Arc::new(Route {
-        dialer: Dialer::new(Target::parse(url)?),
+        dialer: Dialer::new(Target::parse(url)?, settings.call_timeout),
         direct: watch::Sender::new(None),
     });
     let sessions = Sessions {

@@ -1,5 +1,6 @@
 //! What `turno doctor` says of a PostgreSQL database. Every query works for a role that may only call functions.
 
+mod numbers;
 mod relay;
 mod schema;
 mod tables;
@@ -75,6 +76,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     if in_store.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
         findings.extend(found("functions", schema::findings(store).await));
         findings.extend(found("tables", tables::findings(store).await));
+        findings.extend(found("numbers", numbers::findings(store).await));
         findings.extend(found("relay", relay::finding(store).await));
     }
     Ok(findings)

@@ -16,9 +16,11 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{CancelToken, Client, Config};
 use tokio_util::either::Either;
 
+use super::cancel::UntilClosed;
 use super::conninfo::Target;
 use super::error::{classify, silent, sqlstate, unreachable};
 use super::greeting::{Greeted, GreetedTls, ProcessId};
@@ -35,11 +37,25 @@ const KEEPALIVE_IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
 /// Sent data that is not acknowledged for this time breaks the connection.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The longest that a statement waits for one lock. A call that would wait longer gives its connection to others, and tries
+/// again (`calls.rs`).
+const LOCK_TIMEOUT: &str = "1s";
+/// A statement may run for so much longer than its call waits. The call cancels its statement when it gives up; this ends the
+/// statement of a program that has died meanwhile.
+const STATEMENT_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
+/// The longest that PostgreSQL accepts for a timeout.
+const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;
+
 /// The process at the other end, and whether it accepts writes.
 pub(super) const SESSION_CHECK: &str = include_str!("call/session_check.sql");
+/// The same, and limits for the session, if it is this server's own.
+const SESSION_OPEN: &str = include_str!("call/session_open.sql");
 
 /// A socket whose unencrypted bytes are read along.
 type RawStream = Greeted<Either<TcpStream, UnixStream>>;
+
+/// A socket on which a cancellation is requested.
+type CancelStream = UntilClosed<Either<TcpStream, UnixStream>>;
 
 /// A connection that has to be polled by its owner.
 pub(super) type Connection =
@@ -62,6 +78,8 @@ pub(super) struct Opened {
 pub(super) struct Dialer {
     target: Target,
     hosts: Vec<KnownHost>,
+    /// As PostgreSQL reads it.
+    statement_timeout: String,
 }
 
 /// One host of the URL.
@@ -122,9 +140,14 @@ impl fmt::Display for KnownHost {
 
 impl Dialer {
     /// Knows nothing about the hosts yet.
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(target: Target, call_timeout: Duration) -> Self {
         let hosts = target.hosts().iter().filter_map(known_host).collect();
-        Dialer { target, hosts }
+        let statement_timeout = call_timeout.saturating_add(STATEMENT_TIMEOUT_MARGIN);
+        Dialer {
+            target,
+            hosts,
+            statement_timeout: format!("{}ms", statement_timeout.as_millis().min(MAX_TIMEOUT_MS)),
+        }
     }
 
     /// Where the database is.
@@ -215,8 +238,18 @@ impl Dialer {
         };
         let handshake = config.connect_raw(socket, tls);
         let (client, mut connection) = handshake.await.map_err(classify)?;
+        let (process, lock_timeout, statement_timeout) = (
+            greeted_by.get(),
+            unless_set(config, "lock_timeout", LOCK_TIMEOUT),
+            unless_set(config, "statement_timeout", &self.statement_timeout),
+        );
+        let limits: [(&(dyn ToSql + Sync), Type); 3] = [
+            (&process, Type::INT4),
+            (&lock_timeout, Type::TEXT),
+            (&statement_timeout, Type::TEXT),
+        ];
         let rows = tokio::select! {
-            rows = client.query_typed(SESSION_CHECK, &[]) => rows.map_err(classify)?,
+            rows = client.query_typed(SESSION_OPEN, &limits) => rows.map_err(classify)?,
             ended = &mut connection => return Err(match ended {
                 Err(error) => classify(error),
                 Ok(()) => unreachable(io::Error::from(io::ErrorKind::UnexpectedEof)),
@@ -251,6 +284,25 @@ impl Dialer {
             address: address.clone(),
             losses,
         })
+    }
+
+    /// Asks the server of this very address to cancel a statement, with the same TLS settings as its session.
+    ///
+    /// Resolves when the server has served the request. Cancel-safe: the request may have been sent or not.
+    pub(super) async fn cancel(&self, address: &Address, token: &CancelToken) -> Result<()> {
+        let cancel = async {
+            let socket = open_socket(&address.config, &address.endpoint).await;
+            let socket = socket.map_err(unreachable)?;
+            let host = address.name.as_deref().unwrap_or_default();
+            let Ok(connector) =
+                MakeTlsConnect::<CancelStream>::make_tls_connect(&mut self.target.tls(), host);
+            let cancelled = token.cancel_query_raw(UntilClosed(socket), connector);
+            cancelled.await.map_err(classify)
+        };
+        let timeout = self.target.connect_timeout();
+        tokio::time::timeout(timeout, cancel)
+            .await
+            .unwrap_or_else(|_| Err(silent(timeout)))
     }
 
     /// Opens a session on this very address, to find out whether it still serves. `false` if another call is finding out.
@@ -357,6 +409,14 @@ fn known_host(config: &Config) -> Option<KnownHost> {
         failed: AtomicBool::new(false),
         addresses: Mutex::default(),
     })
+}
+
+/// A limit for the session; `None` if the connection string sets it.
+fn unless_set<'a>(config: &Config, setting: &str, limit: &'a str) -> Option<&'a str> {
+    let is_set = config
+        .get_options()
+        .is_some_and(|options| options.contains(setting));
+    (!is_set).then_some(limit)
 }
 
 async fn open_socket(

@@ -3,11 +3,15 @@
 //! A caller who finds a lane free is served at once. Whoever comes while all lanes are busy waits
 //! for the next batch, in which one round trip and one commit serve all of them. So nobody waits longer
 //! than for the call before, and the more callers there are, the less each of them costs.
+//!
+//! Calls that wait for different locks have different lines: a queue whose claims are blocked delays no other queue.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::calls::{Calls, IfLocked};
 use crate::error::Result;
 
 /// The most callers of one batch.
@@ -21,8 +25,14 @@ const LET_IN: usize = 4;
 pub(super) trait Together: Send + Sync + 'static {
     type Ask: Send + 'static;
     type Answer: Send + 'static;
-    /// How many calls of this kind are under way at once.
+    /// How many calls of one line are under way at once.
     const LANES: usize = 1;
+
+    /// The line of a call. Calls of different lines never share a batch, and do not wait for each other.
+    fn line(ask: &Self::Ask) -> &str {
+        let _ = ask;
+        ""
+    }
 
     /// Makes the call for all of them; one answer for each, in their order. It must not wait for any of
     /// them in particular.
@@ -41,6 +51,19 @@ pub(super) enum Answer<T> {
     Given(Result<T>),
     /// To ask alone: it would have kept the others waiting.
     Alone,
+    /// To ask alone, and to expect a wait: another transaction has what it needs.
+    Locked,
+}
+
+impl<T> Answer<T> {
+    /// The answer; or, for a call that has to be made alone, how it waits for the lock of this name.
+    pub(super) fn given(self, lock: &str) -> std::result::Result<Result<T>, IfLocked<'_>> {
+        match self {
+            Answer::Given(answer) => Ok(answer),
+            Answer::Alone => Err(IfLocked::Queue(lock)),
+            Answer::Locked => Err(IfLocked::QueueAtOnce(lock)),
+        }
+    }
 }
 
 type Waiting<T> = (
@@ -56,7 +79,8 @@ pub(super) struct Gather<T: Together> {
 
 struct Shared<T: Together> {
     kind: T,
-    line: Mutex<Line<T>>,
+    /// Those that have a lane open; a line without one has no callers.
+    lines: Mutex<HashMap<String, Line<T>>>,
 }
 
 struct Line<T: Together> {
@@ -66,13 +90,26 @@ struct Line<T: Together> {
 
 impl<T: Together> Gather<T> {
     pub(super) fn new(kind: T, mode: crate::Gather) -> Self {
-        let line = Mutex::new(Line {
-            waiting: Vec::new(),
-            lanes: 0,
-        });
+        let lines = Mutex::default();
         Gather {
-            shared: Arc::new(Shared { kind, line }),
+            shared: Arc::new(Shared { kind, lines }),
             mode,
+        }
+    }
+
+    /// [`Gather::ask`], unless other calls wait for the lock of this name: then the call has to be made alone.
+    pub(super) async fn ask_unless_blocked(
+        &self,
+        calls: &Calls,
+        lock: &str,
+        ask: &T::Ask,
+    ) -> Answer<T::Answer>
+    where
+        T::Ask: Clone,
+    {
+        match calls.is_blocked(lock) {
+            true => Answer::Locked,
+            false => self.ask(ask.clone()).await,
         }
     }
 
@@ -82,40 +119,66 @@ impl<T: Together> Gather<T> {
             return Answer::Alone;
         }
         let (reply, answer) = oneshot::channel();
-        let open = {
-            let mut line = self.shared.line();
-            line.waiting.push((ask, reply));
-            let open = line.lanes < T::LANES;
-            line.lanes += usize::from(open);
-            open
-        };
-        if open {
+        let open = self.shared.stand_in_line(ask, reply);
+        if let Some(name) = open {
             // A task of its own: the caller who happens to come first may give up, and the others not.
-            tokio::spawn(self.shared.clone().serve());
+            tokio::spawn(self.shared.clone().serve(name));
         }
         answer.await.unwrap_or(Answer::Alone)
     }
 }
 
 impl<T: Together> Shared<T> {
-    /// Serves batch after batch until nobody waits.
-    async fn serve(self: Arc<Self>) {
+    /// Adds a caller to its line; the line's name, if one more of its lanes opens.
+    fn stand_in_line(
+        &self,
+        ask: T::Ask,
+        reply: oneshot::Sender<Answer<T::Answer>>,
+    ) -> Option<String> {
+        let mut lines = self.lines();
+        let name = T::line(&ask);
+        if let Some(line) = lines.get_mut(name) {
+            let open = (line.lanes < T::LANES).then(|| name.to_owned());
+            line.lanes += usize::from(open.is_some());
+            line.waiting.push((ask, reply));
+            return open;
+        }
+        let name = name.to_owned();
+        let line = Line {
+            waiting: vec![(ask, reply)],
+            lanes: 1,
+        };
+        lines.insert(name.clone(), line);
+        Some(name)
+    }
+
+    /// The next callers of a line; `None` closes the lane, because no caller waits.
+    fn next_batch(&self, name: &str) -> Option<Vec<Waiting<T>>> {
+        let mut lines = self.lines();
+        let line = lines.get_mut(name)?;
+        if line.waiting.is_empty() {
+            line.lanes -= 1;
+            if line.lanes == 0 {
+                lines.remove(name);
+            }
+            return None;
+        }
+        let some = line.waiting.len().min(BATCH);
+        let batch = line.waiting.drain(..some);
+        // Nothing is done for those who have gone away already.
+        Some(batch.filter(|(_, reply)| !reply.is_closed()).collect())
+    }
+
+    /// Serves batch after batch of one line until no caller waits.
+    async fn serve(self: Arc<Self>, name: String) {
         let mut company = 1;
         loop {
             // Whoever was just answered may well ask again: let them, before the next batch leaves. Somebody alone is not kept.
             for _ in 0..LET_IN.min(company) {
                 tokio::task::yield_now().await;
             }
-            let batch: Vec<Waiting<T>> = {
-                let mut line = self.line();
-                if line.waiting.is_empty() {
-                    line.lanes -= 1;
-                    return;
-                }
-                let some = line.waiting.len().min(BATCH);
-                let batch = line.waiting.drain(..some);
-                // Nothing is done for those who have gone away already.
-                batch.filter(|(_, reply)| !reply.is_closed()).collect()
+            let Some(batch) = self.next_batch(&name) else {
+                return;
             };
             company = batch.len().max(1);
             if batch.is_empty() {
@@ -130,8 +193,8 @@ impl<T: Together> Shared<T> {
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line<T>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self) -> MutexGuard<'_, HashMap<String, Line<T>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,7 +252,7 @@ mod tests {
         }
         // These come too late for the call that is under way.
         let (early, second) = (ask(10), ask(20));
-        while gather.shared.line().waiting.len() < 2 {
+        while gather.shared.lines()[""].waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         gone.abort();
@@ -199,5 +262,40 @@ mod tests {
         assert!(matches!(first.await, Ok(Answer::Given(Ok(2)))));
         assert!(matches!(second.await, Ok(Answer::Given(Ok(20)))));
         assert_eq!(unheard.load(Ordering::SeqCst), 1);
+    }
+
+    /// Calls of the line "blocked" never end.
+    struct Lines;
+
+    impl Together for Lines {
+        type Ask = &'static str;
+        type Answer = usize;
+
+        fn line(ask: &&'static str) -> &str {
+            ask
+        }
+
+        async fn call(&self, asks: Vec<&'static str>) -> Vec<Answer<usize>> {
+            if asks[0] == "blocked" {
+                std::future::pending::<()>().await;
+            }
+            let count = asks.len();
+            asks.into_iter().map(|_| Answer::Given(Ok(count))).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_blocked_line_delays_no_other() {
+        let gather = Arc::new(Gather::new(Lines, crate::Gather::Together));
+        let blocked = gather.clone();
+        let blocked = tokio::spawn(async move { blocked.ask("blocked").await });
+        while gather.shared.lines().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(gather.ask("free").await, Answer::Given(Ok(1))));
+        while gather.shared.lines().len() > 1 {
+            tokio::task::yield_now().await;
+        }
+        blocked.abort();
     }
 }

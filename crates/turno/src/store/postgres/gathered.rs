@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::calls::{Argument, Calls};
+use super::calls::{Argument, Calls, IfLocked};
 use super::gather::{Answer, Together};
 use super::inbox;
 use super::interval::Interval;
@@ -39,17 +39,26 @@ impl Together for Claims {
     type Ask = InboxClaim;
     type Answer = Vec<ClaimedItem>;
 
+    fn line(ask: &InboxClaim) -> &str {
+        &ask.queue
+    }
+
     async fn call(&self, asks: Vec<InboxClaim>) -> Vec<Answer<Vec<ClaimedItem>>> {
         let mut answers: Vec<_> = asks.iter().map(|_| Answer::Alone).collect();
         for places in alike(asks.iter()) {
             let ask = together(places.iter().map(|place| &asks[*place]));
-            let mut claimed = self.one(&ask).await.map(Vec::into_iter);
+            let claimed = self.one(&ask).await;
+            let is_full = claimed
+                .as_ref()
+                .is_ok_and(|items| may_be_full(&self.0, items));
+            let mut claimed = claimed.map(Vec::into_iter);
             for place in places {
                 let own = asks[place].limit as usize;
-                answers[place] = Answer::Given(match &mut claimed {
-                    Ok(items) => Ok(items.take(own).collect()),
-                    Err(error) => Err(error.clone()),
-                });
+                answers[place] = match &mut claimed {
+                    Ok(items) if items.len() == 0 && is_full => Answer::Alone,
+                    Ok(items) => Answer::Given(Ok(items.take(own).collect())),
+                    Err(error) => Answer::Given(Err(error.clone())),
+                };
             }
         }
         answers
@@ -106,11 +115,13 @@ impl Claims {
     pub(super) async fn one(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         let limit = count_in(ask.limit);
         let lease = Interval(ask.lease);
+        let lock = format!("the claims of queue {:?}", ask.queue);
         let rows = self
             .0
-            .rows(
+            .rows_if(
+                IfLocked::Lane(&lock),
                 include_str!("call/inbox_claim.sql"),
-                &claim_arguments(ask, &limit, &lease),
+                &claim_arguments(ask, &limit, &lease, &self.0.max_claim_bytes),
             )
             .await?;
         claimed(&rows, ask)
@@ -121,14 +132,22 @@ fn claim_arguments<'a>(
     ask: &'a InboxClaim,
     limit: &'a i32,
     lease: &'a Interval,
-) -> [Argument<'a>; 5] {
+    max_bytes: &'a i32,
+) -> [Argument<'a>; 6] {
     [
         (&ask.queue, Type::TEXT),
         (&ask.worker, Type::TEXT),
         (limit, Type::INT4),
         (lease, Type::INTERVAL),
         (&ask.request, Type::UUID),
+        (max_bytes, Type::INT4),
     ]
+}
+
+/// Whether a claim may have left items because of its limit in bytes.
+fn may_be_full(claims: &Calls, items: &[ClaimedItem]) -> bool {
+    let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
+    bytes >= usize::try_from(claims.max_claim_bytes / 2).unwrap_or(0)
 }
 
 fn claimed(rows: &[Row], ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
@@ -145,6 +164,10 @@ impl Together for Turns {
     type Answer = (Settled, Vec<ClaimedItem>);
     /// While one of them waits for the disk, the other claims.
     const LANES: usize = 2;
+
+    fn line(ask: &InboxTurn) -> &str {
+        &ask.claim.queue
+    }
 
     async fn call(&self, asks: Vec<InboxTurn>) -> Vec<Answer<Self::Answer>> {
         let mut answers: Vec<_> = asks.iter().map(|_| Answer::Alone).collect();
@@ -212,10 +235,11 @@ impl Turns {
         let (settled, rows) = self
             .0
             .pair(
+                IfLocked::Retry,
                 (include_str!("call/inbox_complete.sql"), &marks.arguments()),
                 (
                     include_str!("call/inbox_claim.sql"),
-                    &claim_arguments(claim, &limit, &lease),
+                    &claim_arguments(claim, &limit, &lease, &self.0.max_claim_bytes),
                 ),
             )
             .await?;
@@ -243,9 +267,10 @@ impl Together for Completions {
         if has_repeated(&asks) {
             return asks.iter().map(|_| Answer::Alone).collect();
         }
-        let settled = self.all(&asks).await;
+        let settled = self.together(&asks).await;
         let answer = |ask: &InboxComplete| match &settled {
-            Ok(settled) => Answer::Given(Ok(share(ask, settled))),
+            Ok(Some(settled)) => Answer::Given(Ok(share(ask, settled))),
+            Ok(None) => Answer::Locked,
             // A database that cannot be reached is everybody's; anything else may be one caller's.
             Err(error) if error.is_unavailable() => Answer::Given(Err(error.clone())),
             Err(_) => Answer::Alone,
@@ -254,18 +279,35 @@ impl Together for Completions {
     }
 }
 
-impl Completions {
-    pub(super) async fn one(&self, ask: &InboxComplete) -> Result<Settled> {
-        let all = self.all(std::slice::from_ref(ask)).await?;
-        Ok(share(ask, &all))
+/// What a completion may have to wait for, as people read it.
+pub(super) fn completion_lock(ask: &InboxComplete) -> String {
+    match ask.claims.first() {
+        Some(claim) => format!("the claim {}", claim.token),
+        None => "no claim".to_owned(),
     }
+}
 
-    async fn all(&self, asks: &[InboxComplete]) -> Result<Settled> {
-        let marks = Marks::of(asks);
+impl Completions {
+    pub(super) async fn one(
+        &self,
+        ask: &InboxComplete,
+        if_locked: IfLocked<'_>,
+    ) -> Result<Settled> {
+        let marks = Marks::of(std::slice::from_ref(ask));
+        let complete = include_str!("call/inbox_complete.sql");
         let row = self
             .0
-            .row(include_str!("call/inbox_complete.sql"), &marks.arguments())
+            .row_if(if_locked, complete, &marks.arguments())
             .await?;
-        inbox::settled(&row)
+        Ok(share(ask, &inbox::settled(&row)?))
+    }
+
+    /// What was done for all of them; `None` if another transaction is settling one of the claims.
+    async fn together(&self, asks: &[InboxComplete]) -> Result<Option<Settled>> {
+        let marks = Marks::of(asks);
+        let complete = include_str!("call/inbox_complete_together.sql");
+        let arguments = marks.arguments();
+        let rows = self.0.rows_if(IfLocked::NoRows, complete, &arguments);
+        rows.await?.first().map(inbox::settled).transpose()
     }
 }

@@ -28,12 +28,15 @@ impl InboxStore for PostgresStore {
             true => &self.keyed_pushes,
             false => &self.pushes,
         };
-        if pushes::is_small(ask)
-            && let Answer::Given(pushed) = gather.ask(ask.clone()).await
-        {
-            return pushed;
+        let lock = pushes::push_lock(ask);
+        let answer = match pushes::is_small(ask) {
+            true => gather.ask_unless_blocked(&self.calls, &lock, ask).await,
+            false => Answer::Alone,
+        };
+        match answer.given(&lock) {
+            Ok(pushed) => pushed,
+            Err(if_locked) => Pushes(self.calls.clone()).one(ask, if_locked).await,
         }
-        Pushes(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
@@ -46,12 +49,19 @@ impl InboxStore for PostgresStore {
     }
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
-        if gathered::is_small_completion(ask)
-            && let Answer::Given(settled) = self.completions.ask(ask.clone()).await
-        {
-            return settled;
+        let lock = gathered::completion_lock(ask);
+        let completions = &self.completions;
+        let answer = match gathered::is_small_completion(ask) {
+            true => {
+                let answer = completions.ask_unless_blocked(&self.calls, &lock, ask);
+                answer.await
+            }
+            false => Answer::Alone,
+        };
+        match answer.given(&lock) {
+            Ok(settled) => settled,
+            Err(if_locked) => Completions(self.calls.clone()).one(ask, if_locked).await,
         }
-        Completions(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {

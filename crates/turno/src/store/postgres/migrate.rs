@@ -58,6 +58,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_attempt", include_str!("sql/inbox_attempt.sql")),
     ("inbox_group", include_str!("sql/inbox_group.sql")),
     ("inbox_late", include_str!("sql/inbox_late.sql")),
+    ("inbox_sequence", include_str!("sql/inbox_sequence.sql")),
     ("inbox_claim", include_str!("sql/inbox_claim.sql")),
     ("inbox_settle", include_str!("sql/inbox_settle.sql")),
     ("inbox_fail", include_str!("sql/inbox_fail.sql")),
@@ -213,6 +214,18 @@ pub(super) async fn repair(
             .map_err(classify)?;
         found.missing_roles = drift::missing_roles(&*tx).await?;
     }
+    // After a restore of data alone, or on a logical replica.
+    let row = tx
+        .query_one("select turno.inbox_repair_numbers()", &[])
+        .await
+        .map_err(classify)?;
+    match row.get::<_, i64>(0) {
+        0 => {}
+        items => tracing::warn!(
+            items,
+            "items that no claim would have found can be claimed again"
+        ),
+    }
     tx.commit().await.map_err(classify)?;
     Ok(found)
 }
@@ -224,7 +237,7 @@ async fn alone(
     let tx = client.transaction().await.map_err(classify)?;
     // A lock that cannot be had must not keep every other user of the tables waiting behind it.
     tx.batch_execute(&format!(
-        "set local lock_timeout = '10s'; set local client_min_messages = warning; {SEARCH_PATH} \
+        "set local lock_timeout = '10s'; set local statement_timeout = 0; set local client_min_messages = warning; {SEARCH_PATH} \
          select pg_advisory_xact_lock({ADVISORY_LOCK})"
     ))
     .await

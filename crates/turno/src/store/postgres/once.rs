@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::calls::Calls;
+use super::calls::{Calls, IfLocked};
 use super::gather::{Answer, Together};
 use super::interval::{Interval, interval_text};
 use super::json::Json;
@@ -21,16 +21,26 @@ pub(crate) const ONCE_COMPLETE_IN: &str = include_str!("call/once_complete_in.sq
 #[async_trait]
 impl OnceStore for PostgresStore {
     async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
-        match self.once_begins.ask(ask.clone()).await {
-            Answer::Given(outcome) => outcome,
-            Answer::Alone => Begins(self.calls.clone()).one(ask).await,
+        let lock = key_lock(&ask.key);
+        let begins = &self.once_begins;
+        let answer = begins.ask_unless_blocked(&self.calls, &lock, ask).await;
+        match answer.given(&lock) {
+            Ok(outcome) => outcome,
+            Err(if_locked) => Begins(self.calls.clone()).one(ask, if_locked).await,
         }
     }
 
     async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled> {
-        match self.once_completions.ask(ask.clone()).await {
-            Answer::Given(settled) => settled,
-            Answer::Alone => OnceCompletions(self.calls.clone()).one(ask).await,
+        let lock = run_lock(&ask.claim.key);
+        let completions = &self.once_completions;
+        let answer = completions.ask_unless_blocked(&self.calls, &lock, ask);
+        match answer.await.given(&lock) {
+            Ok(settled) => settled,
+            Err(if_locked) => {
+                OnceCompletions(self.calls.clone())
+                    .one(ask, if_locked)
+                    .await
+            }
         }
     }
 
@@ -101,6 +111,16 @@ impl OnceStore for PostgresStore {
     }
 }
 
+/// What a begin may have to wait for, as people read it.
+fn key_lock(key: &str) -> String {
+    format!("the key {key:?}")
+}
+
+/// What a completion may have to wait for, as people read it.
+fn run_lock(key: &str) -> String {
+    format!("the run of key {key:?}")
+}
+
 /// Begins.
 pub(super) struct Begins(pub(super) Calls);
 
@@ -127,19 +147,21 @@ impl Together for Begins {
             .collect();
         asks.iter()
             .map(|ask| match of_request.get(&ask.request) {
-                Some(row) if !super::rows::is_later(row) => Answer::Given(outcome(row, &ask.key)),
-                _ => Answer::Alone,
+                Some(row) if super::rows::is_later(row) => Answer::Locked,
+                Some(row) => Answer::Given(outcome(row, &ask.key)),
+                None => Answer::Alone,
             })
             .collect()
     }
 }
 
 impl Begins {
-    async fn one(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
+    async fn one(&self, ask: &OnceBegin, if_locked: IfLocked<'_>) -> Result<OnceOutcome> {
         let quota = ask.quota.as_ref();
         let row = self
             .0
-            .row(
+            .row_if(
+                if_locked,
                 include_str!("call/once_begin.sql"),
                 &[
                     (&ask.key, Type::TEXT),
@@ -213,11 +235,12 @@ impl Together for OnceCompletions {
 
 impl OnceCompletions {
     /// Alone, it is asked until it need not wait for anybody.
-    async fn one(&self, ask: &OnceComplete) -> Result<OnceSettled> {
+    async fn one(&self, ask: &OnceComplete, if_locked: IfLocked<'_>) -> Result<OnceSettled> {
         let (claim, ttl) = (ask.claim.to_string(), ttl_text(ask));
         let done = self
             .0
-            .rows(
+            .rows_if(
+                if_locked,
                 ONCE_COMPLETE_IN,
                 &[
                     (&claim, Type::TEXT),

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::batch;
-use super::calls::Calls;
+use super::calls::{Calls, IfLocked};
 use super::gather::{Answer, Together};
 use super::inbox::{self, PushColumns};
 use crate::error::Result;
@@ -32,6 +32,15 @@ pub(super) fn has_keys(ask: &InboxPush) -> bool {
     ask.items.iter().any(|item| item.key.is_some())
 }
 
+/// What a push may have to wait for, as people read it: an open transaction that has pushed the same key, or the first item of
+/// the queue.
+pub(super) fn push_lock(ask: &InboxPush) -> String {
+    match ask.items.iter().find_map(|item| item.key.as_ref()) {
+        Some(key) => format!("key {key:?} of queue {:?}", ask.queue),
+        None => format!("queue {:?}", ask.queue),
+    }
+}
+
 impl Together for Pushes {
     type Ask = InboxPush;
     type Answer = Vec<PushedItem>;
@@ -43,12 +52,14 @@ impl Together for Pushes {
         let mut places = unlike(&asks);
         places.sort_by_key(|place| &asks[*place].queue);
         let sorted: Vec<&InboxPush> = places.iter().map(|place| &asks[*place]).collect();
-        let given = batch::answers(sorted.len(), self.all(&sorted).await, inbox::pushed);
+        let rows = self.all(&sorted).await;
+        let is_locked = rows.as_ref().is_ok_and(Vec::is_empty);
+        let given = batch::answers(sorted.len(), rows, inbox::pushed);
         let mut answers: Vec<_> = std::iter::repeat_with(|| Answer::Alone)
             .take(count)
             .collect();
         for (place, answer) in places.into_iter().zip(given) {
-            answers[place] = answer;
+            answers[place] = if is_locked { Answer::Locked } else { answer };
         }
         answers
     }
@@ -74,7 +85,8 @@ impl Pushes {
         let columns = PushColumns::of(items);
         let delays = columns.intervals();
         self.0
-            .rows_unless_locked(
+            .rows_if(
+                IfLocked::NoRows,
                 include_str!("call/inbox_push_together.sql"),
                 &[
                     (&queues, Type::TEXT_ARRAY),
@@ -92,12 +104,17 @@ impl Pushes {
             .await
     }
 
-    pub(super) async fn one(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
+    pub(super) async fn one(
+        &self,
+        ask: &InboxPush,
+        if_locked: IfLocked<'_>,
+    ) -> Result<Vec<PushedItem>> {
         let columns = PushColumns::of(&ask.items);
         let delays = columns.intervals();
         let row = self
             .0
-            .row(
+            .row_if(
+                if_locked,
                 include_str!("call/inbox_push.sql"),
                 &[
                     (&ask.queue, Type::TEXT),

@@ -105,6 +105,14 @@ pub(super) fn is_later(row: &Row) -> bool {
         .is_ok_and(|outcome| outcome == "later")
 }
 
+/// Whether a claim says that another transaction claims from the queue: then its one row has no id.
+pub(super) fn is_claim_later(row: &Row) -> bool {
+    row.columns()
+        .first()
+        .is_some_and(|column| column.name() == "id")
+        && matches!(row.try_get::<_, Option<i64>>(0), Ok(None))
+}
+
 pub(super) fn renewal(row: &Row) -> Result<RenewOutcome> {
     match get(row, "outcome")? {
         "renewed" => Ok(RenewOutcome::Renewed {

@@ -52,10 +52,11 @@ impl InboxStore for SqliteStore {
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         let (look, ask) = (ask.clone(), ask.clone());
+        let how = (Order::ByKey, self.max_claim_bytes);
         self.writer
             .look_then_write(
                 move |db| claim::look(db, &look, Order::ByKey, clock::now_us()),
-                move |db| claim::claim(db, &ask, Order::ByKey, clock::now_us()),
+                move |db| claim::claim(db, &ask, how, clock::now_us()),
             )
             .await
     }
@@ -73,11 +74,12 @@ impl InboxStore for SqliteStore {
             return Ok((Settled::default(), claimed));
         }
         let ask = ask.clone();
+        let how = (Order::ByKey, self.max_claim_bytes);
         self.writer
             .write(move |db| {
                 let now = clock::now_us();
                 let settled = complete::complete(db, &ask.complete, now)?;
-                Ok((settled, claim::claim(db, &ask.claim, Order::ByKey, now)?))
+                Ok((settled, claim::claim(db, &ask.claim, how, now)?))
             })
             .await
     }

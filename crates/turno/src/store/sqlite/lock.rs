@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::rows::{Ending, Held, exec, holder, lock_row, many, one, record};
 use super::share;
+use crate::check;
 use crate::clock::{as_us, between_us, from_us};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
@@ -65,6 +66,7 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
             let again = was.is_again(ask.request);
             return Ok(was.clone().granted(now, again));
         }
+        check::one_more_hold(was.holds)?;
         let again = lock_row(
             db,
             include_str!("sql/lock_reenter.sql"),

@@ -5,7 +5,7 @@ use rusqlite::{Connection, named_params};
 
 use super::lock::{find, is_next, late_release, released, take};
 use super::rows::{Ending, Held, exec, lock_rows, one, record};
-use crate::check::MAX_PERMITS;
+use crate::check::{self, MAX_PERMITS};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
@@ -117,6 +117,7 @@ fn enter_again(
     now: i64,
 ) -> Result<LockOutcome> {
     if !mine.has_hold(ask.request) {
+        check::one_more_hold(mine.holds)?;
         mine.hold_ids.push_str(&ask.request.to_string());
         mine.holds += 1;
         mine.expires_at = mine.later(now + as_us(ask.ttl));

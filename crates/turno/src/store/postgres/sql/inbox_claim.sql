@@ -39,6 +39,33 @@ begin
 end
 $$;
 
+-- How many bytes the payloads of a claim have.
+create or replace function turno.inbox_bytes(token uuid) returns bigint
+language sql
+stable
+as $$
+  select coalesce(sum(octet_length(h.payload::text)), 0)
+  from turno.inbox_held(inbox_bytes.token) h
+$$;
+
+-- How many more items a claim has room for; of a queue with large payloads, so many as fit whatever their sizes are.
+create or replace function turno.inbox_room(heavy boolean, "limit" integer, max_bytes integer, item_bytes integer, token uuid)
+returns integer
+language plpgsql
+stable
+as $$
+declare
+  held integer := turno.inbox_size(inbox_room.token);
+  fit  bigint;
+begin
+  if not inbox_room.heavy then
+    return inbox_room."limit" - held;
+  end if;
+  fit := (inbox_room.max_bytes - turno.inbox_bytes(inbox_room.token)) / inbox_room.item_bytes;
+  return least(inbox_room."limit" - held, case when held = 0 then greatest(fit, 1) else greatest(fit, 0) end);
+end
+$$;
+
 -- Adds items to a claim; one row of it for each lane.
 create or replace function turno.inbox_hold(
   c      turno.inbox_cursor,
@@ -218,6 +245,13 @@ $$;
 --
 -- Not in order, several of one group are claimed together, and by others at once. Such a claim has to be settled as a
 -- whole: what keeps a group busy is the claim, not the item.
+--
+-- With "later", a claim that would have to wait long for another transaction answers one row without an id, and has claimed
+-- nothing. So a connection pool is not used up by callers that wait for one open transaction.
+--
+-- The payloads of one claim have max_bytes together at the most; one item is claimed whatever its size. Where the queue's
+-- payloads are so small that the limit cannot be reached, sizes are not looked at. Elsewhere items are claimed in pieces that fit
+-- in any case, and 1000 of them at the most.
 create or replace function turno.inbox_claim_batch(
   queue   text,
   worker  text,
@@ -225,7 +259,9 @@ create or replace function turno.inbox_claim_batch(
   lease   interval,
   token   uuid,
   durable boolean,
-  in_order boolean default true
+  in_order boolean default true,
+  later   boolean default false,
+  max_bytes integer default 16777216
 ) returns setof turno.inbox_taken
 language plpgsql
 security definer
@@ -246,6 +282,9 @@ declare
   p       integer;
   got     bigint;
   room    integer;
+  heavy   boolean;
+  held    integer;
+  lock_timeout text;
 begin
   perform turno.check_name('queue', inbox_claim_batch.queue, 255);
   perform turno.check_name('worker', inbox_claim_batch.worker, 255);
@@ -255,10 +294,12 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
   end if;
   -- A queue that nobody has pushed to is empty, and claiming does not make it.
-  select t.id, k.lanes, k.grouped into q
+  select t.id, k.lanes, k.grouped, k.bytes into q
   from turno.inbox_queue t
   cross join lateral (
-    select coalesce(bit_or(d.lanes), 0) as lanes, coalesce(bool_or(d.grouped), false) as grouped
+    select
+      coalesce(bit_or(d.lanes), 0) as lanes, coalesce(bool_or(d.grouped), false) as grouped,
+      coalesce(max(d.bytes), 1024) as bytes
     from turno.inbox_kind d
     where d.queue_id = t.id) k
   where t.name = inbox_claim_batch.queue;
@@ -266,12 +307,29 @@ begin
     return;
   end if;
   base := q.id * 4;
+  heavy := inbox_claim_batch."limit"::bigint * q.bytes > inbox_claim_batch.max_bytes;
+  if heavy then
+    inbox_claim_batch."limit" := least(inbox_claim_batch."limit", 1000);
+  end if;
   -- A claim that a crash forgets is one that has ended: its item is claimable again, and its holder is told stale. So
   -- it need not wait for the disk, if the transaction is all its own.
   if not inbox_claim_batch.durable then
     perform set_config('synchronous_commit', 'off', true);
   end if;
-  perform pg_advisory_xact_lock(1953853038, q.id); -- "turn" in ASCII
+  if not inbox_claim_batch.later then
+    perform pg_advisory_xact_lock(1953853038, q.id); -- "turn" in ASCII
+  elsif not pg_try_advisory_xact_lock(1953853038, q.id) then
+    lock_timeout := current_setting('lock_timeout');
+    begin
+      -- Claims are short: longer than this waits only who meets a transaction that does other things after its claim.
+      perform set_config('lock_timeout', '100ms', true);
+      perform pg_advisory_xact_lock(1953853038, q.id);
+      perform set_config('lock_timeout', lock_timeout, true);
+    exception when lock_not_available then
+      return next null::turno.inbox_taken;
+      return;
+    end;
+  end if;
   -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
   select
     exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) as again,
@@ -284,6 +342,7 @@ begin
           and t.run_at >= case when clock_timestamp() < (l.cursor).due_at + '1 second' then (l.cursor).due_from else '-infinity' end
           and t.run_at <= clock_timestamp()
         limit 1) d) as waiting,
+    (select i.last_value from turno.inbox_item_id i) as last_id,
     l.cursor
   into strict at
   from (
@@ -297,6 +356,11 @@ begin
     return;
   end if;
   c := at.cursor;
+  if at.last_id < greatest(c.at_id[1], c.at_id[2], c.at_id[3], c.at_id[4]) then
+    -- The sequence has gone back, and items may have been pushed below the cursor.
+    perform turno.inbox_raise_sequence();
+    c := turno.inbox_look_behind(q.id);
+  end if;
   waiting := at.waiting;
   old := c;
   until := clock_timestamp() + inbox_claim_batch.lease;
@@ -310,7 +374,7 @@ begin
     waiting := true;
   end if;
   overdue := look and clock_timestamp() >= c.late_at + '1 second';
-  if inbox_claim_batch."limit" > 16 and not (waiting or q.grouped or overdue) then
+  if inbox_claim_batch."limit" > 16 and not (heavy or waiting or q.grouped or overdue) then
     -- Many, and nothing but the line: all of it in one statement, which reads each item once.
     return query
     with ready as materialized (
@@ -403,7 +467,7 @@ begin
     return;
   end if;
 
-  if not (waiting or q.grouped or overdue) and q.lanes in (1, 2, 4, 8) then
+  if not (heavy or waiting or q.grouped or overdue) and q.lanes in (1, 2, 4, 8) then
     -- A few, and nothing but one line: in small statements, which begin faster than a large one.
     p := case q.lanes when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
     select
@@ -450,24 +514,28 @@ begin
     end if;
   end if;
 
-  room := inbox_claim_batch."limit";
+  room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   if overdue then
     c := turno.inbox_late(c, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
-    room := room - turno.inbox_size(inbox_claim_batch.token);
+    room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   end if;
-  if room > 0 then
+  while room > 0 loop
+    held := turno.inbox_size(inbox_claim_batch.token);
     c := turno.inbox_take(
       c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
       inbox_claim_batch.in_order);
-  end if;
-  room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
+    -- The end of the line.
+    exit when not heavy or turno.inbox_size(inbox_claim_batch.token) - held < room;
+    room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
+  end loop;
+  room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   if room > 0 and look and not overdue then
     -- There is room for what came late, up to where the cursor was.
     select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
     into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
     from turno.inbox_late(old, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
-    room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   end if;
+  room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   if c is distinct from old or room < inbox_claim_batch."limit" then
     insert into turno.inbox_cursor (
       queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)

@@ -53,7 +53,11 @@ begin
   set groups = array(
     select g
     from unnest(b.groups) g
-    where g not in (select unnest(inbox_free.groups)))
+    -- Of this queue: a call may settle claims of several, and groups of one name in two queues are two groups.
+    where g not in (
+      select u."group"
+      from unnest(inbox_free.queues, inbox_free.groups) u(queue_id, "group")
+      where u.queue_id = b.queue_id))
   where b.token = any (inbox_free.tokens)
     and b.groups is not null;
   perform turno.inbox_call(q)

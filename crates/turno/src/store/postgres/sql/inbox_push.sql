@@ -57,6 +57,14 @@ begin
 end
 $$;
 
+-- The size of a queue's payloads, as inbox_kind has it: a power of two, so that few rows are added as payloads grow.
+create or replace function turno.inbox_size_class(bytes integer) returns integer
+language sql
+immutable
+as $$
+  select case when bytes <= 1024 then 1024 else (2 ^ least(ceil(log(2, bytes)), 30))::integer end
+$$;
+
 -- What is remembered of a push, should it be asked again.
 create or replace function turno.inbox_push_answer(ids bigint[], duplicates integer[]) returns jsonb
 language sql
@@ -94,9 +102,12 @@ declare
   q      turno.inbox_queue;
   answer jsonb;
   fresh  bigint[];
+  owners bigint[];  -- for each item, the one that has its key: itself, if it has none
+  gone   boolean;
   stored bigint;
   timed  bigint;
   new_lanes integer;
+  largest integer;
   known  boolean;
 begin
   -- Before any number is taken: see inbox_late.
@@ -123,28 +134,47 @@ begin
     q := turno.inbox_queue_made(inbox_push_batch.queue);
   end if;
   new_lanes := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
-  select bit_or(k.lanes) & new_lanes = new_lanes and (inbox_push_batch.groups is null or bool_or(k.grouped)) into known
+  largest := (select max(octet_length(p)) from unnest(inbox_push_batch.payloads) p);
+  select
+    bit_or(k.lanes) & new_lanes = new_lanes
+    and (inbox_push_batch.groups is null or bool_or(k.grouped))
+    and max(k.bytes) >= coalesce(largest, 0)
+  into known
   from turno.inbox_kind k
   where k.queue_id = q.id;
   if known is not true then
-    insert into turno.inbox_kind (queue_id, lanes, grouped)
-    values (q.id, new_lanes, inbox_push_batch.groups is not null);
+    insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
+    values (q.id, new_lanes, inbox_push_batch.groups is not null, turno.inbox_size_class(coalesce(largest, 0)));
   end if;
 
   ids := array(
     select nextval('turno.inbox_item_id')
     from generate_series(1, cardinality(inbox_push_batch.payloads)));
   if inbox_push_batch.keys is not null then
-    with first as (
-      insert into turno.inbox_key (queue_id, key, id)
-      select distinct on (k.key) q.id, k.key, k.id
-      from unnest(inbox_push_batch.keys, ids) with ordinality k(key, id, place)
-      where k.key is not null
-      order by k.key, k.place
-      on conflict do nothing
-      returning id)
-    select array_agg(f.id) into fresh
-    from first f;
+    loop
+      with first as (
+        insert into turno.inbox_key (queue_id, key, id)
+        select distinct on (k.key) q.id, k.key, k.id
+        from unnest(inbox_push_batch.keys, ids) with ordinality k(key, id, place)
+        where k.key is not null
+        order by k.key, k.place
+        on conflict do nothing
+        returning id)
+      select fresh || array_agg(f.id) into fresh
+      from first f;
+      -- A statement of its own: it sees the rows that the keys met.
+      select array_agg(coalesce(t.id, a.id) order by a.place), bool_or(a.key is not null and t.id is null)
+      into owners, gone
+      from unnest(inbox_push_batch.keys, ids) with ordinality a(key, id, place)
+      left join lateral (
+        select k.id
+        from turno.inbox_key k
+        where k.queue_id = q.id
+          and k.key = a.key
+        offset 0) t on true;
+      -- A key that was met and has gone since was swept in between: it is free.
+      exit when not gone;
+    end loop;
   end if;
 
   if num_nulls(
@@ -180,16 +210,11 @@ begin
   perform turno.inbox_notify(q.name);
 
   if stored < cardinality(ids) then
-    -- A statement of its own: it sees the rows that the keys met.
-    select array_agg(coalesce(k.id, a.id) order by a.place), array_agg(a.place order by a.place) filter (where k.id <> a.id)
-    into ids, duplicates
-    from unnest(ids, inbox_push_batch.keys) with ordinality a(id, key, place)
-    left join lateral (
-      select t.id
-      from turno.inbox_key t
-      where t.queue_id = q.id
-        and t.key = a.key
-      offset 0) k on true;
+    select array_agg(a.place order by a.place)
+    into duplicates
+    from unnest(ids, owners) with ordinality a(id, owner, place)
+    where a.owner <> a.id;
+    ids := owners;
   end if;
   if inbox_push_batch.request is not null then
     perform turno.inbox_answer(inbox_push_batch.request, turno.inbox_push_answer(ids, duplicates));

@@ -101,6 +101,17 @@ begin
   where t.queue_id = q
   order by t.n desc
   limit 1;
+  -- A claim that has reached its limit in bytes has left something in line.
+  if exists (
+    select from generate_series(0, 3) p
+    cross join lateral (
+      select from turno.inbox_item t
+      where t.lane = q * 4 + p
+        and t.id > c.at_id[p + 1]
+        and t.run_at is null
+      limit 1) i) then
+    return '0';
+  end if;
   select least(c.expiry, min(d.run_at)) into next
   from generate_series(0, 3) p
   cross join lateral (

@@ -123,6 +123,9 @@ begin
     if was.owner <> ask.owner or was.mode <> 'exclusive' then
       return turno.lock_answer('busy', was);
     end if;
+    if ask.request <> all (was.hold_ids) then
+      perform turno.lock_check_holds(was.holds);
+    end if;
     -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
     -- same request may be under way twice, because its connection broke while it waited.
     update turno.lock t

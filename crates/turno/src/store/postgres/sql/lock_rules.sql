@@ -46,6 +46,19 @@ as $$
       owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')])
 $$;
 
+-- Refuses one hold more than an owner may have of one resource: each is kept until it is released, and the row grows with it.
+create or replace function turno.lock_check_holds(holds integer) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if holds >= 1000 then
+    raise exception 'owner has entered the resource % times, and 1000 is the most', holds
+      using errcode = 'invalid_parameter_value', hint = 'Release what was acquired, or give each holder an owner of its own.';
+  end if;
+end
+$$;
+
 -- Is this owner the next in line? Cheap while nobody queues: the answer is in the row.
 create or replace function turno.lock_is_next(l turno.lock, owner text) returns boolean
 language plpgsql

@@ -63,6 +63,7 @@ begin
     and o.expires_at > clock_timestamp();
   if found then
     if ask.request <> all (h.hold_ids) then
+      perform turno.lock_check_holds(h.holds);
       update turno.lock_hold o
       set holds      = o.holds + 1,
           expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),

@@ -146,6 +146,7 @@ declare
   events uuid[];
   fresh  bigint[];
   known  boolean;
+  largest integer;
   stored bigint;
   timed  bigint;
 begin
@@ -164,12 +165,20 @@ begin
   select * into strict q
   from turno.inbox_queue t
   where t.name = '$outbox';
-  select bool_or(k.lanes = 2) and (outbox_emit_batch.keys is null or bool_or(k.grouped)) into known
+  -- With what an event has besides its payload and its headers.
+  largest := (
+    select max(octet_length(u.payload) + coalesce(octet_length(u.headers), 0)) + 4096
+    from unnest(outbox_emit_batch.payloads, outbox_emit_batch.headers) u(payload, headers));
+  select
+    bool_or(k.lanes = 2)
+    and (outbox_emit_batch.keys is null or bool_or(k.grouped))
+    and max(k.bytes) >= coalesce(largest, 0)
+  into known
   from turno.inbox_kind k
   where k.queue_id = q.id;
   if known is not true then
-    insert into turno.inbox_kind (queue_id, lanes, grouped)
-    values (q.id, 2, outbox_emit_batch.keys is not null);
+    insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
+    values (q.id, 2, outbox_emit_batch.keys is not null, turno.inbox_size_class(coalesce(largest, 0)));
   end if;
   seqs := array(
     select nextval('turno.inbox_item_id')

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 use uuid::Uuid;
 
 use super::super::classify;
@@ -73,10 +73,11 @@ pub(super) fn look(
     Ok(Some(Vec::new()))
 }
 
+/// Claims in this order; the payloads have so many bytes together at the most, unless one alone has more.
 pub(super) fn claim(
     db: &Connection,
     ask: &InboxClaim,
-    order: Order,
+    (order, max_bytes): (Order, usize),
     now: i64,
 ) -> Result<Vec<ClaimedItem>> {
     if let Some(claim) = find(db, ask.request)? {
@@ -89,7 +90,7 @@ pub(super) fn claim(
         return Ok(Vec::new());
     }
     take_over(db, queue, now)?;
-    take(db, queue, ask, order, now)
+    take(db, queue, ask, (order, max_bytes), now)
 }
 
 /// How long until there may be more to claim, if nobody pushes.
@@ -137,9 +138,10 @@ fn take(
     db: &Connection,
     queue: i64,
     ask: &InboxClaim,
-    order: Order,
+    (order, max_bytes): (Order, usize),
     now: i64,
 ) -> Result<Vec<ClaimedItem>> {
+    let mut room = Room::new(max_bytes);
     let until = now.saturating_add(as_us(ask.lease));
     let mut tally = Tally::default();
     let pick = |row: &Row<'_>| {
@@ -147,8 +149,8 @@ fn take(
         claimed(row, ask.request, until)
     };
     let items = match order {
-        Order::ByKey => in_line(db, queue, ask.limit, now, pick)?,
-        Order::AsEmitted => many(
+        Order::ByKey => in_line(db, (queue, ask.limit), &mut room, now, pick)?,
+        Order::AsEmitted => room.fill(
             db,
             include_str!("../sql/outbox_claim_emitted.sql"),
             (queue, now, ask.limit),
@@ -166,8 +168,8 @@ fn take(
 /// What is in front: by priority, and then first what has a time that has come.
 fn in_line(
     db: &Connection,
-    queue: i64,
-    limit: u32,
+    (queue, limit): (i64, u32),
+    room: &mut Room,
     now: i64,
     mut pick: impl FnMut(&Row<'_>) -> rusqlite::Result<ClaimedItem>,
 ) -> Result<Vec<ClaimedItem>> {
@@ -175,24 +177,79 @@ fn in_line(
     let mut items = Vec::new();
     for priority in 0..PRIORITIES {
         let timed = (queue, priority, now, limit - count(items.len()));
-        items.extend(many(
+        items.extend(room.fill(
             db,
             include_str!("../sql/inbox_claim_timed.sql"),
             timed,
             &mut pick,
         )?);
         let ready = (queue, priority, limit - count(items.len()));
-        items.extend(many(
+        items.extend(room.fill(
             db,
             include_str!("../sql/inbox_claim_ready.sql"),
             ready,
             &mut pick,
         )?);
-        if count(items.len()) == limit {
+        if count(items.len()) == limit || room.is_full {
             break;
         }
     }
     Ok(items)
+}
+
+/// How many bytes a claim still has room for.
+struct Room {
+    bytes: usize,
+    is_empty: bool,
+    /// An item did not fit: what comes after it is not taken before it.
+    is_full: bool,
+}
+
+impl Room {
+    fn new(bytes: usize) -> Self {
+        Room {
+            bytes,
+            is_empty: true,
+            is_full: false,
+        }
+    }
+
+    /// Whether an item fits. The first one does, whatever its size.
+    fn takes(&mut self, bytes: usize) -> bool {
+        self.is_full |= bytes > self.bytes && !self.is_empty;
+        if !self.is_full {
+            self.bytes = self.bytes.saturating_sub(bytes);
+            self.is_empty = false;
+        }
+        !self.is_full
+    }
+
+    /// The rows of a statement, until one does not fit. Its fourth column is the payload.
+    fn fill(
+        &mut self,
+        db: &Connection,
+        sql: &str,
+        params: impl Params,
+        mut pick: impl FnMut(&Row<'_>) -> rusqlite::Result<ClaimedItem>,
+    ) -> Result<Vec<ClaimedItem>> {
+        let mut items = Vec::new();
+        if self.is_full {
+            return Ok(items);
+        }
+        let fill = || -> rusqlite::Result<()> {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                if !self.takes(row.get_ref(3)?.as_bytes()?.len()) {
+                    break;
+                }
+                items.push(pick(row)?);
+            }
+            Ok(())
+        };
+        fill().map_err(classify)?;
+        Ok(items)
+    }
 }
 
 /// Puts the items into a claim of their own.

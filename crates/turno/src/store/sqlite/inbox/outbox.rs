@@ -42,6 +42,7 @@ impl OutboxStore for SqliteStore {
             gather: crate::Gather::Alone,
         };
         let look = ask.clone();
+        let how = (order, self.max_claim_bytes);
         self.writer
             .look_then_write(
                 move |db| {
@@ -49,7 +50,7 @@ impl OutboxStore for SqliteStore {
                         .map(|items| events(db, items))
                         .transpose()
                 },
-                move |db| events(db, claim::claim(db, &ask, order, clock::now_us())?),
+                move |db| events(db, claim::claim(db, &ask, how, clock::now_us())?),
             )
             .await
     }

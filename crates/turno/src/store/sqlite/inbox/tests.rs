@@ -113,7 +113,7 @@ impl Desk {
     /// Claims; a look may only answer what the claim itself would.
     fn claim_with(&self, ask: &InboxClaim) -> Vec<ClaimedItem> {
         let look = claim::look(&self.db, ask, Order::ByKey, self.now).unwrap();
-        let claimed = claim::claim(&self.db, ask, Order::ByKey, self.now).unwrap();
+        let claimed = claim::claim(&self.db, ask, (Order::ByKey, usize::MAX), self.now).unwrap();
         if let Some(look) = look {
             assert_eq!(look, claimed);
         }

@@ -1,0 +1,296 @@
+//! A transaction that claims, or begins a key, and does not end. It blocks what it has claimed or begun, and nothing else: no
+//! more backends wait than the pool has connections, other queues and locks are served, and when the transaction ends nothing
+//! is claimed or begun for callers that have given up.
+//!
+//! The control is a client that closes its connection when it gives up, and cancels nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+use turno::Turno;
+use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
+
+use crate::LONG;
+use crate::place::{Place, QUEUE, client, item};
+
+const POOL: usize = 4;
+const CALLERS: usize = 64;
+const CALL_TIMEOUT: Duration = Duration::from_millis(500);
+/// A caller that gives up sooner than its call.
+const IMPATIENT: Duration = Duration::from_millis(100);
+/// How long the transaction stays open, unless `TURNO_BLOCKED_SECONDS` says otherwise.
+const BLOCKED: Duration = Duration::from_secs(3);
+const ITEMS: usize = 2000;
+/// How often the time of other calls is taken before the transaction begins.
+const USUAL: usize = 20;
+
+fn blocked_for() -> Duration {
+    let seconds = std::env::var("TURNO_BLOCKED_SECONDS").ok();
+    let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(BLOCKED, Duration::from_secs)
+}
+
+/// A store, a transaction that stays open, and a session that looks at both.
+struct Bed {
+    place: Place,
+    blocker: Client,
+    observer: Client,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Backends {
+    waiting: i64,
+    all: i64,
+}
+
+impl Bed {
+    fn new(blocking: &str) -> Self {
+        let place = Place::postgres();
+        place.push((0..ITEMS).map(|_| item("work")));
+        let (blocker, observer) = place.runtime.block_on(async {
+            let observer = client(&place.url).await;
+            let blocker = client(&place.url).await;
+            blocker.batch_execute("begin").await.unwrap();
+            blocker.batch_execute(blocking).await.unwrap();
+            for own in [&blocker, &observer] {
+                let name = "set application_name = 'the test''s own'";
+                own.batch_execute(name).await.unwrap();
+            }
+            (blocker, observer)
+        });
+        Bed {
+            place,
+            blocker,
+            observer,
+        }
+    }
+
+    async fn turno(&self) -> Turno {
+        Turno::builder()
+            .connections(POOL)
+            .call_timeout(CALL_TIMEOUT)
+            .connect(&self.place.url)
+            .await
+            .unwrap()
+    }
+
+    /// The backends of this database, but for the test's own.
+    async fn backends(&self) -> Backends {
+        let count = "
+            select count(*) filter (where wait_event_type = 'Lock'), count(*)
+            from pg_stat_activity
+            where datname = current_database()
+              and backend_type = 'client backend'
+              and application_name <> 'the test''s own'";
+        let row = self.observer.query_one(count, &[]).await.unwrap();
+        Backends {
+            waiting: row.get(0),
+            all: row.get(1),
+        }
+    }
+
+    async fn until_none_waits(&self) {
+        eventually_async(LONG, "no backend waits", async || {
+            (self.backends().await.waiting == 0).then_some(())
+        })
+        .await;
+    }
+
+    async fn processing(&self) -> u64 {
+        let sql = "select processing from turno.inbox_stats($1)";
+        let row = self.observer.query_one(sql, &[&QUEUE]).await.unwrap();
+        u64::try_from(row.get::<_, i64>(0)).unwrap()
+    }
+
+    /// Clients that close their connections when they give up: as many at a time as a pool has, three times.
+    async fn give_up_without_cancelling(&self, sql: &'static str) {
+        for _ in 0..3 {
+            let mut callers = JoinSet::new();
+            for _ in 0..POOL {
+                let url = self.place.url.clone();
+                callers.spawn(async move {
+                    let client = client(&url).await;
+                    let call = client.batch_execute(sql);
+                    assert!(tokio::time::timeout(CALL_TIMEOUT, call).await.is_err());
+                });
+            }
+            callers.join_all().await;
+        }
+    }
+}
+
+/// How long a claim of another queue with its completion and a lock with its release take.
+async fn others(turno: &Turno) -> Duration {
+    let began = Instant::now();
+    let inbox = turno.inbox("other");
+    inbox.push_item(item("other")).await.unwrap();
+    let items = inbox.claim().lease(LONG).take().await.unwrap();
+    let claims: Vec<_> = items.iter().map(|item| item.claim).collect();
+    assert_eq!(inbox.complete(&claims).await.unwrap().done, 1);
+    let lease = turno.lock("other").acquire().await.unwrap();
+    lease.acquired().unwrap().release().await.unwrap();
+    began.elapsed()
+}
+
+fn longest_and_mean(times: &[Duration]) -> (Duration, Duration) {
+    let count = u32::try_from(times.len()).unwrap();
+    let sum: Duration = times.iter().sum();
+    (times.iter().copied().max().unwrap(), sum / count)
+}
+
+#[derive(Default)]
+struct Heard {
+    stop: AtomicBool,
+    items: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// Claims until it is stopped. Every second caller asks for more than a few, and every fourth gives up soon.
+async fn claim_again_and_again(turno: Turno, number: usize, heard: Arc<Heard>) {
+    while !heard.stop.load(Ordering::SeqCst) {
+        let limit = if number.is_multiple_of(2) { 1 } else { 20 };
+        let claim = turno.inbox(QUEUE).claim().limit(limit).lease(LONG).take();
+        let claimed = match number % 4 {
+            3 => tokio::time::timeout(IMPATIENT, claim).await.ok(),
+            _ => Some(claim.await),
+        };
+        match claimed {
+            Some(Ok(items)) => {
+                let count = u64::try_from(items.len()).unwrap();
+                heard.items.fetch_add(count, Ordering::SeqCst);
+            }
+            Some(Err(error)) => {
+                assert!(error.is_unavailable(), "{error}");
+                heard.failures.fetch_add(1, Ordering::SeqCst);
+            }
+            None => {}
+        }
+    }
+}
+
+const CLAIM: &str = "select from turno.inbox_claim('presentations', 'blocked', 1, '1 hour')";
+const BEGIN: &str = "select from turno.once_begin('pay/1')";
+
+#[test]
+fn a_claim_that_stays_open_blocks_its_own_queue_only() {
+    let bed = Bed::new(CLAIM);
+    bed.place.runtime.block_on(async {
+        let turno = bed.turno().await;
+        let mut usual = Vec::new();
+        for _ in 0..USUAL {
+            usual.push(others(&turno).await);
+        }
+        let heard = Arc::new(Heard::default());
+        let mut callers = JoinSet::new();
+        for number in 0..CALLERS {
+            callers.spawn(claim_again_and_again(turno.clone(), number, heard.clone()));
+        }
+        let (mut most, mut beside) = (Backends::default(), Vec::new());
+        let began = Instant::now();
+        while began.elapsed() < blocked_for() {
+            let now = bed.backends().await;
+            most.waiting = most.waiting.max(now.waiting);
+            most.all = most.all.max(now.all);
+            beside.push(others(&turno).await);
+        }
+        assert_eq!(heard.items.load(Ordering::SeqCst), 0, "the queue is blocked");
+        bed.blocker.batch_execute("rollback").await.unwrap();
+        heard.stop.store(true, Ordering::SeqCst);
+        callers.join_all().await;
+        println!(
+            "{CALLERS} callers: at most {most:?}, {} calls failed, other calls took (longest, mean) {:?}, usually {:?}",
+            heard.failures.load(Ordering::SeqCst),
+            longest_and_mean(&beside),
+            longest_and_mean(&usual),
+        );
+        let pool = i64::try_from(POOL).unwrap();
+        assert!(most.waiting <= pool, "{most:?}");
+        // One more listens.
+        assert!(most.all <= pool + 1, "{most:?}");
+        bed.until_none_waits().await;
+        let heard = heard.items.load(Ordering::SeqCst);
+        eventually_async(LONG, "no item is claimed for a caller that has gone", async || {
+            (bed.processing().await == heard).then_some(())
+        })
+        .await;
+    });
+}
+
+#[test]
+fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
+    let bed = Bed::new(CLAIM);
+    bed.place.runtime.block_on(async {
+        bed.give_up_without_cancelling(CLAIM).await;
+        let most = bed.backends().await;
+        assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
+        bed.blocker.batch_execute("rollback").await.unwrap();
+        bed.until_none_waits().await;
+        assert!(bed.processing().await > 0);
+    });
+}
+
+#[test]
+fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
+    let bed = Bed::new(BEGIN);
+    bed.place.runtime.block_on(async {
+        let turno = bed.turno().await;
+        let usual = others(&turno).await;
+        let mut callers = JoinSet::new();
+        for _ in 0..CALLERS {
+            let turno = turno.clone();
+            callers.spawn(async move {
+                let begun = turno.once("pay/1").begin().await;
+                assert!(begun.unwrap_err().is_unavailable());
+            });
+        }
+        let (mut most, mut beside) = (0, Vec::new());
+        while !callers.is_empty() {
+            most = bed.backends().await.waiting.max(most);
+            beside.push(others(&turno).await);
+            while callers.try_join_next().is_some() {}
+        }
+        println!("{CALLERS} callers: at most {most} backends wait; other calls took {beside:?}, usually {usual:?}");
+        assert!(most <= i64::try_from(POOL).unwrap());
+        bed.until_none_waits().await;
+        bed.blocker.batch_execute("rollback").await.unwrap();
+        assert!(turno.once_status("pay/1").await.unwrap().is_none());
+    });
+}
+
+/// Behind a pooler no limit of the session ends the statement: its server connections are shared.
+#[test]
+fn a_call_through_a_pooler_is_cancelled_too() {
+    let bed = Bed::new(BEGIN);
+    let pooler = PgBouncer::start(PostgresServer::shared(), PoolMode::Transaction).unwrap();
+    let database = bed.place.url.rsplit('/').next().unwrap();
+    bed.place.runtime.block_on(async {
+        let turno = Turno::builder()
+            .connections(POOL)
+            .call_timeout(CALL_TIMEOUT)
+            .connect(&pooler.url(database))
+            .await
+            .unwrap();
+        let begun = turno.once("pay/1").begin().await;
+        assert!(begun.unwrap_err().is_unavailable());
+        bed.until_none_waits().await;
+        bed.blocker.batch_execute("rollback").await.unwrap();
+        assert!(turno.once_status("pay/1").await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn control_a_begin_that_is_not_cancelled_begins_for_a_caller_that_has_gone() {
+    let bed = Bed::new(BEGIN);
+    bed.place.runtime.block_on(async {
+        bed.give_up_without_cancelling(BEGIN).await;
+        let most = bed.backends().await;
+        assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
+        bed.blocker.batch_execute("rollback").await.unwrap();
+        bed.until_none_waits().await;
+        let turno = bed.turno().await;
+        assert!(turno.once_status("pay/1").await.unwrap().is_some());
+    });
+}

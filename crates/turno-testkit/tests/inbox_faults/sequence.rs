@@ -1,0 +1,74 @@
+//! The sequence of items' numbers goes back, as after a restore of data alone: no item is lost.
+
+use turno::inbox::ClaimedItem;
+use turno::store::{Roles, Severity};
+
+use crate::place::{Place, client, item};
+
+const ITEMS: usize = 10;
+const BACK: &str = "select setval('turno.inbox_item_id', 1, false)";
+
+/// A queue whose cursor is above the sequence.
+async fn gone_back(place: &Place) -> tokio_postgres::Client {
+    let inbox = place.inbox();
+    inbox
+        .push_many((0..ITEMS).map(|_| item("before")))
+        .await
+        .unwrap();
+    let claims: Vec<_> = take(place).await.iter().map(|item| item.claim).collect();
+    assert_eq!(inbox.complete(&claims).await.unwrap().done, ITEMS as u64);
+    let client = client(&place.url).await;
+    client.batch_execute(BACK).await.unwrap();
+    let pushed = inbox
+        .push_many((0..3).map(|_| item("after")))
+        .await
+        .unwrap();
+    assert_eq!(pushed[0].id.0, 1, "a number that was used before");
+    client
+}
+
+async fn take(place: &Place) -> Vec<ClaimedItem> {
+    let claim = place.inbox().claim().limit(100).lease(crate::LONG);
+    claim.take().await.unwrap()
+}
+
+async fn numbers(turno: &turno::Turno) -> Severity {
+    let findings = turno.store().diagnose().await.unwrap();
+    let finding = findings.into_iter().find(|found| found.check == "numbers");
+    finding.unwrap().severity
+}
+
+#[test]
+fn a_claim_survives_a_sequence_that_went_back() {
+    let place = Place::postgres();
+    place.runtime.block_on(async {
+        gone_back(&place).await;
+        assert_eq!(take(&place).await.len(), 3);
+        let next = place.inbox().push_item(item("next")).await.unwrap();
+        assert!(next.id.0 > ITEMS as i64, "{:?}", next.id);
+        assert_eq!(take(&place).await.len(), 1);
+    });
+}
+
+/// Other pushes have raised the sequence before the first claim, which cannot notice anything then.
+#[test]
+fn a_repair_finds_what_claims_do_not() {
+    let place = Place::postgres();
+    place.runtime.block_on(async {
+        let turno = turno::Turno::connect(&place.url).await.unwrap();
+        assert_eq!(numbers(&turno).await, Severity::Ok);
+        let client = gone_back(&place).await;
+        assert_eq!(numbers(&turno).await, Severity::Problem);
+        let ahead = "select setval('turno.inbox_item_id', 1000)";
+        client.batch_execute(ahead).await.unwrap();
+        // As after some time: nothing that was committed late can be below the cursor.
+        let floor = "update turno.inbox_cursor set floor_id = at_id, mark_xid = null";
+        client.batch_execute(floor).await.unwrap();
+        // The control: without a repair they are not claimed.
+        assert!(take(&place).await.is_empty());
+        assert_eq!(numbers(&turno).await, Severity::Problem);
+        turno.store().repair(Roles::Grant).await.unwrap();
+        assert_eq!(take(&place).await.len(), 3);
+        assert_eq!(numbers(&turno).await, Severity::Ok);
+    });
+}
