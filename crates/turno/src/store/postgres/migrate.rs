@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0007_deed", include_str!("migrations/0007_deed.sql")),
     ("0008_batch", include_str!("migrations/0008_batch.sql")),
     ("0009_managed", include_str!("migrations/0009_managed.sql")),
+    ("0010_limits", include_str!("migrations/0010_limits.sql")),
 ];
 
 /// Functions, in the order in which they need each other.

@@ -1,0 +1,1 @@
+-- Defects found by a review under faults: outbox retries, shared locks, limits in bytes and count.
