@@ -23,7 +23,7 @@ use crate::{cmd, fail};
     disable_help_subcommand = true,
     after_help = "\
 Options win over environment variables, those over turno.toml, and that over the defaults.
-Durations are written 500ms, 30s, 5m, 1h30m, 1d, or as a whole number of milliseconds.
+Durations are written with their unit: 500ms, 30s, 5m, 1h30m, 1d.
 Exit codes: 0 done, 1 failed, 2 bad usage, 75 busy or nothing to do (try again later);
 `turno run` and `turno once` pass their command's own code on."
 )]

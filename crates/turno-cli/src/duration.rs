@@ -9,7 +9,7 @@ use turno_client::wire::Span;
 /// Below this, seconds say it best.
 const COUNTED_IN_SECONDS: Duration = Duration::from_secs(600);
 
-/// Reads `500ms`, `30s`, `5m`, `1h30m`, `1d`, or a whole number of milliseconds.
+/// Reads `500ms`, `30s`, `5m`, `1h30m`, `1d`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     text.parse().map(|Span(duration)| duration)
 }

@@ -22,7 +22,7 @@ fn bad_arguments_are_refused(place: Place) {
         ("resource", &["acquire", &long]),
         ("resource", &["acquire", "a\nb"]),
         ("resource", &["acquire", "a\u{7f}b"]),
-        ("ttl", &["acquire", "it", "--ttl", "0"]),
+        ("ttl", &["acquire", "it", "--ttl", "0s"]),
         ("ttl", &["acquire", "it", "--ttl", "-5s"]),
         ("ttl", &["acquire", "it", "--ttl=-5s"]),
         ("ttl", &["acquire", "it", "--ttl", "24h1s"]),
@@ -37,9 +37,9 @@ fn bad_arguments_are_refused(place: Place) {
         ("wait", &["acquire", "it", "--wait", "25h"]),
         ("permits", &["acquire", "it", "--permits", "0"]),
         ("min_hold", &["acquire", "it", "--min-hold", "1h"]),
-        ("max_hold", &["acquire", "it", "--max-hold", "0"]),
+        ("max_hold", &["acquire", "it", "--max-hold", "0s"]),
         ("retry_max", &["acquire", "it", "--retry-max", "0"]),
-        ("ttl", &["renew", "it", "--lease", "7", "--ttl", "0"]),
+        ("ttl", &["renew", "it", "--lease", "7", "--ttl", "0s"]),
         ("resource", &["release", "", "--lease", "7"]),
         ("resource", &["status", "a\nb"]),
         ("token", &["break", "it", "--token", "x", "--reason", "r"]),
@@ -65,7 +65,7 @@ fn bad_arguments_are_refused(place: Place) {
     // The same rules under `turno run`; and its command has not run.
     for (field, options) in [
         ("resource", ["--lock", "", "--ttl", "1s"]),
-        ("ttl", ["--lock", "it", "--ttl", "0"]),
+        ("ttl", ["--lock", "it", "--ttl", "0s"]),
     ] {
         let words = [&["--json", "run"], &options[..], &["--", "touch", "ran"]].concat();
         assert_eq!(text(&place.turno(&words).expect(2).error(), "field"), field);

@@ -73,7 +73,7 @@ fn the_same_holds_for_every_setting() {
         (&[], some, ["environment", "CERT_AFORE"], 600),
         (&[], all, ["environment", "env"], 1200),
         (
-            &["--user", "option", "--service", "opt", "--ttl", "1800000"],
+            &["--user", "option", "--service", "opt", "--ttl", "1800000ms"],
             all,
             ["option", "opt"],
             1800,

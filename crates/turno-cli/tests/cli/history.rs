@@ -43,7 +43,7 @@ fn what_people_do_is_told(place: Place) {
     let requeue = ["inbox", "requeue", "mail", "--all"];
     place.json(0, &[&requeue[..], &because].concat());
     place.json(0, &["inbox", "claim", "mail", "--limit", "2"]);
-    let reset = ["inbox", "reset", "mail", "--older-than", "0"];
+    let reset = ["inbox", "reset", "mail", "--older-than", "0s"];
     place.json(0, &[&reset[..], &["--reason", "w hangs"]].concat());
     place.turno(&["once", "pago/77", "--", "true"]).expect(0);
     let forget = ["once", "pago/77", "--forget"];

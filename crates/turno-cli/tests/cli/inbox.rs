@@ -344,7 +344,7 @@ fn a_stuck_item_is_taken_away(place: Place) {
         "a quarter of an hour has not passed"
     );
     assert_eq!(
-        place.json(0, &["inbox", "reset", "mail", "--older-than", "0"]),
+        place.json(0, &["inbox", "reset", "mail", "--older-than", "0s"]),
         json!({"reset": 1})
     );
     let id = text(&stuck, "claim");
@@ -360,7 +360,7 @@ fn many_are_revived_and_reset(place: Place) {
     let items = claim(&place, &["--limit", "2500", "--lease", "1h"]);
     assert_eq!(items.len(), 2500);
     assert_eq!(
-        place.json(0, &["inbox", "reset", "mail", "--older-than", "0"]),
+        place.json(0, &["inbox", "reset", "mail", "--older-than", "0s"]),
         json!({"reset": 2500})
     );
     let items = claim(&place, &["--limit", "2500", "--lease", "1h"]);
@@ -483,7 +483,7 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
     place.json(0, &["inbox", "complete", text(&item, "claim")]);
     assert_eq!(place.json(0, &["sweep"])["completed"], json!(0));
     assert_eq!(push(), json!([item["id"]]), "its key is kept");
-    let swept = place.json(0, &["sweep", "--keep-completed", "0"]);
+    let swept = place.json(0, &["sweep", "--keep-completed", "0s"]);
     assert!(swept["completed"].as_u64() >= Some(1), "{swept}");
     assert_eq!(push(), json!([]), "its key is forgotten");
     // The same, when the file says so.
@@ -511,7 +511,7 @@ fn bad_arguments_are_refused(place: Place) {
         ("limit", &["claim", "q", "--limit", "0"]),
         ("limit", &["claim", "q", "--limit", "10001"]),
         ("limit", &["claim", "q", "--limit", "x"]),
-        ("lease", &["claim", "q", "--lease", "0"]),
+        ("lease", &["claim", "q", "--lease", "0s"]),
         ("lease", &["claim", "q", "--lease", "25h"]),
         ("lease", &["claim", "q", "--lease", "-5s"]),
         ("wait", &["claim", "q", "--wait", "25h"]),

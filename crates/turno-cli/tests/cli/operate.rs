@@ -154,7 +154,7 @@ fn a_sweep_closes_what_has_expired(place: Place) {
         "expired"
     );
     // What was used just now is forgotten when asked to, and what is held is not.
-    let swept = place.json(0, &["sweep", "--purge-after", "0", "--keep-history", "0"]);
+    let swept = place.json(0, &["sweep", "--purge-after", "0s", "--keep-history", "0s"]);
     assert_eq!(
         (&swept["purged"], &swept["history"]),
         (&json!(1), &json!(1))

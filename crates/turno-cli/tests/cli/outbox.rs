@@ -312,8 +312,11 @@ fn bad_arguments_are_refused(place: Place) {
             &["relay", "--sink", "stdout:", "--max-attempts", "0"],
         ),
         ("lease", &["relay", "--sink", "stdout:", "--lease", "25h"]),
-        ("poll", &["relay", "--sink", "stdout:", "--poll", "0"]),
-        ("timeout", &["relay", "--sink", "stdout:", "--timeout", "0"]),
+        ("poll", &["relay", "--sink", "stdout:", "--poll", "0s"]),
+        (
+            "timeout",
+            &["relay", "--sink", "stdout:", "--timeout", "0s"],
+        ),
         (
             "on_dead",
             &["relay", "--sink", "stdout:", "--on-dead", "T="],
@@ -518,7 +521,7 @@ fn archived_events_are_forgotten_when_told_to(place: Place) {
     assert_eq!(kept["payload"], json!({"a": 1.10}));
     let swept = place.json(0, &["sweep"]);
     assert_eq!((&swept["archived"], &swept["seen"]), (&json!(0), &json!(0)));
-    let swept = place.json(0, &["sweep", "--keep-archive", "0", "--keep-seen", "0"]);
+    let swept = place.json(0, &["sweep", "--keep-archive", "0s", "--keep-seen", "0s"]);
     assert_eq!(swept["archived"], json!(1));
     let id_only = place.json(0, &["outbox", "show", &id]);
     assert!(id_only.get("payload").is_none(), "{id_only}");

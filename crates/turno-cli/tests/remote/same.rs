@@ -172,7 +172,7 @@ fn items(pair: &mut Pair) {
     pair.same(0, &["inbox", "list", "other/q", "--state", "failed"]);
     pair.same(0, &["inbox", "requeue", "other/q", "--all"]);
     pair.same(0, &["inbox", "claim", "other/q", "--worker", "w"]);
-    pair.same(0, &["inbox", "reset", "other/q", "--older-than", "0"]);
+    pair.same(0, &["inbox", "reset", "other/q", "--older-than", "0s"]);
     pair.same(0, &["inbox", "stats", "--prefix", "mail"]);
 }
 
@@ -256,7 +256,7 @@ fn keys(pair: &mut Pair) {
     // Whoever is killed has perhaps done it.
     pair.same(137, &["once", "pago/79", "--", "sh", "-c", "kill -9 $$"]);
     pair.same(1, &["once", "pago/79", "--", "sh", "-c", "kill -9 $$"]);
-    pair.same(0, &["once", "pago/80", "--ttl", "0", "--", "true"]);
+    pair.same(0, &["once", "pago/80", "--ttl", "0s", "--", "true"]);
     pair.same(0, &["once", "--list", "--limit", "1"]);
     pair.same(0, &["once", "--list", "--state", "unknown"]);
     pair.same(0, &["once", "pago/77", "--forget"]);
@@ -287,5 +287,5 @@ fn wrong(pair: &mut Pair) {
     pair.same(2, &["inbox", "push", "$mail", "1"]);
     pair.same(2, &["inbox", "claim", "mail", "--limit", "10001"]);
     pair.same(2, &["outbox", "emit", "A", "{"]);
-    pair.same(2, &["once", "k", "--lease", "0", "--", "true"]);
+    pair.same(2, &["once", "k", "--lease", "0s", "--", "true"]);
 }

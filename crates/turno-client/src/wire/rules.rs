@@ -1,9 +1,7 @@
 //! What a name, a text and a payload may be, as OpenAPI says it. The rules themselves are the library's.
 
-use std::time::Duration;
-
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// No control characters.
@@ -105,25 +103,17 @@ impl PartialSchema for ClaimName {
 
 impl ToSchema for ClaimName {}
 
-/// A length of time, as text or in whole milliseconds.
-pub(super) fn span(shortest_ms: u64, longest: Duration, description: &str) -> RefOr<Schema> {
-    let text = ObjectBuilder::new()
+/// A length of time, as text with a unit.
+pub(super) fn span(description: &str) -> RefOr<Schema> {
+    ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::String))
-        .min_length(Some(1))
-        // Larger units first, each at most once; or milliseconds.
+        .min_length(Some(2))
+        // Larger units first, each at most once.
         .pattern(Some(
-            r"^([0-9]{1,9}|([0-9]{1,3}d)?([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,9}ms)?)$",
+            r"^([0-9]{1,3}d)?([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,9}ms)?$",
         ))
-        .description(Some("500ms, 30s, 5m, 1h30m, 1d"));
-    let whole = ObjectBuilder::new()
-        .schema_type(SchemaType::new(Type::Integer))
-        .minimum(Some(shortest_ms))
-        .maximum(Some(super::ms(longest)))
-        .description(Some("Whole milliseconds"));
-    OneOfBuilder::new()
-        .item(text)
-        .item(whole)
         .description(Some(description))
+        .examples(["500ms", "30s", "5m", "1h30m", "1d"])
         .into()
 }
 
@@ -132,11 +122,7 @@ pub struct LeaseSpan;
 
 impl PartialSchema for LeaseSpan {
     fn schema() -> RefOr<Schema> {
-        span(
-            1,
-            turno::MAX_TTL,
-            "A length of time, from 1 ms to a day: text such as 30s, or whole milliseconds",
-        )
+        span("A length of time, from 1ms to 1d, with its unit: 30s")
     }
 }
 
@@ -148,9 +134,7 @@ pub struct WaitSpan;
 impl PartialSchema for WaitSpan {
     fn schema() -> RefOr<Schema> {
         span(
-            0,
-            Duration::MAX,
-            "A length of time, cut to the longest that the server lets one request wait: text such as 30s, or whole milliseconds",
+            "A length of time, cut to the longest that the server lets one request wait, with its unit: 30s",
         )
     }
 }

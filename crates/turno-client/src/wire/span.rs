@@ -8,15 +8,17 @@ use jiff::SpanRelativeTo;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A length of time: `500ms`, `30s`, `5m`, `1h30m`, `1d`, or a whole number of milliseconds.
+/// A length of time: `500ms`, `30s`, `5m`, `1h30m`, `1d`. The unit is required, because a bare number reads as seconds to some
+/// people and as milliseconds to others.
 ///
 /// ```
 /// use std::time::Duration;
 /// use turno_client::wire::Span;
 ///
-/// let spans: [Span; 2] = serde_json::from_str(r#"["1h30m", 1500]"#)?;
+/// let spans: [Span; 2] = serde_json::from_str(r#"["1h30m", "1500ms"]"#)?;
 /// assert_eq!(spans[0].0, Duration::from_secs(5400));
 /// assert_eq!(spans[1].0, Duration::from_millis(1500));
+/// assert!(serde_json::from_str::<Span>("30").is_err());
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,25 +36,13 @@ impl From<Span> for Duration {
     }
 }
 
-impl Span {
-    /// So many milliseconds.
-    ///
-    /// # Errors
-    /// If they are negative: says how a length of time is written.
-    pub fn milliseconds(whole: i64) -> Result<Self, String> {
-        u64::try_from(whole)
-            .map(|whole| Span(Duration::from_millis(whole)))
-            .map_err(|_| negative())
-    }
-}
-
 impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if let Ok(whole) = text.parse::<i64>() {
-            return Span::milliseconds(whole);
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(without_unit(text));
         }
         let span: jiff::Span = text.parse().map_err(|_| how())?;
         // A day is 24 hours here; months and years have no fixed length, and are refused.
@@ -64,8 +54,12 @@ impl FromStr for Span {
 }
 
 fn how() -> String {
-    "a duration is written 500ms, 30s, 5m, 1h30m or 1d, or as a whole number of milliseconds"
-        .to_owned()
+    "a duration is written 500ms, 30s, 5m, 1h30m or 1d".to_owned()
+}
+
+/// The error for a number without a unit.
+fn without_unit(number: impl fmt::Display) -> String {
+    format!("{number} has no unit: write {number}s for seconds, or {number}ms for milliseconds")
 }
 
 fn negative() -> String {
@@ -76,7 +70,7 @@ fn negative() -> String {
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let whole = self.0.as_nanos().div_ceil(1_000_000);
-        serializer.serialize_u64(u64::try_from(whole).unwrap_or(u64::MAX))
+        serializer.collect_str(&format_args!("{whole}ms"))
     }
 }
 
@@ -92,19 +86,22 @@ impl Visitor<'_> for Written {
     type Value = Span;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration such as \"30s\", or a whole number of milliseconds")
+        f.write_str("a duration such as \"30s\"")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
         text.parse().map_err(E::custom)
     }
 
-    fn visit_u64<E: de::Error>(self, whole: u64) -> Result<Span, E> {
-        Ok(Span(Duration::from_millis(whole)))
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Span, E> {
+        Err(E::custom(without_unit(number)))
     }
 
-    fn visit_i64<E: de::Error>(self, whole: i64) -> Result<Span, E> {
-        Span::milliseconds(whole).map_err(E::custom)
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Span, E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => Err(E::custom(negative())),
+        }
     }
 }
 
@@ -118,11 +115,7 @@ mod schema {
 
     impl PartialSchema for Span {
         fn schema() -> RefOr<Schema> {
-            rules::span(
-                0,
-                turno::MAX_DELAY,
-                "A length of time: text such as 30s, or whole milliseconds",
-            )
+            rules::span("A length of time, with its unit: 30s")
         }
     }
 
@@ -143,8 +136,8 @@ mod tests {
             ("1h 30m", 5_400_000),
             ("1d", 86_400_000),
             ("90d", 7_776_000_000),
-            ("0", 0),
-            ("1500", 1500),
+            ("0s", 0),
+            ("1500ms", 1500),
             (" 2s ", 2000),
         ] {
             assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
@@ -158,6 +151,9 @@ mod tests {
             "soon",
             "-5s",
             "-5",
+            "0",
+            "30",
+            "1500",
             "5s ago",
             "1.5.2",
             "1mo",
@@ -168,7 +164,10 @@ mod tests {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
         assert!("-5s".parse::<Span>().unwrap_err().contains("negative"));
-        for json in ["-1", "1.5", "true", "null", "[]", "\"soon\""] {
+        assert!("30".parse::<Span>().unwrap_err().contains("30s"));
+        let number = serde_json::from_str::<Span>("30").unwrap_err().to_string();
+        assert!(number.contains("30s"), "{number}");
+        for json in ["0", "30", "-1", "1.5", "true", "null", "[]", "\"soon\""] {
             assert!(serde_json::from_str::<Span>(json).is_err(), "{json}");
         }
     }
@@ -176,6 +175,6 @@ mod tests {
     #[test]
     fn a_little_more_than_nothing_is_not_nothing() {
         let span = Span(Duration::from_nanos(1));
-        assert_eq!(serde_json::to_string(&span).unwrap(), "1");
+        assert_eq!(serde_json::to_string(&span).unwrap(), "\"1ms\"");
     }
 }

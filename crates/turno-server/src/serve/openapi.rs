@@ -29,7 +29,7 @@ pub fn openapi() -> OpenApi {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
             "Things happen once, one at a time, and never get lost: locks with fencing tokens, a work inbox, an event outbox, \
-             and requests that are answered once. Durations are texts such as 30s, or whole milliseconds; times are RFC 3339 \
+             and requests that are answered once. Durations are texts with their unit, such as 30s; times are RFC 3339 \
              in UTC. Every error is a problem of RFC 9457 with a stable `code`.",
         ))
         .build();

@@ -58,12 +58,12 @@ impl Crowd {
         });
         join_all(held).await;
         let locks = (0..WAITING).map(|n| {
-            let ask = json!({"resource": format!("held/{n}"), "owner": "waiter", "wait": 600_000});
+            let ask = json!({"resource": format!("held/{n}"), "owner": "waiter", "wait": "10m"});
             Raw::saying_owned(server.address, post("/v1/locks", &ask.to_string()))
         });
         let locks = join_all(locks).await;
         let claims = (0..WAITING).map(|n| {
-            let ask = json!({"worker": n.to_string(), "wait": 600_000}).to_string();
+            let ask = json!({"worker": n.to_string(), "wait": "10m"}).to_string();
             let path = format!("/v1/inbox/q{}/claim", n % QUEUES);
             Raw::saying_owned(server.address, post(&path, &ask))
         });

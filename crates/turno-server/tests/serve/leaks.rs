@@ -101,7 +101,7 @@ async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
         .post(&format!("{queue}/requeue"), because.clone())
         .await;
     assert_eq!(told.expect(200), json!({"requeued": 1}));
-    let ask = json!({"reason": word, "older_than": 0});
+    let ask = json!({"reason": word, "older_than": "0s"});
     let told = boss.post(&format!("{queue}/reset"), ask).await;
     assert_eq!(told.expect(200), json!({"reset": 1}));
 

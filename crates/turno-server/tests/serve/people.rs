@@ -20,7 +20,7 @@ async fn a_person_sweeps() {
             .expect(200);
         let nothing = server.send(server.request("POST", "/v1/sweep"), "").await;
         assert_eq!(nothing.expect(200)["completed"], 0);
-        let all = json!({"keep_completed": 0});
+        let all = json!({"keep_completed": "0s"});
         let swept = server.post("/v1/sweep", all).await.expect(200);
         assert!(swept["completed"].as_u64().unwrap() > 0, "{swept}");
         server.end().await;

@@ -84,7 +84,7 @@ async fn a_claim_is_extended_given_back_or_taken_away() {
             .send(server.request("POST", "/v1/inbox/mail/reset"), "")
             .await;
         assert_eq!(old.expect(200), json!({"reset": 0}), "none for 15 minutes");
-        let all = json!({"older_than": 0});
+        let all = json!({"older_than": "0s"});
         let reset = server.post("/v1/inbox/mail/reset", all).await.expect(200);
         assert_eq!(reset, json!({"reset": 3}));
         let told = server
@@ -165,7 +165,7 @@ async fn so_many_different_leases_and_no_more() {
     let extend = async |different: usize| {
         let leases = items.iter().enumerate();
         let claims = leases
-            .map(|(n, item)| json!({"claim": item["claim"], "lease": 1_000_000 + n % different}));
+            .map(|(n, item)| json!({"claim": item["claim"], "lease": format!("{}ms", 1_000_000 + n % different)}));
         let ask = json!({"claims": claims.collect::<Vec<_>>()});
         server.post("/v1/inbox/mail/extend", ask).await
     };

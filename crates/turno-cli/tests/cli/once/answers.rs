@@ -202,10 +202,10 @@ fn an_answer_is_kept_as_long_as_is_said(place: Place) {
         runs(&place)
     };
     // None is kept by the file, a while by the environment, none by an option.
-    fs::write(place.path("turno.toml"), "[once]\nttl = 0\n").unwrap();
+    fs::write(place.path("turno.toml"), "[once]\nttl = \"0s\"\n").unwrap();
     assert_eq!([run(&[], &[]), run(&[], &[])], [1, 2]);
     let hour = [("TURNO_ONCE_TTL", "1h")];
-    let none = ["--ttl", "0"];
+    let none = ["--ttl", "0s"];
     assert_eq!([run(&none, &hour), run(&none, &hour)], [3, 4]);
     assert_eq!([run(&[], &hour), run(&[], &hour), run(&[], &[])], [5, 5, 5]);
     // What is over is swept.

@@ -214,7 +214,7 @@ fn what_is_asked_wrongly_is_refused(place: Place) {
         ("key", &[""]),
         ("key", &[&long]),
         ("key", &["a\nb"]),
-        ("lease", &["it", "--lease", "0"]),
+        ("lease", &["it", "--lease", "0s"]),
         ("lease", &["it", "--lease", "25h"]),
         ("lease", &["it", "--lease=soon"]),
         ("ttl", &["it", "--ttl", "-5s"]),
