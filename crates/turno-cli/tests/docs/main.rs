@@ -11,7 +11,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../serve_command/http.rs"]
+mod http;
+
 mod block;
+mod faults;
 mod hostssl;
 mod known;
 mod page;

@@ -69,13 +69,11 @@ impl Page {
         let mut known = Known::default();
         let mut session = None;
         if on_postgres {
-            known.remember(DATABASE, &place.store);
+            remember_database(&mut known, &place.store);
             let (_, name) = place.store.rsplit_once('/').unwrap();
             known.remember("app_restored", &format!("{name}_restored"));
             known.remember(ADMINISTRATOR, &server().superuser_url(name));
             known.remember("_restored owner app", "_restored owner owner");
-            let url = place.store.strip_prefix("postgres://owner@").unwrap();
-            known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
             session = Some(Session::new(&place.store));
         }
         Page {
@@ -86,6 +84,21 @@ impl Page {
             session,
         }
     }
+}
+
+/// Where the database of the pages is.
+fn remember_database(known: &mut Known, store: &str) {
+    known.remember(DATABASE, store);
+    let url = store.strip_prefix("postgres://owner@").unwrap();
+    known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
+}
+
+/// What a page's program means, if its server and its database are these.
+pub fn known_on(place: &Place, address: &str) -> Known {
+    let mut known = Known::default();
+    remember_database(&mut known, &place.store);
+    known.remember(shell::ADDRESS, address);
+    known
 }
 
 /// What readers have already: their programs, their tables, and Turno's schema.
