@@ -36,7 +36,7 @@ const TYPESCRIPT: Guide = Guide {
     driver: include_str!("faults/driver.ts"),
     shorter: [
         ("const PATIENCE = 10;", "const PATIENCE = 2;"),
-        ("const LEASE = 30;", "const LEASE = 3;"),
+        ("const LEASE = 30;", "const LEASE = 4;"),
     ],
     batch: 2,
 };
@@ -46,7 +46,7 @@ const PYTHON: Guide = Guide {
     driver: include_str!("faults/driver.py"),
     shorter: [
         ("\nPATIENCE = 10 ", "\nPATIENCE = 2 "),
-        ("\nLEASE = 30 ", "\nLEASE = 3 "),
+        ("\nLEASE = 30 ", "\nLEASE = 4 "),
     ],
     batch: 2,
 };
@@ -61,7 +61,7 @@ const JAVA: Guide = Guide {
         ),
         (
             "LEASE = Duration.ofSeconds(30)",
-            "LEASE = Duration.ofSeconds(3)",
+            "LEASE = Duration.ofSeconds(4)",
         ),
     ],
     batch: 1,
@@ -72,7 +72,7 @@ const CLAIM_WAIT: (&str, &str) = ("20s", "1s");
 /// The heartbeat's path, and one that does nothing.
 const NO_HEARTBEAT: (&str, &str) = ("/extend", "/no-such-path");
 /// All handlers of a batch together take longer than two leases.
-const BATCH_DURATION: Duration = Duration::from_secs(7);
+const BATCH_DURATION: Duration = Duration::from_secs(9);
 /// How many items are worked on while server and database are killed.
 const ITEMS: u64 = 30;
 /// Below the range of ports for outgoing connections: a client that keeps dialling cannot take the server's port.
