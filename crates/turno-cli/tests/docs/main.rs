@@ -20,8 +20,10 @@ mod hostssl;
 mod known;
 mod page;
 mod program;
+mod scheduled;
 mod shell;
 mod sql;
+mod two_phase;
 
 use std::fs;
 use std::path::{Path, PathBuf};

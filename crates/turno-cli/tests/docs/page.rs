@@ -19,6 +19,8 @@ const DATABASE: &str = "postgres://app@db/app";
 const JDBC: &str = "jdbc:postgresql://db/app?user=app";
 /// The same database, as an administrator: pages use it where an owner may not create roles and databases.
 const ADMINISTRATOR: &str = "postgres://postgres@db/app";
+/// The same database, as a role that a page creates for sweeping.
+const SWEEPER: &str = "postgres://sweeper@db/app";
 /// As readers' servers are, and as `turno doctor` wants it.
 const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
 /// What readers have already.
@@ -73,6 +75,7 @@ impl Page {
             let (_, name) = place.store.rsplit_once('/').unwrap();
             known.remember("app_restored", &format!("{name}_restored"));
             known.remember(ADMINISTRATOR, &server().superuser_url(name));
+            known.remember(SWEEPER, &server().url_as("sweeper", name));
             known.remember("_restored owner app", "_restored owner owner");
             session = Some(Session::new(&place.store));
         }
