@@ -2,6 +2,8 @@
 
 /// The word after a block's language that says: shown, and not run.
 const EXCERPT: &str = "excerpt";
+/// The word after a program's language that says: a test may leave this block out, and use the definitions of the others.
+const USE: &str = "use";
 
 /// What a block is written in, if it can be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Block {
     /// Where it opens, as people count.
     pub line: usize,
     pub fate: Fate,
+    /// Part of the page's program that uses what the other parts define.
+    pub is_use: bool,
     pub text: String,
 }
 
@@ -63,7 +67,13 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
         }
         let before = blocks.last().map(|block| block.fate);
         let fate = fate(info, before).map_err(|wrong| format!("line {line}: {wrong}"))?;
-        blocks.push(Block { line, fate, text });
+        let is_use = info.ends_with(USE);
+        blocks.push(Block {
+            line,
+            fate,
+            is_use,
+            text,
+        });
     }
     Ok(blocks)
 }
@@ -76,6 +86,7 @@ fn fate(info: &str, before: Option<Fate>) -> Result<Fate, String> {
             return Ok(Fate::Excerpt);
         }
         [language] => language,
+        [language @ ("python" | "ts" | "java"), USE] => language,
         [] => return Err("a block without a language: ```text excerpt, perhaps".to_owned()),
         _ => return Err(format!("what is {info:?}?")),
     };

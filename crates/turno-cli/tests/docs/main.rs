@@ -11,13 +11,19 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../serve_command/http.rs"]
+mod http;
+
 mod block;
+mod faults;
 mod hostssl;
 mod known;
 mod page;
 mod program;
+mod scheduled;
 mod shell;
 mod sql;
+mod two_phase;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,6 +98,24 @@ fn every_block_is_run_or_marked_and_every_page_with_one_to_run_is_followed() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Readers have the examples, and not the documents that those come from: pages name the system or its contract.
+#[test]
+fn no_page_refers_to_documents_that_readers_do_not_have() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = all();
+    for example in fs::read_dir(root.join("examples")).unwrap() {
+        let readme = example.unwrap().path().join("README.md");
+        if readme.exists() {
+            pages.push(readme.to_str().unwrap().to_owned());
+        }
+    }
+    assert!(pages.len() > 20, "{pages:?}");
+    for page in pages {
+        let text = fs::read_to_string(root.join(&page)).unwrap();
+        assert!(!text.to_lowercase().contains("seed 0"), "{page}");
+    }
 }
 
 /// Links within the repository lead somewhere.

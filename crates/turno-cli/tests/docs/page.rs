@@ -19,6 +19,8 @@ const DATABASE: &str = "postgres://app@db/app";
 const JDBC: &str = "jdbc:postgresql://db/app?user=app";
 /// The same database, as an administrator: pages use it where an owner may not create roles and databases.
 const ADMINISTRATOR: &str = "postgres://postgres@db/app";
+/// The same database, as a role that a page creates for sweeping.
+const SWEEPER: &str = "postgres://sweeper@db/app";
 /// As readers' servers are, and as `turno doctor` wants it.
 const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
 /// What readers have already.
@@ -69,13 +71,12 @@ impl Page {
         let mut known = Known::default();
         let mut session = None;
         if on_postgres {
-            known.remember(DATABASE, &place.store);
+            remember_database(&mut known, &place.store);
             let (_, name) = place.store.rsplit_once('/').unwrap();
             known.remember("app_restored", &format!("{name}_restored"));
             known.remember(ADMINISTRATOR, &server().superuser_url(name));
+            known.remember(SWEEPER, &server().url_as("sweeper", name));
             known.remember("_restored owner app", "_restored owner owner");
-            let url = place.store.strip_prefix("postgres://owner@").unwrap();
-            known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
             session = Some(Session::new(&place.store));
         }
         Page {
@@ -86,6 +87,21 @@ impl Page {
             session,
         }
     }
+}
+
+/// Where the database of the pages is.
+fn remember_database(known: &mut Known, store: &str) {
+    known.remember(DATABASE, store);
+    let url = store.strip_prefix("postgres://owner@").unwrap();
+    known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
+}
+
+/// What a page's program means, if its server and its database are these.
+pub fn known_on(place: &Place, address: &str) -> Known {
+    let mut known = Known::default();
+    remember_database(&mut known, &place.store);
+    known.remember(shell::ADDRESS, address);
+    known
 }
 
 /// What readers have already: their programs, their tables, and Turno's schema.

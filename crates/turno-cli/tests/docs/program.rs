@@ -16,11 +16,18 @@ const JDBC: &str = "/usr/share/java/postgresql.jar";
 
 /// Runs a program to its end, and answers what it printed.
 pub fn run(place: &Place, language: Program, text: &str) -> String {
+    run_to_end(&mut built(place, language, text)).expect(0).out
+}
+
+/// Checks and compiles a program; answers the command that runs it.
+pub fn built(place: &Place, language: Program, text: &str) -> Command {
     let write = |name: &str| fs::write(place.path(name), text).unwrap();
-    let done = match language {
+    match language {
         Program::Python => {
             write("page.py");
-            run_to_end(place.program(python().join("bin/python")).arg("page.py"))
+            let mut python = place.program(python().join("bin/python"));
+            python.args(["-u", "page.py"]);
+            python
         }
         Program::TypeScript => {
             write("page.ts");
@@ -42,7 +49,9 @@ pub fn run(place: &Place, language: Program, text: &str) -> String {
                 "page.ts",
             ]))
             .expect(0);
-            run_to_end(bin("tsx").arg("page.ts"))
+            let mut tsx = bin("tsx");
+            tsx.arg("page.ts");
+            tsx
         }
         Program::Java => {
             write("Main.java");
@@ -55,10 +64,11 @@ pub fn run(place: &Place, language: Program, text: &str) -> String {
             run_to_end(&mut javac).expect(0);
             let mut path = OsString::from(".:");
             path.push(JDBC);
-            run_to_end(place.program("java").arg("-cp").arg(path).arg("Main"))
+            let mut java = place.program("java");
+            java.arg("-cp").arg(path).arg("Main");
+            java
         }
-    };
-    done.expect(0).out
+    }
 }
 
 fn run_to_end(command: &mut Command) -> Done {

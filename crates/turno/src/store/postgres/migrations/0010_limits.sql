@@ -29,3 +29,4 @@ begin
   where u.largest > 1024;
 end
 $$;
+

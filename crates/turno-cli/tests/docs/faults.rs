@@ -1,0 +1,379 @@
+//! The guides' code under faults: a missing access token (401), a busy lock (409), a database that is down (503), a server that
+//! is killed and started again, and handlers that take longer than their lease.
+//!
+//! The definitions of a guide are run with a driver of this test instead of the guide's own calls (blocks marked `use`). No
+//! critical section may run without its lock, and no item may be lost or take effect twice.
+
+use std::io::Write as _;
+use std::process::{ChildStdin, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use turno_testkit::{PostgresServer, Process, eventually};
+use uuid::Uuid;
+
+use crate::block::{Fate, Language, Program, blocks};
+use crate::common::{Kind, LONG, Place, ask_postgres};
+use crate::http::ask;
+use crate::{page, program};
+
+/// One guide, and how its code is made to run quickly.
+struct Guide {
+    language: Program,
+    page: &'static str,
+    driver: &'static str,
+    /// What the guide says, and what is run instead: short patience, short leases.
+    shorter: [(&'static str, &'static str); 2],
+    /// How many items its worker claims at once.
+    batch: u64,
+}
+
+const TYPESCRIPT: Guide = Guide {
+    language: Program::TypeScript,
+    page: include_str!("../../../../docs/from-typescript.md"),
+    driver: include_str!("faults/driver.ts"),
+    shorter: [
+        ("const PATIENCE = 10;", "const PATIENCE = 2;"),
+        ("const LEASE = 30;", "const LEASE = 4;"),
+    ],
+    batch: 2,
+};
+const PYTHON: Guide = Guide {
+    language: Program::Python,
+    page: include_str!("../../../../docs/from-python.md"),
+    driver: include_str!("faults/driver.py"),
+    shorter: [
+        ("\nPATIENCE = 10 ", "\nPATIENCE = 2 "),
+        ("\nLEASE = 30 ", "\nLEASE = 4 "),
+    ],
+    batch: 2,
+};
+const JAVA: Guide = Guide {
+    language: Program::Java,
+    page: include_str!("../../../../docs/from-java.md"),
+    driver: include_str!("faults/driver.java"),
+    shorter: [
+        (
+            "PATIENCE = Duration.ofSeconds(10)",
+            "PATIENCE = Duration.ofSeconds(2)",
+        ),
+        (
+            "LEASE = Duration.ofSeconds(30)",
+            "LEASE = Duration.ofSeconds(4)",
+        ),
+    ],
+    batch: 1,
+};
+
+/// A worker's claim waits this long in the guides, and in this test.
+const CLAIM_WAIT: (&str, &str) = ("20s", "1s");
+/// The heartbeat's path, and one that does nothing.
+const NO_HEARTBEAT: (&str, &str) = ("/extend", "/no-such-path");
+/// All handlers of a batch together take longer than two leases.
+const BATCH_DURATION: Duration = Duration::from_secs(9);
+/// How many items are worked on while server and database are killed.
+const ITEMS: u64 = 30;
+/// Below the range of ports for outgoing connections: a client that keeps dialling cannot take the server's port.
+const FIRST_PORT: u16 = 12_000;
+const PORTS: u16 = 20_000;
+
+/// The user's tables. Letters have no key, so that a second one is seen.
+const TABLES: &str = "
+    create table loan (id integer primary key, balance numeric not null);
+    create table letter (invoice integer);
+    insert into loan values (123, 1000);
+";
+
+impl Guide {
+    /// The definitions of the page and the driver, as one program for a server and a database.
+    fn program(&self, site: &Site, replaced: &[(&str, &str)]) -> String {
+        let blocks = blocks(self.page).unwrap();
+        let is_definition = |fate: Fate| fate == Fate::Run(Language::Program(self.language));
+        let mut text: String = blocks
+            .iter()
+            .filter(|block| is_definition(block.fate) && !block.is_use)
+            .map(|block| block.text.as_str())
+            .collect();
+        for (said, meant) in self.shorter.iter().chain(replaced).chain([&CLAIM_WAIT]) {
+            assert!(text.contains(said), "{said:?} is not on the page");
+            text = text.replace(said, meant);
+        }
+        text.push_str(self.driver);
+        page::known_on(&site.place, &site.address()).meant(&text)
+    }
+}
+
+/// A database, and a server on it that can be killed and started again on its port.
+struct Site {
+    place: Place,
+    port: u16,
+    server: Mutex<Option<Process>>,
+}
+
+impl Site {
+    fn new(store: String) -> Self {
+        let place = Place {
+            kind: Kind::Postgres,
+            folder: tempfile::tempdir().unwrap(),
+            store,
+        };
+        place.turno(&["migrate"]).expect(0);
+        place.tell(TABLES);
+        let (port, server) = eventually(LONG, "a free port", || {
+            let [first, second, ..] = Uuid::new_v4().into_bytes();
+            let port = FIRST_PORT + u16::from_le_bytes([first, second]) % PORTS;
+            Some(port).zip(serve(&place, port))
+        });
+        Site {
+            place,
+            port,
+            server: Mutex::new(Some(server)),
+        }
+    }
+
+    fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn kill_server(&self) {
+        let server = self.server.lock().unwrap().take().expect("a server");
+        server.kill_9();
+        server.wait_timeout(LONG).expect("a killed server ends");
+    }
+
+    fn start_server(&self) {
+        let server = eventually(LONG, "a server", || serve(&self.place, self.port));
+        *self.server.lock().unwrap() = Some(server);
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let told = ask(&self.address(), &format!("POST {path}"), None, body).unwrap();
+        assert!(told.status < 300, "{told:?}");
+        serde_json::from_str(&told.body).unwrap()
+    }
+
+    fn push(&self, invoices: impl IntoIterator<Item = u64>, duration: Duration) {
+        let items: Vec<Value> = invoices
+            .into_iter()
+            .map(|invoice| json!({"payload": {"invoice": invoice, "ms": duration.as_millis()}}))
+            .collect();
+        self.post("/v1/inbox/letters", &json!({"items": items}));
+    }
+
+    fn query(&self, sql: &str) -> String {
+        ask_postgres(&self.place.store, sql)
+    }
+
+    fn letters(&self) -> u64 {
+        self.query("select count(*) from letter").parse().unwrap()
+    }
+
+    fn completed(&self) -> u64 {
+        let completed = "select completed from turno.inbox_stats('letters')";
+        self.query(completed).parse().unwrap()
+    }
+
+    /// Claims as another worker until `is_over`; true if it got an item.
+    fn steals(&self, is_over: impl Fn() -> bool) -> bool {
+        let body = json!({"worker": "another", "limit": 10, "wait": "200ms"});
+        while !is_over() {
+            let claimed = self.post("/v1/inbox/letters/claim", &body);
+            if claimed["items"] != json!([]) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A server on this port; `None` if it cannot listen there.
+fn serve(place: &Place, port: u16) -> Option<Process> {
+    let listen = format!("127.0.0.1:{port}");
+    let mut command = place.command(["serve", "--listen", &listen]);
+    let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
+    process.lines().next(LONG)?;
+    Some(process)
+}
+
+/// A guide's program that runs, and is given commands.
+struct Driver {
+    process: Process,
+    input: ChildStdin,
+}
+
+impl Driver {
+    fn start(guide: &Guide, site: &Site, replaced: &[(&str, &str)]) -> Self {
+        let text = guide.program(site, replaced);
+        let mut command = program::built(&site.place, guide.language, &text);
+        let process = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
+        let input = process.take_stdin().unwrap();
+        Driver { process, input }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    /// The next line that says how a command goes: `inside` its critical section, `done`, or `error …`.
+    #[track_caller]
+    fn outcome(&self) -> String {
+        let is_outcome = |line: &str| {
+            ["inside", "done", "error"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        };
+        loop {
+            let line = self.process.lines().next(LONG).expect("an outcome");
+            if is_outcome(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// A command that fails, and never gets inside.
+    #[track_caller]
+    fn fails(&mut self, command: &str, why: &str) {
+        self.say(command);
+        let outcome = self.outcome();
+        let is_refused = outcome.starts_with("error") && outcome.contains(why);
+        assert!(is_refused, "{command}: {outcome:?} and not {why:?}");
+    }
+
+    /// A lock that is granted; `meanwhile` runs while the critical section does.
+    #[track_caller]
+    fn locks(&mut self, resource: &str, meanwhile: impl FnOnce()) {
+        self.say(&format!("lock {resource}"));
+        assert_eq!(self.outcome(), "inside");
+        meanwhile();
+        self.say("go");
+        assert_eq!(self.outcome(), "done");
+    }
+}
+
+/// All faults, one after the other, on a private database server.
+fn withstands_faults(guide: &Guide) {
+    let postgres = PostgresServer::start().unwrap();
+    let site = Site::new(postgres.create_database());
+    let mut driver = Driver::start(guide, &site, &[]);
+
+    // The server is killed inside the critical section, whose own transaction is guarded and commits.
+    driver.locks("killed", || site.kill_server());
+    driver.fails("lock dead", "/v1/locks");
+    driver.fails("pay dead", "/v1/once");
+    site.start_server();
+
+    // 409.
+    let lease = site.post("/v1/locks", &json!({"resource": "busy", "ttl": "60s"}));
+    driver.fails("lock busy", "locked by another operation");
+    let release = format!("DELETE /v1/leases/{}", lease["id"].as_str().unwrap());
+    ask(&site.address(), &release, None, &Value::Null)
+        .unwrap()
+        .expect(204);
+    driver.locks("busy", || {});
+
+    // Server and database are killed while a worker works.
+    site.push(1..=ITEMS, Duration::from_millis(20));
+    driver.say("work letters");
+    let some_done = |number| {
+        eventually(LONG, "letters", || (site.letters() >= number).then_some(()));
+    };
+    some_done(ITEMS / 6);
+    site.kill_server();
+    site.start_server();
+    some_done(ITEMS / 2);
+    postgres.kill_9().unwrap();
+    postgres.restart().unwrap();
+    eventually(LONG, "all items", || {
+        (site.completed() == ITEMS).then_some(())
+    });
+    driver.say("stop");
+    assert_eq!(driver.outcome(), "done");
+    let letters = "select count(*) || ' ' || count(distinct invoice) from letter";
+    assert_eq!(site.query(letters), format!("{ITEMS} {ITEMS}"));
+
+    // Handlers that take longer than a lease keep their items.
+    site.push(
+        (1..=guide.batch).map(|item| ITEMS + item),
+        BATCH_DURATION / u32::try_from(guide.batch).unwrap(),
+    );
+    driver.say("work letters");
+    driver.process.lines().expect_line("begin", LONG);
+    let all = ITEMS + guide.batch;
+    assert!(
+        !site.steals(|| site.completed() == all),
+        "an item was claimed twice"
+    );
+    driver.say("stop");
+    assert_eq!(driver.outcome(), "done");
+    assert_eq!(site.letters(), all);
+
+    // 503.
+    postgres.kill_9().unwrap();
+    driver.fails("lock down", "503");
+    driver.fails("pay down", "503");
+    postgres.restart().unwrap();
+    driver.locks("down", || {});
+    driver.say("pay up");
+    assert_eq!(driver.outcome(), "done");
+
+    // 401.
+    site.place
+        .turno(&["token", "create", "ana", "--role", "admin"])
+        .expect(0);
+    await_token_needed(&site);
+    driver.fails("lock closed", "401");
+    driver.fails("pay closed", "401");
+    driver.fails("work letters", "401");
+
+    // Three locks and one payment succeeded.
+    assert_eq!(site.query("select balance from loan"), "987");
+}
+
+/// A server that runs hears of the first token within seconds.
+fn await_token_needed(site: &Site) {
+    eventually(LONG, "a server that needs a token", || {
+        let told = ask(&site.address(), "GET /v1/locks", None, &Value::Null)?;
+        (told.status == 401).then_some(())
+    });
+}
+
+/// The control: without the heartbeat another worker gets an item whose handler still runs.
+fn items_are_claimed_twice_without_a_heartbeat(guide: &Guide) {
+    let site = Site::new(PostgresServer::shared().create_database());
+    let mut driver = Driver::start(guide, &site, &[NO_HEARTBEAT]);
+    site.push([1], BATCH_DURATION);
+    driver.say("work letters");
+    driver.process.lines().expect_line("begin", LONG);
+    assert!(
+        site.steals(|| site.completed() == 1),
+        "the control found nothing"
+    );
+}
+
+/// The control: without the check of the status, 401 is taken for a lock.
+fn a_critical_section_runs_without_a_lock_if_statuses_are_ignored() {
+    let site = Site::new(PostgresServer::shared().create_database());
+    site.place
+        .turno(&["token", "create", "ana", "--role", "admin"])
+        .expect(0);
+    await_token_needed(&site);
+    let unchecked = ("expected.includes(answer.status)", "true");
+    let mut driver = Driver::start(&TYPESCRIPT, &site, &[unchecked]);
+    driver.say("lock closed");
+    assert_eq!(driver.outcome(), "inside", "the control found nothing");
+}
+
+/// All at once: most of the time, each waits.
+#[test]
+fn the_guides_code_withstands_faults() {
+    thread::scope(|scope| {
+        for guide in [&TYPESCRIPT, &PYTHON, &JAVA] {
+            scope.spawn(move || withstands_faults(guide));
+            scope.spawn(move || items_are_claimed_twice_without_a_heartbeat(guide));
+        }
+        scope.spawn(a_critical_section_runs_without_a_lock_if_statuses_are_ignored);
+    });
+}

@@ -1,0 +1,44 @@
+//! The commands that docs/from-sql.md gives to pg_cron work as the role that it names, and only with that role's rights.
+//!
+//! pg_cron itself is not part of the tests: it runs the command as it is, as one statement of an ordinary session.
+
+use turno_testkit::PostgresServer;
+
+use crate::block::{Fate, blocks};
+use crate::common::{Kind, Place, ask_postgres};
+use crate::known::Known;
+use crate::sql::Session;
+
+/// The text between dollar quotes of each call of `cron.schedule…`.
+fn commands() -> Vec<String> {
+    let page = include_str!("../../../../docs/from-sql.md");
+    let blocks = blocks(page).unwrap();
+    let excerpts = blocks.iter().filter(|block| block.fate == Fate::Excerpt);
+    let calls = excerpts.filter(|block| block.text.contains("cron.schedule"));
+    calls
+        .map(|block| block.text.split("$$").nth(1).unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_scheduled_sweep_works_as_an_operator_and_not_as_an_application() {
+    let server = PostgresServer::shared();
+    let place = Place::new(Kind::Postgres);
+    place.turno(&["migrate"]).expect(0);
+    let (_, database) = place.store.rsplit_once('/').unwrap();
+    let operator = server.url_as("operator", database);
+    let commands = commands();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in &commands {
+        let before = place.ask("select at from {sweep_last}()");
+        ask_postgres(&operator, command);
+        assert_ne!(place.ask("select at from {sweep_last}()"), before);
+        assert_eq!(place.ask("select \"by\" from {sweep_last}()"), "operator");
+        // The control: the rights of an application are not enough.
+        let application = Session::new(&server.url_as("app", database));
+        application.run(
+            &mut Known::default(),
+            &format!("{command};\n-- ERROR 42501\n"),
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! What docs/from-sql.md says about `PREPARE TRANSACTION`: a push can be prepared until a worker is idle.
+
+use std::thread;
+
+use serde_json::{Value, json};
+use turno_testkit::{PostgresServer, eventually};
+
+use crate::block::{Fate, blocks};
+use crate::common::{Kind, LONG, Place};
+use crate::http::{Server, ask};
+use crate::known::Known;
+use crate::sql::Session;
+
+/// The page's example, which ends with an error.
+fn example() -> String {
+    let page = include_str!("../../../../docs/from-sql.md");
+    let mut blocks = blocks(page).unwrap();
+    blocks
+        .retain(|block| block.fate == Fate::Excerpt && block.text.contains("prepare transaction"));
+    let [block] = <[_; 1]>::try_from(blocks).unwrap();
+    block.text
+}
+
+#[test]
+fn a_push_can_be_prepared_until_a_worker_is_idle() {
+    let postgres = PostgresServer::start_with(&[("max_prepared_transactions", "2")]).unwrap();
+    let place = Place {
+        kind: Kind::Postgres,
+        folder: tempfile::tempdir().unwrap(),
+        store: postgres.create_database(),
+    };
+    place.turno(&["migrate"]).expect(0);
+    let session = Session::new(&place.store);
+    let run = |text: &str| drop(session.run(&mut Known::default(), text));
+    let example = example();
+
+    // Without a worker it can be prepared.
+    run(example.split("-- ERROR").next().unwrap());
+    run("commit prepared 'invoice-9';");
+    let server = Server::start(&place, &[]);
+    let claim = json!({"worker": "w", "wait": "50s"});
+    let pushed = server
+        .post("/v1/inbox/letters/claim", claim.clone())
+        .expect(200);
+    assert_eq!(pushed["items"][0]["payload"], json!({"invoice": 9}));
+
+    // With an idle worker it cannot.
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim));
+        eventually(LONG, "an idle worker", || {
+            let idle = "select count(*) from {inbox_listener} where until > clock_timestamp()";
+            (place.ask(idle) != "0").then_some(())
+        });
+        run(&example);
+        run("rollback;");
+        // An ordinary commit wakes the worker.
+        run("select turno.inbox_push('letters', '{\"invoice\": 10}');");
+        let claimed = waiting.join().unwrap().expect(200);
+        assert_eq!(claimed["items"][0]["payload"], json!({"invoice": 10}));
+    });
+    let stats = ask(&server.address, "GET /v1/inbox/letters", None, &Value::Null).unwrap();
+    assert_eq!(stats.expect(200)["processing"], json!(2));
+}
