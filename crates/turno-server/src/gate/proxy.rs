@@ -67,7 +67,7 @@ impl Proxy {
             Some(path) => path.clone(),
             None => PathAndQuery::from_static("/"),
         };
-        let host = headers::host(request);
+        let host = headers::host(request.uri(), request.headers());
         let takes_trailers = headers::takes_trailers(request.headers());
         let version = self.upstream.version();
         *request.uri_mut() = self.upstream.uri(path).map_err(|_| Failure::Unsupported)?;

@@ -41,6 +41,7 @@
 mod answer;
 mod answering;
 mod body;
+mod caller;
 mod counts;
 mod identify;
 mod layer;
