@@ -160,6 +160,7 @@ fn told(route: &Route) -> Value {
         "headers": route.headers.iter().map(http::HeaderName::as_str).collect::<Vec<_>>(),
         "max_body": route.max_body,
         "max_answer": route.max_answer,
+        "body_timeout_ms": route.body_timeout.as_millis() as u64,
         "quota": route.quota,
         "retry_after_ms": route.retry_after.as_millis() as u64,
         "switch": match route.switch {

@@ -8,8 +8,8 @@ use http::{HeaderName, Method, header};
 use serde::Deserialize;
 use toml::Spanned;
 use turno::once::http::{
-    DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES, Policy, Statuses,
-    Switch, Unknown,
+    BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES,
+    Policy, Statuses, Switch, Unknown,
 };
 use turno::once::{DEFAULT_LEASE, DEFAULT_TTL, Released};
 use turno_server::gate::{HttpProber, Upstream};
@@ -48,6 +48,7 @@ pub(super) struct Keys {
     headers: Option<Vec<AnswerHeader>>,
     max_body: Option<Bytes>,
     max_answer: Option<Bytes>,
+    body_timeout: Option<Time>,
     quota: Option<Count<MAX_QUOTA>>,
     retry_after: Option<Time>,
     switch: Option<Force>,
@@ -75,6 +76,7 @@ pub(super) struct Route {
     pub(super) headers: Vec<HeaderName>,
     pub(super) max_body: usize,
     pub(super) max_answer: usize,
+    pub(super) body_timeout: Duration,
     pub(super) quota: Option<u32>,
     pub(super) retry_after: Duration,
     pub(super) switch: Force,
@@ -169,6 +171,10 @@ impl Keys {
                 .max_answer
                 .or(defaults.max_answer)
                 .map_or(MAX_ANSWER_BYTES, |bytes| bytes.0),
+            body_timeout: self
+                .body_timeout
+                .or(defaults.body_timeout)
+                .map_or(BODY_TIMEOUT, |time| time.0),
             quota: self.quota.or(defaults.quota).map(|quota| quota.0),
             retry_after: self
                 .retry_after
@@ -222,6 +228,7 @@ impl Route {
             .headers(self.headers.iter().cloned())
             .max_body(self.max_body)
             .max_answer(self.max_answer)
+            .body_timeout(self.body_timeout)
             .retry_after(self.retry_after)
             .switch(match self.switch {
                 Force::On => Switch::On,

@@ -11,5 +11,6 @@ mod lifetime;
 mod modes;
 mod probe;
 mod service;
+mod slow;
 mod streaming;
 mod upgrade;

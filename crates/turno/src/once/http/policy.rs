@@ -19,6 +19,8 @@ use crate::store::Released;
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// The largest answer that is stored, unless said otherwise.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
+/// How long a body may take, unless said otherwise.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The headers of an answer that are stored, unless said otherwise: those that belong to its content.
 pub const DEFAULT_HEADERS: [HeaderName; 8] = [
     header::CONTENT_TYPE,
@@ -158,6 +160,7 @@ pub struct Policy {
     pub(super) headers: Arc<[HeaderName]>,
     pub(super) max_body: usize,
     pub(super) max_answer: usize,
+    pub(super) body_timeout: Duration,
     pub(super) store_down: Fails,
     pub(super) unidentified: Unidentified,
     pub(super) quota: Option<u32>,
@@ -195,6 +198,7 @@ impl Policy {
             headers: DEFAULT_HEADERS.into(),
             max_body: MAX_BODY_BYTES,
             max_answer: MAX_ANSWER_BYTES,
+            body_timeout: BODY_TIMEOUT,
             store_down: Fails::Closed,
             unidentified: Fails::Closed,
             quota: None,
@@ -321,7 +325,17 @@ impl Policy {
         self
     }
 
-    /// What is done while the store does not answer.
+    /// How long a body may take from its first byte to its last. Default: 60 seconds.
+    ///
+    /// A request whose body takes longer is refused with 408, and nothing is done. Of an answer whose body takes longer, only
+    /// the fact is stored, and the rest is passed on as it comes.
+    pub fn body_timeout(mut self, body_timeout: Duration) -> Self {
+        self.body_timeout = body_timeout;
+        self
+    }
+
+    /// What is done while the store does not answer. Closed, an answer that cannot be stored is not sent: the client is told
+    /// that its request was carried out, and no more. Open, it is sent.
     pub fn store_down(mut self, store_down: Fails) -> Self {
         self.store_down = store_down;
         self
