@@ -138,6 +138,7 @@ mod postgres {
         (crowd::$r:ident) => { test! { crowd::$r } };
         (again::$r:ident) => { test! { again::$r } };
         (request::$r:ident) => { test! { request::$r } };
+        (readers::$r:ident) => { test! { readers::$r } };
         (runner::$r:ident) => { test! { runner::$r } };
         (inbox_again::$r:ident) => { test! { inbox_again::$r } };
         (inbox_crowd::$r:ident) => { test! { inbox_crowd::$r } };

@@ -53,6 +53,10 @@ pub use self::upstream::{BadUpstream, Upstream};
 
 /// How long the head of an answer may take, unless said otherwise.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may send nothing of its body before the answer begins, unless said otherwise.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long either side of a streamed answer may be silent, unless said otherwise.
+pub const STREAM_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long work in flight may take to end at shutdown, unless said otherwise.
 pub const DRAIN: Duration = Duration::from_secs(30);
 /// How many clients may be connected, unless said otherwise.
@@ -77,6 +81,12 @@ pub struct Options {
     pub host: HostHeader,
     /// How long the head of an answer may take, and under a policy each further part. A claim is kept alive meanwhile.
     pub answer_timeout: Duration,
+    /// How long a client may send nothing of its body before the answer begins; then it is told 408. Under a policy, its
+    /// `body_timeout` bounds the whole body.
+    pub body_timeout: Duration,
+    /// Where no policy applies: how long the service may send nothing of its answer, the client nothing more of its body, and
+    /// the client read nothing.
+    pub stream_timeout: Duration,
     /// How long work in flight may take to end at shutdown.
     pub drain: Duration,
     /// How many clients may be connected; more wait.
@@ -89,6 +99,8 @@ impl Default for Options {
             identities: Identities::new(),
             host: HostHeader::Client,
             answer_timeout: ANSWER_TIMEOUT,
+            body_timeout: BODY_TIMEOUT,
+            stream_timeout: STREAM_TIMEOUT,
             drain: DRAIN,
             max_connections: MAX_CONNECTIONS,
         }
@@ -114,8 +126,8 @@ impl fmt::Debug for Gate {
 impl Gate {
     /// A gate before a service.
     pub fn new(turno: Turno, upstream: Upstream, routes: Routes, options: Options) -> Self {
+        let proxy = Proxy::new(upstream, &options);
         let layer = OnceLayer::routed(turno, routes).identities(options.identities);
-        let proxy = Proxy::new(upstream, options.host, options.answer_timeout);
         Gate {
             layer,
             proxy: Arc::new(proxy),

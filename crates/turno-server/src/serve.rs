@@ -30,7 +30,7 @@ mod limit;
 mod listen;
 mod metrics;
 mod openapi;
-mod patient;
+pub(crate) mod patient;
 mod problem;
 mod routes;
 mod seen;

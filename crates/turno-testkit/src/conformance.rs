@@ -67,6 +67,7 @@ pub mod outbox_input;
 mod outbox_kit;
 pub mod outbox_order;
 pub mod outbox_relay;
+pub mod readers;
 pub mod request;
 mod rules;
 pub mod runner;
@@ -180,6 +181,7 @@ mod tests {
             ("stale", include_str!("conformance/stale.rs")),
             ("holds", include_str!("conformance/holds.rs")),
             ("share", include_str!("conformance/share.rs")),
+            ("readers", include_str!("conformance/readers.rs")),
             ("together", include_str!("conformance/together.rs")),
             ("waiting", include_str!("conformance/waiting.rs")),
             (

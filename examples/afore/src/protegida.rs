@@ -34,7 +34,7 @@ fn politica(lock_timeout: Duration) -> Result<Policy> {
         .methods([Method::POST])
         // Two that say the same are one, whoever sends them: the document hashes the body, and nothing else.
         .key(KeyFrom::Content)
-        .principal([])
+        .no_principal()
         .in_flight(InFlight::Template(Template::new(200, DUPLICADA)?))
         .lease(lock_timeout)
         // "Se libera el bloqueo para permitir el procesamiento de futuras peticiones": no answer is kept.

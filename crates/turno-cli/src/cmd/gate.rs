@@ -84,6 +84,14 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = above_zero, allow_hyphen_values = true)]
     answer_timeout: Duration,
 
+    /// How long a client may send nothing of its body; under a policy, body_timeout bounds the whole
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = above_zero, allow_hyphen_values = true)]
+    body_timeout: Duration,
+
+    /// How long a streamed answer may stand still: the service sends nothing, or the client reads nothing
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = above_zero, allow_hyphen_values = true)]
+    stream_timeout: Duration,
+
     /// How long a connection to the service may take
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = above_zero, allow_hyphen_values = true)]
     connect_timeout: Duration,
@@ -254,6 +262,8 @@ impl GateArgs {
                 Host::Upstream => HostHeader::Upstream,
             },
             answer_timeout: self.answer_timeout,
+            body_timeout: self.body_timeout,
+            stream_timeout: self.stream_timeout,
             drain: self.drain,
             max_connections: usize::try_from(self.max_connections).unwrap_or(usize::MAX),
         }

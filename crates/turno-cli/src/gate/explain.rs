@@ -5,7 +5,9 @@ use turno::once::http::KeyFrom;
 
 use super::file::RoutesFile;
 use super::route::Route;
-use super::value::{Door, FlightTable, FlightWord, Force, Header, Unstored, VanishedWord};
+use super::value::{
+    Door, FlightTable, FlightWord, Force, Header, Principal, Unstored, VanishedWord,
+};
 use super::word::WordOr;
 use crate::duration::Shown;
 use crate::output::Output;
@@ -34,6 +36,18 @@ fn methods(route: &Route) -> String {
 fn list(headers: &[Header]) -> Option<String> {
     let names: Vec<&str> = headers.iter().map(|header| header.0.as_str()).collect();
     (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn principal(route: &Route) -> String {
+    match (&route.principal, &route.key) {
+        (None, KeyFrom::Content) => "authorization".to_owned(),
+        (None, KeyFrom::Header(_)) => {
+            "authorization; without it, and without cookies, none".to_owned()
+        }
+        (Some(Principal::None), _) => "none: answers go to every caller".to_owned(),
+        (Some(Principal::Headers(headers)), _) => list(headers).unwrap_or_default(),
+        (Some(Principal::Cookie(name)), _) => format!("the cookie {name}"),
+    }
 }
 
 fn key(route: &Route) -> String {
@@ -106,7 +120,7 @@ fn lines(route: &Route) -> Vec<(&'static str, Option<String>)> {
         ("  name", Some(route.name.clone())),
         ("  switch", Some(switch(route).to_owned())),
         ("  key", Some(key(route))),
-        ("  principal", list(&route.principal)),
+        ("  principal", Some(principal(route))),
         ("  tenant", list(&route.tenant)),
         ("  in flight", Some(in_flight(route))),
         ("  answers", Some(kept)),
@@ -129,7 +143,12 @@ fn told(route: &Route) -> Value {
         "path": route.path,
         "methods": route.methods.iter().map(http::Method::as_str).collect::<Vec<_>>(),
         "key": key(route),
-        "principal": route.principal.iter().map(|header| &header.0).collect::<Vec<_>>(),
+        "principal": match &route.principal {
+            None => json!(["authorization"]),
+            Some(Principal::None) => json!("none"),
+            Some(Principal::Headers(headers)) => json!(headers.iter().map(|header| &header.0).collect::<Vec<_>>()),
+            Some(Principal::Cookie(name)) => json!({ "cookie": name }),
+        },
         "tenant": route.tenant.iter().map(|header| &header.0).collect::<Vec<_>>(),
         "lease_ms": route.lease.as_millis() as u64,
         "ttl_ms": route.ttl.as_millis() as u64,
@@ -141,6 +160,7 @@ fn told(route: &Route) -> Value {
         "headers": route.headers.iter().map(http::HeaderName::as_str).collect::<Vec<_>>(),
         "max_body": route.max_body,
         "max_answer": route.max_answer,
+        "body_timeout_ms": route.body_timeout.as_millis() as u64,
         "quota": route.quota,
         "retry_after_ms": route.retry_after.as_millis() as u64,
         "switch": match route.switch {

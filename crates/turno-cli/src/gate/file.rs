@@ -218,6 +218,24 @@ mod tests {
                 "no name of a header",
             ),
             (
+                "[[route]]\npath = \"/a\"\nprincipal = []",
+                3,
+                13,
+                "write \"none\"",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nprincipal = \"x-user\"",
+                3,
+                13,
+                "`none`",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\nprincipal = { cookie = \"a b\" }",
+                3,
+                13,
+                "name of a cookie",
+            ),
+            (
                 "[[route]]\npath = \"/a\"\nin_flight = \"wait\"",
                 3,
                 13,

@@ -8,8 +8,8 @@ use http::{HeaderName, Method, header};
 use serde::Deserialize;
 use toml::Spanned;
 use turno::once::http::{
-    DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES, Policy, Statuses,
-    Switch, Unknown,
+    BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES,
+    Policy, Statuses, Switch, Unknown,
 };
 use turno::once::{DEFAULT_LEASE, DEFAULT_TTL, Released};
 use turno_server::gate::{HttpProber, Upstream};
@@ -17,7 +17,7 @@ use turno_server::gate::{HttpProber, Upstream};
 use super::file::Wrong;
 use super::value::{
     AnswerHeader, Door, Flight, FlightTable, FlightWord, Force, Header, Key, KeyWord, Name, Path,
-    Range, Ttl, Unstored, Vanished, VanishedWord, Verb,
+    Principal, Range, Ttl, Unstored, Vanished, VanishedWord, Verb,
 };
 use super::word::WordOr;
 use crate::config::value::{Bytes, Count, Lease, Time};
@@ -35,7 +35,7 @@ pub(super) struct Keys {
     path: Option<Spanned<Path>>,
     methods: Option<Spanned<Vec<Verb>>>,
     key: Option<Key>,
-    principal: Option<Vec<Header>>,
+    principal: Option<Principal>,
     tenant: Option<Vec<Header>>,
     lease: Option<Lease>,
     ttl: Option<Ttl>,
@@ -48,6 +48,7 @@ pub(super) struct Keys {
     headers: Option<Vec<AnswerHeader>>,
     max_body: Option<Bytes>,
     max_answer: Option<Bytes>,
+    body_timeout: Option<Time>,
     quota: Option<Count<MAX_QUOTA>>,
     retry_after: Option<Time>,
     switch: Option<Force>,
@@ -60,7 +61,8 @@ pub(super) struct Route {
     pub(super) path: String,
     pub(super) methods: Vec<Method>,
     pub(super) key: KeyFrom,
-    pub(super) principal: Vec<Header>,
+    /// What the library takes, if nothing is said.
+    pub(super) principal: Option<Principal>,
     pub(super) tenant: Vec<Header>,
     pub(super) lease: Duration,
     pub(super) ttl: Duration,
@@ -74,6 +76,7 @@ pub(super) struct Route {
     pub(super) headers: Vec<HeaderName>,
     pub(super) max_body: usize,
     pub(super) max_answer: usize,
+    pub(super) body_timeout: Duration,
     pub(super) quota: Option<u32>,
     pub(super) retry_after: Duration,
     pub(super) switch: Force,
@@ -125,10 +128,7 @@ impl Keys {
                 None => vec![Method::POST, Method::PATCH],
             },
             key: key_from(self.key.as_ref().or(defaults.key.as_ref())),
-            principal: self
-                .principal
-                .or_else(|| defaults.principal.clone())
-                .unwrap_or_else(|| vec![Header(header::AUTHORIZATION.as_str().to_owned())]),
+            principal: self.principal.or_else(|| defaults.principal.clone()),
             tenant: self
                 .tenant
                 .or_else(|| defaults.tenant.clone())
@@ -171,6 +171,10 @@ impl Keys {
                 .max_answer
                 .or(defaults.max_answer)
                 .map_or(MAX_ANSWER_BYTES, |bytes| bytes.0),
+            body_timeout: self
+                .body_timeout
+                .or(defaults.body_timeout)
+                .map_or(BODY_TIMEOUT, |time| time.0),
             quota: self.quota.or(defaults.quota).map(|quota| quota.0),
             retry_after: self
                 .retry_after
@@ -209,7 +213,6 @@ impl Route {
         let policy = Policy::new(&self.name)
             .methods(self.methods.iter().cloned())
             .key(self.key.clone())
-            .principal(names(&self.principal))
             .tenant(names(&self.tenant))
             .lease(self.lease)
             .ttl(self.ttl)
@@ -225,16 +228,35 @@ impl Route {
             .headers(self.headers.iter().cloned())
             .max_body(self.max_body)
             .max_answer(self.max_answer)
+            .body_timeout(self.body_timeout)
             .retry_after(self.retry_after)
             .switch(match self.switch {
                 Force::On => Switch::On,
                 Force::Shadow => Switch::Shadow,
                 Force::Off => Switch::Off,
             });
+        let policy = match &self.principal {
+            None => policy,
+            Some(Principal::None) => policy.no_principal(),
+            Some(Principal::Headers(headers)) => policy.principal(names(headers)),
+            Some(Principal::Cookie(name)) => policy.principal_cookie(name),
+        };
         match self.quota {
             Some(most) => policy.quota(most),
             None => policy,
         }
+    }
+
+    /// The headers that say who sends a request, and for which tenant.
+    fn callers(&self) -> Vec<HeaderName> {
+        let mut callers: Vec<HeaderName> = match &self.principal {
+            None => vec![header::AUTHORIZATION],
+            Some(Principal::None) => Vec::new(),
+            Some(Principal::Headers(headers)) => names(headers).collect(),
+            Some(Principal::Cookie(_)) => vec![header::COOKIE],
+        };
+        callers.extend(names(&self.tenant));
+        callers
     }
 
     fn statuses(&self) -> Statuses {
@@ -262,7 +284,7 @@ impl Route {
         };
         let mut prober =
             HttpProber::new(upstream.clone(), probe.path.path.clone(), self.key.clone())
-                .callers(names(&self.principal).chain(names(&self.tenant)))
+                .callers(self.callers())
                 .keeps(self.headers.iter().cloned(), self.max_answer);
         if let Some(timeout) = probe.timeout {
             prober = prober.timeout(timeout.0);

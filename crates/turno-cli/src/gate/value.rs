@@ -1,11 +1,14 @@
 //! What a key of a route may be. Each is checked where it is read, so that an error comes with its place.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use turno::once::http::Template;
 use turno_server::gate::ProbePath;
 
@@ -95,6 +98,64 @@ impl TryFrom<String> for Header {
 impl Header {
     pub(super) fn name(&self) -> HeaderName {
         self.0.parse().expect("it was checked when it was read")
+    }
+}
+
+/// Who sends a request: `"none"`, a list of headers, or `{ cookie = "session" }`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Principal {
+    None,
+    Headers(Vec<Header>),
+    Cookie(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PrincipalWord {
+    None,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PrincipalTable {
+    cookie: String,
+}
+
+impl<'de> Deserialize<'de> for Principal {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl<'de> Visitor<'de> for Written {
+            type Value = Principal;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"none\", a list of headers or a table with cookie")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Principal, E> {
+                PrincipalWord::deserialize(StrDeserializer::new(word)).map(|_| Principal::None)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Principal, A::Error> {
+                let headers = Vec::deserialize(SeqAccessDeserializer::new(list))?;
+                if headers.is_empty() {
+                    return Err(de::Error::custom(
+                        "is empty: name a header, or write \"none\" if answers may go to every caller",
+                    ));
+                }
+                Ok(Principal::Headers(headers))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Principal, A::Error> {
+                let table = PrincipalTable::deserialize(MapAccessDeserializer::new(table))?;
+                if table.cookie.is_empty() || table.cookie.contains(['=', ';', ' ', ',', '"']) {
+                    return Err(de::Error::custom(
+                        "is no name of a cookie: write session, for example",
+                    ));
+                }
+                Ok(Principal::Cookie(table.cookie))
+            }
+        }
+        from.deserialize_any(Written)
     }
 }
 

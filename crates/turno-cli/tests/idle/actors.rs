@@ -9,9 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::inbox::Job;
+use turno::lock::{Lease, Lock};
 use turno::outbox::Mode;
 use turno::sink::{Fate, Outage, Outgoing, Sink};
 use turno::{Settings, Turno};
+
+use turno_client::wire::{Acquire, Span};
+use turno_client::{Acquired, Client};
 use turno_testkit::Process;
 
 use crate::common::{Kind, LONG, Place};
@@ -98,7 +102,11 @@ pub fn relay(turno: &Turno, mode: Mode, name: &str) -> Done {
 /// Waits for a lock.
 pub fn lock_waiter(turno: &Turno, resource: &str, fifo: bool) -> JoinHandle<bool> {
     let lock = turno.lock(resource).wait(HOUR);
-    let lock = if fifo { lock.fifo() } else { lock };
+    wait_for(if fifo { lock.fifo() } else { lock })
+}
+
+/// Waits for a lock that was asked for in any way; answers whether it was granted.
+pub fn wait_for(lock: Lock) -> JoinHandle<bool> {
     tokio::spawn(async move {
         let taken = lock.acquire().await.unwrap().acquired();
         match taken {
@@ -123,13 +131,45 @@ pub fn claim_waiter(turno: &Turno, queue: &str) -> JoinHandle<usize> {
     tokio::spawn(async move { claim.take().await.unwrap().len() })
 }
 
+/// Takes a lock that is free.
+pub async fn hold(lock: Lock) -> Lease {
+    lock.ttl(HOUR).acquire().await.unwrap().acquired().unwrap()
+}
+
+/// A `turno serve` that runs until it is dropped.
+pub struct Serving {
+    _place: Place,
+    _process: Process,
+    url: String,
+}
+
+impl Serving {
+    /// Waits for a lock, in one request; answers whether it was granted.
+    pub fn wait_for(&self, resource: &str) -> JoinHandle<bool> {
+        let client = Client::new(&self.url).unwrap();
+        let ask = Acquire {
+            resource: resource.to_owned(),
+            wait: Some(Span(HOUR)),
+            ..Acquire::default()
+        };
+        tokio::spawn(async move {
+            let answer = client.acquire(&ask).await.unwrap();
+            matches!(answer, Acquired::Acquired(_))
+        })
+    }
+}
+
 /// A `turno serve` on a store.
-pub fn serve(url: &str, settings: &str) -> (Place, Process) {
+pub fn serve(url: &str, settings: &str) -> Serving {
     let mut place = Place::new(Kind::Sqlite);
     place.store = as_application(url, "serve");
     std::fs::write(place.path("turno.toml"), settings).unwrap();
     let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
     let process = Process::spawn(&mut command).unwrap();
-    process.lines().expect_line("listening on", LONG);
-    (place, process)
+    let line = process.lines().expect_line("listening on ", LONG);
+    Serving {
+        _place: place,
+        _process: process,
+        url: line.trim_start_matches("listening on ").to_owned(),
+    }
 }

@@ -55,7 +55,23 @@ async fn who_has_nothing_to_do_sends_nothing() {
     let lock = lock_waiter(&connect(&url, "lock-waiter").await, "r", false);
     let fifo = lock_waiter(&connect(&url, "fifo-waiter").await, "line", true);
     let once = once_waiter(&connect(&url, "once-waiter").await, "k");
-    let _serving = serve(&url, "");
+    let serving = serve(&url, "[serve]\nmax_wait = \"1h\"\n");
+    let readers = [
+        hold(other.lock("read").shared()).await,
+        hold(other.lock("read").shared()).await,
+    ];
+    let writer = connect(&url, "writer").await;
+    let writes = wait_for(writer.lock("read").wait(HOUR));
+    let permit = || other.lock("permits").permits(2);
+    let permits = [hold(permit()).await, hold(permit()).await];
+    let permitted = connect(&url, "permit-waiter").await;
+    let permitted = wait_for(permitted.lock("permits").permits(2).wait(HOUR));
+    let alone = hold(other.lock("alone")).await;
+    let reader = connect(&url, "reader").await;
+    let reads = wait_for(reader.lock("alone").shared().wait(HOUR));
+    let over_http = || other.lock("over http").shared();
+    let clients = [hold(over_http()).await, hold(over_http()).await];
+    let writes_over_http = serving.wait_for("over http");
 
     let databases = [database.as_str(), alone_database.as_str()];
     until_silent(&databases).await;
@@ -82,6 +98,9 @@ async fn who_has_nothing_to_do_sends_nothing() {
         "lock-waiter",
         "fifo-waiter",
         "once-waiter",
+        "writer",
+        "permit-waiter",
+        "reader",
         "serve",
     ] {
         assert!(
@@ -115,6 +134,19 @@ async fn who_has_nothing_to_do_sends_nothing() {
     assert!(soon(lock).await, "the waiter had the lock");
     lined.release().await.unwrap();
     assert!(soon(fifo).await, "the waiter in line had the lock");
+    let [first, second] = readers;
+    let (first, second) = tokio::join!(first.release(), second.release());
+    assert!(first.and(second).is_ok());
+    assert!(soon(writes).await, "the writer had the lock");
+    let [permit, _other_permit] = permits;
+    permit.release().await.unwrap();
+    assert!(soon(permitted).await, "the waiter had a permit");
+    alone.release().await.unwrap();
+    assert!(soon(reads).await, "the reader had the lock");
+    let [first, second] = clients;
+    let (first, second) = tokio::join!(first.release(), second.release());
+    assert!(first.and(second).is_ok());
+    assert!(soon(writes_over_http).await, "the client had the lock");
     run.complete(&"the answer").await.unwrap();
     assert_eq!(soon(once).await, "the answer");
 }

@@ -7,37 +7,25 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body that breaks off if the service falls silent, where somebody holds a claim for it.
+/// A body that breaks off if the service sends nothing for too long.
 pub(super) struct Answering {
     body: Incoming,
-    patience: Option<Patience>,
-}
-
-/// How long it is waited for the next part.
-struct Patience {
-    each: Duration,
-    over: Pin<Box<Sleep>>,
+    /// How long the next part may take.
+    longest_silence: Duration,
+    /// Only while a part is waited for.
+    over: Option<Pin<Box<Sleep>>>,
 }
 
 impl Answering {
-    /// However long it takes: its client goes away when it has waited long enough.
-    pub(super) fn patient(body: Incoming) -> Self {
+    pub(super) fn new(body: Incoming, longest_silence: Duration) -> Self {
         Answering {
             body,
-            patience: None,
-        }
-    }
-
-    /// With so much time for each part: the work goes on when the client has gone, and must end.
-    pub(super) fn within(body: Incoming, each: Duration) -> Self {
-        let over = Box::pin(tokio::time::sleep(each));
-        Answering {
-            body,
-            patience: Some(Patience { each, over }),
+            longest_silence,
+            over: None,
         }
     }
 }
@@ -50,20 +38,18 @@ impl Body for Answering {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        let Some(patience) = &mut self.patience else {
-            return frame.map(|frame| frame.map(|frame| frame.map_err(Into::into)));
-        };
-        match frame {
-            Poll::Ready(frame) => {
-                patience.over.as_mut().reset(Instant::now() + patience.each);
-                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-            }
-            Poll::Pending => patience.over.as_mut().poll(context).map(|()| {
-                let silent = format!("the service sent nothing for {:?}", patience.each);
-                Some(Err(silent.into()))
-            }),
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            self.over = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
+        let longest = self.longest_silence;
+        let over = self
+            .over
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(longest)));
+        over.as_mut().poll(context).map(|()| {
+            let silent = format!("the service sent nothing for {longest:?}");
+            Some(Err(silent.into()))
+        })
     }
 
     fn is_end_stream(&self) -> bool {

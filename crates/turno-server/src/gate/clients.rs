@@ -21,6 +21,7 @@ use turno::once::http::{Counts, OnceLayer};
 use super::headers::Peer;
 use super::proxy::{Forward, Proxy};
 use crate::accept::{Place, Room};
+use crate::serve::patient::{Busy, Patient};
 
 /// How long a client may take to say what it wants.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -124,6 +125,7 @@ async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Wa
     if !matches!(spoken, Ok(Ok(()))) || stream.set_nodelay(true).is_err() {
         return;
     }
+    let longest_silence = client.stream_timeout();
     let service = layer.layer(client);
     // The proxy is always ready.
     let answer = service_fn(move |request: Request<Incoming>| service.clone().call(request));
@@ -136,6 +138,7 @@ async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Wa
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS);
+    let stream = Patient::new(stream, Arc::new(Busy::new()), longest_silence);
     let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), answer);
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a client's connection ended");

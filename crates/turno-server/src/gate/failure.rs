@@ -9,6 +9,7 @@ use hyper_util::client::legacy;
 use turno::lock::Language;
 use turno::once::http::Fate;
 
+use super::sending::SilentClient;
 use crate::problem::Problem;
 
 /// What went wrong.
@@ -20,6 +21,8 @@ pub(super) enum Failure {
     Broken,
     /// The answer did not begin in time.
     Late,
+    /// The client sent nothing of its body for too long.
+    Silent,
     /// The service was asked for something that the gate does not do.
     Unsupported,
 }
@@ -32,6 +35,9 @@ impl Failure {
         }
         let mut cause = error.source();
         while let Some(error) = cause {
+            if error.is::<SilentClient>() {
+                return Failure::Silent;
+            }
             // Of a request: taken back before its first byte was written.
             let is_canceled = error
                 .downcast_ref::<hyper::Error>()
@@ -51,7 +57,7 @@ impl Failure {
     fn fate(self) -> Fate {
         match self {
             Failure::Unsent | Failure::Unsupported => Fate::Undone,
-            Failure::Broken | Failure::Late => Fate::Unknown,
+            Failure::Broken | Failure::Late | Failure::Silent => Fate::Unknown,
         }
     }
 
@@ -91,6 +97,18 @@ impl Failure {
                 spanish: (
                     "El servicio no respondió a tiempo",
                     "No se sabe si la petición se llevó a cabo. Compruebe sus efectos.",
+                ),
+            },
+            Failure::Silent => Problem {
+                status: StatusCode::REQUEST_TIMEOUT,
+                code: "timeout",
+                english: (
+                    "The request came too slowly",
+                    "The service may have got a part of it. Send it again, whole.",
+                ),
+                spanish: (
+                    "La petición llegó demasiado despacio",
+                    "El servicio puede haber recibido una parte. Envíela de nuevo, entera.",
                 ),
             },
             Failure::Unsupported => Problem {

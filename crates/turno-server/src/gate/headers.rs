@@ -6,7 +6,7 @@ use http::header::{
     self, CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
     TE, TRANSFER_ENCODING, UPGRADE,
 };
-use http::{Request, Version};
+use http::{Request, Uri, Version};
 use http_body::Body;
 use turno::once::http::Attempt;
 
@@ -92,12 +92,12 @@ pub(super) fn takes_trailers(headers: &HeaderMap) -> bool {
     tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"))
 }
 
-/// Whom a client wants to speak to.
-pub(super) fn host(request: &Request<impl Sized>) -> Option<HeaderValue> {
-    if let Some(authority) = request.uri().authority() {
+/// The effective authority of a request: the one of its target, or else the header `Host`.
+pub(super) fn host(target: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
+    if let Some(authority) = target.authority() {
         return authority.as_str().parse().ok();
     }
-    request.headers().get(HOST).cloned()
+    headers.get(HOST).cloned()
 }
 
 /// Who is at the other end of a connection, as headers have it.

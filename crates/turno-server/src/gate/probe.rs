@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, HeaderName};
+use http::header::{ACCEPT, AUTHORIZATION, HOST, HeaderName};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -130,6 +130,15 @@ impl HttpProber {
         let mut said = HeaderMap::new();
         said.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
         for name in &self.callers {
+            if *name == HOST {
+                // HTTP/2 has it in the address, which is the service's own.
+                if self.upstream.version() == Version::HTTP_11
+                    && let Some(host) = headers::host(&asked.head.uri, given)
+                {
+                    said.insert(HOST, host);
+                }
+                continue;
+            }
             for value in given.get_all(name) {
                 said.append(name, value.clone());
             }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,9 +23,9 @@ use turno::once::http::{Attempt, Carried, language};
 use super::answering::Answering;
 use super::clients::Origin;
 use super::failure::Failure;
-use super::sending::Sending;
+use super::sending::{Sending, Silence};
 use super::upstream::Unsent;
-use super::{HostHeader, Upstream, headers, tunnel};
+use super::{HostHeader, Options, Upstream, headers, tunnel};
 
 type Sent = Sending<Carried<Incoming>>;
 /// What the service answers, or what the gate has to say itself.
@@ -39,16 +40,20 @@ pub(super) struct Proxy {
     once: Client<HttpConnector, Sent>,
     host: HostHeader,
     answer_timeout: Duration,
+    body_timeout: Duration,
+    stream_timeout: Duration,
 }
 
 impl Proxy {
-    pub(super) fn new(upstream: Upstream, host: HostHeader, answer_timeout: Duration) -> Self {
+    pub(super) fn new(upstream: Upstream, options: &Options) -> Self {
         Proxy {
             plain: upstream.client(Unsent::Again),
             once: upstream.client(Unsent::Never),
             upstream,
-            host,
-            answer_timeout,
+            host: options.host,
+            answer_timeout: options.answer_timeout,
+            body_timeout: options.body_timeout,
+            stream_timeout: options.stream_timeout,
         }
     }
 
@@ -67,7 +72,7 @@ impl Proxy {
             Some(path) => path.clone(),
             None => PathAndQuery::from_static("/"),
         };
-        let host = headers::host(request);
+        let host = headers::host(request.uri(), request.headers());
         let takes_trailers = headers::takes_trailers(request.headers());
         let version = self.upstream.version();
         *request.uri_mut() = self.upstream.uri(path).map_err(|_| Failure::Unsupported)?;
@@ -113,7 +118,13 @@ impl Proxy {
         is_under_policy: bool,
     ) -> Result<Response<Incoming>, Failure> {
         let (head, body) = request.into_parts();
-        let (body, over) = Sending::new(body);
+        let is_answered = Arc::new(AtomicBool::new(false));
+        let silence = Silence {
+            unanswered: self.body_timeout,
+            answered: self.stream_timeout,
+            is_answered: is_answered.clone(),
+        };
+        let (body, over) = Sending::new(body, silence);
         let request = Request::from_parts(head, body);
         let late = async {
             tokio::time::sleep(self.answer_timeout).await;
@@ -128,7 +139,7 @@ impl Proxy {
         } else {
             &self.plain
         };
-        tokio::select! {
+        let answered = tokio::select! {
             answered = client.request(request) => answered.map_err(|error| {
                 let failure = Failure::of(&error);
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -139,7 +150,9 @@ impl Proxy {
                 tracing::warn!(upstream = %self.upstream.authority(), "the service did not answer in {:?}", self.answer_timeout);
                 Err(Failure::Late)
             }
-        }
+        };
+        is_answered.store(true, Ordering::Relaxed);
+        answered
     }
 }
 
@@ -215,6 +228,11 @@ impl Forward {
         &self.origin.closing
     }
 
+    /// How long a client may read nothing of its answer.
+    pub(super) fn stream_timeout(&self) -> Duration {
+        self.proxy.stream_timeout
+    }
+
     async fn answer(self, mut request: Request<Carried<Incoming>>) -> Response<Answered> {
         let Forward { proxy, origin } = self;
         let language = language(request.headers());
@@ -228,8 +246,9 @@ impl Forward {
         match answered.and_then(|response| accept(response, upgrade)) {
             Ok(response) => response.map(|body| {
                 Either::Left(match attempt {
-                    Some(_) => Answering::within(body, proxy.answer_timeout),
-                    None => Answering::patient(body),
+                    // The work goes on when the client has gone, and must end.
+                    Some(_) => Answering::new(body, proxy.answer_timeout),
+                    None => Answering::new(body, proxy.stream_timeout),
                 })
             }),
             Err(failure) => failure.response(language).map(Either::Right),

@@ -16,7 +16,7 @@ const SOME: usize = 64 * 1024;
 
 /// Whether something of a connection is in flight.
 #[derive(Debug)]
-pub(super) struct Busy {
+pub(crate) struct Busy {
     requests: AtomicUsize,
     /// Whether an answer waits for its reader.
     writing: AtomicBool,
@@ -24,7 +24,7 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Busy {
             requests: AtomicUsize::new(0),
             writing: AtomicBool::new(false),
@@ -33,13 +33,13 @@ impl Busy {
     }
 
     /// Counts a request, until this is dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> InFlight {
+    pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
         self.requests.fetch_add(1, Ordering::SeqCst);
         InFlight(self.clone())
     }
 
     /// Resolves when nothing has been in flight for so long.
-    pub(super) async fn idle(&self, patience: Duration) {
+    pub(crate) async fn idle(&self, patience: Duration) {
         loop {
             let now = Instant::now();
             let is_busy =
@@ -53,7 +53,7 @@ impl Busy {
     }
 
     /// Begins anew to count the time in which nothing is in flight.
-    pub(super) fn restart(&self) {
+    pub(crate) fn restart(&self) {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
@@ -70,7 +70,7 @@ impl Busy {
 
 /// One request in flight.
 #[derive(Debug)]
-pub(super) struct InFlight(Arc<Busy>);
+pub(crate) struct InFlight(Arc<Busy>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
@@ -80,13 +80,13 @@ impl Drop for InFlight {
 }
 
 /// The body of an answer: its request is in flight until it has gone.
-pub(super) struct Counted<B> {
+pub(crate) struct Counted<B> {
     body: B,
     _counted: InFlight,
 }
 
 impl<B> Counted<B> {
-    pub(super) fn new(body: B, counted: InFlight) -> Self {
+    pub(crate) fn new(body: B, counted: InFlight) -> Self {
         Counted {
             body,
             _counted: counted,
@@ -115,7 +115,7 @@ impl<B: Body + Unpin> Body for Counted<B> {
 }
 
 /// A stream that breaks off if its other end does not read: what is written for it would stay in memory.
-pub(super) struct Patient<S> {
+pub(crate) struct Patient<S> {
     stream: S,
     busy: Arc<Busy>,
     patience: Duration,
@@ -126,7 +126,7 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, busy: Arc<Busy>, patience: Duration) -> Self {
+    pub(crate) fn new(stream: S, busy: Arc<Busy>, patience: Duration) -> Self {
         Patient {
             stream,
             busy,

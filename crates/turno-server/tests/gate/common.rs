@@ -146,5 +146,7 @@ pub fn pagos() -> Routes {
 }
 
 pub fn by_content() -> Policy {
-    Policy::new("certificacion").key(KeyFrom::Content)
+    Policy::new("certificacion")
+        .key(KeyFrom::Content)
+        .no_principal()
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
+mod callers;
 mod common;
 mod failures;
 mod headers;
@@ -10,5 +11,6 @@ mod lifetime;
 mod modes;
 mod probe;
 mod service;
+mod slow;
 mod streaming;
 mod upgrade;

@@ -105,6 +105,14 @@ impl Bed {
         matches!(self.place, Place::Sqlite { .. })
     }
 
+    /// Whether the URL leads straight to the store, and not to a pooler.
+    pub fn is_direct(&self) -> bool {
+        match &self.place {
+            Place::Sqlite { .. } => true,
+            Place::Postgres { direct } => *direct == self.url,
+        }
+    }
+
     /// The SQLite file.
     ///
     /// # Panics

@@ -10,9 +10,7 @@ use crate::Turno;
 use crate::error::Result;
 use crate::patience;
 use crate::settings::Retry;
-use crate::store::{
-    Busy, LockAcquire, LockLeave, LockMode, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome,
-};
+use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome};
 
 /// The first pause between two looks; it grows by half each time.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -128,12 +126,7 @@ async fn wait_for<A: Attempt>(
             Err(busy) => busy,
         };
         let now = Instant::now();
-        if sleeps
-            && signed_in
-            && ask.mode == LockMode::Exclusive
-            && is_same_holding(&before, &busy)
-            && is_held_exclusively(turno, &busy.resource).await?
-        {
+        if sleeps && signed_in && is_same_holding(&before, &busy) {
             pause = turno.settings().idle_poll_max.max(LOOK_HEARING);
         }
         if now >= deadline {
@@ -157,15 +150,6 @@ async fn wait_for<A: Attempt>(
             }
         }
     }
-}
-
-/// Whether the end of the one holding decides. Among shared holds, a place can become free without a notification.
-async fn is_held_exclusively(turno: &Turno, resource: &str) -> Result<bool> {
-    let status = turno.store().lock_status(resource).await?;
-    Ok(status
-        .holders
-        .iter()
-        .all(|holder| holder.mode == "exclusive"))
 }
 
 /// Whether a waiter that signed in between two looks has signed in for the holding that both saw.

@@ -31,8 +31,8 @@
 //! ```
 //!
 //! - The work goes on if its client disconnects; whoever repeats the request gets the answer.
-//! - An answer is stored before it is sent. One that is too large, streamed, or marked `no-store` is passed on, and only
-//!   that there was one is remembered: the work is not done again.
+//! - An answer is stored before it is sent. One that is too large, too slow, streamed, or marked `no-store` is passed on, and
+//!   only that there was one is stored, before it is sent: the work is not done again.
 //! - A run that vanishes leaves the request *unknown*, and so does a handler that panics.
 //! - A path counts as the layer sees it. Put the layer around a whole router: inside `nest`, axum has taken the prefix
 //!   away, and two nested routers with one policy would answer for each other.
@@ -41,6 +41,7 @@
 mod answer;
 mod answering;
 mod body;
+mod caller;
 mod counts;
 mod identify;
 mod layer;
@@ -56,8 +57,8 @@ pub use self::body::Carried;
 pub use self::counts::Counts;
 pub use self::layer::{OnceLayer, OnceService, Routes};
 pub use self::policy::{
-    Asked, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES, Policy,
-    Prober, Statuses, Switch, Unidentified, Unknown,
+    Asked, BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES,
+    MAX_BODY_BYTES, Policy, Prober, Statuses, Switch, Unidentified, Unknown,
 };
 pub use self::problem::{Code, language};
 pub use self::template::Template;

@@ -45,8 +45,8 @@ const OF_CALLER: &str = "turno once caller 1";
 pub struct Request<'a> {
     method: &'a str,
     path: &'a str,
-    tenant: Option<&'a str>,
-    principal: Option<&'a str>,
+    tenant: Option<&'a [u8]>,
+    principal: Option<&'a [u8]>,
     query: &'a str,
     content_type: Option<&'a str>,
     body: &'a [u8],
@@ -69,14 +69,28 @@ impl<'a> Request<'a> {
 
     /// Whose data it is about. Requests of different tenants are never the same.
     pub fn tenant(self, tenant: impl Into<Option<&'a str>>) -> Self {
-        let tenant = tenant.into();
+        let tenant = tenant.into().map(str::as_bytes);
         Request { tenant, ..self }
     }
 
     /// Who asks, after authentication. Without one, a client that learns another's key is answered in their place.
     pub fn principal(self, principal: impl Into<Option<&'a str>>) -> Self {
-        let principal = principal.into();
+        let principal = principal.into().map(str::as_bytes);
         Request { principal, ..self }
+    }
+
+    /// Tenant and principal as they were sent, which may be no text.
+    #[cfg(feature = "http")]
+    pub(super) fn caller_bytes(
+        self,
+        tenant: Option<&'a [u8]>,
+        principal: Option<&'a [u8]>,
+    ) -> Self {
+        Request {
+            tenant,
+            principal,
+            ..self
+        }
     }
 
     /// What stands behind the path's `?`. An empty one is as good as none.
@@ -196,8 +210,8 @@ impl Identities {
         Ok(Identity {
             key: self.digest(&[
                 Some(OF_KEY.as_bytes()),
-                request.tenant.map(str::as_bytes),
-                request.principal.map(str::as_bytes),
+                request.tenant,
+                request.principal,
                 Some(request.method.as_bytes()),
                 Some(request.path.as_bytes()),
                 Some(key.as_bytes()),
@@ -211,8 +225,8 @@ impl Identities {
     pub(super) fn caller(&self, request: &Request<'_>) -> String {
         self.digest(&[
             Some(OF_CALLER.as_bytes()),
-            request.tenant.map(str::as_bytes),
-            request.principal.map(str::as_bytes),
+            request.tenant,
+            request.principal,
         ])
     }
 
@@ -226,8 +240,8 @@ impl Identities {
         };
         Ok(self.digest(&[
             Some(OF_CONTENT.as_bytes()),
-            request.tenant.map(str::as_bytes),
-            request.principal.map(str::as_bytes),
+            request.tenant,
+            request.principal,
             Some(request.method.as_bytes()),
             Some(request.path.as_bytes()),
             Some(sorted(request.query).as_bytes()),

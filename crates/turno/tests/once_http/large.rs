@@ -131,3 +131,29 @@ async fn a_stream_is_passed_on_piece_by_piece() {
     drop(pieces);
     assert!(told.next().await.is_none());
 }
+
+/// An answer that comes too slowly is passed on as it comes; that there was one is stored before any of it is sent.
+#[tokio::test]
+async fn a_slow_answer_is_passed_on() {
+    let policy = Policy::new("pagos").body_timeout(std::time::Duration::from_millis(50));
+    let (send, receive) = mpsc::unbounded_channel::<&'static str>();
+    let receive = Arc::new(Mutex::new(receive));
+    let site = Site::new(policy, move |_, _: Request| {
+        let receive = receive.clone();
+        async move {
+            Body::from_stream(stream::unfold(receive, async |receive| {
+                let next = receive.lock().await.recv().await?;
+                Some((Ok::<_, Infallible>(next), receive))
+            }))
+        }
+    })
+    .await;
+    send.send("first ").unwrap();
+    let response = site.call(paying("77")).await;
+    assert_not_stored(&site).await;
+    send.send("last").unwrap();
+    drop(send);
+    crate::kit::Told::from(response)
+        .await
+        .assert_fresh("first last");
+}

@@ -6,6 +6,7 @@
 )]
 
 mod attempt;
+mod callers;
 mod identity;
 mod in_flight;
 mod kit;

@@ -65,7 +65,7 @@ async fn a_body_must_be_the_json_that_it_says_it_is() {
         KeyFrom::Content,
         KeyFrom::Header("idempotency-key".parse().unwrap()),
     ] {
-        let site = Site::new(Policy::new("pagos").key(key), run_number).await;
+        let site = Site::new(Policy::new("pagos").key(key).no_principal(), run_number).await;
         for body in bad {
             let told = site
                 .send(post("77").body(Body::from(body.to_owned())).unwrap())
@@ -109,4 +109,22 @@ async fn a_body_that_breaks_off_is_refused() {
     let told = site.send(request).await;
     assert_eq!(told.problem(), problem(400, "unidentified"));
     assert_eq!(site.runs(), 0);
+}
+
+/// A client that sends its body bit by bit is refused when its time is over, and holds nothing.
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_is_refused() {
+    let policy = Policy::new("pagos").body_timeout(std::time::Duration::from_millis(50));
+    let site = Site::new(policy.clone(), run_number).await;
+    let endless = || {
+        let bit = stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from("{")) });
+        Body::from_stream(futures_util::StreamExt::chain(bit, stream::pending()))
+    };
+    let told = site.send(post("77").body(endless()).unwrap()).await;
+    assert_eq!(told.problem(), problem(408, "timeout"));
+    assert_eq!((site.runs(), site.counts().unidentified), (0, 1));
+    // In shadow it passes as it is.
+    let shadow = Site::new(policy.switch(turno::once::http::Switch::Shadow), run_number).await;
+    let told = shadow.send(post("77").body(endless()).unwrap()).await;
+    told.assert_fresh("run 1");
 }

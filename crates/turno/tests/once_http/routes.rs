@@ -19,7 +19,8 @@ async fn each_route_has_its_policy_and_the_others_pass() {
             "/pagos/{id}",
             Policy::new("cambios")
                 .methods([Method::PATCH])
-                .key(KeyFrom::Content),
+                .key(KeyFrom::Content)
+                .no_principal(),
         )
         .unwrap()
         .add("/v1/{*rest}", Policy::new("v1"))

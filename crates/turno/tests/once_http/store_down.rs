@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use axum::extract::Request;
+use tokio::task::JoinHandle;
 use turno::once::OnceState;
 use turno::once::http::{Fails, Policy};
-use turno_testkit::PostgresServer;
+use turno_testkit::{PostgresServer, eventually_async};
 
-use crate::kit::{Held, Site, paying, problem, run_number};
+use crate::LONG;
+use crate::kit::{Held, Site, Told, paying, problem, run_number};
 
 async fn down(fails: Fails) -> (Site, PostgresServer) {
     let server = PostgresServer::start().unwrap();
@@ -36,13 +38,11 @@ async fn open_it_may_be_done_twice() {
     assert_eq!(site.counts().store_down, 1);
 }
 
-/// The work is done, and its client shall know; whoever repeats it is told that nobody knows.
-#[tokio::test]
-async fn an_answer_that_could_not_be_stored_is_given_once() {
+/// A handler that holds its answer until the store has gone.
+async fn gone_meanwhile(policy: Policy) -> (Site, PostgresServer, JoinHandle<Told>) {
     let server = PostgresServer::start().unwrap();
     let held = Held::new();
     let holding = held.clone();
-    let policy = Policy::new("pagos").lease(Duration::from_secs(1));
     let site = Site::on(&server.create_database(), policy, move |run, _: Request| {
         let held = holding.clone();
         async move {
@@ -55,11 +55,43 @@ async fn an_answer_that_could_not_be_stored_is_given_once() {
     held.begun().await;
     server.stop().unwrap();
     held.go();
+    eventually_async(LONG, "an answer that is not stored", async || {
+        (site.counts().store_down == 1).then_some(())
+    })
+    .await;
+    (site, server, first)
+}
+
+/// An answer is not sent before it is stored, however long that takes within its lease.
+#[tokio::test]
+async fn an_answer_is_sent_when_the_store_is_back() {
+    let policy = Policy::new("pagos").lease(LONG);
+    let (site, server, first) = gone_meanwhile(policy).await;
+    assert!(!first.is_finished());
+    server.restart().unwrap();
     first.await.unwrap().assert_fresh("run 1");
-    assert_eq!(site.counts().store_down, 1);
+    site.send(paying("77")).await.assert_replayed("run 1");
+    assert_eq!(site.runs(), 1);
+}
+
+/// One that cannot be stored is not sent: the client is told that the work is done, and a repeat that it is not known.
+#[tokio::test]
+async fn an_answer_that_cannot_be_stored_is_not_sent() {
+    let policy = Policy::new("pagos").lease(Duration::from_secs(1));
+    let (site, server, first) = gone_meanwhile(policy).await;
+    let told = first.await.unwrap();
+    assert_eq!(told.problem(), problem(409, "answer_not_stored"));
     server.restart().unwrap();
     site.await_state(OnceState::Unknown).await;
     let told = site.send(paying("77")).await;
     assert_eq!(told.problem(), problem(409, "unknown"));
     assert_eq!(site.runs(), 1);
+}
+
+/// The control: a policy that is open while the store is down sends what is not stored, at once.
+#[tokio::test]
+async fn open_an_answer_that_is_not_stored_is_sent() {
+    let policy = Policy::new("pagos").lease(LONG).store_down(Fails::Open);
+    let (_site, _server, first) = gone_meanwhile(policy).await;
+    first.await.unwrap().assert_fresh("run 1");
 }

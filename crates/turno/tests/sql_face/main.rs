@@ -3,6 +3,7 @@
 mod by_hand;
 mod calls;
 mod once;
+mod readers;
 mod rights;
 mod transactions;
 

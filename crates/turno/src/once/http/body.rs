@@ -9,6 +9,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use pin_project_lite::pin_project;
+use tokio::time::{Instant, timeout_at};
 
 pin_project! {
     /// What was read of a body, and then the rest of it.
@@ -62,8 +63,8 @@ impl<B> Carried<B> {
 }
 
 impl<B: Body<Data = Bytes>> Carried<B> {
-    /// Reads a body up to a size; more of it stays where it is. `None` if it breaks off.
-    pub(super) async fn read(body: B, most: usize) -> Option<Self> {
+    /// Reads a body up to a size and a time; more of it stays where it is. `None` if it breaks off.
+    pub(super) async fn read(body: B, most: usize, until: Instant) -> Option<Self> {
         let mut body = Box::pin(body);
         let mut first = BytesMut::new();
         let mut trailers = None;
@@ -73,7 +74,11 @@ impl<B: Body<Data = Bytes>> Carried<B> {
                 rest = Rest::Begun { body };
                 break;
             }
-            let Some(frame) = body.frame().await else {
+            let Ok(next) = timeout_at(until, body.frame()).await else {
+                rest = Rest::Begun { body };
+                break;
+            };
+            let Some(frame) = next else {
                 break;
             };
             match frame.ok()?.into_data() {
@@ -100,6 +105,11 @@ impl<B: Body<Data = Bytes>> Carried<B> {
             } if first.len() <= most => Ok(first),
             larger => Err(larger),
         }
+    }
+
+    /// Whether more than this was read of it.
+    pub(super) fn is_over(&self, most: usize) -> bool {
+        self.first.as_ref().is_some_and(|first| first.len() > most)
     }
 
     /// All of it, if there is no rest, and nothing after it.

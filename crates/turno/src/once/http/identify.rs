@@ -23,8 +23,8 @@ pub(super) fn identify(
     head: &Parts,
     body: &Bytes,
 ) -> Result<Identified> {
-    let tenant = (policy.tenant)(head);
-    let principal = (policy.principal)(head);
+    let tenant = policy.tenant.tenant(head)?;
+    let principal = policy.principal.principal(head, &policy.key)?;
     let content_type = text(head, &CONTENT_TYPE)?;
     // What is compressed is compared as it is: the same content may be compressed in many ways.
     let encoded = match text(head, &CONTENT_ENCODING)? {
@@ -35,8 +35,7 @@ pub(super) fn identify(
         )),
     };
     let request = Request::new(head.method.as_str(), head.uri.path())
-        .tenant(tenant.as_deref())
-        .principal(principal.as_deref())
+        .caller_bytes(tenant.as_deref(), principal.as_deref())
         .query(head.uri.query())
         .content_type(encoded.as_deref().or(content_type))
         .body(body);

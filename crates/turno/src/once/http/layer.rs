@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -273,15 +274,18 @@ where
         language: language(&head.headers),
         policy: &policy,
     };
-    let body = match read(body, policy.max_body).await {
+    let body = match read(body, &policy).await {
         Ok(body) => body,
         Err(unread) => {
             add(&shared.counters.unidentified);
             return match unread {
-                Unread::TooLarge(body) if policy.switch == Switch::Shadow => {
+                Unread::TooLarge(body) | Unread::TooSlow(body)
+                    if policy.switch == Switch::Shadow =>
+                {
                     pass(inner, head, body).await
                 }
                 Unread::TooLarge(_) => Ok(telling.problem(Code::TooLarge)),
+                Unread::TooSlow(_) => Ok(telling.problem(Code::TooSlow)),
                 // Nobody may be there any more to be told.
                 Unread::BrokenOff => Ok(telling.problem(Code::Unidentified)),
             };
@@ -402,19 +406,27 @@ where
 /// Why a body was not read.
 enum Unread<B> {
     TooLarge(Carried<B>),
+    TooSlow(Carried<B>),
     BrokenOff,
 }
 
 /// The whole body, or why not.
-async fn read<B>(body: B, most: usize) -> Result<Bytes, Unread<B>>
+async fn read<B>(body: B, policy: &Policy) -> Result<Bytes, Unread<B>>
 where
     B: Body<Data = Bytes>,
 {
+    let most = policy.max_body;
+    let until = Instant::now() + policy.body_timeout;
     if body.size_hint().lower() > most as u64 {
         return Err(Unread::TooLarge(Carried::untouched(body)));
     }
-    match Carried::read(body, most).await {
-        Some(body) => body.into_bytes(most).map_err(Unread::TooLarge),
+    match Carried::read(body, most, until).await {
+        Some(body) => body
+            .into_bytes(most)
+            .map_err(|body| match body.is_over(most) {
+                true => Unread::TooLarge(body),
+                false => Unread::TooSlow(body),
+            }),
         None => Err(Unread::BrokenOff),
     }
 }

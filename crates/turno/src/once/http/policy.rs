@@ -10,6 +10,7 @@ use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
+use super::caller::Caller;
 use super::{StoredResponse, Template};
 use crate::once::{DEFAULT_LEASE, DEFAULT_TTL, Probe};
 use crate::store::Released;
@@ -18,6 +19,8 @@ use crate::store::Released;
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// The largest answer that is stored, unless said otherwise.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
+/// How long a body may take, unless said otherwise.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The headers of an answer that are stored, unless said otherwise: those that belong to its content.
 pub const DEFAULT_HEADERS: [HeaderName; 8] = [
     header::CONTENT_TYPE,
@@ -138,9 +141,6 @@ impl Default for Statuses {
     }
 }
 
-/// Who asks, for a request's head.
-type Caller = dyn Fn(&Parts) -> Option<String> + Send + Sync;
-
 /// What is done with the requests of a route.
 #[derive(Clone)]
 #[must_use = "a policy does nothing by itself"]
@@ -148,8 +148,8 @@ pub struct Policy {
     pub(super) name: String,
     pub(super) methods: Vec<Method>,
     pub(super) key: KeyFrom,
-    pub(super) tenant: Arc<Caller>,
-    pub(super) principal: Arc<Caller>,
+    pub(super) tenant: Caller,
+    pub(super) principal: Caller,
     pub(super) in_flight: InFlight,
     pub(super) unknown: Unknown,
     pub(super) statuses: Statuses,
@@ -160,6 +160,7 @@ pub struct Policy {
     pub(super) headers: Arc<[HeaderName]>,
     pub(super) max_body: usize,
     pub(super) max_answer: usize,
+    pub(super) body_timeout: Duration,
     pub(super) store_down: Fails,
     pub(super) unidentified: Unidentified,
     pub(super) quota: Option<u32>,
@@ -176,26 +177,8 @@ impl fmt::Debug for Policy {
     }
 }
 
-/// The values of headers, as one text; `None` if none of them is there.
-fn of_headers(names: Vec<HeaderName>) -> Arc<Caller> {
-    Arc::new(move |head: &Parts| {
-        let mut found: Option<String> = None;
-        for name in &names {
-            for value in head.headers.get_all(name) {
-                let found = found.get_or_insert_default();
-                // Neither a name nor a value has a line break.
-                found.push_str(name.as_str());
-                found.push('\n');
-                found.push_str(&String::from_utf8_lossy(value.as_bytes()));
-                found.push('\n');
-            }
-        }
-        found
-    })
-}
-
 impl Policy {
-    /// The usual: POST and PATCH with the header `Idempotency-Key`, for the principal who is named by `Authorization`;
+    /// The usual: POST and PATCH with the header `Idempotency-Key`, for the principal that `Authorization` names;
     /// 409 while in flight, refused if unknown, answers below 500 kept for a day. The name is the beginning of the
     /// keys in the store.
     pub fn new(name: impl Into<String>) -> Self {
@@ -203,8 +186,8 @@ impl Policy {
             name: name.into(),
             methods: vec![Method::POST, Method::PATCH],
             key: KeyFrom::Header(HeaderName::from_static("idempotency-key")),
-            tenant: Arc::new(|_| None),
-            principal: of_headers(vec![header::AUTHORIZATION]),
+            tenant: Caller::None,
+            principal: Caller::Default,
             in_flight: InFlight::Conflict,
             unknown: Unknown::Refuse,
             statuses: Statuses::default(),
@@ -215,6 +198,7 @@ impl Policy {
             headers: DEFAULT_HEADERS.into(),
             max_body: MAX_BODY_BYTES,
             max_answer: MAX_ANSWER_BYTES,
+            body_timeout: BODY_TIMEOUT,
             store_down: Fails::Closed,
             unidentified: Fails::Closed,
             quota: None,
@@ -234,25 +218,50 @@ impl Policy {
         self
     }
 
-    /// The headers that say for which tenant a request is. Nobody meets the keys of another tenant.
+    /// The headers that say for which tenant a request is. Default: none. A caller never gets an answer of another tenant.
+    ///
+    /// Each of them must be there and not be empty, or the request is [unidentified](Policy::unidentified). `Host` is the
+    /// effective authority: in HTTP/2 and with an absolute target, the one of the target.
     pub fn tenant(mut self, headers: impl IntoIterator<Item = HeaderName>) -> Self {
-        self.tenant = of_headers(headers.into_iter().collect());
+        let headers: Vec<HeaderName> = headers.into_iter().collect();
+        self.tenant = match headers.is_empty() {
+            true => Caller::None,
+            false => Caller::Headers(headers),
+        };
         self
     }
 
-    /// The headers that say who asks; `Authorization`, otherwise. Nobody meets the keys of another principal, and
-    /// whoever changes its token between two tries is another: name a header that stays the same, if there is one.
+    /// The headers that say who sends a request. A caller never gets an answer of another principal. A caller whose token
+    /// changes between two tries is another principal: name a header that stays the same, if there is one.
+    ///
+    /// Each of them must be there and not be empty, or the request is [unidentified](Policy::unidentified).
+    ///
+    /// Default: `Authorization`. It may be absent only with a key of the client's own ([`KeyFrom::Header`]) and without
+    /// cookies: other requests could be those of different users.
     pub fn principal(mut self, headers: impl IntoIterator<Item = HeaderName>) -> Self {
-        self.principal = of_headers(headers.into_iter().collect());
+        self.principal = Caller::Headers(headers.into_iter().collect());
         self
     }
 
-    /// Who asks, found out by your own code: say, from what a layer before this one has put into the extensions.
+    /// The cookie that says who sends a request; it must be there once.
+    pub fn principal_cookie(mut self, name: impl Into<String>) -> Self {
+        self.principal = Caller::Cookie(name.into());
+        self
+    }
+
+    /// The principal as your own code finds it: say, from what a layer before this one has put into the extensions. `None`
+    /// makes the request [unidentified](Policy::unidentified).
     pub fn principal_from(
         mut self,
         principal: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.principal = Arc::new(principal);
+        self.principal = Caller::Found(Arc::new(principal));
+        self
+    }
+
+    /// No principal: two callers that send the same key, or with [`KeyFrom::Content`] the same content, get the same answer.
+    pub fn no_principal(mut self) -> Self {
+        self.principal = Caller::None;
         self
     }
 
@@ -316,7 +325,17 @@ impl Policy {
         self
     }
 
-    /// What is done while the store does not answer.
+    /// How long a body may take from its first byte to its last. Default: 60 seconds.
+    ///
+    /// A request whose body takes longer is refused with 408, and nothing is done. Of an answer whose body takes longer, only
+    /// the fact is stored, and the rest is passed on as it comes.
+    pub fn body_timeout(mut self, body_timeout: Duration) -> Self {
+        self.body_timeout = body_timeout;
+        self
+    }
+
+    /// What is done while the store does not answer. Closed, an answer that cannot be stored is not sent: the client is told
+    /// that its request was carried out, and no more. Open, it is sent.
     pub fn store_down(mut self, store_down: Fails) -> Self {
         self.store_down = store_down;
         self

@@ -32,6 +32,8 @@ pub enum Code {
     Unidentified,
     /// The body is too large.
     TooLarge,
+    /// The body did not arrive in time.
+    TooSlow,
     /// The store does not answer.
     StoreDown,
     /// The handler failed.
@@ -50,6 +52,7 @@ impl Code {
             Code::OverQuota => "over_quota",
             Code::Unidentified => "unidentified",
             Code::TooLarge => "too_large",
+            Code::TooSlow => "timeout",
             Code::StoreDown => "store_unavailable",
             Code::Failed => "failed",
         }
@@ -63,6 +66,7 @@ impl Code {
             Code::OverQuota => StatusCode::TOO_MANY_REQUESTS,
             Code::Unidentified => StatusCode::BAD_REQUEST,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Code::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Code::StoreDown => StatusCode::SERVICE_UNAVAILABLE,
             Code::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -133,6 +137,14 @@ impl Code {
             (Code::TooLarge, Language::Spanish) => {
                 ("El cuerpo es demasiado grande", "Envíe menos de una vez.")
             }
+            (Code::TooSlow, Language::English) => (
+                "The request came too slowly",
+                "Nothing was done. Send it again, whole.",
+            ),
+            (Code::TooSlow, Language::Spanish) => (
+                "La petición llegó demasiado despacio",
+                "No se hizo nada. Envíela de nuevo, entera.",
+            ),
             (Code::StoreDown, Language::English) => (
                 "Duplicates cannot be told apart right now",
                 "The store does not answer, and nothing was done. Repeat the request in a moment.",

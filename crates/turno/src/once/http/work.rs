@@ -1,6 +1,7 @@
 //! The work of a request, in a task of its own, and what becomes of its answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
@@ -8,10 +9,11 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use tokio::task::JoinError;
+use tokio::time::Instant;
 
 use super::counts::add;
 use super::layer::{BoxError, Shared, problem};
-use super::policy::{Asked, Policy, Prober};
+use super::policy::{Asked, Fails, Policy, Prober};
 use super::problem::Code;
 use super::{Carried, StoredResponse};
 use crate::error::Result;
@@ -20,6 +22,9 @@ use crate::once::{Claim, OnceSettled, Probe};
 use crate::store::{Released, Token};
 use crate::tx::CallerTx;
 
+/// The pause before an answer is stored again while the store is unavailable; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Content that comes bit by bit, and may never end.
 const STREAMS: [&str; 4] = [
     "text/event-stream",
@@ -151,7 +156,8 @@ where
         return complete(work, None, response.map(Carried::untouched)).await;
     }
     let (head, body) = response.into_parts();
-    let Some(body) = Carried::read(body, policy.max_answer).await else {
+    let until = Instant::now() + policy.body_timeout;
+    let Some(body) = Carried::read(body, policy.max_answer, until).await else {
         // The answer broke off; what was done, nobody knows.
         give_back(work, Released::Unknown).await;
         return problem(Code::Failed, work.language, policy);
@@ -168,15 +174,7 @@ async fn complete<R>(
     stored: Option<StoredResponse>,
     response: Response<Carried<R>>,
 ) -> Response<Carried<R>> {
-    let settled = match &stored {
-        Some(stored) => match work.claim.complete(stored).await {
-            // Written as JSON, it was too large for the store.
-            Err(error) if error.is_invalid() => work.claim.complete_without().await,
-            settled => settled,
-        },
-        None => work.claim.complete_without().await,
-    };
-    match settled {
+    match store(work, stored.as_ref()).await {
         Ok(OnceSettled::Done) => response,
         // The handler has said it in its own transaction. With a TTL of zero, the next one may have begun since.
         Ok(OnceSettled::Stale) if work.claim.is_completed_in_tx() => response,
@@ -184,12 +182,45 @@ async fn complete<R>(
             add(&work.shared.counters.stale);
             problem(Code::Stale, work.language, &work.policy)
         }
-        Err(error) => {
-            // The work is done, and its client shall know. Whoever repeats it will meet it unknown.
+        // It was stored in the handler's own transaction.
+        Err(_) if work.claim.is_completed_in_tx() => response,
+        Err(_) if work.policy.store_down == Fails::Open => response,
+        // Sent now, it could not be repeated: the next request with this key would be told something else.
+        Err(_) => problem(Code::NotStored, work.language, &work.policy),
+    }
+}
+
+/// Stores an answer, or the fact that there was one. While the store is unavailable it is tried again, for as long as the lease
+/// lasts: it is the same completion each time, and counts once.
+async fn store(work: &Work, answer: Option<&StoredResponse>) -> Result<OnceSettled> {
+    let until = Instant::now() + work.policy.lease;
+    let mut pause = FIRST_PAUSE;
+    let mut is_told = false;
+    loop {
+        let settled = match answer {
+            Some(answer) => match work.claim.complete(answer).await {
+                // Written as JSON, it was too large for the store.
+                Err(error) if error.is_invalid() => work.claim.complete_without().await,
+                settled => settled,
+            },
+            None => work.claim.complete_without().await,
+        };
+        let Err(error) = settled else {
+            return settled;
+        };
+        if !std::mem::replace(&mut is_told, true) {
             add(&work.shared.counters.store_down);
-            tracing::error!(claim = %work.claim.id(), %error, "an answer was not stored");
-            response
+            tracing::error!(claim = %work.claim.id(), %error, "an answer is not stored yet");
         }
+        if !error.is_unavailable()
+            || work.policy.store_down == Fails::Open
+            || Instant::now() + pause >= until
+        {
+            tracing::error!(claim = %work.claim.id(), %error, "an answer was not stored");
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -217,14 +248,12 @@ pub(super) async fn ask(
     drop(keeper);
     match found {
         Probe::NotDone => None,
-        Probe::Done(stored) => match work.claim.complete(&stored).await {
-            Ok(OnceSettled::Done) => Some(Ok(stored)),
-            Ok(OnceSettled::Stale) => Some(Err(Code::Stale)),
-            Err(error) => {
-                tracing::error!(claim = %work.claim.id(), %error, "an answer was not stored");
-                Some(Ok(stored))
-            }
-        },
+        Probe::Done(stored) => Some(match store(work, Some(&stored)).await {
+            Ok(OnceSettled::Done) => Ok(stored),
+            Ok(OnceSettled::Stale) => Err(Code::Stale),
+            Err(_) if work.policy.store_down == Fails::Open => Ok(stored),
+            Err(_) => Err(Code::NotStored),
+        }),
         Probe::Unsure => {
             add(&work.shared.counters.unknown);
             give_back(work, Released::Unknown).await;

@@ -8,6 +8,9 @@
 -- Losing writes nothing: what may be taken is found by the condition under which it is locked, so a row
 -- that may not is only read. Time is read inside that statement and never before it, because a statement
 -- may wait; and `skip locked` makes a row that somebody else is just changing an answer (busy).
+--
+-- The row of a shared lock is the gate of its holds, and a hint: a release or a renewal that finds it locked
+-- does not change it. Whether such a lock is held, and until when, is read from lock_hold.
 
 create or replace function turno.lock_acquire(
   resource    text,
@@ -87,7 +90,8 @@ begin
   from turno.lock t
   where t.resource = lock_acquire.resource;
 
-  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
+  -- The gate of shared holds has no owner, and does not decide.
+  if seen.holds > 0 and seen.remaining > '0' and seen.owner not in (lock_acquire.owner, '') then
     return seen;
   end if;
 
@@ -119,8 +123,18 @@ begin
     return turno.lock_create(ask);
   end if;
 
-  if was.holds > 0 and was.expires_at > clock_timestamp() then
-    if was.owner <> ask.owner or was.mode <> 'exclusive' then
+  if was.mode = 'shared' then
+    if turno.lock_is_shared(was.resource)
+       or was.min_until > clock_timestamp()
+       or not turno.lock_is_next(was, ask.owner) then
+      return turno.lock_answer('busy', was);
+    end if;
+    -- Waiters and releases lock the gate for moments, and the last of them may notify no more: it is worth a few tries.
+    if not turno.lock_enter_gate(was.resource) then
+      return turno.lock_answer_soon(was.resource);
+    end if;
+  elsif was.holds > 0 and was.expires_at > clock_timestamp() then
+    if was.owner <> ask.owner then
       return turno.lock_answer('busy', was);
     end if;
     if ask.request <> all (was.hold_ids) then
@@ -156,7 +170,9 @@ begin
   select * into was
   from turno.lock t
   where t.resource = ask.resource
-    and (t.holds = 0 or t.expires_at <= clock_timestamp())
+    and (t.holds = 0
+      or t.expires_at <= clock_timestamp()
+      or (t.mode = 'shared' and not turno.lock_is_shared(t.resource)))
     and (t.min_until is null or t.min_until <= clock_timestamp())
     and turno.lock_is_next(t, ask.owner)
   for update skip locked;
@@ -167,7 +183,7 @@ begin
     return turno.lock_answer('busy', was);
   end if;
   if was.mode = 'shared' and not turno.lock_all_over(was.resource) then
-    return turno.lock_answer_shared(was);
+    return turno.lock_answer('busy', was);
   end if;
 
   perform turno.lock_close(was, 'taken_over');

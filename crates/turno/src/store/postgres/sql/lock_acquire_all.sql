@@ -41,7 +41,8 @@ begin
     from turno.lock t
     where t.resource = name;
     continue when l.holds > 0 and l.expires_at > clock_timestamp() and l.owner = owner and l.mode = 'exclusive';
-    if (l.holds > 0 and l.expires_at > clock_timestamp())
+    if (l.mode = 'exclusive' and l.holds > 0 and l.expires_at > clock_timestamp())
+       or (l.mode = 'shared' and turno.lock_is_shared(name))
        or l.min_until > clock_timestamp()
        or not turno.lock_is_next(l, owner) then
       return next turno.lock_answer('busy', l);

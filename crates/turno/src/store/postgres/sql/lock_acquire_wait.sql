@@ -129,12 +129,13 @@ begin
   where w.resource = lock_leave.resource
     and w.owner = lock_leave.owner
   returning * into gone;
-  -- Whoever stood behind may be the next now; it would otherwise sleep on.
+  -- The waiter behind may be the next now; it would otherwise sleep on. Among shared holds there may be room beside those
+  -- that are held, and the gate does not tell.
   if gone.fifo then
     select * into l
     from turno.lock t
     where t.resource = lock_leave.resource;
-    if l.holds = 0 then
+    if l.holds = 0 or l.mode = 'shared' then
       perform turno.lock_call(l);
     end if;
   end if;

@@ -138,14 +138,20 @@ begin
   -- Held ones: the others are told by whom.
   if not (true = all (done)) then
     for told in
-      select a.place, row(
-        'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
-        t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+      select
+        a.place,
+        case
+          when t.mode = 'shared' then turno.lock_answer('busy', t)
+          else row(
+            'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+            t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome
+        end as answer
       from unnest(resources, owners) with ordinality a(resource, owner, place)
       join turno.lock t on t.resource = a.resource
-      where t.holds > 0
-        and t.expires_at > clock_timestamp()
-        and t.owner <> a.owner
+      where case
+        when t.mode = 'shared' then turno.lock_is_shared(t.resource)
+        else t.holds > 0 and t.expires_at > clock_timestamp() and t.owner <> a.owner
+      end
     loop
       done[told.place] := true;
       place := told.place;
@@ -157,16 +163,17 @@ begin
   for i in 1..cardinality(resources) loop
     continue when done[i];
     place := i;
-    -- A re-entry beside an open guard of its own waits for that guard's transaction. A batch must not wait.
+    -- A batch must not wait: a re-entry beside an open guard of its own waits for that guard's transaction, and the gate of
+    -- shared holds is tried for some milliseconds while it is locked.
     perform 1
     from turno.lock t
     where t.resource = resources[i]
-      and t.owner = owners[i]
-      and t.holds > 0;
+      and ((t.owner = owners[i] and t.holds > 0) or t.mode = 'shared');
     if found then
       perform 1
       from turno.lock t
       where t.resource = resources[i]
+        and t.mode = 'exclusive'
       for no key update skip locked;
       if not found then
         answer := row('later', resources[i], null, null, null, null, null, null, null, null, null)::turno.lock_outcome;

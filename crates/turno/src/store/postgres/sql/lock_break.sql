@@ -52,6 +52,7 @@ begin
   delete from turno.lock_hold o
   where o.resource = lock_break.resource
     and o.token = lock_break.token
+    and o.holds > 0
   returning * into h;
   if not found then
     return 'not_held';

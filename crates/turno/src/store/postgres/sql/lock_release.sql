@@ -133,8 +133,8 @@ begin
     'released', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
     h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end,
     lock_release_shared.request);
-  -- Given back here and now; it leaves the gate's count when the gate is free, at the latest with the
-  -- next one who enters.
+  -- Given back here and now, whatever the gate says: a caller that would take the lock looks at the holds. The hold leaves
+  -- the gate's count when the gate is free, at the latest with the next caller that enters.
   update turno.lock_hold o
   set holds      = 0,
       expires_at = 'epoch'
@@ -148,10 +148,11 @@ begin
     update turno.lock t
     set min_until = greatest(t.min_until, h.min_until)
     where t.resource = h.resource;
+    perform turno.lock_gate(h.resource);
+    -- After the count: what is released between the two stays in the count, and a row that is in it is removed later.
     delete from turno.lock_hold o
     where o.resource = h.resource
       and o.holds = 0;
-    perform turno.lock_gate(h.resource);
     perform turno.lock_call(l);
   else
     -- Whether a waiter has just marked the row cannot be known here, and it may not look again for a long time.

@@ -6,8 +6,12 @@ create or replace function turno.lock_answer(outcome text, l turno.lock) returns
 language plpgsql
 as $$
 declare
-  held_until timestamptz := case when l.holds > 0 then l.expires_at else l.min_until end;
+  held_until timestamptz;
 begin
+  if l.mode = 'shared' then
+    l := turno.lock_gate_live(l);
+  end if;
+  held_until := case when l.holds > 0 then l.expires_at else l.min_until end;
   if outcome <> 'busy' then
     return row(outcome, l.resource, l.owner, l.token, l.holds, l.acquired_at, l.expires_at,
                l.expires_at - clock_timestamp(), l."user", l.service, l.description)::turno.lock_outcome;
@@ -16,9 +20,16 @@ begin
     return row(outcome, l.resource, l.owner, null, l.holds, l.acquired_at, held_until,
                held_until - clock_timestamp(), l."user", l.service, l.description)::turno.lock_outcome;
   end if;
-  -- Free, but others are in line, or somebody is taking it this very moment.
-  return row(outcome, l.resource, null, null, 0, null, null, '0'::interval, null, null, null)::turno.lock_outcome;
+  return turno.lock_answer_soon(l.resource);
 end
+$$;
+
+-- "Busy" without a time to wait for: free, but others are in line, or a row is being changed this very moment.
+create or replace function turno.lock_answer_soon(resource text) returns turno.lock_outcome
+language sql
+immutable
+as $$
+  select row('busy', resource, null, null, 0, null, null, '0'::interval, null, null, null)::turno.lock_outcome
 $$;
 
 -- The rule that the usual winner meets: free, rested, and nobody in line. (lock_take has the whole of it.)

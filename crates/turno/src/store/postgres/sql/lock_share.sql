@@ -7,6 +7,9 @@
 -- and entering are one step. Readers wait for each other there, for the length of one insert; a gate
 -- that stays locked, because of a stranger's long transaction, is an answer (busy). A guarded hold
 -- cannot be locked, and so not be ended: it counts as there, even when its time is up.
+--
+-- What the gate says of its holds is a hint. The holds decide (lock_is_shared, lock_may_share), because a release never
+-- waits for the gate: of readers that release together, one writes the gate and counts the others as still there.
 
 create or replace function turno.lock_share(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
@@ -43,7 +46,7 @@ begin
   end if;
 
   if not turno.lock_enter_gate(ask.resource) then
-    return turno.lock_answer_shared(l);
+    return turno.lock_answer_soon(ask.resource);
   end if;
   select * into l
   from turno.lock t
@@ -61,17 +64,20 @@ begin
     and o.owner = ask.owner
     and o.holds > 0
     and o.expires_at > clock_timestamp();
+  if found and ask.request <> all (h.hold_ids) then
+    perform turno.lock_check_holds(h.holds);
+    -- A release of it may be under way: what that has ended is not entered again.
+    update turno.lock_hold o
+    set holds      = o.holds + 1,
+        expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
+        hold_ids   = o.hold_ids || ask.request
+    where o.resource = h.resource
+      and o.token = h.token
+      and o.holds > 0
+      and o.expires_at > clock_timestamp()
+    returning * into h;
+  end if;
   if found then
-    if ask.request <> all (h.hold_ids) then
-      perform turno.lock_check_holds(h.holds);
-      update turno.lock_hold o
-      set holds      = o.holds + 1,
-          expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
-          hold_ids   = o.hold_ids || ask.request
-      where o.resource = h.resource
-        and o.token = h.token
-      returning * into h;
-    end if;
     perform turno.lock_gate(ask.resource);
     return row(case when h.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, h.resource, h.owner, h.token,
                h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
@@ -81,7 +87,8 @@ begin
   perform turno.lock_close_holds(ask.resource, 'expired');
   if (select count(*) from turno.lock_hold o where o.resource = ask.resource) >= most then
     perform turno.lock_gate(ask.resource);
-    return turno.lock_answer_shared(l);
+    -- A guard keeps a hold whose time is up, and does not notify when it ends.
+    return turno.lock_answer_soon(ask.resource);
   end if;
   update turno.lock t
   set token = greatest(t.token + 1, turno.lock_tick()),
@@ -129,12 +136,14 @@ begin
 end
 $$;
 
--- "Busy" among shared holds: the one that ends first is the one to wait for.
+-- "Busy" to one who would share: the hold that ends first is the one to wait for. A waiter in line ahead may be in the way
+-- instead, and its place may lapse sooner, without a notification.
 create or replace function turno.lock_answer_shared(l turno.lock) returns turno.lock_outcome
 language plpgsql
 as $$
 declare
-  h turno.lock_hold;
+  h    turno.lock_hold;
+  look timestamptz;
 begin
   select * into h
   from turno.lock_hold o
@@ -147,8 +156,63 @@ begin
   if not found then
     return turno.lock_answer('busy', l);
   end if;
+  look := h.expires_at;
+  if l.fifo_until > clock_timestamp() then
+    select least(look, w.alive_until) into look
+    from turno.lock_waiter w
+    where w.resource = l.resource
+      and w.fifo
+      and w.alive_until > clock_timestamp()
+    order by w.ticket
+    limit 1;
+    look := coalesce(look, h.expires_at);
+  end if;
   return row('busy', h.resource, h.owner, null, h.holds, h.acquired_at, h.expires_at,
-             h.expires_at - clock_timestamp(), h."user", h.service, h.description)::turno.lock_outcome;
+             look - clock_timestamp(), h."user", h.service, h.description)::turno.lock_outcome;
+end
+$$;
+
+-- Is a shared hold of this resource live? The rule that decides for an exclusive caller; the gate's row is a hint only.
+create or replace function turno.lock_is_shared(resource text) returns boolean
+language sql
+volatile
+as $$
+  select exists (
+    select
+    from turno.lock_hold h
+    where h.resource = lock_is_shared.resource
+      and h.holds > 0
+      and h.expires_at > clock_timestamp())
+$$;
+
+-- The gate's row, as its live holds would have it.
+create or replace function turno.lock_gate_live(l turno.lock) returns turno.lock
+language plpgsql
+as $$
+declare
+  live record;
+begin
+  select
+    count(*)::integer as holds,
+    max(h.expires_at) as expires_at,
+    min(h.acquired_at) as acquired_at,
+    (array_agg(h."user" order by h.expires_at desc))[1] as "user",
+    (array_agg(h.service order by h.expires_at desc))[1] as service,
+    (array_agg(h.description order by h.expires_at desc))[1] as description
+  into live
+  from turno.lock_hold h
+  where h.resource = l.resource
+    and h.holds > 0
+    and h.expires_at > clock_timestamp();
+  l.holds := live.holds;
+  if live.holds > 0 then
+    l.expires_at := live.expires_at;
+    l.acquired_at := live.acquired_at;
+    l."user" := live."user";
+    l.service := live.service;
+    l.description := live.description;
+  end if;
+  return l;
 end
 $$;
 

@@ -1,0 +1,304 @@
+//! Readers, or holders of permits, that release together: a waiter gets in right after the last of them, because it is woken.
+//! Leases last an hour: a waiter that is not woken is not let in by the end of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use turno::lock::{Lease, WaitOrder};
+use turno::store::{
+    Attribution, LockAcquire, LockLeave, LockMode, LockOutcome, LockRelease, LockWait, WaitOutcome,
+};
+use turno::{Token, Turno};
+use uuid::Uuid;
+
+use super::Bed;
+use super::kit::*;
+
+/// How many rounds each rule plays on each store; `ROUNDS_VARIABLE` sets another number.
+const DEFAULT_ROUNDS: usize = 40;
+const ROUNDS_VARIABLE: &str = "TURNO_READER_ROUNDS";
+/// How many readers there are in a round.
+const FEWEST_READERS: usize = 2;
+const MOST_READERS: usize = 8;
+/// A lease that does not end while a rule runs.
+const LEASE: Duration = Duration::from_secs(60 * 60);
+/// The pause before a look at a row that was just being changed, as the library has it.
+const CHANGING: Duration = Duration::from_millis(20);
+
+fn rounds() -> usize {
+    match std::env::var(ROUNDS_VARIABLE) {
+        Ok(rounds) => rounds.parse().unwrap(),
+        Err(_) => DEFAULT_ROUNDS,
+    }
+}
+
+/// The number of readers of a round.
+fn readers_of(round: usize) -> usize {
+    FEWEST_READERS + round % (MOST_READERS - FEWEST_READERS + 1)
+}
+
+async fn machines(bed: &Bed) -> [Turno; 3] {
+    [bed.turno().await, bed.turno().await, bed.turno().await]
+}
+
+/// So many shared holds, of all machines.
+async fn hold(machines: &[Turno], mode: LockMode, many: usize) -> Vec<Lease> {
+    let mut entering = JoinSet::new();
+    for n in 0..many {
+        let lock = machines[n % machines.len()]
+            .lock("r")
+            .owner(format!("holder {n}"))
+            .ttl(LEASE)
+            .wait(PATIENCE);
+        let lock = match mode {
+            LockMode::Permits(permits) => lock.permits(permits),
+            _ => lock.shared(),
+        };
+        entering.spawn(async move { mine(lock.acquire().await.unwrap()) });
+    }
+    entering.join_all().await
+}
+
+/// Releases all at the same moment; answers when the last release was answered.
+async fn release_together(leases: Vec<Lease>) -> Instant {
+    let start = Arc::new(Barrier::new(leases.len()));
+    let mut releases = JoinSet::new();
+    for lease in leases {
+        let start = start.clone();
+        releases.spawn(async move {
+            start.wait().await;
+            lease.release().await.unwrap();
+        });
+    }
+    releases.join_all().await;
+    Instant::now()
+}
+
+/// A waiter, and what it wants.
+#[derive(Clone)]
+struct Waiter {
+    turno: Turno,
+    owner: String,
+    mode: LockMode,
+    order: WaitOrder,
+}
+
+impl Waiter {
+    /// Waits for the lock.
+    async fn wait(self, waiting: Waiting) -> Granted {
+        match waiting {
+            Waiting::ForWakeUps => self.wait_for_a_wake_up().await,
+            Waiting::AsTheLibrary => self.wait_as_the_library_does().await,
+        }
+    }
+
+    async fn wait_as_the_library_does(self) -> Granted {
+        let lock = self
+            .turno
+            .lock("r")
+            .owner(&*self.owner)
+            .ttl(LEASE)
+            .wait(LEASE);
+        let lock = match self.mode {
+            LockMode::Exclusive => lock,
+            LockMode::Shared => lock.shared(),
+            LockMode::Permits(permits) => lock.permits(permits),
+        };
+        let lock = match self.order {
+            WaitOrder::Any => lock,
+            WaitOrder::Fifo => lock.fifo(),
+        };
+        let lease = mine(lock.acquire().await.unwrap()).detach();
+        Granted {
+            at: Instant::now(),
+            turno: self.turno,
+            token: lease.token,
+        }
+    }
+
+    /// As the library waits, but without its looks now and then: a wake-up that is missed is never made good.
+    async fn wait_for_a_wake_up(self) -> Granted {
+        let store = self.turno.store();
+        let watch = store.wakers().watch("r");
+        let sign_in = LockWait {
+            resource: "r".into(),
+            owner: self.owner.clone(),
+            order: self.order,
+            attribution: Attribution::default(),
+        };
+        loop {
+            while store.lock_wait(&sign_in).await.unwrap() == WaitOutcome::Overlooked {
+                tokio::task::yield_now().await;
+            }
+            let woken = watch.next();
+            let ask = LockAcquire {
+                mode: self.mode,
+                ttl: LEASE,
+                ..ask("r", &self.owner)
+            };
+            let is_changing = match store.lock_acquire(&ask).await.unwrap() {
+                LockOutcome::Acquired(grant) => {
+                    let at = Instant::now();
+                    let leave = LockLeave {
+                        resource: "r".into(),
+                        owner: self.owner.clone(),
+                    };
+                    store.lock_leave(&leave).await.unwrap();
+                    return Granted {
+                        at,
+                        turno: self.turno.clone(),
+                        token: grant.token,
+                    };
+                }
+                LockOutcome::Busy(busy) => busy.remaining.is_zero(),
+            };
+            // One exclusive waiter has no rival: it is never in vain that it is woken by the last release.
+            if is_changing && self.mode != LockMode::Exclusive {
+                drop(timeout(CHANGING, woken).await);
+            } else {
+                woken.await;
+            }
+        }
+    }
+}
+
+/// How a waiter waits.
+#[derive(Debug, Clone, Copy)]
+enum Waiting {
+    /// It looks when it is woken, and never else.
+    ForWakeUps,
+    /// Through a server, which waits for its clients, or behind a pooler, where there are no wake-ups.
+    AsTheLibrary,
+}
+
+/// A lock that a waiter got.
+struct Granted {
+    at: Instant,
+    turno: Turno,
+    token: Token,
+}
+
+impl Granted {
+    async fn release(&self) {
+        let release = LockRelease {
+            resource: "r".into(),
+            token: self.token,
+            hold: None,
+            request: Uuid::now_v7(),
+        };
+        self.turno.store().lock_release(&release).await.unwrap();
+    }
+}
+
+/// How the waiters of this bed can wait.
+async fn waiting(bed: &Bed, turno: &Turno) -> Waiting {
+    let is_direct = bed.is_direct() && ["sqlite", "postgres"].contains(&turno.store().name());
+    if !is_direct {
+        return Waiting::AsTheLibrary;
+    }
+    // A watcher makes the store listen; it does so for a while after the last one.
+    let _watch = turno.store().wakers().watch("r");
+    crate::eventually_async(PATIENCE, "wake-ups", async || {
+        turno.store().wakers().is_live().then_some(())
+    })
+    .await;
+    Waiting::ForWakeUps
+}
+
+/// Rounds with waiters, who all hold the lock in the end. Prints the longest time between the last release and the last grant.
+async fn play(bed: &Bed, waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usize, Vec<Waiter>)) {
+    let machines = machines(bed).await;
+    let how = waiting(bed, &machines[2]).await;
+    let mut longest = Duration::ZERO;
+    for round in 0..rounds() {
+        let (mode, many, waiters) = waiters(round, &machines);
+        let leases = hold(&machines[..2], mode, many).await;
+        let count = waiters.len() as u64;
+        let mut waiting = JoinSet::new();
+        for waiter in waiters {
+            waiting.spawn(waiter.wait(how));
+        }
+        until_waiting(&machines[0], "r", count).await;
+        let released = release_together(leases).await;
+        let Ok(granted) = timeout(PATIENCE, waiting.join_all()).await else {
+            panic!("round {round}: {many} released together, and a waiter was not woken");
+        };
+        for granted in granted {
+            longest = longest.max(granted.at.saturating_duration_since(released));
+            granted.release().await;
+        }
+    }
+    println!(
+        "{} rounds on {}: a waiter got in {longest:?} after the last release at the latest",
+        rounds(),
+        machines[2].store().name()
+    );
+}
+
+/// A writer that waits gets in when the last of several readers has gone.
+pub async fn the_last_of_several_readers_lets_a_writer_in(bed: &Bed) {
+    play(bed, |round, machines| {
+        let writer = Waiter {
+            turno: machines[2].clone(),
+            owner: "writer".into(),
+            mode: LockMode::Exclusive,
+            order: match round % 2 {
+                0 => WaitOrder::Any,
+                _ => WaitOrder::Fifo,
+            },
+        };
+        (LockMode::Shared, readers_of(round), vec![writer])
+    })
+    .await;
+}
+
+/// A writer that comes after the last of several readers has gone gets in at its first try.
+pub async fn readers_that_release_together_leave_the_lock_free(bed: &Bed) {
+    let machines = machines(bed).await;
+    let mut longest = Duration::ZERO;
+    for round in 0..rounds() {
+        let leases = hold(&machines[..2], LockMode::Shared, readers_of(round)).await;
+        let released = release_together(leases).await;
+        let writer = if round % 2 == 0 {
+            let lock = machines[2].lock("r").owner("writer").wait(Duration::ZERO);
+            vec![mine(lock.acquire().await.unwrap()).detach()]
+        } else {
+            let both = machines[2].locks(["r", "s"]);
+            let taken = both.wait(Duration::ZERO).acquire().await.unwrap();
+            taken.acquired().unwrap().detach()
+        };
+        longest = longest.max(released.elapsed());
+        for lease in writer {
+            let released = machines[2].lock_release(&lease.resource, lease.token);
+            released.await.unwrap();
+        }
+    }
+    println!(
+        "{} rounds on {}: a writer got in {longest:?} after the last release at the latest",
+        rounds(),
+        machines[2].store().name()
+    );
+}
+
+/// Permits that are given back together let as many waiters in, in line or not.
+pub async fn permits_given_back_together_let_as_many_in(bed: &Bed) {
+    play(bed, |round, machines| {
+        let permits = 2 + round % 3;
+        let mode = LockMode::Permits(u32::try_from(permits).unwrap());
+        let order = match round % 2 {
+            0 => WaitOrder::Any,
+            _ => WaitOrder::Fifo,
+        };
+        let waiters = (0..permits).map(|n| Waiter {
+            turno: machines[1 + n % 2].clone(),
+            owner: format!("waiter {n}"),
+            mode,
+            order,
+        });
+        (mode, permits, waiters.collect())
+    })
+    .await;
+}

@@ -1,0 +1,115 @@
+//! Shared holds that end while the gate, the lock row that they share, is locked by another transaction.
+
+use tokio_postgres::Client;
+use turno_testkit::conformance::Bed;
+
+use super::{bed, one, word};
+
+async fn reader(client: &Client, owner: &str) -> i64 {
+    let acquire = format!(
+        "select token from turno.lock_acquire('r', owner => '{owner}', mode => 'shared', ttl => '1 hour')"
+    );
+    one(client, &acquire).await.get(0)
+}
+
+async fn release(client: &Client, token: i64) {
+    let release = format!("select outcome from turno.lock_release('r', {token})");
+    assert_eq!(word(client, &release).await, "released");
+}
+
+/// Two readers release in transactions that overlap: the first locks the gate and counts the second, which then finds the gate
+/// locked. Answers the second one's token.
+async fn release_together(bed: &Bed, client: &Client) -> i64 {
+    let (a, b) = (reader(client, "a").await, reader(client, "b").await);
+    let open = bed.postgres_connection().await;
+    open.batch_execute("begin").await.unwrap();
+    release(&open, a).await;
+    release(client, b).await;
+    open.batch_execute("commit").await.unwrap();
+    b
+}
+
+const WRITERS: [&str; 3] = [
+    "select outcome from turno.lock_acquire('r', owner => 'w')",
+    "select outcome from turno.lock_acquire_all(array['q', 'r'], owner => 'w') where resource = 'r'",
+    "select (answer).outcome from turno.lock_acquire_batch(array['r'], array['w'], array[interval '1 hour'], array[null], \
+     array[null], array[null], array[null], array[null::integer], array[gen_random_uuid()])",
+];
+
+#[tokio::test]
+async fn readers_that_release_together_leave_the_lock_free() {
+    for writer in WRITERS {
+        let (bed, client) = bed().await;
+        let token = release_together(&bed, &client).await;
+        let listed = "select count(*) from turno.lock_list()";
+        assert_eq!(one(&client, listed).await.get::<_, i64>(0), 0);
+        let broken = format!("select turno.lock_break('r', {token}, 'stuck')");
+        assert_eq!(word(&client, &broken).await, "not_held");
+        let outcome = word(&client, writer).await;
+        // A batch does not wait, and leaves this one to a call of its own.
+        let later = outcome == "later" && writer.contains("batch");
+        assert!(outcome == "acquired" || later, "{outcome}: {writer}");
+        if later {
+            assert_eq!(word(&client, WRITERS[0]).await, "acquired");
+        }
+        let held = "select count(*) from turno.lock_hold";
+        assert_eq!(one(&client, held).await.get::<_, i64>(0), 0);
+    }
+}
+
+/// The control: a writer that trusts the gate is kept out until the lease of a reader that has gone would have ended.
+#[tokio::test]
+async fn a_writer_that_trusts_the_gate_is_kept_out() {
+    for writer in &WRITERS[..2] {
+        let (bed, client) = bed().await;
+        let trust = "create or replace function turno.lock_is_shared(resource text) returns boolean language sql volatile as
+            'select t.holds > 0 and t.expires_at > clock_timestamp() from turno.lock t where t.resource = $1'";
+        client.batch_execute(trust).await.unwrap();
+        release_together(&bed, &client).await;
+        assert_eq!(word(&client, writer).await, "busy", "{writer}");
+    }
+}
+
+/// A reader behind a writer in line waits for that writer's place, which may lapse before any lease ends.
+#[tokio::test]
+async fn a_reader_behind_a_line_looks_when_its_first_place_lapses() {
+    let (_bed, client) = bed().await;
+    let a = reader(&client, "a").await;
+    let _b = reader(&client, "b").await;
+    let line = "select turno.lock_wait('r', 'w', fifo => true)";
+    assert!(one(&client, line).await.get::<_, bool>(0));
+    let next = "select remaining > '59 minutes', remaining <= '10 seconds'
+        from turno.lock_acquire('r', owner => 'c', mode => 'shared') where outcome = 'busy'";
+    assert!(one(&client, next).await.get::<_, bool>(0));
+    // The writer has died, and a release gives its place ten seconds.
+    release(&client, a).await;
+    assert!(one(&client, next).await.get::<_, bool>(1));
+}
+
+/// A hold that is released while its owner enters again is not entered again: the owner gets a new one.
+#[tokio::test]
+async fn a_hold_that_is_being_released_is_not_entered_again() {
+    let (bed, client) = bed().await;
+    let first = reader(&client, "a").await;
+    let open = bed.postgres_connection().await;
+    open.batch_execute("begin").await.unwrap();
+    // Locks the hold, and not the gate: that is locked by another transaction just now.
+    let gate = bed.postgres_connection().await;
+    gate.batch_execute("begin; select from turno.lock where resource = 'r' for update")
+        .await
+        .unwrap();
+    release(&open, first).await;
+    gate.batch_execute("commit").await.unwrap();
+    let again = tokio::spawn(async move { reader(&client, "a").await });
+    let watcher = bed.postgres_connection().await;
+    let waits = "select exists (select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock')";
+    turno_testkit::eventually_async(
+        std::time::Duration::from_secs(60),
+        "a re-entry that waits for the release",
+        async || one(&watcher, waits).await.get::<_, bool>(0).then_some(()),
+    )
+    .await;
+    open.batch_execute("commit").await.unwrap();
+    assert!(again.await.unwrap() > first);
+}
