@@ -28,6 +28,18 @@ as $$
   end
 $$;
 
+-- Whether a key is parked now. Volatile, and not a subquery: a claim waits for its turn, and its own statement does not see
+-- what was parked meanwhile. An event of that key would be published.
+create or replace function turno.outbox_is_parked(key text) returns boolean
+language plpgsql
+volatile
+as $$
+begin
+  return outbox_is_parked.key is not null
+    and exists (select from turno.outbox_parked p where p.key = outbox_is_parked.key);
+end
+$$;
+
 -- The token is the caller's choice: the same call repeated is answered the same. A claim that is all of its transaction
 -- need not be durable (see inbox_claim_batch). With order, of each key the first one
 -- only; without it, all in the order in which they were emitted.
@@ -52,7 +64,7 @@ begin
   return query
   select
     t.id, turno.outbox_id(t.key), t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
-    exists (select from turno.outbox_parked p where p.key = t."group"), t.expires_at
+    turno.outbox_is_parked(t."group"), t.expires_at
   from turno.inbox_claim_batch(
     '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, outbox_claim.durable,
     outbox_claim.in_order) t;
