@@ -31,7 +31,6 @@ pub(crate) enum LogFormat {
 }
 
 /// What logs, and has to be ended when all is done.
-#[derive(Debug)]
 pub(crate) struct Logging {
     reporter: Reporter,
     telemetry: Option<Telemetry>,
@@ -105,13 +104,10 @@ mod tests {
 
     /// Whether an error of the broker's client is logged.
     fn shows_errors_of_lapin(filter: &str) -> bool {
-        let log = tracing_subscriber::fmt::layer()
-            .with_writer(std::io::sink)
-            .with_filter(EnvFilter::new(filter));
-        tracing::subscriber::with_default(
-            tracing_subscriber::registry().with(log),
-            || tracing::enabled!(target: "lapin::io_loop", tracing::Level::ERROR),
-        )
+        let lines = repeats::tests::logged(EnvFilter::new(filter), || {
+            tracing::error!(target: "lapin::io_loop", "the connection is broken");
+        });
+        !lines.is_empty()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A store or a broker that is out for five seconds fails thousands of requests, each of which logs the same line.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const TARGET: &str = "turno::repeated";
 /// The fields that tell the cause of a line. Others, such as ids, differ from line to line.
 const CAUSE_FIELDS: [&str; 4] = ["error", "outage", "cause", "why"];
-/// The longest cause that is compared and shown, in characters.
-const MAX_CAUSE_CHARS: usize = 300;
+/// The longest cause that is compared and shown.
+const MAX_CAUSE_BYTES: usize = 300;
 /// So many causes are told apart at a time. With more of them, lines are told apart by where they come from.
 const MAX_CAUSES: usize = 1000;
 
@@ -196,8 +196,12 @@ impl<S> Filter<S> for Repeats {
         true
     }
 
-    fn callsite_enabled(&self, _: &'static Metadata<'static>) -> Interest {
-        Interest::always()
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match *metadata.level() > Level::WARN {
+            true => Interest::always(),
+            // Each line is looked at.
+            false => Interest::sometimes(),
+        }
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
@@ -217,20 +221,25 @@ struct Line {
     cause: String,
 }
 
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+impl Line {
+    fn add(&mut self, field: &Field, text: &str) {
         let into = match field.name() {
             "message" => &mut self.message,
             name if CAUSE_FIELDS.contains(&name) => &mut self.cause,
             _ => return,
         };
-        let room = MAX_CAUSE_CHARS.saturating_sub(into.chars().count());
-        let text = format!("{value:?}");
-        // Writing to a String does not fail.
-        let _ = into.write_str(
-            text.get(..text.floor_char_boundary(room))
-                .unwrap_or_default(),
-        );
+        let room = MAX_CAUSE_BYTES.saturating_sub(into.len());
+        into.push_str(&text[..text.floor_char_boundary(room)]);
+    }
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, &format!("{value:?}"));
     }
 }
 
@@ -252,7 +261,7 @@ impl Reporter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io;
 
     use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -293,7 +302,8 @@ mod tests {
         }
     }
 
-    fn logged(
+    /// The lines that some work logs through a filter.
+    pub(in crate::logging) fn logged(
         filter: impl Filter<tracing_subscriber::Registry> + Send + Sync + 'static,
         work: impl FnOnce(),
     ) -> Vec<String> {

@@ -293,6 +293,7 @@ macro_rules! conformance_rules {
                 outbox_dead::a_blocked_event_holds_its_key,
                 outbox_dead::a_discarded_event_is_gone,
                 outbox_dead::a_parked_key_is_set_aside_together,
+                outbox_dead::a_claim_that_waited_sees_a_parked_key,
                 outbox_dead::a_key_given_up_goes_on,
                 outbox_dead::dispatched_events_leave_a_record,
                 outbox_dead::events_are_listed_page_by_page,

@@ -31,7 +31,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// The pause after the first outage of a sink and the longest one, unless said otherwise.
 const OUTAGE_BACKOFF: Pauses = Pauses {
     first: Duration::from_millis(100),
-    longest: Duration::from_secs(15),
+    longest: Duration::from_secs(20),
 };
 /// The advisory lock of those that relay alone, unless said otherwise.
 const LOCK_ID: i64 = 42;
@@ -175,7 +175,7 @@ impl Relay {
     }
 
     /// The pause after the first outage of the sink, which doubles with each further one until the sink answers, and the
-    /// longest. Default: 100 milliseconds and 15 seconds. Both are jittered. No attempt is spent on outages.
+    /// longest. Default: 100 milliseconds and 20 seconds. Both are jittered. No attempt is spent on outages.
     pub fn outage_backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.outage_backoff = Pauses { first, longest };
         self
