@@ -1,13 +1,17 @@
 //! What the library has to say, on standard error.
 
+mod repeats;
+
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use tracing_subscriber::filter::FilterExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
+use self::repeats::{Repeats, Reporter};
 use crate::args::Command;
 use crate::context::Context;
 use crate::fail::Usage;
@@ -26,14 +30,39 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// What logs, and has to be ended when all is done.
+pub(crate) struct Logging {
+    reporter: Reporter,
+    telemetry: Option<Telemetry>,
+}
+
+impl Logging {
+    /// Logs and sends what is left.
+    pub(crate) fn end(self) {
+        self.reporter.end();
+        if let Some(telemetry) = self.telemetry {
+            telemetry.end();
+        }
+    }
+}
+
+/// The default filter. The broker's client logs every message that comes back, with its content, and each lost connection
+/// as an error of its own, which Turno logs too: its lines are shown with `-vv` only.
+fn default_filter(is_service: bool, verbose: u8) -> &'static str {
+    match verbose {
+        // What runs as a service says what it works on, and that it waits.
+        0 if is_service => "warn,turno=info,turno_server=info,lapin=off",
+        0 => "warn,lapin=off",
+        1 => "info,lapin=off",
+        _ => "debug,lapin=error",
+    }
+}
+
 /// Warnings by default, and of what runs as a service its own words too; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
+/// Lines that repeat a cause within a second are counted, and not logged one by one.
 ///
-/// Of what runs as a service, traces are sent too, if anybody collects them: what is answered is to be ended when all is done.
-pub(crate) fn start(
-    command: &Command,
-    verbose: u8,
-    context: &Context,
-) -> anyhow::Result<Option<Telemetry>> {
+/// Traces of what runs as a service are sent too, if a collector is configured.
+pub(crate) fn start(command: &Command, verbose: u8, context: &Context) -> anyhow::Result<Logging> {
     let is_drawn_over = command.has_screen() && std::io::stderr().is_terminal();
     let filter = match std::env::var(FILTER) {
         _ if is_drawn_over => EnvFilter::new("off"),
@@ -43,14 +72,7 @@ pub(crate) fn start(
                 format!("{FILTER} is no filter ({error}): write turno=debug, for example"),
             )
         })?,
-        _ => EnvFilter::new(match verbose {
-            // Whoever starts a relay sees what it works on, and that it waits.
-            // The broker's client would show every message that comes back, with all that it says.
-            0 if command.is_service() => "warn,turno=info,turno_server=info,lapin=error",
-            0 => "warn,lapin=error",
-            1 => "info,lapin=error",
-            _ => "debug,lapin=error",
-        }),
+        _ => EnvFilter::new(default_filter(command.is_service(), verbose)),
     };
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
@@ -64,9 +86,38 @@ pub(crate) fn start(
     } else {
         None
     };
+    let repeats = Repeats::default();
+    let reporter = repeats.report()?;
     tracing_subscriber::registry()
-        .with(log.with_filter(filter))
+        .with(log.with_filter(filter.and(repeats)))
         .with(telemetry.as_ref().map(Telemetry::layer))
         .init();
-    Ok(telemetry)
+    Ok(Logging {
+        reporter,
+        telemetry,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether an error of the broker's client is logged.
+    fn shows_errors_of_lapin(filter: &str) -> bool {
+        let lines = repeats::tests::logged(EnvFilter::new(filter), || {
+            tracing::error!(target: "lapin::io_loop", "the connection is broken");
+        });
+        !lines.is_empty()
+    }
+
+    #[test]
+    fn errors_of_the_brokers_client_are_logged_only_if_asked_for() {
+        for is_service in [false, true] {
+            for verbose in [0, 1] {
+                assert!(!shows_errors_of_lapin(default_filter(is_service, verbose)));
+            }
+            assert!(shows_errors_of_lapin(default_filter(is_service, 2)));
+        }
+        assert!(shows_errors_of_lapin("warn,lapin=error"), "TURNO_LOG");
+    }
 }

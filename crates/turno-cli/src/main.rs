@@ -55,7 +55,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(word) = command.needs_store() {
         context.expect_store(word)?;
     }
-    let telemetry = logging::start(&command, verbose, &context)?;
+    let logging = logging::start(&command, verbose, &context)?;
     let mut runtime = match command {
         // They serve many clients at once.
         Command::Gate(_) | Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
@@ -66,9 +66,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let done = runtime.block_on(dispatch(command, &context));
     // A name that is still being resolved must not keep a finished command waiting.
     runtime.shutdown_background();
-    if let Some(telemetry) = telemetry {
-        telemetry.end();
-    }
+    logging.end();
     done
 }
 

@@ -62,6 +62,7 @@ pub mod once_tx;
 pub mod once_unknown;
 pub mod once_wait;
 pub mod outbox_dead;
+pub mod outbox_doubt;
 pub mod outbox_emit;
 pub mod outbox_input;
 mod outbox_kit;

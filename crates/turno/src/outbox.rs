@@ -24,6 +24,7 @@
 //! # Ok(()) }
 //! ```
 
+mod backoff;
 mod batch;
 mod breaker;
 mod event;
@@ -31,6 +32,7 @@ mod flow;
 mod lead;
 mod relay;
 mod rest;
+mod routes;
 
 use std::sync::Arc;
 

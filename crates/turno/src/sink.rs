@@ -7,9 +7,10 @@
 //! | `Webhook` | `webhook` |
 //! | [`Stdout`] | always there |
 //!
-//! A sink of your own answers one [`Fate`] for every event that it was given. It keeps two things apart: an
-//! event that is *refused* (it is to blame, and spends an attempt) and a sink that is *down* (nobody is to blame
-//! but the broker or the way to it; no attempt is spent, and the relay waits until [`Sink::ready`] succeeds).
+//! A sink of your own answers one [`Fate`] for every event that it was given. It keeps three things apart: an
+//! event that is *refused* (it is to blame, and spends an attempt), a sink that is *out* (the broker or the way to it is to
+//! blame; no attempt is spent, and the relay tries again after growing pauses), and a destination of some events that is
+//! *busy*, such as a full queue (no attempt is spent, and only events of the same type wait).
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -38,6 +39,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -50,7 +52,7 @@ pub trait Sink: fmt::Debug + Send + Sync {
     fn name(&self) -> String;
 
     /// Connects if need be, and says whether events can be published. Asked before the first event, and again
-    /// after an outage until it succeeds.
+    /// after each outage, with growing pauses, until it succeeds.
     ///
     /// # Errors
     /// What is wrong, and what to do about it.
@@ -111,22 +113,43 @@ pub enum Fate {
     Unsent(Outage),
     /// The other side went away before it answered: it may have arrived.
     Doubtful(Outage),
+    /// The other side takes no events of this type at the moment, such as a queue that is full; it takes others. It may have
+    /// arrived at another destination of the same type.
+    Busy(Outage),
 }
 
 /// Why nothing can be published at the moment. No event is to blame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outage(String);
+pub struct Outage {
+    reason: String,
+    retry_after: Option<Duration>,
+}
 
 impl Outage {
     /// What is wrong, and what to do about it: shown to people, so without a password in it.
     pub fn new(reason: impl Into<String>) -> Self {
-        Outage(reason.into())
+        Outage {
+            reason: reason.into(),
+            retry_after: None,
+        }
+    }
+
+    /// The other side asks to be left alone for so long. The relay does so, for at most an hour.
+    #[must_use = "it is another outage"]
+    pub fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+
+    /// For how long the other side asks to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 }
 
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.reason)
     }
 }
 

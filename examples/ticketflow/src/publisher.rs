@@ -63,7 +63,7 @@ fn log(event: &Outgoing, fate: &Fate) {
             event.attempt
         ),
         // The document counts these too; half an hour without a broker would kill every event that way.
-        Fate::Unsent(outage) | Fate::Doubtful(outage) => tracing::error!(
+        Fate::Unsent(outage) | Fate::Doubtful(outage) | Fate::Busy(outage) => tracing::error!(
             "❌ Error al procesar mensaje {id} del tipo {name}. No cuenta como intento: {outage}"
         ),
     }

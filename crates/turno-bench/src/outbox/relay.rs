@@ -272,6 +272,7 @@ pub async fn claim_ms(server: &PostgresServer, history: usize, pending: usize) -
             sent: events.iter().map(|event| event.seq).collect(),
             refused: Vec::new(),
             doubtful: Vec::new(),
+            deferred: Vec::new(),
             archive: Archive::Ids,
             request: Uuid::now_v7(),
         };

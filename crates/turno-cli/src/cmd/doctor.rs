@@ -8,6 +8,7 @@ use turno::store::sqlite::SqliteStore;
 use turno::store::{Finding, Severity};
 use turno_client::wire::Examined;
 
+use crate::cmd::outbox::relay;
 use crate::context::Context;
 use crate::redact;
 
@@ -61,13 +62,22 @@ async fn examine(context: &Context) -> Result<Examined> {
             Ok(turno.store().diagnose().await?)
         })
         .await;
-    let findings = match examined {
+    let mut findings = match examined {
         Ok(findings) => findings,
         Err(error) => match error.downcast_ref::<turno::Error>() {
             Some(known) if !known.is_invalid() => vec![problem("store", known.to_string())],
             _ => return Err(error),
         },
     };
+    if relay::has_unsigned_webhook(&context.outbox)? {
+        findings.push(Finding {
+            check: "webhook".into(),
+            severity: Severity::Warning,
+            detail: "events go to a webhook, and are not signed: the receiver cannot know who sent them. Give a secret \
+                     (secret in [outbox] of turno.toml, or TURNO_WEBHOOK_SECRET)"
+                .to_owned(),
+        });
+    }
     Ok(Examined {
         store: redact::url(&context.store),
         findings,

@@ -466,3 +466,89 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
         .expect(0);
     assert!(dead.out.contains("500"), "{dead:?}");
 }
+
+/// Thousands of refusals for one reason: a line per second, with the count of the others.
+#[test]
+fn a_flood_of_warnings_is_a_line_per_second_with_a_count() {
+    const MANY: usize = 500;
+    let place = Place::new(Kind::Sqlite);
+    std::fs::write(
+        place.path("turno.toml"),
+        "[outbox]\nallow_private = true\nbatch = 250\n",
+    )
+    .unwrap();
+    let lines = "{\"type\": \"T\", \"payload\": 1}\n".repeat(MANY);
+    let words = ["--json", "outbox", "emit", "--file", "-"];
+    piped(&place, &words, lines.as_bytes()).expect(0);
+    let (url, _requests) = web_server("400 Bad Request");
+    let began = std::time::Instant::now();
+    let relay = Running::start(&place, &["--json", "outbox", "relay", "--sink", &url]);
+    eventually(LONG, "every event to be refused", || {
+        let scheduled = stats(&place)["scheduled"].as_u64();
+        (scheduled == Some(MANY as u64)).then_some(())
+    });
+    let report: Value = serde_json::from_str(&relay.stop().join("")).unwrap();
+    let refused = report["refused"].as_u64().unwrap();
+    assert!(refused >= MANY as u64, "{report}");
+    let seconds = began.elapsed().as_secs() as usize + 1;
+    let said = relay.said();
+    let about: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("an event was refused"))
+        .collect();
+    // The first one, one for each second, and the last count.
+    assert!(
+        about.len() <= seconds + 2,
+        "{} lines in {seconds} s",
+        about.len()
+    );
+    let repeated: u64 = about
+        .iter()
+        .filter_map(|line| {
+            line.split_once("times=")?
+                .1
+                .split(' ')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum();
+    let first = about.iter().filter(|line| !line.contains("times=")).count() as u64;
+    assert_eq!(
+        repeated + first,
+        refused,
+        "every refusal is counted: {said}"
+    );
+}
+
+/// A webhook without a secret is warned about: once when the relay starts, and by `doctor`.
+#[test]
+fn an_unsigned_webhook_is_warned_about() {
+    const WARNING: &str = "requests are not signed";
+    let place = Place::new(Kind::Sqlite);
+    let (url, _requests) = web_server("204 No Content");
+    let file = |more: &str| format!("[outbox]\nallow_private = true\nsink = \"{url}\"\n{more}");
+    let webhook = || {
+        let findings = place.json(0, &["doctor"])["findings"].clone();
+        let findings = findings.as_array().unwrap().clone();
+        findings
+            .into_iter()
+            .find(|finding| finding["check"] == json!("webhook"))
+    };
+    std::fs::write(place.path("turno.toml"), file("")).unwrap();
+    for number in ["1", "2"] {
+        emit(&place, &["T", number]);
+    }
+    let relayed = place.turno(&["outbox", "relay", "--until-empty", "--batch", "2"]);
+    let relayed = relayed.expect(0);
+    assert_eq!(relayed.err.matches(WARNING).count(), 1, "{relayed:?}");
+    let finding = webhook().expect("doctor knows");
+    assert_eq!(finding["severity"], json!("warning"), "{finding}");
+
+    // Made up; base64 of 24 bytes.
+    let secret = "secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
+    std::fs::write(place.path("turno.toml"), file(secret)).unwrap();
+    let relayed = place.turno(&["outbox", "relay", "--until-empty"]).expect(0);
+    assert!(!relayed.err.contains(WARNING), "{relayed:?}");
+    assert_eq!(webhook(), None);
+}

@@ -62,6 +62,7 @@ pub async fn dead(server: &Running, kind: &str, payload: Value, error: &str) {
         sent: Vec::new(),
         refused: refused.collect(),
         doubtful: Vec::new(),
+        deferred: Vec::new(),
         archive: Archive::Ids,
         request: Uuid::now_v7(),
     };

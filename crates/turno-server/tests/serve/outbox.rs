@@ -116,6 +116,7 @@ pub async fn refuse(server: &Running) {
         sent: Vec::new(),
         refused: refused.collect(),
         doubtful: Vec::new(),
+        deferred: Vec::new(),
         archive: Archive::Ids,
         request: Uuid::now_v7(),
     };

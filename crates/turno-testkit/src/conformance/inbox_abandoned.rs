@@ -135,3 +135,44 @@ pub async fn very_many_are_taken_over(bed: &Bed) {
     lost.sort();
     assert_eq!(again, lost);
 }
+
+/// An item whose attempt cannot be ended is not counted against the others: they are claimed.
+pub async fn one_bad_item_does_not_fail_a_claim(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("bad").max_attempts(1), item("fine")]).await;
+    let held = take(&inbox, 2).await;
+    let bad = held[0].claim.item;
+    spoil(bed, bad).await;
+    bed.expire_claims().await;
+    push(&inbox, &["new"]).await;
+    let mut claimed = texts(&take(&inbox, 10).await);
+    claimed.retain(|text| text != "bad");
+    claimed.sort();
+    assert_eq!(claimed, ["fine", "new"]);
+}
+
+/// Makes it impossible to record the end of an attempt at an item as usual.
+async fn spoil(bed: &Bed, item: turno::store::ItemId) {
+    if bed.is_sqlite() {
+        // A number that no counter of ours has, and the place of its next error is taken.
+        bed.run(&format!(
+            "update turno.inbox_item set attempts = 5000000000 where id = {item}; \
+             insert into turno.inbox_error (item, number, attempt, at, kind, error) \
+             values ({item}, 1, 1, {{now}}, 'failed', 'in the way')"
+        ))
+        .await;
+        return;
+    }
+    // Its number is among the failed ones already, as after a restore of a part of the tables.
+    bed.run(&format!(
+        "insert into turno.inbox_failed (id, lane, failed_at, pushed_at, attempts, abandoned, max_attempts, payload) \
+         select id, lane, {{now}}, pushed_at, 1, 0, 1, payload from turno.inbox_item where id = {item}"
+    ))
+    .await;
+    // The control: its attempt cannot be ended.
+    let db = bed.postgres_connection().await;
+    let end = format!(
+        "select turno.inbox_end_attempt(lane, id, 'abandoned', '', 'w', now()) from turno.inbox_item where id = {item}"
+    );
+    db.batch_execute(&end).await.unwrap_err();
+}

@@ -128,6 +128,32 @@ pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
     }
 }
 
+/// A key that is parked while a claim waits for its turn is seen as parked by that claim. On SQLite no claim waits.
+pub async fn a_claim_that_waited_sees_a_parked_key(bed: &Bed) {
+    if bed.is_sqlite() {
+        return;
+    }
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    emit_keyed(&turno, &["a"], 2).await;
+    let first = take(&turno, 1, Order::ByKey).await;
+    // Claims of a queue take turns with this lock.
+    let db = bed.postgres_connection().await;
+    db.batch_execute("begin; select pg_advisory_xact_lock(1953853038, turno.outbox_queue())")
+        .await
+        .unwrap();
+    let waiting = tokio::spawn(async move { take(&other, 1, Order::ByKey).await });
+    crate::eventually_async(super::kit::PATIENCE, "the claim to wait", async || {
+        let waiters = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
+             and classid = 1953853038 and database = (select oid from pg_database where datname = current_database())";
+        (bed.number(waiters).await == 1).then_some(())
+    })
+    .await;
+    kill(&turno, &first, OnDead::Park).await;
+    db.batch_execute("commit").await.unwrap();
+    let taken = waiting.await.unwrap();
+    assert_eq!((taken.numbers(), taken.events[0].parked), (vec![1], true));
+}
+
 /// A key of which everything that was parked is given up goes on.
 pub async fn a_key_given_up_goes_on(bed: &Bed) {
     let turno = bed.turno().await;

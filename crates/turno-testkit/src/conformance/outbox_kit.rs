@@ -84,6 +84,7 @@ pub(super) fn settlement(taken: &Taken) -> OutboxSettle {
         sent: Vec::new(),
         refused: Vec::new(),
         doubtful: Vec::new(),
+        deferred: Vec::new(),
         archive: Archive::Ids,
         request: Uuid::now_v7(),
     }

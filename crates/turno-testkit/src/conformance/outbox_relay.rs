@@ -1,9 +1,12 @@
 //! The relay: at least once, in order, through outages, and around what is poisoned.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use turno::outbox::{EventState, Mode, OnDead};
+use async_trait::async_trait;
+use turno::outbox::{Event, EventState, Mode, OnDead};
+use turno::sink::{Fate, Outage, Outgoing, Sink};
 
 use super::Bed;
 use super::kit::PATIENCE;
@@ -91,6 +94,161 @@ pub async fn an_outage_costs_nothing(bed: &Bed) {
         }
         assert_eq!(labelled, [true], "{mode}: the one that came twice");
         assert!(list(&turno, EventState::Dead).await.is_empty(), "{mode}");
+    }
+}
+
+/// A sink that can be connected to, and answers every event with an outage, is tried seldom, however long it lasts: each
+/// pause is longer than the one before. Then everything arrives. The control: without pauses it is tried all the time.
+pub async fn a_sink_that_is_out_is_tried_seldom(bed: &Bed) {
+    const FIRST: Duration = Duration::from_millis(20);
+    const WINDOW: Duration = Duration::from_millis(600);
+    let turno = bed.turno().await;
+    for mode in MODES {
+        let sink = Overloaded::new(Fate::Doubtful(Outage::new("503")), "TicketCreatedEvent");
+        let events: Vec<_> = (0..100).map(event).collect();
+        emit(&turno, &events).await;
+        let relay = turno.outbox().relay(sink.clone()).mode(mode);
+        let relay = relay.outage_backoff(FIRST, Duration::from_secs(15));
+        let running = Running::start(relay.max_attempts(1));
+        tokio::time::sleep(WINDOW).await;
+        // 10 + 20 + 40 + 80 + 160 + 320 ms, with the shortest pauses.
+        let calls = sink.calls();
+        assert!((1..=8).contains(&calls), "{mode}: tried {calls} times");
+        sink.heal();
+        crate::eventually_async(PATIENCE, "everything to arrive", async || {
+            (sink.arrived() == 100).then_some(())
+        })
+        .await;
+        let report = running.stop().await;
+        assert_eq!((report.sent, report.refused, report.dead), (100, 0, 0));
+    }
+
+    let sink = Overloaded::new(Fate::Doubtful(Outage::new("503")), "TicketCreatedEvent");
+    emit(&turno, &[event(0)]).await;
+    let relay = turno.outbox().relay(sink.clone());
+    let running = Running::start(relay.outage_backoff(Duration::ZERO, Duration::ZERO));
+    crate::eventually_async(PATIENCE, "many tries", async || {
+        (sink.calls() > 100).then_some(())
+    })
+    .await;
+    running.stop().await;
+    let waiting = list(&turno, EventState::Pending).await;
+    assert!(waiting[0].doubtful >= 100, "{waiting:?}");
+}
+
+/// A destination that is full stops the events of its type only: they are tried one at a time, and no attempt is spent. The
+/// control: as refusals they would be dead.
+pub async fn a_full_destination_stops_its_own_type_only(bed: &Bed) {
+    const MANY: usize = 60;
+    let turno = bed.turno().await;
+    let emit_both = async || {
+        let events: Vec<_> = (0..MANY)
+            .flat_map(|n| ["FullEvent", "FineEvent"].map(|kind| Event::new(kind, &n)))
+            .collect();
+        emit(&turno, &events).await;
+    };
+    for mode in MODES {
+        let sink = Overloaded::new(Fate::Busy(Outage::new("the queue is full")), "FullEvent");
+        emit_both().await;
+        let relay = turno.outbox().relay(sink.clone()).mode(mode);
+        let relay = relay.outage_backoff(Duration::from_millis(20), Duration::from_secs(15));
+        let running = Running::start(relay.max_attempts(1));
+        crate::eventually_async(PATIENCE, "the others to arrive", async || {
+            (sink.arrived() == MANY).then_some(())
+        })
+        .await;
+        // Those of the first batches, and then one at a time.
+        let tried = sink.tried();
+        assert!(tried <= MANY, "{mode}: tried {tried} events");
+        assert_eq!(list(&turno, EventState::Dead).await, []);
+        sink.heal();
+        crate::eventually_async(PATIENCE, "everything to arrive", async || {
+            (sink.arrived() == 2 * MANY).then_some(())
+        })
+        .await;
+        let report = running.stop().await;
+        assert_eq!((report.dead, report.refused, report.outages), (0, 0, 0));
+        assert_eq!(report.sent, 2 * MANY as u64);
+    }
+
+    let sink = Overloaded::new(Fate::Refused("the queue is full".into()), "FullEvent");
+    emit_both().await;
+    let running = Running::start(turno.outbox().relay(sink.clone()).max_attempts(1));
+    crate::eventually_async(PATIENCE, "all of a type to be dead", async || {
+        (counts(&turno).await[4] == MANY as u64).then_some(())
+    })
+    .await;
+    running.stop().await;
+}
+
+/// A sink that is always ready, and answers the events of one type with the same fate until it is healed.
+#[derive(Debug)]
+struct Overloaded {
+    fate: Fate,
+    kind: &'static str,
+    is_healed: AtomicBool,
+    calls: AtomicUsize,
+    tried: AtomicUsize,
+    arrived: AtomicUsize,
+}
+
+impl Overloaded {
+    fn new(fate: Fate, kind: &'static str) -> Arc<Self> {
+        Arc::new(Overloaded {
+            fate,
+            kind,
+            is_healed: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+            tried: AtomicUsize::new(0),
+            arrived: AtomicUsize::new(0),
+        })
+    }
+
+    fn heal(&self) {
+        self.is_healed.store(true, Ordering::SeqCst);
+    }
+
+    /// How often it was given events.
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How many events it did not take.
+    fn tried(&self) -> usize {
+        self.tried.load(Ordering::SeqCst)
+    }
+
+    fn arrived(&self) -> usize {
+        self.arrived.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Sink for Overloaded {
+    fn name(&self) -> String {
+        "an overloaded sink".into()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let is_healed = self.is_healed.load(Ordering::SeqCst);
+        events
+            .iter()
+            .map(|event| match is_healed || event.kind != self.kind {
+                true => {
+                    self.arrived.fetch_add(1, Ordering::SeqCst);
+                    Fate::Sent
+                }
+                false => {
+                    self.tried.fetch_add(1, Ordering::SeqCst);
+                    self.fate.clone()
+                }
+            })
+            .collect()
     }
 }
 

@@ -1,13 +1,16 @@
 //! One batch: published, and what became of each of its events.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::relay::Relay;
+use super::routes::{Admission, Routes};
 use crate::sink::{Fate, Outage, Outgoing};
-use crate::store::{AfterRefusal, ClaimedEvent, Envelope, ItemId, OnDead, OutboxSettle, Refusal};
+use crate::store::{
+    AfterRefusal, ClaimedEvent, Deferral, Envelope, ItemId, OnDead, OutboxSettle, Refusal,
+};
 
 /// What a relay has taken from the outbox at once.
 #[derive(Debug)]
@@ -20,8 +23,19 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) settle: OutboxSettle,
-    /// Why nothing more can be published for now.
-    pub(super) outage: Option<Outage>,
+    /// What it says about the sink.
+    pub(super) verdict: Verdict,
+}
+
+/// What a batch says about the sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The sink has answered for what it was given.
+    Answered,
+    /// Nothing more can be published for now.
+    Outage(Outage),
+    /// Nothing was published.
+    Unknown,
 }
 
 impl Batch {
@@ -32,31 +46,52 @@ impl Batch {
             sent: Vec::new(),
             refused: Vec::new(),
             doubtful: Vec::new(),
+            deferred: Vec::new(),
             archive: relay.archive,
             request: Uuid::now_v7(),
         }
     }
 
-    /// Publishes what is to be published, for as long as the claim can be relied on.
+    /// Publishes what is to be published, for as long as the claim can be relied on. Events of types that are out are
+    /// put off.
     pub(super) async fn publish(
         &self,
         relay: &Relay,
+        routes: &Routes,
         good_until: impl Fn() -> Option<Instant>,
     ) -> Published {
         let mut settle = self.unpublished(relay);
-        let mut outgoing = Vec::with_capacity(self.events.len());
-        let mut places = Vec::with_capacity(self.events.len());
+        let mut ready = Vec::with_capacity(self.events.len());
         for event in &self.events {
             match read(event) {
-                Ok(ready) => {
+                Ok(outgoing) => ready.push((event.seq, event, outgoing)),
+                Err(refusal) => settle.refused.push(refusal),
+            }
+        }
+        let admitted = routes.admit(
+            ready.iter().map(|(.., outgoing)| outgoing.kind.as_str()),
+            Instant::now(),
+        );
+        let mut outgoing = Vec::with_capacity(ready.len());
+        let mut places = Vec::with_capacity(ready.len());
+        let mut put_off = Vec::new();
+        for ((seq, event, ready), admission) in ready.into_iter().zip(admitted) {
+            match admission {
+                Admission::Now => {
                     outgoing.push(ready);
                     places.push(event);
                 }
-                Err(refusal) => settle.refused.push(refusal),
+                Admission::Later => put_off.push((seq, ready.kind)),
             }
         }
         let is_good = || good_until().is_some_and(|until| Instant::now() < until);
         let (fates, outage) = publish(relay, outgoing, is_good).await;
+        let verdict = match outage {
+            Some(outage) => Verdict::Outage(outage),
+            None if fates.iter().any(|(_, fate)| is_answer(fate)) => Verdict::Answered,
+            None => Verdict::Unknown,
+        };
+        note(routes, &fates);
         for (event, (kind, fate)) in places.into_iter().zip(fates) {
             match fate {
                 Fate::Sent => settle.sent.push(event.seq),
@@ -65,9 +100,19 @@ impl Batch {
                 }
                 Fate::Unsent(_) => {}
                 Fate::Doubtful(_) => settle.doubtful.push(event.seq),
+                Fate::Busy(_) => {
+                    settle.doubtful.push(event.seq);
+                    put_off.push((event.seq, kind));
+                }
             }
         }
-        Published { settle, outage }
+        let now = Instant::now();
+        let deferral = |(seq, kind): (ItemId, String)| Deferral {
+            seq,
+            delay: routes.delay(&kind, now),
+        };
+        settle.deferred = put_off.into_iter().map(deferral).collect();
+        Published { settle, verdict }
     }
 }
 
@@ -81,6 +126,10 @@ fn read(event: &ClaimedEvent) -> Result<Outgoing, Refusal> {
     if event.parked {
         let error = "an earlier event of its key is dead, and its key is parked".to_owned();
         return Err(set_aside(error, OnDead::Park));
+    }
+    if event.id.is_nil() {
+        let error = "the event is stored without its id: it was not emitted by Turno".to_owned();
+        return Err(set_aside(error, OnDead::Skip));
     }
     let stored =
         Envelope::read(&event.event).map_err(|error| set_aside(error.to_string(), OnDead::Skip))?;
@@ -183,8 +232,39 @@ fn padded(mut fates: Vec<Fate>, many: usize) -> Vec<Fate> {
 fn outage_of(fates: &[Fate]) -> Option<Outage> {
     fates.iter().find_map(|fate| match fate {
         Fate::Unsent(outage) | Fate::Doubtful(outage) => Some(outage.clone()),
-        Fate::Sent | Fate::Refused(_) | Fate::Suspect(_) => None,
+        Fate::Sent | Fate::Refused(_) | Fate::Suspect(_) | Fate::Busy(_) => None,
     })
+}
+
+/// Whether the sink was there, whatever it said.
+fn is_answer(fate: &Fate) -> bool {
+    match fate {
+        Fate::Sent | Fate::Refused(_) | Fate::Suspect(_) | Fate::Busy(_) => true,
+        Fate::Unsent(_) | Fate::Doubtful(_) => false,
+    }
+}
+
+/// Tells which types were taken, and which were not.
+fn note(routes: &Routes, fates: &[(String, Fate)]) {
+    let mut outages: BTreeMap<&str, Option<&Outage>> = BTreeMap::new();
+    for (kind, fate) in fates {
+        match fate {
+            Fate::Busy(outage) => {
+                outages.insert(kind, Some(outage));
+            }
+            Fate::Sent | Fate::Refused(_) => {
+                outages.entry(kind).or_insert(None);
+            }
+            Fate::Suspect(_) | Fate::Unsent(_) | Fate::Doubtful(_) => {}
+        }
+    }
+    let now = Instant::now();
+    for (kind, outage) in outages {
+        match outage {
+            Some(outage) => routes.outage(kind, outage, now),
+            None => routes.success(kind, now),
+        }
+    }
 }
 
 fn suspects(fates: &[Fate], among: impl IntoIterator<Item = usize>) -> Vec<usize> {

@@ -1,44 +1,171 @@
-//! The circuit breaker: while the other side is not there, nothing is taken and nothing is charged.
+//! The circuit breaker: while the sink is out, nothing is claimed and no attempt is spent.
+//!
+//! It is open at first. One lane at a time tries whether the sink works: it waits for the pause to end, asks
+//! [`Sink::ready`], and publishes what it may. An answer from the sink closes the breaker for all lanes; an outage makes the
+//! next pause longer. What `ready` says is not enough: a webhook that answers 503 can be connected to.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::{Backoff, Pauses};
 use crate::sink::{Outage, Sink};
 
-/// The first pause before the other side is asked again, and the longest; it doubles.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How often an outage that goes on is mentioned.
-const MENTION: Duration = Duration::from_secs(60);
+/// The longest pause while the sink cannot even be connected to: that costs it nothing, and ends soon after it is back.
+const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(5);
+/// How often an outage that goes on is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// The shortest time between two log lines about outages, whatever their causes.
+const MIN_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Waits until events can be published, saying what is wrong meanwhile. False if told to stop first.
-pub(super) async fn closed(sink: &dyn Sink, stop: &CancellationToken) -> bool {
-    let began = Instant::now();
-    let mut mentioned: Option<(Instant, Outage)> = None;
-    let mut pause = PAUSES.0;
-    loop {
-        let asked = tokio::select! {
-            asked = sink.ready() => asked,
-            () = stop.cancelled() => return false,
+/// One for each relay. It lives as long as the relay does, across outages and changes of the leading relay.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    pauses: Pauses,
+    state: Mutex<State>,
+    trial: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    is_open: bool,
+    backoff: Backoff,
+    /// Since when the sink has been out.
+    out_since: Option<Instant>,
+    logged: Option<(Instant, String)>,
+    /// Outages that were not logged since the last line.
+    unlogged: u64,
+}
+
+/// The right to try a sink that was out. It ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Trial<'a> {
+    _guard: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl Breaker {
+    pub(super) fn new(pauses: Pauses) -> Self {
+        Breaker {
+            pauses,
+            state: Mutex::new(State {
+                is_open: true,
+                backoff: Backoff::new(Instant::now()),
+                out_since: None,
+                logged: None,
+                unlogged: 0,
+            }),
+            trial: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state().is_open
+    }
+
+    /// How many events may be published at once.
+    pub(super) fn allowed(&self) -> u32 {
+        self.state().backoff.allowed()
+    }
+
+    /// Waits until events can be published, by everyone or by the caller alone as a trial. `None` if told to stop first.
+    pub(super) async fn enter(
+        &self,
+        sink: &dyn Sink,
+        stop: &CancellationToken,
+    ) -> Option<Option<Trial<'_>>> {
+        let trial = tokio::select! {
+            _guard = self.trial.lock() => Trial { _guard },
+            () = stop.cancelled() => return None,
         };
-        let Err(outage) = asked else {
-            if mentioned.is_some() {
-                tracing::info!(sink = sink.name(), after = ?began.elapsed(), "the sink is there again; going on");
+        if !self.is_open() {
+            return Some(None);
+        }
+        loop {
+            let until = self.state().backoff.until();
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = stop.cancelled() => return None,
             }
-            return true;
-        };
-        let again = mentioned
-            .as_ref()
-            .is_none_or(|(when, what)| *what != outage || when.elapsed() > MENTION);
-        if again {
-            tracing::warn!(sink = sink.name(), %outage, "nothing can be published; no attempt is spent, and it is tried again");
-            mentioned = Some((Instant::now(), outage));
+            let ready = tokio::select! {
+                ready = sink.ready() => ready,
+                () = stop.cancelled() => return None,
+            };
+            let Err(outage) = ready else {
+                return Some(Some(trial));
+            };
+            let pauses = Pauses {
+                longest: self.pauses.longest.min(LONGEST_CONNECT_PAUSE),
+                ..self.pauses
+            };
+            let mut state = self.state();
+            state
+                .backoff
+                .outage(pauses, outage.retry_after(), Instant::now());
+            state.log(sink, &outage);
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())) => {}
-            () = stop.cancelled() => return false,
+    }
+
+    /// Events met an outage: nobody publishes until a trial succeeds.
+    pub(super) fn outage(&self, sink: &dyn Sink, outage: &Outage, trial: Option<Trial<'_>>) {
+        let mut state = self.state();
+        if state.is_open && trial.is_none() {
+            // Another lane has met the same outage: it is counted once.
+            state.backoff.wait_for(outage.retry_after(), Instant::now());
+            return;
         }
-        pause = (pause * 2).min(PAUSES.1);
+        state.is_open = true;
+        state
+            .backoff
+            .outage(self.pauses, outage.retry_after(), Instant::now());
+        state.log(sink, outage);
+    }
+
+    /// The sink has answered for events.
+    pub(super) fn success(&self, sink: &dyn Sink, trial: Option<Trial<'_>>) {
+        let mut state = self.state();
+        if state.is_open && trial.is_none() {
+            // Published before another lane met an outage.
+            return;
+        }
+        state.is_open = false;
+        state.backoff.success(Instant::now());
+        if let Some(since) = state.out_since.take() {
+            tracing::info!(sink = sink.name(), after = ?since.elapsed(), "the sink is there again; going on");
+            state.logged = None;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Logs an outage that is new or has another cause, and one that goes on once a minute.
+    fn log(&mut self, sink: &dyn Sink, outage: &Outage) {
+        self.out_since.get_or_insert_with(Instant::now);
+        let cause = outage.to_string();
+        let is_due = self.logged.as_ref().is_none_or(|(when, before)| {
+            let interval = match *before == cause {
+                true => LOG_INTERVAL,
+                false => MIN_LOG_INTERVAL,
+            };
+            when.elapsed() >= interval
+        });
+        if !is_due {
+            self.unlogged += 1;
+            return;
+        }
+        tracing::warn!(
+            sink = sink.name(),
+            outage = cause,
+            next_try = ?self.backoff.pause(Instant::now()).unwrap_or_default(),
+            unlogged = self.unlogged,
+            "nothing can be published; no attempt is spent, and it is tried again"
+        );
+        self.logged = Some((Instant::now(), cause));
+        self.unlogged = 0;
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::batch::{self, Batch};
-use super::breaker;
+use super::batch::{self, Batch, Verdict};
+use super::breaker::{Breaker, Trial};
 use super::relay::{Mode, Relay, RelayReport};
 use super::rest::Rest;
+use super::routes::Routes;
 use crate::inbox::idle::Idle;
 use crate::inbox::wake_name;
 use crate::store::{
@@ -71,18 +72,24 @@ struct Held {
 pub(super) struct Flow<'a> {
     relay: &'a Relay,
     counts: &'a Counts,
+    breaker: &'a Breaker,
+    routes: &'a Routes,
     held: Mutex<BTreeMap<Uuid, Held>>,
-    /// One lane has found the sink out: the others take nothing more either.
-    is_out: AtomicBool,
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(relay: &'a Relay, counts: &'a Counts) -> Self {
+    pub(super) fn new(
+        relay: &'a Relay,
+        counts: &'a Counts,
+        breaker: &'a Breaker,
+        routes: &'a Routes,
+    ) -> Self {
         Flow {
             relay,
             counts,
+            breaker,
+            routes,
             held: Mutex::default(),
-            is_out: AtomicBool::new(true),
         }
     }
 
@@ -113,16 +120,16 @@ impl<'a> Flow<'a> {
         let mut worked: Option<Instant> = None;
         let mut current: Option<Batch> = None;
         let mut settle: Option<OutboxSettle> = None;
-        let mut is_open = true;
+        let sink = &*self.relay.sink;
+        let mut trial: Option<Trial<'_>> = None;
         loop {
-            is_open |= self.is_out.load(Ordering::Relaxed);
-            if is_open || stop.is_cancelled() {
+            let is_shut = trial.is_none() && self.breaker.is_open();
+            if is_shut || stop.is_cancelled() {
                 self.finish(settle.take(), current.take(), stop).await;
-                if stop.is_cancelled() || !breaker::closed(&*self.relay.sink, stop).await {
+                if stop.is_cancelled() {
                     return None;
                 }
-                is_open = false;
-                self.is_out.store(false, Ordering::Relaxed);
+                trial = self.breaker.enter(sink, stop).await?;
             }
             let woken = watch.next();
             let looked = Instant::now();
@@ -131,20 +138,22 @@ impl<'a> Flow<'a> {
                 if let Some(before) = before {
                     self.settle(&before, stop).await;
                 }
-                self.claim(batch, stop).await
+                self.claim(batch.min(self.breaker.allowed()), stop).await
             };
             current = match current.take() {
                 None => settle_and_claim.await,
                 Some(batch) => {
                     let good_until = || self.held().get(&batch.token).map(|held| held.good_until);
-                    let (published, next) =
-                        tokio::join!(batch.publish(self.relay, good_until), settle_and_claim);
+                    let publish = batch.publish(self.relay, self.routes, good_until);
+                    let (published, next) = tokio::join!(publish, settle_and_claim);
                     settle = Some(published.settle);
-                    if let Some(outage) = published.outage {
-                        is_open = true;
-                        self.is_out.store(true, Ordering::Relaxed);
-                        Counts::add(&self.counts.outages, 1);
-                        tracing::warn!(sink = self.relay.sink.name(), %outage, "the sink is out; what it has not confirmed is published again");
+                    match published.verdict {
+                        Verdict::Outage(outage) => {
+                            Counts::add(&self.counts.outages, 1);
+                            self.breaker.outage(sink, &outage, trial.take());
+                        }
+                        Verdict::Answered => self.breaker.success(sink, trial.take()),
+                        Verdict::Unknown => {}
                     }
                     next
                 }
@@ -157,7 +166,7 @@ impl<'a> Flow<'a> {
                 }
             }
             // What is settled may let the next of a key go.
-            if current.is_some() || settle.is_some() || is_open {
+            if current.is_some() || settle.is_some() {
                 continue;
             }
             let Some(pause) = idle

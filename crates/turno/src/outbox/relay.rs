@@ -9,7 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::Pauses;
+use super::breaker::Breaker;
 use super::flow::{Counts, Flow};
+use super::routes::Routes;
 use super::{Outbox, lead};
 use crate::check;
 use crate::error::{Error, Result};
@@ -18,12 +21,18 @@ use crate::store::{Archive, OnDead, Order};
 
 /// How many events are taken at once, unless said otherwise.
 const BATCH: u32 = 50;
-/// How often an event may be refused, unless said otherwise.
-const MAX_ATTEMPTS: u32 = 5;
+/// How often an event may be refused, unless said otherwise. With the pauses of [`BACKOFF`] the last attempt is about eight
+/// hours after the first one.
+const MAX_ATTEMPTS: u32 = 20;
 /// How long a relay may be silent before others take over what it had taken, unless said otherwise.
 const LEASE: Duration = Duration::from_secs(15);
 /// The pause after the first refusal and the longest one, unless said otherwise.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
+/// The pause after the first outage of a sink and the longest one, unless said otherwise.
+const OUTAGE_BACKOFF: Pauses = Pauses {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(20),
+};
 /// The advisory lock of those that relay alone, unless said otherwise.
 const LOCK_ID: i64 = 42;
 
@@ -79,7 +88,9 @@ impl FromStr for Mode {
 ///
 /// Events are published at least once: a relay that vanishes after it has published and before it has said so leaves
 /// its batch to others, who publish it again, labelled as possible duplicates. If the sink is out, nothing is lost and
-/// no attempt is spent; the relay goes on when it is there again.
+/// no attempt is spent: the relay tries again with one event after growing pauses, or when the sink asks for it
+/// (`Retry-After`). Events of a type whose destination alone is out, such as a full queue, are put off in the same way, and
+/// the others are published meanwhile.
 #[derive(Debug)]
 #[must_use = "nothing happens before run"]
 pub struct Relay {
@@ -94,6 +105,7 @@ pub struct Relay {
     pub(super) archive: Archive,
     pub(super) lock_id: i64,
     backoff: (Duration, Duration),
+    outage_backoff: Pauses,
     on_dead: OnDead,
     on_dead_of: BTreeMap<String, OnDead>,
 }
@@ -129,6 +141,7 @@ impl Relay {
             archive: Archive::default(),
             lock_id: LOCK_ID,
             backoff: BACKOFF,
+            outage_backoff: OUTAGE_BACKOFF,
             on_dead: OnDead::default(),
             on_dead_of: BTreeMap::new(),
         }
@@ -147,7 +160,8 @@ impl Relay {
         self
     }
 
-    /// How often an event may be refused before it is dead; 5 otherwise.
+    /// How often an event may be refused before it is dead. Default: 20, which takes about eight hours with the default
+    /// [backoff](Relay::backoff).
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self
@@ -157,6 +171,13 @@ impl Relay {
     /// otherwise. Both are jittered.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.backoff = (first, longest);
+        self
+    }
+
+    /// The pause after the first outage of the sink, which doubles with each further one until the sink answers, and the
+    /// longest. Default: 100 milliseconds and 20 seconds. Both are jittered. No attempt is spent on outages.
+    pub fn outage_backoff(mut self, first: Duration, longest: Duration) -> Self {
+        self.outage_backoff = Pauses { first, longest };
         self
     }
 
@@ -215,6 +236,7 @@ impl Relay {
         check::batch(self.batch)?;
         check::lease(self.lease)?;
         check::delay("backoff", self.backoff.1)?;
+        check::delay("outage_backoff", self.outage_backoff.longest)?;
         if self.max_attempts == 0 || self.max_attempts > check::MAX_ATTEMPTS.into() {
             return Err(Error::invalid(
                 "max_attempts",
@@ -222,11 +244,14 @@ impl Relay {
             ));
         }
         let counts = Counts::default();
+        let breaker = Breaker::new(self.outage_backoff);
+        let routes = Routes::new(self.outage_backoff);
+        let flow = || Flow::new(&self, &counts, &breaker, &routes);
         match self.mode {
             Mode::Parallel | Mode::Ordered => {
-                Flow::new(&self, &counts).run(&stop).await;
+                flow().run(&stop).await;
             }
-            Mode::Single => self.alone(&counts, &stop).await,
+            Mode::Single => self.alone(flow, &stop).await,
         }
         self.sink.close().await;
         Ok(counts.report())
@@ -234,10 +259,10 @@ impl Relay {
 
     /// Publishes whenever it is the only relay, which it wants to be only while there is something to publish: the session
     /// that makes it so is asked all the time whether it is alive.
-    async fn alone(&self, counts: &Counts, stop: &CancellationToken) {
+    async fn alone<'a>(&self, new_flow: impl Fn() -> Flow<'a>, stop: &CancellationToken) {
         while let Some(alone) = lead::alone(self, stop).await {
             tracing::info!(relay = self.name, "the only relay now");
-            let flow = Flow::new(self, counts);
+            let flow = new_flow();
             let work = async {
                 self.recover(stop).await;
                 flow.run(stop).await

@@ -8,7 +8,7 @@ mod signature;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -43,8 +43,8 @@ const CONCURRENCY: usize = 16;
 /// repetition has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE). Events of one key are posted one after
 /// the other, others at the same time.
 ///
-/// Any answer of 2xx is success. 408, 425, 429, 502, 503, 504 and no answer at all are an outage. Everything else is a
-/// refusal, redirects too: they are not followed, because the address was checked and theirs was not. Addresses of the
+/// Any answer of 2xx is success. 408, 425, 429, 502, 503, 504 and no answer at all are an outage; `Retry-After` is
+/// honoured, up to an hour. Everything else is a refusal, redirects too: they are not followed, because the address was checked and theirs was not. Addresses of the
 /// machine itself and of private networks are not called, whatever a name resolves to, unless
 /// [allowed](Webhook::allow_private); nor are proxies used, which would resolve names by themselves.
 ///
@@ -61,6 +61,7 @@ pub struct Webhook {
     timeout: Duration,
     concurrency: usize,
     client: OnceLock<Result<Client, String>>,
+    unsigned: Once,
 }
 
 /// Where the attributes of an event are.
@@ -98,6 +99,7 @@ impl Webhook {
             timeout: TIMEOUT,
             concurrency: CONCURRENCY,
             client: OnceLock::new(),
+            unsigned: Once::new(),
         })
     }
 
@@ -193,6 +195,14 @@ impl Sink for Webhook {
     /// Connects, and asks nothing: what the other side thinks of events only events tell.
     async fn ready(&self) -> Result<(), Outage> {
         self.client()?;
+        if self.signer.is_empty() {
+            self.unsigned.call_once(|| {
+                tracing::warn!(
+                    sink = self.name(),
+                    "requests are not signed, because no secret is given: the receiver cannot know who sent them"
+                );
+            });
+        }
         let connected = guard::connect(&self.url, self.reach);
         match tokio::time::timeout(self.timeout, connected).await {
             Ok(Ok(())) => Ok(()),

@@ -213,9 +213,14 @@ pub struct NewItem {
     pub due: Option<Due>,
     /// Items of one group run one at a time, in the order of their pushes.
     pub group: Option<String>,
-    /// After this many attempts it is set aside as failed.
+    /// After this many attempts it is set aside as failed. 0 is no limit, for events of the outbox only.
     pub max_attempts: u16,
 }
+
+/// No limit of attempts: only for the events of the outbox, about which relays decide.
+pub(crate) const UNLIMITED_ATTEMPTS: u16 = 0;
+/// Attempts whose outcome is unknown are counted up to this number, and no further. In SQL: `turno.inbox_doubt`.
+pub const MAX_DOUBTS: u32 = 1_000_000;
 
 /// When an item may be claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

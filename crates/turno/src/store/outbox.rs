@@ -83,8 +83,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// The item that stands for the event, in stores that keep one. Whoever relays decides how often it may be
-    /// refused.
+    /// The item that stands for the event, in stores that keep one. The relay decides how often it may be refused.
     pub(crate) fn to_item(&self, id: Uuid) -> Result<NewItem> {
         Ok(NewItem {
             payload: Envelope::of(self)?,
@@ -93,7 +92,7 @@ impl NewEvent {
             priority: super::DEFAULT_PRIORITY,
             due: self.delay.map(Due::After),
             group: self.key.clone(),
-            max_attempts: crate::check::MAX_ATTEMPTS,
+            max_attempts: super::UNLIMITED_ATTEMPTS,
         })
     }
 }
@@ -183,7 +182,7 @@ pub struct OutboxClaim {
 pub struct ClaimedEvent {
     /// Its number in the outbox.
     pub seq: ItemId,
-    /// Its id, stable for ever.
+    /// Its id, stable for ever. Nil if the stored item has none: then it cannot be published.
     pub id: Uuid,
     /// Its ordering key.
     pub key: Option<String>,
@@ -193,7 +192,7 @@ pub struct ClaimedEvent {
     pub emitted_at: Timestamp,
     /// How often it was refused.
     pub refused: u32,
-    /// How often it may have arrived, without anybody knowing.
+    /// In how many attempts it may have arrived, at most [`MAX_DOUBTS`](super::MAX_DOUBTS).
     pub doubtful: u32,
     /// Its key is parked: it is to be set aside, and not to be published.
     pub parked: bool,
@@ -210,10 +209,21 @@ pub struct OutboxSettle {
     pub refused: Vec<Refusal>,
     /// Of the others, those that may have arrived.
     pub doubtful: Vec<ItemId>,
+    /// Of the others, those that are not due again at once.
+    pub deferred: Vec<Deferral>,
     /// Whether whole events are kept.
     pub archive: Archive,
     /// The identity of this request: applying it twice changes nothing.
     pub request: Uuid,
+}
+
+/// An event that goes back, and is not due at once. No attempt is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deferral {
+    /// Which.
+    pub seq: ItemId,
+    /// It is due again after so long.
+    pub delay: Duration,
 }
 
 /// Whether dispatched events are kept whole.
@@ -470,17 +480,23 @@ pub struct EventView {
 }
 
 impl EventView {
-    /// Fills in what the stored event says.
-    pub(crate) fn with_event(mut self, event: Option<&str>) -> Result<Self> {
-        if let Some(event) = event {
-            let event = Envelope::read(event)?;
-            self.kind = Some(event.kind);
-            self.correlation_id = event.correlation_id;
-            self.traceparent = event.traceparent;
-            self.headers = event.headers;
-            self.payload = Some(event.payload.get().to_owned());
+    /// Fills in what the stored event says. One that cannot be read is shown as it is stored, so that it can be found and
+    /// discarded.
+    pub(crate) fn with_event(mut self, event: Option<&str>) -> Self {
+        let Some(text) = event else {
+            return self;
+        };
+        match Envelope::read(text) {
+            Ok(event) => {
+                self.kind = Some(event.kind);
+                self.correlation_id = event.correlation_id;
+                self.traceparent = event.traceparent;
+                self.headers = event.headers;
+                self.payload = Some(event.payload.get().to_owned());
+            }
+            Err(_) => self.payload = Some(text.to_owned()),
         }
-        Ok(self)
+        self
     }
 }
 

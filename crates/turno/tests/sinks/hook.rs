@@ -33,6 +33,8 @@ pub enum Reply {
     Hang,
     /// Closes the connection.
     Close,
+    /// Resets the connection.
+    Reset,
 }
 
 /// The server; it ends when it is dropped.
@@ -116,6 +118,10 @@ where
             }
             Reply::Hang => std::future::pending().await,
             Reply::Close => return Ok(()),
+            Reply::Reset => {
+                // A socket that does not linger is closed with a reset.
+                return stream.get_ref().set_zero_linger();
+            }
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ mod hook;
 mod nats;
 mod rabbitmq;
 mod rabbitmq_faults;
+mod relay_outage;
 mod stdout;
 mod webhook;
 mod webhook_answers;

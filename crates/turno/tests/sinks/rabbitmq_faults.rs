@@ -64,7 +64,7 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
                     assert_eq!(event.kind, "LostThingEvent");
                     assert!(why.starts_with("unroutable"), "{why}");
                 }
-                Fate::Unsent(_) | Fate::Doubtful(_) => again.push(event),
+                Fate::Unsent(_) | Fate::Doubtful(_) | Fate::Busy(_) => again.push(event),
                 Fate::Suspect(why) => panic!("no event is to blame: {why}"),
             }
         }
@@ -91,7 +91,7 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
                 false
             }
             Fate::Suspect(why) => panic!("no event is to blame: {why}"),
-            Fate::Unsent(_) | Fate::Doubtful(_) => true,
+            Fate::Unsent(_) | Fate::Doubtful(_) | Fate::Busy(_) => true,
         });
         again.is_empty().then_some(())
     })

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use turno::outbox::RelayReport;
 use turno::{Settings, Turno};
 
-pub(crate) use self::inside::Inside;
+pub(crate) use self::inside::{Inside, has_unsigned_webhook};
 use self::watch::{End, Watch};
 use crate::context::Context;
 use crate::output::number;

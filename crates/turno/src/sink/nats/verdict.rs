@@ -77,7 +77,11 @@ pub(super) async fn fates(
             Answer::Unfit(reason) => Fate::Refused(reason),
             Answer::Silence => Fate::Doubtful(silent()),
             Answer::Unsent => Fate::Unsent(silent()),
-            Answer::Error { code, said } if is_refusal(code, &said) => {
+            Answer::Error { said, .. } if is_full(&said) => Fate::Busy(nats.outage(format!(
+                "the stream does not take subject {}: {said}",
+                subject(&event.kind, nats.prefix.as_deref()).unwrap_or_default()
+            ))),
+            Answer::Error { code, said } if is_refusal(code) => {
                 Fate::Refused(format!("JetStream will not have it: {said}"))
             }
             Answer::Error { said, .. } => Fate::Unsent(nats.outage(said)),
@@ -94,10 +98,15 @@ pub(super) async fn fates(
     fates
 }
 
-/// Whether the stream has judged the event. A stream that is full says "maximum messages exceeded" and its like, with a
-/// code that otherwise means trouble of the server's own.
-fn is_refusal(code: usize, said: &str) -> bool {
-    (400..500).contains(&code) || said.starts_with("maximum ")
+/// A stream that is full says "maximum messages exceeded" or "maximum bytes exceeded", with a code that otherwise means
+/// trouble of the server's own. That is an outage of the stream: the event is not to blame.
+fn is_full(said: &str) -> bool {
+    said.starts_with("maximum ")
+}
+
+/// Whether the stream has judged the event.
+fn is_refusal(code: usize) -> bool {
+    (400..500).contains(&code)
 }
 
 /// "No responders" has two meanings: there is no such stream, or its server is not up yet. JetStream knows which.

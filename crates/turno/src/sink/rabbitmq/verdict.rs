@@ -20,10 +20,7 @@ pub(super) fn fates(
         }
         match (answer, &broken) {
             (Answer::Acked, _) => Fate::Sent,
-            (Answer::Nacked, _) => Fate::Refused(
-                "the broker would not take it (nack): a queue that it belongs to may be full, or out of order"
-                    .to_owned(),
-            ),
+            (Answer::Nacked, _) => Fate::Busy(full(&event.kind)),
             (Answer::Unfit(reason), _) => Fate::Refused(reason),
             (_, Some(Broken::ByMessage(reason))) => Fate::Suspect(reason.clone()),
             (Answer::Unwritten, broken) => Fate::Unsent(outage(broken)),
@@ -67,6 +64,15 @@ fn outage(broken: &Option<Broken>) -> Outage {
 pub(super) fn blocked(reason: &str) -> Outage {
     Outage::new(format!(
         "the broker blocks publishers ({reason}): it is short of memory or disk, and takes nothing until it has enough"
+    ))
+}
+
+/// A negative acknowledgement says nothing about the event: a queue has reached its length limit
+/// (`overflow = reject-publish`), or the node that has it cannot write.
+fn full(kind: &str) -> Outage {
+    Outage::new(format!(
+        "the broker does not take routing key {} (basic.nack): a queue that is bound for it is full or not available",
+        routing_key(kind)
     ))
 }
 

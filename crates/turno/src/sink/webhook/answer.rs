@@ -1,11 +1,15 @@
 //! From an answer, or none, to a fate.
 
 use std::error::Error;
+use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::Response;
 use reqwest::header::RETRY_AFTER;
 
 use super::Webhook;
+use crate::clock;
 use crate::sink::{Fate, Outage};
 
 /// How much of an answer is read. More is nobody's business, and could be without end.
@@ -28,9 +32,13 @@ pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
         408 | 425 | 429 | 502 | 503 | 504 => {
             let later = response.headers().get(RETRY_AFTER);
             let later = later.and_then(|later| later.to_str().ok());
-            let later = later.map(|later| format!(" (Retry-After: {})", bounded(later)));
+            let shown = later.map(|later| format!(" (Retry-After: {})", bounded(later)));
+            let outage = webhook.outage(&format!("answered {status}{}", shown.unwrap_or_default()));
             Fate::Doubtful(
-                webhook.outage(&format!("answered {status}{}", later.unwrap_or_default())),
+                match later.and_then(|later| retry_after(later, clock::machine())) {
+                    Some(pause) => outage.with_retry_after(pause),
+                    None => outage,
+                },
             )
         }
         _ => {
@@ -41,6 +49,18 @@ pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
             }
         }
     }
+}
+
+/// The value of `Retry-After`: a number of seconds, or a date of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`). A date that has
+/// passed is no pause; a value that is neither is ignored.
+fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // One with too many digits for a number is the longest pause; the relay bounds it.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let date = DateTimeParser::new().parse_timestamp(value).ok()?;
+    Some(Duration::try_from(date.duration_since(now)).unwrap_or(Duration::ZERO))
 }
 
 /// What it means that there is no answer.
@@ -84,5 +104,30 @@ fn bounded(text: &str) -> String {
     match line.char_indices().nth(TOLD_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_a_number_of_seconds_or_a_date() {
+        let now: Timestamp = "1994-11-06T08:49:07Z".parse().unwrap();
+        let read = |value| retry_after(value, now);
+        assert_eq!(read("120"), Some(Duration::from_secs(120)));
+        assert_eq!(read(" 0 "), Some(Duration::ZERO));
+        assert_eq!(
+            read("99999999999999999999999"),
+            Some(Duration::from_secs(u64::MAX))
+        );
+        assert_eq!(
+            read("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(Duration::from_secs(30))
+        );
+        assert_eq!(read("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO));
+        for wrong in ["", "soon", "-5", "1.5", "120 s"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

@@ -71,6 +71,8 @@ impl OutboxStore for PostgresStore {
                 AfterRefusal::Dead(choice) => Some(choice.as_str()),
             })
             .collect();
+        let deferred: Vec<i64> = ask.deferred.iter().map(|it| it.seq.0).collect();
+        let delays: Vec<Interval> = ask.deferred.iter().map(|it| Interval(it.delay)).collect();
         let row = self
             .calls
             .row(
@@ -85,6 +87,8 @@ impl OutboxStore for PostgresStore {
                     (&ranges(&ask.doubtful), Type::TEXT),
                     (&(ask.archive == Archive::Events), Type::BOOL),
                     (&ask.request, Type::UUID),
+                    (&deferred, Type::INT8_ARRAY),
+                    (&delays, Type::INTERVAL_ARRAY),
                 ],
             )
             .await?;
@@ -306,7 +310,7 @@ fn claimed(row: &Row) -> Result<ClaimedEvent> {
 
 fn view(row: &Row) -> Result<EventView> {
     let errors: Option<&str> = get(row, "errors")?;
-    EventView {
+    let view = EventView {
         seq: ItemId(get(row, "seq")?),
         id: get(row, "id")?,
         state: get::<&str>(row, "state")?.parse()?,
@@ -322,6 +326,6 @@ fn view(row: &Row) -> Result<EventView> {
         emitted_at: get(row, "emitted_at")?,
         at: get(row, "at")?,
         errors: errors.map_or(Ok(Vec::new()), attempt_errors)?,
-    }
-    .with_event(get(row, "event")?)
+    };
+    Ok(view.with_event(get(row, "event")?))
 }

@@ -181,6 +181,12 @@ pub(super) fn attribution(row: &Row<'_>) -> rusqlite::Result<Attribution> {
     })
 }
 
+/// A counter, whatever its row has: one value out of range must not fail a claim of many items.
+pub(super) fn counter(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
+    let value: i64 = row.get(column)?;
+    Ok(u32::try_from(value.max(0)).unwrap_or(u32::MAX))
+}
+
 pub(super) fn exec(db: &Connection, sql: &str, params: impl Params) -> Result<u64> {
     db.prepare_cached(sql)
         .and_then(|mut statement| statement.execute(params))

@@ -35,7 +35,7 @@ pub(super) struct FlowArgs {
     )]
     batch: Option<u32>,
 
-    /// An event that was refused so often is dead [default: 5]
+    /// An event that was refused so often is dead [default: 20, about eight hours with growing pauses]
     #[arg(
         long,
         env = "TURNO_RELAY_MAX_ATTEMPTS",

@@ -33,6 +33,13 @@ pub(crate) struct Inside {
     file: Outbox,
 }
 
+/// Whether the environment and the file name a webhook, and no secret to sign its requests with.
+pub(crate) fn has_unsigned_webhook(file: &Outbox) -> Result<bool> {
+    let nothing = std::iter::empty::<OsString>();
+    let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
+    Ok(said.sink.is_unsigned_webhook(file))
+}
+
 impl Inside {
     /// One, if a sink is named; not connected yet.
     pub(crate) fn configured(file: &Outbox) -> Result<Option<Self>> {

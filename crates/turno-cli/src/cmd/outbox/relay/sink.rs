@@ -90,6 +90,16 @@ impl SinkArgs {
         self.sink.is_some() || file.sink.is_some()
     }
 
+    /// Whether events go to a webhook, and there is no secret to sign them with.
+    pub(super) fn is_unsigned_webhook(&self, file: &Outbox) -> bool {
+        let url = self.sink.as_deref().or(file.sink.as_deref());
+        let scheme = url.and_then(|url| url.split_once(':')).map(|it| it.0);
+        let is_webhook = scheme.is_some_and(|scheme| {
+            scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
+        });
+        is_webhook && self.secret.is_none() && file.secret.is_none()
+    }
+
     /// The sink, not connected yet.
     pub(super) fn open(&self, file: &Outbox) -> anyhow::Result<Opened> {
         let url = self.sink.as_deref().or(file.sink.as_deref());

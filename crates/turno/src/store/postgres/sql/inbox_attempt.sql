@@ -35,7 +35,25 @@ as $$
     limit 10) e
 $$;
 
--- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group.
+-- What is recorded of the attempt of a worker that vanished.
+create or replace function turno.inbox_vanished() returns text
+language sql
+immutable
+as $$
+  select 'the worker vanished: its claim was not extended in time'
+$$;
+
+-- How many to add for one more doubt (an attempt whose outcome is unknown): 1, or 0 from a million on. Doubts saturate, and
+-- attempts is always the sum of the failed and the doubtful ones, so no counter overflows.
+create or replace function turno.inbox_doubt(abandoned integer) returns integer
+language sql
+immutable
+as $$
+  select (abandoned < 1000000)::integer
+$$;
+
+-- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group. With
+-- max_attempts = 0 there is no limit: only a null again_at puts the item aside.
 create or replace function turno.inbox_end_attempt(
   lane     integer,
   id       bigint,
@@ -48,7 +66,8 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  i turno.inbox_item;
+  i     turno.inbox_item;
+  doubt integer;
 begin
   select * into i
   from turno.inbox_item t
@@ -58,11 +77,16 @@ begin
   if not found then
     return null;
   end if;
-  i.attempts := i.attempts + 1;
-  i.abandoned := i.abandoned + (inbox_end_attempt.kind = 'abandoned')::integer;
+  if inbox_end_attempt.kind = 'abandoned' then
+    doubt := turno.inbox_doubt(i.abandoned);
+    i.attempts := i.attempts + doubt;
+    i.abandoned := i.abandoned + doubt;
+  else
+    i.attempts := i.attempts + 1;
+  end if;
   i.errors := turno.inbox_errors(
     i.errors, i.attempts, inbox_end_attempt.kind, inbox_end_attempt.error, inbox_end_attempt.worker);
-  if inbox_end_attempt.again_at is not null and i.attempts < i.max_attempts then
+  if inbox_end_attempt.again_at is not null and (i.max_attempts = 0 or i.attempts < i.max_attempts) then
     update turno.inbox_item t
     set run_at    = inbox_end_attempt.again_at,
         attempts  = i.attempts,
@@ -85,6 +109,49 @@ begin
   insert into turno.inbox_tally (queue_id, items, failed)
   values (i.lane / 4, -1, 1);
   return i."group";
+end
+$$;
+
+-- Ends the attempts of one expired claim, each by itself. An item whose attempt cannot be ended is put off for a minute and
+-- not counted, so that the others are not held up. Answers the groups of the items.
+create or replace function turno.inbox_abandon_each(lane integer, ids int8multirange, worker text) returns text[]
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  item     bigint;
+  of_item  text;
+  groups   text[] := '{}';
+begin
+  for item in
+    select i.id
+    from unnest(inbox_abandon_each.ids) r
+    cross join lateral generate_series(lower(r), upper(r) - 1) i(id)
+  loop
+    begin
+      of_item := turno.inbox_end_attempt(
+        inbox_abandon_each.lane, item, 'abandoned', turno.inbox_vanished(), inbox_abandon_each.worker, clock_timestamp());
+    exception
+      when data_exception or integrity_constraint_violation or program_limit_exceeded then
+        raise warning 'the attempt at item % could not be ended: %', item, sqlerrm
+          using hint = 'The item is tried again in a minute. Other items are claimed as usual.';
+        of_item := null;
+        with back as (
+          update turno.inbox_item t
+          set run_at = clock_timestamp() + interval '1 minute'
+          where t.lane = inbox_abandon_each.lane
+            and t.id = item
+          returning t."group"),
+        counted as (
+          insert into turno.inbox_tally (queue_id, timed)
+          select inbox_abandon_each.lane / 4, 1
+          from back)
+        select b."group" into of_item
+        from back b;
+    end;
+    groups := groups || of_item;
+  end loop;
+  return groups;
 end
 $$;
 
@@ -112,11 +179,17 @@ begin
     if many >= 1000 then
       return clock_timestamp();
     end if;
-    groups := array(
-      select turno.inbox_end_attempt(
-        b.lane, i.id, 'abandoned', 'the worker vanished: its claim was not extended in time', b.worker, clock_timestamp())
-      from unnest(b.ids) r
-      cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    -- One bad item must not fail the claim of all others: then each one is ended by itself.
+    begin
+      groups := array(
+        select turno.inbox_end_attempt(
+          b.lane, i.id, 'abandoned', turno.inbox_vanished(), b.worker, clock_timestamp())
+        from unnest(b.ids) r
+        cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    exception
+      when data_exception or integrity_constraint_violation or program_limit_exceeded then
+        groups := turno.inbox_abandon_each(b.lane, b.ids, b.worker);
+    end;
     groups := array_remove(groups, null);
     if groups <> '{}' then
       perform turno.inbox_free(null, array_fill(inbox_abandon.queue_id, array[cardinality(groups)]), groups);

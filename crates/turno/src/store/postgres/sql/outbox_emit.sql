@@ -202,8 +202,8 @@ begin
     insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
     select
       q.id * 4 + 1, a.seq, case when a.delay > '0' then clock_timestamp() + a.delay end, clock_timestamp(),
-      -- Whoever relays decides how often an event may be refused; relays that vanish are not its fault.
-      1000, a.key, a.id::text,
+      -- No limit: the relay decides how often an event may be refused, and relays that vanish are not its fault.
+      0, a.key, a.id::text,
       -- The payload alone has to be JSON, and not only what it is put into.
       ('{"type":' || to_json(a.type)
         || coalesce(',"correlation_id":' || to_json(a.correlation_id), '')

@@ -58,7 +58,7 @@ begin
   elsif outbox_list.state = 'blocked' then
     return query
     select
-      i.id, i.key::uuid, 'blocked', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      i.id, turno.outbox_id(i.key), 'blocked', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
       null::text, i.pushed_at, null::timestamptz, i.errors
     from turno.inbox_item i
     where i.lane = q * 4 + 1
@@ -69,7 +69,7 @@ begin
   elsif outbox_list.state = 'scheduled' then
     return query
     select
-      i.id, i.key::uuid, 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      i.id, turno.outbox_id(i.key), 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
       null::text, i.pushed_at, i.run_at, i.errors
     from turno.inbox_item i
     where i.lane = q * 4 + 1
@@ -81,7 +81,7 @@ begin
   elsif outbox_list.state in ('pending', 'processing', 'dead') then
     return query
     select
-      i.id, i.key::uuid, outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
+      i.id, turno.outbox_id(i.key), outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
       i.worker, i.pushed_at, i.at, i.errors
     from turno.inbox_list(
       '$outbox', case outbox_list.state when 'dead' then 'failed' else outbox_list.state end, outbox_list.after,
@@ -108,7 +108,7 @@ declare
 begin
   return query
   select
-    f.id, f.key::uuid, 'dead', f."group", f.payload, (f.attempts - f.abandoned)::integer, f.abandoned::integer, f.worker,
+    f.id, turno.outbox_id(f.key), 'dead', f."group", f.payload, (f.attempts - f.abandoned)::integer, f.abandoned::integer, f.worker,
     f.pushed_at, f.failed_at, f.errors
   from turno.inbox_failed f
   where f.lane / 4 = q
@@ -135,7 +135,7 @@ begin
   end if;
   return query
   select
-    i.id, i.key::uuid,
+    i.id, turno.outbox_id(i.key),
     case
       when i.run_at = turno.outbox_never() then 'blocked'
       when b.worker is not null then 'processing'
@@ -251,7 +251,7 @@ begin
     where f.lane / 4 = q
       and f.key = any (outbox_discard.ids::text[])
     returning f.key, f."group")
-  select array_agg(g.key::uuid), array_agg(g."group") filter (where g."group" is not null) into dead, keys
+  select array_agg(turno.outbox_id(g.key)), array_agg(g."group") filter (where g."group" is not null) into dead, keys
   from gone g;
   with gone as (
     delete from turno.inbox_item i
@@ -263,7 +263,7 @@ begin
         and t.key = any (outbox_discard.ids::text[])
       for update))
     returning i.key, i."group")
-  select array_agg(g.key::uuid), array_agg(g."group") filter (where g."group" is not null) into blocked, groups
+  select array_agg(turno.outbox_id(g.key)), array_agg(g."group") filter (where g."group" is not null) into blocked, groups
   from gone g;
   if dead is null and blocked is null then
     return 0;

@@ -16,6 +16,30 @@ as $$
   select timestamptz '9999-01-01 00:00:00+00'
 $$;
 
+-- The id of an event, from its item's key. An item that was not written by outbox_emit may have none: it is claimed with the
+-- nil id, and the relay sets it aside. A failed cast would fail the claim of all others.
+create or replace function turno.outbox_id(key text) returns uuid
+language sql
+immutable
+as $$
+  select case
+    when key ~ '^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$' then key::uuid
+    else '00000000-0000-0000-0000-000000000000'::uuid
+  end
+$$;
+
+-- Whether a key is parked now. Volatile, and not a subquery: a claim waits for its turn, and its own statement does not see
+-- what was parked meanwhile. An event of that key would be published.
+create or replace function turno.outbox_is_parked(key text) returns boolean
+language plpgsql
+volatile
+as $$
+begin
+  return outbox_is_parked.key is not null
+    and exists (select from turno.outbox_parked p where p.key = outbox_is_parked.key);
+end
+$$;
+
 -- The token is the caller's choice: the same call repeated is answered the same. A claim that is all of its transaction
 -- need not be durable (see inbox_claim_batch). With order, of each key the first one
 -- only; without it, all in the order in which they were emitted.
@@ -39,8 +63,8 @@ begin
   end if;
   return query
   select
-    t.id, t.key::uuid, t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
-    exists (select from turno.outbox_parked p where p.key = t."group"), t.expires_at
+    t.id, turno.outbox_id(t.key), t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
+    turno.outbox_is_parked(t."group"), t.expires_at
   from turno.inbox_claim_batch(
     '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, outbox_claim.durable,
     outbox_claim.in_order) t;
@@ -50,8 +74,8 @@ $$;
 comment on function turno.outbox_claim is
   'Claims events for a relay. In order: of each key the first only, until that is settled. Each claim is settled as a whole, with outbox_settle.';
 
--- All of a claim at once: what was sent, what was refused, and whatever is left goes back, no attempt spent. Those that
--- may have arrived are labelled when they are published again.
+-- All of a claim at once: what was sent, what was refused, and whatever is left goes back, no attempt spent: at once, or
+-- after its delay if it is deferred. Those that may have arrived are labelled when they are published again.
 create or replace function turno.outbox_settle(
   token    uuid,
   sent     int8multirange,
@@ -61,7 +85,9 @@ create or replace function turno.outbox_settle(
   dead     text[]         default null,  -- for each refused one: null, skip, block or park
   doubtful int8multirange default null,
   archive  boolean        default false,
-  request  uuid           default null
+  request  uuid           default null,
+  deferred bigint[]       default null,
+  delays   interval[]     default null
 ) returns turno.outbox_settled
 language plpgsql
 security definer
@@ -76,6 +102,10 @@ declare
   events uuid[];
   s      turno.outbox_settled := row(0, 0, 0, 0)::turno.outbox_settled;
 begin
+  if exists (select from unnest(outbox_settle.delays) d where d < '0' or d > '3660 days') then
+    raise exception 'delays must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Give one delay for each deferred event.';
+  end if;
   select * into b
   from turno.inbox_batch t
   where t.token = outbox_settle.token
@@ -94,12 +124,12 @@ begin
 
   hit := b.ids * outbox_settle.sent;
   if not isempty(hit) then
-    select array_agg(i.key::uuid order by i.id) into events
+    select array_agg(turno.outbox_id(i.key) order by i.id) into events
     from turno.inbox_item i
     where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
     if outbox_settle.archive then
       insert into turno.outbox_archive (id, seq, key, emitted_at, dispatched_at, relay, event)
-      select i.key::uuid, i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
+      select turno.outbox_id(i.key), i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
       from turno.inbox_item i
       where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
     end if;
@@ -110,7 +140,7 @@ begin
 
   if cardinality(outbox_settle.refused) > 0 then
     insert into turno.outbox_parked (key, id, at)
-    select distinct on (i."group") i."group", i.key::uuid, clock_timestamp()
+    select distinct on (i."group") i."group", turno.outbox_id(i.key), clock_timestamp()
     from unnest(outbox_settle.refused, outbox_settle.dead) u(id, dead)
     cross join lateral (
       select *
@@ -144,27 +174,35 @@ begin
   if found then
     s.returned := turno.inbox_count(b.ids);
     update turno.inbox_item i
-    set attempts  = i.attempts + d.doubt,
-        abandoned = i.abandoned + d.doubt
+    set attempts  = i.attempts + turno.inbox_doubt(i.abandoned),
+        abandoned = i.abandoned + turno.inbox_doubt(i.abandoned)
     from (
-      select i.id, (coalesce(outbox_settle.doubtful @> i.id, false))::integer as doubt
-      from unnest(b.ids) r
+      select i.id
+      from unnest(b.ids * outbox_settle.doubtful) r
       cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) d
     where i.lane = b.lane
-      and i.id = d.id
-      and d.doubt > 0;
+      and i.id = d.id;
     perform turno.inbox_give_back_batch(a.ids, array_fill(b.token, array[cardinality(a.ids)]))
     from (
       select array_agg(i.id) as ids
       from unnest(b.ids) r
       cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) a;
+    if cardinality(outbox_settle.deferred) > 0 then
+      update turno.inbox_item i
+      set run_at = clock_timestamp() + u.delay
+      from unnest(outbox_settle.deferred, outbox_settle.delays) u(id, delay)
+      where i.lane = b.lane
+        and i.id = u.id
+        and u.delay > '0'
+        and b.ids @> u.id;
+    end if;
   end if;
   return s;
 end
 $$;
 
 comment on function turno.outbox_settle is
-  'Ends a claim: what was sent leaves the outbox, what was refused is tried again or dead, whatever else was claimed goes back. A claim that is gone changes nothing, and is answered as stale.';
+  'Ends a claim: what was sent leaves the outbox, what was refused is tried again or dead, whatever else was claimed goes back, at once or after its delay. A claim that is gone changes nothing, and is answered as stale.';
 
 -- Whoever relays alone takes over at once what the one before it had in flight.
 create or replace function turno.outbox_recover() returns bigint

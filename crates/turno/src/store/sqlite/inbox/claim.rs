@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use uuid::Uuid;
 
 use super::super::classify;
-use super::super::rows::{exec, many, one};
+use super::super::rows::{counter, exec, many, one};
 use super::held::{self, AttemptEnd};
 use super::tally::Tally;
 use super::{count, find_queue, ids};
@@ -121,15 +121,15 @@ fn claimed(row: &Row<'_>, token: Uuid, until: i64) -> rusqlite::Result<ClaimedIt
             item: ItemId(row.get(0)?),
             token,
         },
-        attempt: row.get::<_, u32>(1)? + 1,
-        max_attempts: row.get(2)?,
+        attempt: counter(row, 1)?.saturating_add(1),
+        max_attempts: counter(row, 2)?,
         payload: row.get(3)?,
         key: row.get(4)?,
         group: row.get(5)?,
         priority: row.get(6)?,
         pushed_at: from_us(row.get(7)?),
         expires_at: from_us(until),
-        abandoned: row.get(9)?,
+        abandoned: counter(row, 9)?,
     })
 }
 

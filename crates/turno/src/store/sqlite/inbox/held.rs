@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::super::classify;
-use super::super::rows::exec;
+use super::super::rows::{counter, exec};
 use super::claim::ClaimRow;
 use super::tally::Tally;
 use super::{INBOX_ERROR_FORGET, ids, line, next_of_group};
@@ -62,10 +62,10 @@ pub(super) fn find<'a>(
         Ok(Held {
             id,
             claim,
-            attempts: row.get(0)?,
-            abandoned: row.get(1)?,
-            max_attempts: row.get(2)?,
-            errors: row.get(3)?,
+            attempts: counter(row, 0)?,
+            abandoned: counter(row, 1)?,
+            max_attempts: counter(row, 2)?,
+            errors: counter(row, 3)?,
             group: row.get(4)?,
         })
     })
@@ -96,17 +96,19 @@ impl Held<'_> {
         end: AttemptEnd<'_>,
         now: i64,
     ) -> Result<()> {
-        self.attempts += 1;
-        let last = self.attempts >= self.max_attempts;
         let fate = match end {
             AttemptEnd::Abandoned => {
-                self.abandoned += 1;
+                self.count_doubt();
                 self.record(db, "abandoned", VANISHED, now)?;
-                if last { Fate::Failed } else { Fate::Due(now) }
+                match self.is_out_of_attempts() {
+                    true => Fate::Failed,
+                    false => Fate::Due(now),
+                }
             }
             AttemptEnd::Failed(failure) => {
+                self.attempts = self.attempts.saturating_add(1);
                 self.record(db, "failed", &failure.error, now)?;
-                if last || failure.again == Again::Never {
+                if self.is_out_of_attempts() || failure.again == Again::Never {
                     Fate::Failed
                 } else {
                     let pause = failure.retry_in.unwrap_or_else(|| self.pause());
@@ -119,14 +121,37 @@ impl Held<'_> {
 
     /// It was not begun, or is taken away: due at once, and no attempt counted.
     pub(super) fn give_back(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
-        self.let_go(db, tally, Fate::Due(now), now)
+        self.defer(db, tally, Duration::ZERO, now)
     }
 
-    /// Nobody knows how its attempt ended; it is not the item's fault, but remembered.
+    /// The same, but due only after so long.
+    pub(super) fn defer(
+        self,
+        db: &Connection,
+        tally: &mut Tally,
+        delay: Duration,
+        now: i64,
+    ) -> Result<()> {
+        let due = now.saturating_add(as_us(delay));
+        self.let_go(db, tally, Fate::Due(due), now)
+    }
+
+    /// The outcome of its attempt is unknown. That is counted apart from failures.
     pub(super) fn doubtful(mut self) -> Self {
-        self.attempts += 1;
-        self.abandoned += 1;
+        self.count_doubt();
         self
+    }
+
+    /// Doubts saturate. `attempts` is always the sum of failures and doubts.
+    fn count_doubt(&mut self) {
+        if self.abandoned < MAX_DOUBTS {
+            self.attempts = self.attempts.saturating_add(1);
+            self.abandoned += 1;
+        }
+    }
+
+    fn is_out_of_attempts(&self) -> bool {
+        self.max_attempts != u32::from(UNLIMITED_ATTEMPTS) && self.attempts >= self.max_attempts
     }
 
     /// Exponential, and jittered, so that what failed together does not come back together.
@@ -139,7 +164,7 @@ impl Held<'_> {
     }
 
     fn record(&mut self, db: &Connection, kind: &str, error: &str, now: i64) -> Result<()> {
-        self.errors += 1;
+        self.errors = self.errors.saturating_add(1);
         let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
         exec(
             db,

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::classify;
-use super::super::rows::many;
+use super::super::rows::{counter, many};
 use super::claim::ClaimRow;
 use super::{find_queue, held, line};
 use crate::clock::from_us;
@@ -154,8 +154,8 @@ fn view_row(row: &Row<'_>, id: i64, state: ItemState) -> rusqlite::Result<(u32, 
         key: row.get(1)?,
         group: row.get(2)?,
         priority: row.get(3)?,
-        attempts: row.get(4)?,
-        abandoned: row.get(5)?,
+        attempts: counter(row, 4)?,
+        abandoned: counter(row, 5)?,
         worker: row.get(9)?,
         pushed_at: Some(from_us(pushed_at)),
         at: Some(from_us(at.unwrap_or(pushed_at))),

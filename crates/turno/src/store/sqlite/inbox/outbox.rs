@@ -152,11 +152,16 @@ fn events(db: &Connection, items: Vec<ClaimedItem>) -> Result<Vec<ClaimedEvent>>
             };
             Ok(ClaimedEvent {
                 seq: item.claim.item,
-                id: event_id(item.key.as_deref())?,
+                // One that is stored without an id is claimed with the nil id, and the relay sets it aside: an error
+                // here would fail the claim of all others.
+                id: event_id(item.key.as_deref()).unwrap_or_default(),
                 key: item.group,
                 event: item.payload,
                 emitted_at: item.pushed_at,
-                refused: (item.attempt - 1).saturating_sub(item.abandoned),
+                refused: item
+                    .attempt
+                    .saturating_sub(1)
+                    .saturating_sub(item.abandoned),
                 doubtful: item.abandoned,
                 parked,
             })

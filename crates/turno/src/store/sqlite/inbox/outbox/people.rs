@@ -64,10 +64,8 @@ pub(super) fn list(db: &Connection, ask: &OutboxList, now: i64) -> Result<Vec<Ev
         after: ask.after,
         limit: ask.limit,
     };
-    items::list(db, &ask_items, now)?
-        .into_iter()
-        .map(|item| view(item, ask.state))
-        .collect()
+    let items = items::list(db, &ask_items, now)?.into_iter();
+    Ok(items.map(|item| view(item, ask.state)).collect())
 }
 
 fn blocked(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventView>> {
@@ -92,7 +90,7 @@ fn with_times(db: &Connection, ids: Vec<i64>, state: EventState) -> Result<Vec<E
     let mut events = Vec::with_capacity(ids.len());
     for id in ids {
         if let Some(item) = items::view(db, id, ItemState::Scheduled)? {
-            events.push(view(item, state)?);
+            events.push(view(item, state));
         }
     }
     Ok(events)
@@ -135,10 +133,10 @@ fn gone(seq: i64, id: Uuid, state: EventState, at: i64, by: String) -> EventView
     }
 }
 
-fn view(item: ItemView, state: EventState) -> Result<EventView> {
+fn view(item: ItemView, state: EventState) -> EventView {
     EventView {
         seq: item.id,
-        id: event_id(item.key.as_deref())?,
+        id: event_id(item.key.as_deref()).unwrap_or_default(),
         state,
         kind: None,
         key: item.group,
@@ -163,7 +161,7 @@ pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventVi
     let name = id.to_string();
     if let Some((seq, _)) = dead(db, queue, &name)? {
         let item = items::view(db, seq, ItemState::Failed)?;
-        return item.map(|item| view(item, EventState::Dead)).transpose();
+        return Ok(item.map(|item| view(item, EventState::Dead)));
     }
     let discarded = db
         .prepare_cached(include_str!("../../sql/outbox_discarded.sql"))
@@ -195,7 +193,7 @@ pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventVi
         _ => ItemState::Pending,
     };
     let item = items::view(db, seq, as_item)?;
-    item.map(|item| view(item, state)).transpose()
+    Ok(item.map(|item| view(item, state)))
 }
 
 fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
@@ -219,9 +217,7 @@ fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
             .optional()
         })
         .map_err(classify)?;
-    found
-        .map(|(event, text)| event.with_event(text.as_deref()))
-        .transpose()
+    Ok(found.map(|(event, text)| event.with_event(text.as_deref())))
 }
 
 fn dead(db: &Connection, queue: i64, id: &str) -> Result<Option<Failed>> {

@@ -1,6 +1,7 @@
 //! What became of the events of a claim: all of them at once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use uuid::Uuid;
@@ -77,6 +78,8 @@ fn of_claim(
         ..OutboxSettled::default()
     };
     let doubtful: HashSet<i64> = ask.doubtful.iter().map(|seq| seq.0).collect();
+    let deferred: HashMap<i64, Duration> =
+        ask.deferred.iter().map(|it| (it.seq.0, it.delay)).collect();
     for held in held::of_claim(db, claim)? {
         let refusal = ask
             .refused
@@ -92,7 +95,8 @@ fn of_claim(
                     true => held.doubtful(),
                     false => held,
                 };
-                held.give_back(db, &mut tally, now)?;
+                let delay = deferred.get(&held.id()).copied().unwrap_or_default();
+                held.defer(db, &mut tally, delay, now)?;
                 settled.returned += 1;
             }
         }
@@ -117,7 +121,7 @@ fn refuse(
     }
     let retry_in = match refusal.next {
         AfterRefusal::Retry(pause) => Some(pause),
-        AfterRefusal::Dead(OnDead::Block) => Some(std::time::Duration::from_micros(
+        AfterRefusal::Dead(OnDead::Block) => Some(Duration::from_micros(
             u64::try_from(NEVER_US.saturating_sub(now)).unwrap_or(0),
         )),
         AfterRefusal::Dead(_) => None,

@@ -1,0 +1,164 @@
+//! How long a destination is left alone after an outage: one rule for the sink as a whole and for the events of one type.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::store::MAX_BATCH;
+
+/// The longest `Retry-After` that is honoured: a wrong one must not stop a relay for a day.
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
+/// So many events at once are no limit: no batch has more.
+const UNLIMITED: u32 = MAX_BATCH.next_power_of_two();
+
+/// The pauses between two tries of a destination that is out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pauses {
+    pub(super) first: Duration,
+    pub(super) longest: Duration,
+}
+
+impl Pauses {
+    /// The pause after so many outages in a row: doubled each time, and jittered, so that many relays do not come back
+    /// together.
+    fn after(self, outages: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(outages.saturating_sub(1));
+        self.first
+            .saturating_mul(doubled)
+            .min(self.longest)
+            .mul_f64(0.5 + fastrand::f64())
+    }
+}
+
+/// What is known of one destination. It outlives a single outage: only a success resets the pauses.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    /// Outages since the last success.
+    outages: u32,
+    /// Nothing is published before this.
+    until: Instant,
+    /// How many events may be published at once: one after an outage, twice as many after each success.
+    allowed: u32,
+}
+
+impl Backoff {
+    pub(super) fn new(now: Instant) -> Self {
+        Backoff {
+            outages: 0,
+            until: now,
+            allowed: UNLIMITED,
+        }
+    }
+
+    /// Records an outage.
+    pub(super) fn outage(&mut self, pauses: Pauses, retry_after: Option<Duration>, now: Instant) {
+        self.outages = self.outages.saturating_add(1);
+        self.allowed = 1;
+        self.until = now + pauses.after(self.outages);
+        self.wait_for(retry_after, now);
+    }
+
+    /// Waits at least as long as the destination asks for.
+    pub(super) fn wait_for(&mut self, retry_after: Option<Duration>, now: Instant) {
+        if let Some(asked) = retry_after {
+            // Never earlier than asked, and not all relays at the same moment.
+            let asked = asked
+                .min(MAX_RETRY_AFTER)
+                .mul_f64(1.0 + fastrand::f64() / 10.0);
+            self.until = self.until.max(now + asked);
+        }
+    }
+
+    /// Records that the destination has answered.
+    pub(super) fn success(&mut self, now: Instant) {
+        self.outages = 0;
+        self.until = now;
+        self.allowed = self.allowed.saturating_mul(2).min(UNLIMITED);
+    }
+
+    /// Reserves the next try for one caller: others wait as if it had failed.
+    pub(super) fn begin_trial(&mut self, pauses: Pauses, now: Instant) {
+        self.until = now + pauses.after(self.outages.saturating_add(1));
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// How long nothing may be published; `None` if it may now.
+    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+        let left = self.until.saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
+    pub(super) fn allowed(&self) -> u32 {
+        self.allowed
+    }
+
+    /// Whether no outage is left to remember.
+    pub(super) fn is_over(&self) -> bool {
+        self.outages == 0 && self.allowed >= UNLIMITED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSES: Pauses = Pauses {
+        first: Duration::from_millis(100),
+        longest: Duration::from_secs(15),
+    };
+
+    #[test]
+    fn pauses_grow_across_outages_and_a_success_resets_them() {
+        let now = Instant::now();
+        let mut backoff = Backoff::new(now);
+        assert_eq!(backoff.pause(now), None);
+        for outages in 1..=20 {
+            backoff.outage(PAUSES, None, now);
+            let doubled = PAUSES.first.saturating_mul(1 << (outages - 1));
+            let expected = doubled.min(PAUSES.longest);
+            let pause = backoff.pause(now).unwrap();
+            assert!(
+                pause >= expected / 2 && pause <= expected * 3 / 2,
+                "{outages}: {pause:?}"
+            );
+            assert_eq!(backoff.allowed(), 1);
+        }
+        backoff.success(now);
+        assert_eq!((backoff.pause(now), backoff.allowed()), (None, 2));
+        backoff.outage(PAUSES, None, now);
+        assert!(backoff.pause(now).unwrap() <= PAUSES.first * 3 / 2);
+    }
+
+    #[test]
+    fn retry_after_is_honoured_and_bounded() {
+        let now = Instant::now();
+        let mut backoff = Backoff::new(now);
+        backoff.outage(PAUSES, Some(Duration::from_secs(120)), now);
+        let pause = backoff.pause(now).unwrap();
+        assert!((120..=132).contains(&pause.as_secs()), "{pause:?}");
+        backoff.outage(PAUSES, Some(Duration::MAX), now);
+        assert!(backoff.pause(now).unwrap() <= MAX_RETRY_AFTER * 11 / 10);
+        backoff.outage(PAUSES, Some(Duration::ZERO), now);
+        assert!(
+            backoff.pause(now).is_some(),
+            "a destination cannot ask for retries without pauses"
+        );
+    }
+
+    #[test]
+    fn what_was_out_gets_more_and_more_events() {
+        let now = Instant::now();
+        let mut backoff = Backoff::new(now);
+        assert!(backoff.is_over());
+        backoff.outage(PAUSES, None, now);
+        let mut allowed = Vec::new();
+        while !backoff.is_over() {
+            allowed.push(backoff.allowed());
+            backoff.success(now);
+        }
+        assert_eq!(allowed[..5], [1, 2, 4, 8, 16]);
+    }
+}

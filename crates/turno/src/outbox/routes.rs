@@ -1,0 +1,139 @@
+//! Types of events whose destination takes none at the moment, such as a full queue. The others are published meanwhile.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::backoff::{Backoff, Pauses};
+use crate::sink::Outage;
+
+/// What is known of the types that met an outage, and have not recovered.
+#[derive(Debug)]
+pub(super) struct Routes {
+    pauses: Pauses,
+    of_type: Mutex<HashMap<String, Backoff>>,
+}
+
+/// Whether an event may be published now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    Now,
+    /// Not now. How long it waits is known after the others of its type were published: [`Routes::delay`].
+    Later,
+}
+
+impl Routes {
+    pub(super) fn new(pauses: Pauses) -> Self {
+        Routes {
+            pauses,
+            of_type: Mutex::default(),
+        }
+    }
+
+    /// For events of one batch, in their order: which of them may be published now.
+    pub(super) fn admit<'a>(
+        &self,
+        kinds: impl IntoIterator<Item = &'a str>,
+        now: Instant,
+    ) -> Vec<Admission> {
+        let mut of_type = self.of_type();
+        // How many more of each type; `None` without a limit.
+        let mut left: HashMap<&str, Option<u32>> = HashMap::new();
+        let admit = |kind: &'a str| {
+            let left = left.entry(kind).or_insert_with(|| {
+                let backoff = of_type.get_mut(kind)?;
+                if backoff.pause(now).is_some() {
+                    return Some(0);
+                }
+                if backoff.allowed() == 1 {
+                    backoff.begin_trial(self.pauses, now);
+                }
+                Some(backoff.allowed())
+            });
+            match left {
+                None => Admission::Now,
+                Some(0) => Admission::Later,
+                Some(many) => {
+                    *many -= 1;
+                    Admission::Now
+                }
+            }
+        };
+        kinds.into_iter().map(admit).collect()
+    }
+
+    /// Records that the destination of a type takes no events.
+    pub(super) fn outage(&self, kind: &str, outage: &Outage, now: Instant) {
+        let mut of_type = self.of_type();
+        let is_new = !of_type.contains_key(kind);
+        let backoff = of_type
+            .entry(kind.to_owned())
+            .or_insert_with(|| Backoff::new(now));
+        backoff.outage(self.pauses, outage.retry_after(), now);
+        if is_new {
+            tracing::warn!(kind, %outage, "events of this type are put off; no attempt is spent, and they are tried again");
+        } else {
+            tracing::debug!(kind, %outage, "events of this type are still put off");
+        }
+    }
+
+    /// Records that the destination of a type has taken events, or judged them.
+    pub(super) fn success(&self, kind: &str, now: Instant) {
+        let mut of_type = self.of_type();
+        if let Some(backoff) = of_type.get_mut(kind) {
+            backoff.success(now);
+            if backoff.is_over() {
+                of_type.remove(kind);
+                tracing::info!(kind, "events of this type are published again");
+            }
+        }
+    }
+
+    /// How long an event of this type that was not published has to wait.
+    pub(super) fn delay(&self, kind: &str, now: Instant) -> Duration {
+        let of_type = self.of_type();
+        let pause = of_type.get(kind).and_then(|backoff| backoff.pause(now));
+        pause.unwrap_or_default()
+    }
+
+    fn of_type(&self) -> MutexGuard<'_, HashMap<String, Backoff>> {
+        self.of_type.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_that_is_out_is_tried_with_one_event_and_the_others_go_on() {
+        let routes = Routes::new(Pauses {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(1),
+        });
+        let batch = ["full", "fine", "full", "full", "fine"];
+        let admitted = |now: Instant| -> Vec<bool> {
+            let admitted = routes.admit(batch, now).into_iter();
+            admitted.map(|it| it == Admission::Now).collect()
+        };
+        let mut now = Instant::now();
+        assert_eq!(admitted(now), [true; 5]);
+        routes.outage("full", &Outage::new("full"), now);
+        assert_eq!(admitted(now), [false, true, false, false, true]);
+        assert!(routes.delay("full", now) > Duration::ZERO);
+        now += Duration::from_secs(2);
+        assert_eq!(admitted(now), [true, true, false, false, true]);
+        assert_eq!(
+            admitted(now),
+            [false, true, false, false, true],
+            "one trial at a time"
+        );
+        routes.success("full", now);
+        assert_eq!(admitted(now), [true, true, true, false, true]);
+        routes.success("full", now);
+        assert_eq!(admitted(now), [true; 5]);
+        assert_eq!(routes.delay("fine", now), Duration::ZERO);
+    }
+}
