@@ -92,7 +92,7 @@ async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
 }
 
 /// Resolves when the connection does not answer. A frozen server closes no connection, so it has to be asked. The question is
-/// an empty message, which is no statement.
+/// a bare synchronisation message, which is no statement and is in no log.
 async fn silent(route: &Route, client: &Client) {
     let pause = match route.has_choice() {
         true => CHECK_EVERY,
@@ -100,8 +100,8 @@ async fn silent(route: &Route, client: &Client) {
     };
     loop {
         tokio::time::sleep(pause).await;
-        match tokio::time::timeout(CHECK_TIMEOUT, client.simple_query("")).await {
-            Ok(Ok(_)) => {}
+        match tokio::time::timeout(CHECK_TIMEOUT, client.check_connection()).await {
+            Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return,
         }
     }
