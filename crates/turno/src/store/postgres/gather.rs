@@ -271,7 +271,7 @@ mod tests {
         type Ask = &'static str;
         type Answer = usize;
 
-        fn line(ask: &&'static str) -> &str {
+        fn line<'a>(ask: &'a &'static str) -> &'a str {
             ask
         }
 
