@@ -7,4 +7,4 @@ mod value;
 mod word;
 
 pub(crate) use self::explain::explain;
-pub(crate) use self::file::{RoutesFile, read};
+pub(crate) use self::file::{Found, RoutesFile, read};

@@ -25,6 +25,7 @@
 //! - A request is sent once. The gate never repeats one that may have reached the service.
 //! - Bodies of routes without a policy are streamed, both ways; upgrades (WebSocket) are tunnelled.
 
+mod admin;
 mod answering;
 mod clients;
 mod failure;
@@ -109,6 +110,7 @@ impl Default for Options {
 
 /// A reverse proxy that lets each request be answered once.
 pub struct Gate {
+    turno: Turno,
     layer: OnceLayer,
     proxy: Arc<Proxy>,
     drain: Duration,
@@ -127,8 +129,9 @@ impl Gate {
     /// A gate before a service.
     pub fn new(turno: Turno, upstream: Upstream, routes: Routes, options: Options) -> Self {
         let proxy = Proxy::new(upstream, &options);
-        let layer = OnceLayer::routed(turno, routes).identities(options.identities);
+        let layer = OnceLayer::routed(turno.clone(), routes).identities(options.identities);
         Gate {
+            turno,
             layer,
             proxy: Arc::new(proxy),
             drain: options.drain,
@@ -139,6 +142,27 @@ impl Gate {
     /// How often what happened.
     pub fn counts(&self) -> Counts {
         self.layer.counts()
+    }
+
+    /// Answers `/healthz`, `/readyz` and `/metrics` on an address of their own, until `stop` is cancelled. `/readyz` answers 503
+    /// while the store does not accept writes, and as soon as `closing` is cancelled.
+    ///
+    /// # Errors
+    /// Returns an error if the listener cannot be used.
+    pub async fn serve_admin(
+        &self,
+        listener: TcpListener,
+        closing: CancellationToken,
+        stop: CancellationToken,
+    ) -> std::io::Result<()> {
+        admin::serve(
+            listener,
+            self.turno.clone(),
+            self.layer.clone(),
+            closing,
+            stop,
+        )
+        .await
     }
 
     /// Answers whoever connects, until `shutdown` is cancelled; then work in flight ends first, within a bound.

@@ -1,7 +1,7 @@
 //! `turno gate`
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -72,6 +72,15 @@ pub(crate) struct GateArgs {
     )]
     listen: SocketAddr,
 
+    /// Where to answer /healthz, /readyz and /metrics; nowhere, unless given
+    #[arg(
+        long,
+        env = "TURNO_GATE_ADMIN_LISTEN",
+        hide_env_values = true,
+        value_name = "ADDR"
+    )]
+    admin_listen: Option<SocketAddr>,
+
     /// The file with the secret of the identities
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -132,7 +141,7 @@ pub(crate) async fn run(context: &Context, args: GateArgs) -> Result<ExitCode> {
         gate::explain(&routes, context.output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let identities = args.identities()?;
+    let identities = identities(args.secret_file.as_deref())?;
     let settings = Settings {
         connections: CONNECTIONS,
         answer_keys: answer_keys::read(&context.once)?,
@@ -162,18 +171,30 @@ async fn serve(
         args.options(identities),
     );
     let mut signals = Signals::listen(&ENDING)?;
-    let listener = TcpListener::bind(args.listen).await.map_err(|error| {
-        Usage::new(
-            "listen",
-            format!(
-                "{} cannot be listened on ({error}): name another address with --listen",
-                args.listen
-            ),
-        )
-    })?;
-    announce(context, listener.local_addr()?, &upstream)?;
+    let listener = listen("listen", "--listen", args.listen).await?;
+    let admin = match args.admin_listen {
+        Some(address) => Some(listen("admin_listen", "--admin-listen", address).await?),
+        None => None,
+    };
+    let admin_address = admin.as_ref().map(TcpListener::local_addr).transpose()?;
+    announce(context, listener.local_addr()?, admin_address, &upstream)?;
     let stop = CancellationToken::new();
-    let mut work = std::pin::pin!(gate.serve(listener, stop.clone()));
+    // It says until the end that the gate is shutting down.
+    let ended = CancellationToken::new();
+    let work = async {
+        let counts = gate.serve(listener, stop.clone()).await;
+        ended.cancel();
+        counts
+    };
+    let administered = async {
+        if let Some(admin) = admin
+            && let Err(error) = gate.serve_admin(admin, stop.clone(), ended.clone()).await
+        {
+            tracing::error!(%error, "/healthz and /metrics are not answered");
+        }
+    };
+    let both = async { tokio::join!(work, administered).0 };
+    let mut work = std::pin::pin!(both);
     loop {
         tokio::select! {
             counts = &mut work => return Ok(counts),
@@ -182,8 +203,25 @@ async fn serve(
     }
 }
 
+async fn listen(field: &'static str, option: &str, address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Usage::new(
+            field,
+            format!(
+                "{address} cannot be listened on ({error}): name another address with {option}"
+            ),
+        )
+    })?;
+    Ok(listener)
+}
+
 /// Where it listens, for people and for programs that start it.
-fn announce(context: &Context, address: SocketAddr, upstream: &Upstream) -> Result<()> {
+fn announce(
+    context: &Context,
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    upstream: &Upstream,
+) -> Result<()> {
     tracing::info!(
         store = redact::url(&context.store),
         upstream = %upstream.authority(),
@@ -198,8 +236,14 @@ fn announce(context: &Context, address: SocketAddr, upstream: &Upstream) -> Resu
     if context.output.is_json() {
         return context.output.json(&json!({
             "listening": address.to_string(),
+            "admin": admin.map(|admin| admin.to_string()),
             "upstream": upstream.authority().as_str(),
         }));
+    }
+    if let Some(admin) = admin {
+        context
+            .output
+            .line(&format!("health and metrics on http://{admin}"))?;
     }
     context.output.line(&format!(
         "listening on http://{address} for {}",
@@ -268,28 +312,28 @@ impl GateArgs {
             max_connections: usize::try_from(self.max_connections).unwrap_or(usize::MAX),
         }
     }
+}
 
-    /// With the secret of the file, of the environment, or with none.
-    fn identities(&self) -> Result<Identities> {
-        if let Some(path) = &self.secret_file {
-            let secret = std::fs::read(path).map_err(|error| {
-                Usage::new(
-                    "secret_file",
-                    format!(
-                        "{} cannot be read ({error}): name the file of the secret",
-                        path.display()
-                    ),
-                )
-            })?;
-            // A file ends with a line break, and a secret does not.
-            return Ok(Identities::with_secret(secret.trim_ascii_end())?);
+/// Identities with the secret of the file, of the environment, or with none.
+pub(crate) fn identities(secret_file: Option<&Path>) -> Result<Identities> {
+    if let Some(path) = secret_file {
+        let secret = std::fs::read(path).map_err(|error| {
+            Usage::new(
+                "secret_file",
+                format!(
+                    "{} cannot be read ({error}): name the file of the secret",
+                    path.display()
+                ),
+            )
+        })?;
+        // A file ends with a line break, and a secret does not.
+        return Ok(Identities::with_secret(secret.trim_ascii_end())?);
+    }
+    match std::env::var_os(SECRET) {
+        Some(secret) => {
+            use std::os::unix::ffi::OsStrExt as _;
+            Ok(Identities::with_secret(secret.as_bytes())?)
         }
-        match std::env::var_os(SECRET) {
-            Some(secret) => {
-                use std::os::unix::ffi::OsStrExt as _;
-                Ok(Identities::with_secret(secret.as_bytes())?)
-            }
-            None => Ok(Identities::new()),
-        }
+        None => Ok(Identities::new()),
     }
 }

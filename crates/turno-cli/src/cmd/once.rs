@@ -2,6 +2,7 @@
 
 mod answer;
 mod capture;
+mod find;
 mod forget;
 mod fresh;
 mod list;
@@ -22,22 +23,23 @@ use crate::context::Context;
 use crate::fail::Usage;
 
 /// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
-const NO_RUN: [&str; 3] = ["status", "forget", "list"];
+const NO_RUN: [&str; 4] = ["status", "forget", "list", "find"];
 /// And without a list nothing of that.
-const NO_LIST: [&str; 3] = ["status", "forget", "command"];
+const NO_LIST: [&str; 4] = ["status", "forget", "command", "find"];
 
 /// Nor a reason without anything to forget.
-const NO_FORGET: [&str; 3] = ["status", "list", "command"];
+const NO_FORGET: [&str; 4] = ["status", "list", "command", "find"];
 
 /// Run a command once, however often it is asked for
 #[derive(Debug, Args)]
 #[command(
-    group = ArgGroup::new("what").required(true).args(["status", "forget", "list", "command"]),
+    group = ArgGroup::new("what").required(true).args(["status", "forget", "list", "find", "command"]),
     override_usage = "\
 turno once [OPTIONS] <KEY> -- <COMMAND>...
        turno once <KEY> --status
        turno once <KEY> --forget [--reason <TEXT>] [--user <NAME>]
-       turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]",
+       turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]
+       turno once --find --routes <FILE> --route <NAME> --key <KEY> [--header <NAME: VALUE>]...",
     after_help = "\
 The first to come runs the command. What it prints is passed on as it comes, and stored with its
 exit code when it ends; whoever comes later with the same key and the same command line gets just
@@ -63,7 +65,7 @@ answer_keys_file in [once] of turno.toml names."
 )]
 pub(crate) struct OnceArgs {
     /// What is done once, such as pago/77
-    #[arg(value_name = "KEY", required_unless_present = "list")]
+    #[arg(value_name = "KEY", required_unless_present_any = ["list", "find"])]
     key: Option<String>,
 
     #[command(flatten)]
@@ -81,6 +83,13 @@ pub(crate) struct OnceArgs {
     #[arg(long, conflicts_with = "key")]
     list: bool,
 
+    /// Tell what is known of a request that came through a gate, by the key that its client sent
+    #[arg(long, conflicts_with = "key")]
+    find: bool,
+
+    #[command(flatten)]
+    request: find::FindArgs,
+
     #[command(flatten)]
     because: forget::ForgetArgs,
 
@@ -95,6 +104,9 @@ pub(crate) struct OnceArgs {
 pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
     if args.list {
         return list::run(context, args.page).await;
+    }
+    if args.find {
+        return find::run(context, args.request).await;
     }
     let Some(key) = args.key else {
         bail!("clap has let a missing key pass");

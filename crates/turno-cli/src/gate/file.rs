@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
+use http::{HeaderName, Method};
 use serde::Deserialize;
 use toml::Spanned;
-use turno::once::http::Routes;
+use turno::once::http::{KeyFrom, Policy, Routes};
 use turno_server::gate::Upstream;
 
 use super::route::{Keys, Route};
@@ -33,6 +34,34 @@ impl RoutesFile {
     pub(crate) fn routes(&self, upstream: &Upstream) -> turno::Result<Routes> {
         self.routes.iter().try_fold(Routes::new(), |routes, route| {
             routes.add(&route.path, route.policy(upstream))
+        })
+    }
+}
+
+/// A route, as far as the keys of its requests go.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) policy: Policy,
+    pub(crate) path: &'a str,
+    /// The first of its methods.
+    pub(crate) method: Method,
+    /// Where clients send their keys; nowhere, if the content is the key.
+    pub(crate) key_header: Option<HeaderName>,
+}
+
+impl RoutesFile {
+    /// The route of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<Found<'_>> {
+        let route = self.routes.iter().find(|route| route.name == name)?;
+        let anywhere: Upstream = "http://localhost".parse().ok()?;
+        Some(Found {
+            policy: route.policy(&anywhere),
+            path: &route.path,
+            method: route.methods.first()?.clone(),
+            key_header: match &route.key {
+                KeyFrom::Content => None,
+                KeyFrom::Header(name) => Some(name.clone()),
+            },
         })
     }
 }

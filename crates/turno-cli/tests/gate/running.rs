@@ -163,3 +163,41 @@ fn silence_is_no_output() {
         serde_json::from_str::<serde_json::Value>(&line).unwrap();
     }
 }
+
+/// An operator finds the key in the store by what a client knows: its key, and who it is.
+#[test]
+fn a_request_is_found_by_the_key_of_its_client() {
+    let place = place();
+    let legacy = Legacy::start();
+    std::fs::write(place.path("secret"), "a long and random secret\n").unwrap();
+    let routes = ROUTES
+        .replace("ttl = \"0s\"", "ttl = \"1h\"")
+        .replace("key = \"content\"", "key = \"header\"");
+    let gate = Gate::start_with(&place, &legacy, &routes, &["--secret-file", "secret"]);
+    let headers = [
+        ("content-type", "application/json"),
+        ("x-user", "ana"),
+        ("idempotency-key", "folio-77"),
+    ];
+    let told = crate::http::ask(
+        &gate.address,
+        &format!("POST {}", crate::legacy::PATH),
+        &headers,
+        r#"{"curp": "AAAA"}"#,
+    );
+    assert_processed(&told.unwrap());
+    let find = |user: &str, key: &str| {
+        let words = ["--json", "once", "--find", "--routes", "routes.toml"];
+        let which = ["--route", "certificacion", "--key", key];
+        let who = ["--header", user, "--secret-file", "secret"];
+        place.turno(&[&words[..], &which, &who].concat())
+    };
+    let found = find("x-user: ana", "folio-77").expect(0).json();
+    assert_eq!(found["state"], "done");
+    let key = found["key"].as_str().unwrap();
+    assert!(key.starts_with("certificacion:"), "{found}");
+    assert_eq!(place.ask("select key from {once}"), key);
+    find("x-user: eva", "folio-77").expect(1);
+    find("x-user: ana", "folio-78").expect(1);
+    find("x-other: ana", "folio-77").expect(2);
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
+mod admin;
 mod callers;
 mod common;
 mod failures;

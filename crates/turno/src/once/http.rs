@@ -45,6 +45,7 @@ mod caller;
 mod counts;
 mod identify;
 mod layer;
+mod near;
 mod policy;
 mod problem;
 mod shadow;

@@ -92,3 +92,66 @@ fn routes_that_cannot_be_told_apart_are_refused() {
     assert_eq!(field("/two", ""), Some("name".to_owned()));
     assert_eq!(field("/two", &"x".repeat(101)), Some("name".to_owned()));
 }
+
+/// What a service may take for the path of a route is not passed by it: it would be done without being recognised.
+#[tokio::test]
+async fn a_path_that_is_almost_that_of_a_route_is_refused() {
+    const NEAR: [&str; 7] = [
+        "/pagos/",
+        "/PAGOS",
+        "//pagos",
+        "/./pagos",
+        "/%70agos",
+        "/pagos;v=1",
+        "/v1/../pagos",
+    ];
+    let site = async |policy: Policy| {
+        let routes = Routes::new().add("/pagos", policy).unwrap();
+        let turno = Turno::connect("sqlite::memory:").await.unwrap();
+        let layer = OnceLayer::routed(turno.clone(), routes);
+        Site::with(layer, turno, run_number)
+    };
+    let closed = site(Policy::new("pagos")).await;
+    for near in NEAR {
+        let request = post("77").uri(near).body(Body::empty()).unwrap();
+        let told = closed.send(request).await;
+        assert_eq!(
+            told.problem(),
+            crate::kit::problem(400, "unidentified"),
+            "{near}"
+        );
+        assert_eq!(told.json()["field"], "path");
+    }
+    assert_eq!(closed.runs(), 0);
+    // Other methods and other paths are not concerned.
+    for (method, uri) in [(Method::GET, "/pagos/"), (Method::POST, "/pagos/1")] {
+        let request = post("77").method(method).uri(uri);
+        let told = closed.send(request.body(Body::empty()).unwrap()).await;
+        assert!(told.status.is_success(), "{told:?}");
+    }
+    let request = || post("77").body(Body::empty()).unwrap();
+    closed.send(request()).await.assert_fresh("run 3");
+    closed.send(request()).await.assert_replayed("run 3");
+    // The control: let through, it is done as often as it comes.
+    let open = site(Policy::new("pagos").unidentified(turno::once::http::Fails::Open)).await;
+    for run in 1..=2 {
+        let request = post("77").uri("/pagos/").body(Body::empty()).unwrap();
+        open.send(request).await.assert_fresh(&format!("run {run}"));
+    }
+}
+
+/// A problem names the request's key in the store, by which an operator finds it.
+#[tokio::test]
+async fn a_problem_names_the_key_in_the_store() {
+    let site = Site::new(Policy::new("pagos"), run_number).await;
+    let request = |body: &'static str| post("77").body(Body::from(body)).unwrap();
+    site.send(request("1")).await.assert_fresh("run 1");
+    let told = site.send(request("2")).await;
+    assert_eq!(told.problem(), crate::kit::problem(422, "mismatch"));
+    let known = site.await_state(turno::once::OnceState::Done).await;
+    assert_eq!(told.json()["key"], known.key.as_str());
+    let (head, body) = request("3").into_parts();
+    let body = axum::body::to_bytes(body, 10).await.unwrap();
+    let key = Policy::new("pagos").store_key(&turno::once::Identities::new(), &head, &body);
+    assert_eq!(key.unwrap(), known.key);
+}

@@ -15,6 +15,31 @@ pub(super) struct Identified {
     pub(super) key: String,
     pub(super) fingerprint: String,
     pub(super) quota: Option<Quota>,
+    /// The key that the client sent.
+    client_key: Option<String>,
+}
+
+impl Identified {
+    /// Logs what an operator has to look at, with both keys: the store's, and the one that the client knows.
+    pub(super) fn log(&self, policy: &Policy, message: &'static str) {
+        tracing::warn!(
+            route = policy.name,
+            key = self.key,
+            client_key = self.client_key.as_deref(),
+            message
+        );
+    }
+}
+
+impl Policy {
+    /// The key in the store of a request with this head and body: what [`Turno::once_status`](crate::Turno::once_status) is
+    /// asked for. Only its method, path, key and caller count, and with [`KeyFrom::Content`] its content.
+    ///
+    /// # Errors
+    /// Returns an error if the request cannot be identified.
+    pub fn store_key(&self, identities: &Identities, head: &Parts, body: &Bytes) -> Result<String> {
+        Ok(identify(identities, self, head, body)?.key)
+    }
 }
 
 pub(super) fn identify(
@@ -39,6 +64,7 @@ pub(super) fn identify(
         .query(head.uri.query())
         .content_type(encoded.as_deref().or(content_type))
         .body(body);
+    let mut client_key = None;
     let identity = match &policy.key {
         KeyFrom::Content => identities.content(&request)?,
         KeyFrom::Header(name) => {
@@ -54,6 +80,7 @@ pub(super) fn identify(
             let key = key.to_str().map_err(|_| {
                 Error::invalid("key", format!("the header {name} must be visible ASCII"))
             })?;
+            client_key = Some(key.to_owned());
             identities.keyed(&request, key)?
         }
     };
@@ -65,6 +92,7 @@ pub(super) fn identify(
         key: format!("{}:{}", policy.name, identity.key),
         fingerprint: identity.fingerprint,
         quota,
+        client_key,
     })
 }
 

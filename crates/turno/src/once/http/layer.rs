@@ -16,6 +16,7 @@ use tower_service::Service;
 use super::answering::Answering;
 use super::counts::{Counters, add};
 use super::identify::{Identified, identify};
+use super::near::plain;
 use super::policy::{Fails, InFlight, Policy, Switch, Unknown};
 use super::problem::{Code, Problem, language};
 use super::work::{self, Work};
@@ -34,6 +35,8 @@ pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     router: matchit::Router<Vec<Arc<Policy>>>,
+    /// By what a service may take for their paths.
+    near: matchit::Router<Vec<Arc<Policy>>>,
     paths: Vec<(String, Vec<Arc<Policy>>)>,
 }
 
@@ -75,19 +78,36 @@ impl Routes {
         }
         of_path.push(Arc::new(policy));
         let mut router = matchit::Router::new();
+        let mut near = matchit::Router::new();
         for (path, policies) in &self.paths {
+            // Two that differ only in this are exact both, and the first is the one that others are near to.
+            let _ = near.insert(plain(path), policies.clone());
             router.insert(path, policies.clone()).map_err(|error| {
                 Error::invalid("path", format!("path {path:?} cannot be used: {error}"))
             })?;
         }
         self.router = router;
+        self.near = near;
         Ok(self)
     }
 
-    fn find(&self, head: &Request<impl Sized>) -> Option<&Arc<Policy>> {
-        let found = self.router.at(head.uri().path()).ok()?;
-        of_method(found.value, head)
+    fn find(&self, head: &Request<impl Sized>) -> Option<(&Arc<Policy>, Fit)> {
+        let path = head.uri().path();
+        if let Ok(found) = self.router.at(path) {
+            return Some((of_method(found.value, head)?, Fit::Exact));
+        }
+        let plain = plain(path);
+        let found = self.near.at(&plain).ok()?;
+        Some((of_method(found.value, head)?, Fit::Near))
     }
+}
+
+/// How a path fits a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Exact,
+    /// Not as it is written, but a service may take it for the same.
+    Near,
 }
 
 /// Keys have 43 bytes more, and 255 at the most.
@@ -240,23 +260,24 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let policy = match &self.shared.which {
-            Which::All(policy) => of_method(policy, &request),
+            Which::All(policy) => of_method(policy, &request).map(|policy| (policy, Fit::Exact)),
             Which::Routed(routes) => routes.find(&request),
         };
-        let Some(policy) = policy else {
+        let Some((policy, fit)) = policy else {
             return Answering::passed(self.inner.call(request.map(Carried::untouched)));
         };
         let policy = policy.clone();
         // The one that is ready does the work; the copy is for the next request.
         let copy = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, copy);
-        Answering::handled(handle(self.shared.clone(), policy, inner, request))
+        Answering::handled(handle(self.shared.clone(), policy, fit, inner, request))
     }
 }
 
 async fn handle<S, B, R>(
     shared: Arc<Shared>,
     policy: Arc<Policy>,
+    fit: Fit,
     mut inner: S,
     request: Request<B>,
 ) -> Result<Response<Carried<R>>, S::Error>
@@ -270,10 +291,18 @@ where
     R::Error: Into<BoxError>,
 {
     let (head, body) = request.into_parts();
-    let telling = Telling {
+    let mut telling = Telling {
         language: language(&head.headers),
         policy: &policy,
+        key: None,
     };
+    if fit == Fit::Near {
+        add(&shared.counters.unidentified);
+        if policy.unidentified == Fails::Open || policy.switch == Switch::Shadow {
+            return pass(inner, head, Carried::untouched(body)).await;
+        }
+        return Ok(telling.unidentified(&not_exact(head.uri.path(), &policy)));
+    }
     let body = match read(body, &policy).await {
         Ok(body) => body,
         Err(unread) => {
@@ -307,6 +336,7 @@ where
         shadow.ended();
         return answered;
     }
+    telling.key = Some(&identified.key);
     let once = question(&shared.turno, &policy, &identified);
     let counters = &shared.counters;
     match once.begin().await {
@@ -343,10 +373,12 @@ where
         }
         Ok(Begin::Mismatch) => {
             add(&counters.mismatch);
+            identified.log(&policy, "a key was sent with another content");
             Ok(telling.problem(Code::Mismatch))
         }
         Ok(Begin::Unknown(_)) => {
             add(&counters.unknown);
+            identified.log(&policy, "it is not known whether a request was carried out");
             Ok(telling.problem(Code::Unknown))
         }
         Ok(Begin::OverQuota) => {
@@ -366,6 +398,17 @@ where
             Ok(telling.problem(Code::StoreDown))
         }
     }
+}
+
+fn not_exact(path: &str, policy: &Policy) -> Error {
+    Error::invalid(
+        "path",
+        format!(
+            "the path {path} is not as the route {:?} has it, and the service may take it for the same: send the request to the path \
+             as it is written, without a slash at the end, doubled slashes, other capitals or escapes",
+            policy.name
+        ),
+    )
 }
 
 /// What the store is asked.
@@ -435,11 +478,13 @@ where
 struct Telling<'a> {
     language: crate::lock::Language,
     policy: &'a Policy,
+    /// The request's key in the store, when it is known.
+    key: Option<&'a str>,
 }
 
 impl Telling<'_> {
     fn problem<R>(&self, code: Code) -> Response<Carried<R>> {
-        problem(code, self.language, self.policy)
+        problem(code, self.language, self.policy, self.key)
     }
 
     fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
@@ -485,8 +530,10 @@ pub(super) fn problem<R>(
     code: Code,
     language: crate::lock::Language,
     policy: &Policy,
+    key: Option<&str>,
 ) -> Response<Carried<R>> {
     let mut problem = Problem::new(code, language);
+    problem.key = key.map(str::to_owned);
     if matches!(
         code,
         Code::InFlight | Code::Stale | Code::OverQuota | Code::StoreDown

@@ -191,6 +191,8 @@ pub(super) struct Problem {
     pub(super) reason: Option<String>,
     pub(super) field: Option<String>,
     pub(super) retry_after: Option<Duration>,
+    /// The request's key in the store, by which an operator finds it.
+    pub(super) key: Option<String>,
 }
 
 impl Problem {
@@ -201,6 +203,7 @@ impl Problem {
             reason: None,
             field: None,
             retry_after: None,
+            key: None,
         }
     }
 
@@ -224,6 +227,9 @@ impl Problem {
         }
         if let Some(field) = &self.field {
             body["field"] = field.as_str().into();
+        }
+        if let Some(key) = &self.key {
+            body["key"] = key.as_str().into();
         }
         if let Some(retry_after) = self.retry_after {
             body["retry_after_ms"] = (retry_after.as_millis() as u64).into();

@@ -93,6 +93,12 @@ pub(super) struct Work {
     pub(super) language: Language,
 }
 
+impl Work {
+    fn problem<R>(&self, code: Code) -> Response<Carried<R>> {
+        problem(code, self.language, &self.policy, Some(self.claim.key()))
+    }
+}
+
 /// Does the work in a task of its own: a client that goes away does not stop it. An error is a panic.
 pub(super) async fn spawn<B, R, E, F>(
     work: Work,
@@ -160,7 +166,7 @@ where
     let Some(body) = Carried::read(body, policy.max_answer, until).await else {
         // The answer broke off; what was done, nobody knows.
         give_back(work, Released::Unknown).await;
-        return problem(Code::Failed, work.language, policy);
+        return work.problem(Code::Failed);
     };
     let stored = body
         .bytes()
@@ -180,13 +186,13 @@ async fn complete<R>(
         Ok(OnceSettled::Stale) if work.claim.is_completed_in_tx() => response,
         Ok(OnceSettled::Stale) => {
             add(&work.shared.counters.stale);
-            problem(Code::Stale, work.language, &work.policy)
+            work.problem(Code::Stale)
         }
         // It was stored in the handler's own transaction.
         Err(_) if work.claim.is_completed_in_tx() => response,
         Err(_) if work.policy.store_down == Fails::Open => response,
         // Sent now, it could not be repeated: the next request with this key would be told something else.
-        Err(_) => problem(Code::NotStored, work.language, &work.policy),
+        Err(_) => work.problem(Code::NotStored),
     }
 }
 

@@ -1,0 +1,126 @@
+//! `turno once --find`: the key in the store of a request that came through a gate.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request};
+
+use super::status;
+use crate::cmd::gate::identities;
+use crate::context::Context;
+use crate::fail::Usage;
+use crate::gate::{self, Found};
+
+#[derive(Debug, Args)]
+pub(super) struct FindArgs {
+    /// Find: the routes file of the gate
+    // What the environment says is said of every gate, so nothing excludes it.
+    #[arg(
+        long,
+        env = "TURNO_ROUTES",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    routes: Option<PathBuf>,
+
+    /// Find: the name of the route
+    #[arg(long, value_name = "NAME", requires = "find")]
+    route: Option<String>,
+
+    /// Find: the key that the client sent
+    #[arg(long = "key", value_name = "KEY", requires = "find")]
+    client_key: Option<String>,
+
+    /// Find: a header that says who sent the request, or for which tenant; can be repeated
+    #[arg(long, value_name = "NAME: VALUE", requires = "find")]
+    header: Vec<String>,
+
+    /// Find: the path of the request, if that of the route has parameters
+    #[arg(long, value_name = "PATH", requires = "find")]
+    path: Option<String>,
+
+    /// Find: the method of the request [default: the first of the route]
+    #[arg(long, value_name = "METHOD", requires = "find")]
+    method: Option<Method>,
+
+    /// Find: the file with the body of the request, where the content is the key
+    #[arg(long, value_name = "FILE", requires = "find")]
+    body_file: Option<PathBuf>,
+
+    /// Find: the file with the secret of the gate
+    #[arg(long, value_name = "FILE", requires = "find")]
+    secret_file: Option<PathBuf>,
+}
+
+pub(super) async fn run(context: &Context, args: FindArgs) -> Result<ExitCode> {
+    let Some(routes) = &args.routes else {
+        return Err(Usage::new("routes", "name the routes file of the gate with --routes").into());
+    };
+    let routes = gate::read(routes)?;
+    let name = args.route.as_deref().unwrap_or_default();
+    let found = routes.find(name).ok_or_else(|| {
+        Usage::new(
+            "route",
+            format!("the routes file has no route {name:?}: name one with --route"),
+        )
+    })?;
+    let body = match &args.body_file {
+        Some(file) => std::fs::read(file).map_err(|error| {
+            Usage::new(
+                "body_file",
+                format!("{} cannot be read ({error})", file.display()),
+            )
+        })?,
+        None => Vec::new(),
+    };
+    let identities = identities(args.secret_file.as_deref())?;
+    let head = args.head(&found)?;
+    let key = found.policy.store_key(&identities, &head, &body.into())?;
+    status::run(context, &key).await
+}
+
+impl FindArgs {
+    /// The request, as far as its key goes.
+    fn head(&self, found: &Found) -> Result<Parts> {
+        let path = match &self.path {
+            Some(path) => path.as_str(),
+            None if found.path.contains('{') => {
+                let detail = format!(
+                    "the path of the route is {}: name that of the request with --path",
+                    found.path
+                );
+                return Err(Usage::new("path", detail).into());
+            }
+            None => found.path,
+        };
+        let request = Request::builder()
+            .method(self.method.clone().unwrap_or_else(|| found.method.clone()))
+            .uri(path)
+            .body(())
+            .map_err(|error| Usage::new("path", format!("{path:?} is no path ({error})")))?;
+        let mut head = request.into_parts().0;
+        for header in &self.header {
+            let (name, value) = named(header)?;
+            head.headers.append(name, value);
+        }
+        if let (Some(name), Some(key)) = (&found.key_header, &self.client_key) {
+            let key = HeaderValue::from_str(key)
+                .map_err(|_| Usage::new("key", "a key is visible ASCII"))?;
+            head.headers.insert(name.clone(), key);
+        }
+        Ok(head)
+    }
+}
+
+fn named(header: &str) -> Result<(HeaderName, HeaderValue)> {
+    let parts = header.split_once(':');
+    let parsed = parts
+        .and_then(|(name, value)| Some((name.trim().parse().ok()?, value.trim().parse().ok()?)));
+    parsed.ok_or_else(|| {
+        let detail = format!("{header:?} is no header: write \"x-user: ana\", for example");
+        Usage::new("header", detail).into()
+    })
+}
