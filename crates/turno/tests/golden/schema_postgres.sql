@@ -759,6 +759,67 @@ alter table turno.inbox_queue drop column idle_until;
 
 insert into turno.migration (version, name) values (9, '0009_managed');
 
+-- Migration 0010_limits
+
+-- Defects found by a review under faults: outbox retries, shared locks, limits in bytes and count.
+
+-- What is in flight or unknown, among millions of kept answers: for the dashboard's feed, and for lists of these states.
+create index once_open on turno.once (key) where state = 'running';
+
+-- It gets another argument.
+drop function if exists turno.inbox_claim_batch(text, text, integer, interval, uuid, boolean, boolean);
+
+-- A claim has a limit in bytes. So that claims need not look at the sizes of items which are all small, a queue knows how large its
+-- payloads have been: a power of two, 1024 at the least.
+do $$
+declare
+  queues  integer[];
+  largest integer[];
+begin
+  -- Before the table is locked.
+  select array_agg(s.queue_id), array_agg(s.largest) into queues, largest
+  from (
+    select i.lane / 4 as queue_id, max(octet_length(i.payload::text)) as largest
+    from (
+      select lane, payload from turno.inbox_item
+      union all
+      select lane, payload from turno.inbox_failed) i
+    group by i.lane / 4) s;
+  alter table turno.inbox_kind add column bytes integer not null default 1024;
+  insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
+  select u.queue_id, 0, false, (2 ^ least(ceil(log(2, u.largest)), 30))::integer
+  from unnest(queues, largest) u(queue_id, largest)
+  where u.largest > 1024;
+end
+$$;
+
+
+-- Outbox retries. An event has no limit of attempts of its own: the relay decides when it is dead. 0 stands for that.
+update turno.inbox_item
+set max_attempts = 0
+where lane = (select q.id * 4 + 1 from turno.inbox_queue q where q.name = '$outbox');
+
+update turno.inbox_failed
+set max_attempts = 0
+where lane = (select q.id * 4 + 1 from turno.inbox_queue q where q.name = '$outbox');
+
+-- A smallint overflows after 32,767 outages of a sink. This rewrites both tables.
+alter table turno.inbox_item
+  alter column attempts     type integer,
+  alter column abandoned    type integer,
+  alter column max_attempts type integer;
+
+alter table turno.inbox_failed
+  alter column attempts     type integer,
+  alter column abandoned    type integer,
+  alter column max_attempts type integer;
+
+-- It has more arguments now.
+drop function if exists turno.outbox_settle(
+  uuid, int8multirange, bigint[], text[], interval[], text[], int8multirange, boolean, uuid);
+
+insert into turno.migration (version, name) values (10, '0010_limits');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -866,8 +927,12 @@ create or replace function turno.lock_answer(outcome text, l turno.lock) returns
 language plpgsql
 as $$
 declare
-  held_until timestamptz := case when l.holds > 0 then l.expires_at else l.min_until end;
+  held_until timestamptz;
 begin
+  if l.mode = 'shared' then
+    l := turno.lock_gate_live(l);
+  end if;
+  held_until := case when l.holds > 0 then l.expires_at else l.min_until end;
   if outcome <> 'busy' then
     return row(outcome, l.resource, l.owner, l.token, l.holds, l.acquired_at, l.expires_at,
                l.expires_at - clock_timestamp(), l."user", l.service, l.description)::turno.lock_outcome;
@@ -876,9 +941,16 @@ begin
     return row(outcome, l.resource, l.owner, null, l.holds, l.acquired_at, held_until,
                held_until - clock_timestamp(), l."user", l.service, l.description)::turno.lock_outcome;
   end if;
-  -- Free, but others are in line, or somebody is taking it this very moment.
-  return row(outcome, l.resource, null, null, 0, null, null, '0'::interval, null, null, null)::turno.lock_outcome;
+  return turno.lock_answer_soon(l.resource);
 end
+$$;
+
+-- "Busy" without a time to wait for: free, but others are in line, or a row is being changed this very moment.
+create or replace function turno.lock_answer_soon(resource text) returns turno.lock_outcome
+language sql
+immutable
+as $$
+  select row('busy', resource, null, null, 0, null, null, '0'::interval, null, null, null)::turno.lock_outcome
 $$;
 
 -- The rule that the usual winner meets: free, rested, and nobody in line. (lock_take has the whole of it.)
@@ -904,6 +976,19 @@ as $$
     and concat_ws('-', owner, "user", service, description, host) !~ '[[:cntrl:]]'
     and '' <> all (array[
       owner, coalesce("user", '-'), coalesce(service, '-'), coalesce(description, '-'), coalesce(host, '-')])
+$$;
+
+-- Refuses one hold more than an owner may have of one resource: each is kept until it is released, and the row grows with it.
+create or replace function turno.lock_check_holds(holds integer) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if holds >= 1000 then
+    raise exception 'owner has entered the resource % times, and 1000 is the most', holds
+      using errcode = 'invalid_parameter_value', hint = 'Release what was acquired, or give each holder an owner of its own.';
+  end if;
+end
 $$;
 
 -- Is this owner the next in line? Cheap while nobody queues: the answer is in the row.
@@ -1090,8 +1175,8 @@ left join turno.lock_hold h
   on t.mode = 'shared'
   and h.resource = t.resource
 where t.holds > 0
-  and t.expires_at > clock_timestamp()
-  and (t.mode = 'exclusive' or h.expires_at > clock_timestamp());
+  -- Of a shared lock the holds decide: the gate is not told of a renewal that found it locked.
+  and case when t.mode = 'shared' then h.expires_at else t.expires_at end > clock_timestamp();
 
 -- Function file lock_acquire
 
@@ -1105,6 +1190,9 @@ where t.holds > 0
 -- Losing writes nothing: what may be taken is found by the condition under which it is locked, so a row
 -- that may not is only read. Time is read inside that statement and never before it, because a statement
 -- may wait; and `skip locked` makes a row that somebody else is just changing an answer (busy).
+--
+-- The row of a shared lock is the gate of its holds, and a hint: a release or a renewal that finds it locked
+-- does not change it. Whether such a lock is held, and until when, is read from lock_hold.
 
 create or replace function turno.lock_acquire(
   resource    text,
@@ -1184,7 +1272,8 @@ begin
   from turno.lock t
   where t.resource = lock_acquire.resource;
 
-  if seen.holds > 0 and seen.remaining > '0' and seen.owner <> lock_acquire.owner then
+  -- The gate of shared holds has no owner, and does not decide.
+  if seen.holds > 0 and seen.remaining > '0' and seen.owner not in (lock_acquire.owner, '') then
     return seen;
   end if;
 
@@ -1216,9 +1305,22 @@ begin
     return turno.lock_create(ask);
   end if;
 
-  if was.holds > 0 and was.expires_at > clock_timestamp() then
-    if was.owner <> ask.owner or was.mode <> 'exclusive' then
+  if was.mode = 'shared' then
+    if turno.lock_is_shared(was.resource)
+       or was.min_until > clock_timestamp()
+       or not turno.lock_is_next(was, ask.owner) then
       return turno.lock_answer('busy', was);
+    end if;
+    -- Waiters and releases lock the gate for moments, and the last of them may notify no more: it is worth a few tries.
+    if not turno.lock_enter_gate(was.resource) then
+      return turno.lock_answer_soon(was.resource);
+    end if;
+  elsif was.holds > 0 and was.expires_at > clock_timestamp() then
+    if was.owner <> ask.owner then
+      return turno.lock_answer('busy', was);
+    end if;
+    if ask.request <> all (was.hold_ids) then
+      perform turno.lock_check_holds(was.holds);
     end if;
     -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
     -- same request may be under way twice, because its connection broke while it waited.
@@ -1250,7 +1352,9 @@ begin
   select * into was
   from turno.lock t
   where t.resource = ask.resource
-    and (t.holds = 0 or t.expires_at <= clock_timestamp())
+    and (t.holds = 0
+      or t.expires_at <= clock_timestamp()
+      or (t.mode = 'shared' and not turno.lock_is_shared(t.resource)))
     and (t.min_until is null or t.min_until <= clock_timestamp())
     and turno.lock_is_next(t, ask.owner)
   for update skip locked;
@@ -1261,7 +1365,7 @@ begin
     return turno.lock_answer('busy', was);
   end if;
   if was.mode = 'shared' and not turno.lock_all_over(was.resource) then
-    return turno.lock_answer_shared(was);
+    return turno.lock_answer('busy', was);
   end if;
 
   perform turno.lock_close(was, 'taken_over');
@@ -1334,6 +1438,9 @@ $$;
 -- and entering are one step. Readers wait for each other there, for the length of one insert; a gate
 -- that stays locked, because of a stranger's long transaction, is an answer (busy). A guarded hold
 -- cannot be locked, and so not be ended: it counts as there, even when its time is up.
+--
+-- What the gate says of its holds is a hint. The holds decide (lock_is_shared, lock_may_share), because a release never
+-- waits for the gate: of readers that release together, one writes the gate and counts the others as still there.
 
 create or replace function turno.lock_share(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
@@ -1370,7 +1477,7 @@ begin
   end if;
 
   if not turno.lock_enter_gate(ask.resource) then
-    return turno.lock_answer_shared(l);
+    return turno.lock_answer_soon(ask.resource);
   end if;
   select * into l
   from turno.lock t
@@ -1388,16 +1495,20 @@ begin
     and o.owner = ask.owner
     and o.holds > 0
     and o.expires_at > clock_timestamp();
+  if found and ask.request <> all (h.hold_ids) then
+    perform turno.lock_check_holds(h.holds);
+    -- A release of it may be under way: what that has ended is not entered again.
+    update turno.lock_hold o
+    set holds      = o.holds + 1,
+        expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
+        hold_ids   = o.hold_ids || ask.request
+    where o.resource = h.resource
+      and o.token = h.token
+      and o.holds > 0
+      and o.expires_at > clock_timestamp()
+    returning * into h;
+  end if;
   if found then
-    if ask.request <> all (h.hold_ids) then
-      update turno.lock_hold o
-      set holds      = o.holds + 1,
-          expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
-          hold_ids   = o.hold_ids || ask.request
-      where o.resource = h.resource
-        and o.token = h.token
-      returning * into h;
-    end if;
     perform turno.lock_gate(ask.resource);
     return row(case when h.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, h.resource, h.owner, h.token,
                h.holds, h.acquired_at, h.expires_at, h.expires_at - clock_timestamp(),
@@ -1407,7 +1518,8 @@ begin
   perform turno.lock_close_holds(ask.resource, 'expired');
   if (select count(*) from turno.lock_hold o where o.resource = ask.resource) >= most then
     perform turno.lock_gate(ask.resource);
-    return turno.lock_answer_shared(l);
+    -- A guard keeps a hold whose time is up, and does not notify when it ends.
+    return turno.lock_answer_soon(ask.resource);
   end if;
   update turno.lock t
   set token = greatest(t.token + 1, turno.lock_tick()),
@@ -1455,12 +1567,14 @@ begin
 end
 $$;
 
--- "Busy" among shared holds: the one that ends first is the one to wait for.
+-- "Busy" to one who would share: the hold that ends first is the one to wait for. A waiter in line ahead may be in the way
+-- instead, and its place may lapse sooner, without a notification.
 create or replace function turno.lock_answer_shared(l turno.lock) returns turno.lock_outcome
 language plpgsql
 as $$
 declare
-  h turno.lock_hold;
+  h    turno.lock_hold;
+  look timestamptz;
 begin
   select * into h
   from turno.lock_hold o
@@ -1473,8 +1587,63 @@ begin
   if not found then
     return turno.lock_answer('busy', l);
   end if;
+  look := h.expires_at;
+  if l.fifo_until > clock_timestamp() then
+    select least(look, w.alive_until) into look
+    from turno.lock_waiter w
+    where w.resource = l.resource
+      and w.fifo
+      and w.alive_until > clock_timestamp()
+    order by w.ticket
+    limit 1;
+    look := coalesce(look, h.expires_at);
+  end if;
   return row('busy', h.resource, h.owner, null, h.holds, h.acquired_at, h.expires_at,
-             h.expires_at - clock_timestamp(), h."user", h.service, h.description)::turno.lock_outcome;
+             look - clock_timestamp(), h."user", h.service, h.description)::turno.lock_outcome;
+end
+$$;
+
+-- Is a shared hold of this resource live? The rule that decides for an exclusive caller; the gate's row is a hint only.
+create or replace function turno.lock_is_shared(resource text) returns boolean
+language sql
+volatile
+as $$
+  select exists (
+    select
+    from turno.lock_hold h
+    where h.resource = lock_is_shared.resource
+      and h.holds > 0
+      and h.expires_at > clock_timestamp())
+$$;
+
+-- The gate's row, as its live holds would have it.
+create or replace function turno.lock_gate_live(l turno.lock) returns turno.lock
+language plpgsql
+as $$
+declare
+  live record;
+begin
+  select
+    count(*)::integer as holds,
+    max(h.expires_at) as expires_at,
+    min(h.acquired_at) as acquired_at,
+    (array_agg(h."user" order by h.expires_at desc))[1] as "user",
+    (array_agg(h.service order by h.expires_at desc))[1] as service,
+    (array_agg(h.description order by h.expires_at desc))[1] as description
+  into live
+  from turno.lock_hold h
+  where h.resource = l.resource
+    and h.holds > 0
+    and h.expires_at > clock_timestamp();
+  l.holds := live.holds;
+  if live.holds > 0 then
+    l.expires_at := live.expires_at;
+    l.acquired_at := live.acquired_at;
+    l."user" := live."user";
+    l.service := live.service;
+    l.description := live.description;
+  end if;
+  return l;
 end
 $$;
 
@@ -1710,12 +1879,13 @@ begin
   where w.resource = lock_leave.resource
     and w.owner = lock_leave.owner
   returning * into gone;
-  -- Whoever stood behind may be the next now; it would otherwise sleep on.
+  -- The waiter behind may be the next now; it would otherwise sleep on. Among shared holds there may be room beside those
+  -- that are held, and the gate does not tell.
   if gone.fifo then
     select * into l
     from turno.lock t
     where t.resource = lock_leave.resource;
-    if l.holds = 0 then
+    if l.holds = 0 or l.mode = 'shared' then
       perform turno.lock_call(l);
     end if;
   end if;
@@ -1769,7 +1939,8 @@ begin
     from turno.lock t
     where t.resource = name;
     continue when l.holds > 0 and l.expires_at > clock_timestamp() and l.owner = owner and l.mode = 'exclusive';
-    if (l.holds > 0 and l.expires_at > clock_timestamp())
+    if (l.mode = 'exclusive' and l.holds > 0 and l.expires_at > clock_timestamp())
+       or (l.mode = 'shared' and turno.lock_is_shared(name))
        or l.min_until > clock_timestamp()
        or not turno.lock_is_next(l, owner) then
       return next turno.lock_answer('busy', l);
@@ -2062,8 +2233,8 @@ begin
     'released', h.resource, h.token, 'shared', h.owner, h."user", h.service, h.description, h.host, h.pid,
     h.acquired_at, h.expires_at, case when h.expires_at <= clock_timestamp() then 'after its expiry' end,
     lock_release_shared.request);
-  -- Given back here and now; it leaves the gate's count when the gate is free, at the latest with the
-  -- next one who enters.
+  -- Given back here and now, whatever the gate says: a caller that would take the lock looks at the holds. The hold leaves
+  -- the gate's count when the gate is free, at the latest with the next caller that enters.
   update turno.lock_hold o
   set holds      = 0,
       expires_at = 'epoch'
@@ -2077,10 +2248,11 @@ begin
     update turno.lock t
     set min_until = greatest(t.min_until, h.min_until)
     where t.resource = h.resource;
+    perform turno.lock_gate(h.resource);
+    -- After the count: what is released between the two stays in the count, and a row that is in it is removed later.
     delete from turno.lock_hold o
     where o.resource = h.resource
       and o.holds = 0;
-    perform turno.lock_gate(h.resource);
     perform turno.lock_call(l);
   else
     -- Whether a waiter has just marked the row cannot be known here, and it may not look again for a long time.
@@ -2233,14 +2405,20 @@ begin
   -- Held ones: the others are told by whom.
   if not (true = all (done)) then
     for told in
-      select a.place, row(
-        'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
-        t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+      select
+        a.place,
+        case
+          when t.mode = 'shared' then turno.lock_answer('busy', t)
+          else row(
+            'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+            t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome
+        end as answer
       from unnest(resources, owners) with ordinality a(resource, owner, place)
       join turno.lock t on t.resource = a.resource
-      where t.holds > 0
-        and t.expires_at > clock_timestamp()
-        and t.owner <> a.owner
+      where case
+        when t.mode = 'shared' then turno.lock_is_shared(t.resource)
+        else t.holds > 0 and t.expires_at > clock_timestamp() and t.owner <> a.owner
+      end
     loop
       done[told.place] := true;
       place := told.place;
@@ -2252,16 +2430,17 @@ begin
   for i in 1..cardinality(resources) loop
     continue when done[i];
     place := i;
-    -- A re-entry beside an open guard of its own waits for that guard's transaction. A batch must not wait.
+    -- A batch must not wait: a re-entry beside an open guard of its own waits for that guard's transaction, and the gate of
+    -- shared holds is tried for some milliseconds while it is locked.
     perform 1
     from turno.lock t
     where t.resource = resources[i]
-      and t.owner = owners[i]
-      and t.holds > 0;
+      and ((t.owner = owners[i] and t.holds > 0) or t.mode = 'shared');
     if found then
       perform 1
       from turno.lock t
       where t.resource = resources[i]
+        and t.mode = 'exclusive'
       for no key update skip locked;
       if not found then
         answer := row('later', resources[i], null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
@@ -2518,6 +2697,7 @@ begin
   delete from turno.lock_hold o
   where o.resource = lock_break.resource
     and o.token = lock_break.token
+    and o.holds > 0
   returning * into h;
   if not found then
     return 'not_held';
@@ -2844,6 +3024,17 @@ begin
   where t.queue_id = q
   order by t.n desc
   limit 1;
+  -- A claim that has reached its limit in bytes has left something in line.
+  if exists (
+    select from generate_series(0, 3) p
+    cross join lateral (
+      select from turno.inbox_item t
+      where t.lane = q * 4 + p
+        and t.id > c.at_id[p + 1]
+        and t.run_at is null
+      limit 1) i) then
+    return '0';
+  end if;
   select least(c.expiry, min(d.run_at)) into next
   from generate_series(0, 3) p
   cross join lateral (
@@ -3133,6 +3324,14 @@ begin
 end
 $$;
 
+-- The size of a queue's payloads, as inbox_kind has it: a power of two, so that few rows are added as payloads grow.
+create or replace function turno.inbox_size_class(bytes integer) returns integer
+language sql
+immutable
+as $$
+  select case when bytes <= 1024 then 1024 else (2 ^ least(ceil(log(2, bytes)), 30))::integer end
+$$;
+
 -- What is remembered of a push, should it be asked again.
 create or replace function turno.inbox_push_answer(ids bigint[], duplicates integer[]) returns jsonb
 language sql
@@ -3170,9 +3369,12 @@ declare
   q      turno.inbox_queue;
   answer jsonb;
   fresh  bigint[];
+  owners bigint[];  -- for each item, the one that has its key: itself, if it has none
+  gone   boolean;
   stored bigint;
   timed  bigint;
   new_lanes integer;
+  largest integer;
   known  boolean;
 begin
   -- Before any number is taken: see inbox_late.
@@ -3199,28 +3401,47 @@ begin
     q := turno.inbox_queue_made(inbox_push_batch.queue);
   end if;
   new_lanes := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
-  select bit_or(k.lanes) & new_lanes = new_lanes and (inbox_push_batch.groups is null or bool_or(k.grouped)) into known
+  largest := (select max(octet_length(p)) from unnest(inbox_push_batch.payloads) p);
+  select
+    bit_or(k.lanes) & new_lanes = new_lanes
+    and (inbox_push_batch.groups is null or bool_or(k.grouped))
+    and max(k.bytes) >= coalesce(largest, 0)
+  into known
   from turno.inbox_kind k
   where k.queue_id = q.id;
   if known is not true then
-    insert into turno.inbox_kind (queue_id, lanes, grouped)
-    values (q.id, new_lanes, inbox_push_batch.groups is not null);
+    insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
+    values (q.id, new_lanes, inbox_push_batch.groups is not null, turno.inbox_size_class(coalesce(largest, 0)));
   end if;
 
   ids := array(
     select nextval('turno.inbox_item_id')
     from generate_series(1, cardinality(inbox_push_batch.payloads)));
   if inbox_push_batch.keys is not null then
-    with first as (
-      insert into turno.inbox_key (queue_id, key, id)
-      select distinct on (k.key) q.id, k.key, k.id
-      from unnest(inbox_push_batch.keys, ids) with ordinality k(key, id, place)
-      where k.key is not null
-      order by k.key, k.place
-      on conflict do nothing
-      returning id)
-    select array_agg(f.id) into fresh
-    from first f;
+    loop
+      with first as (
+        insert into turno.inbox_key (queue_id, key, id)
+        select distinct on (k.key) q.id, k.key, k.id
+        from unnest(inbox_push_batch.keys, ids) with ordinality k(key, id, place)
+        where k.key is not null
+        order by k.key, k.place
+        on conflict do nothing
+        returning id)
+      select fresh || array_agg(f.id) into fresh
+      from first f;
+      -- A statement of its own: it sees the rows that the keys met.
+      select array_agg(coalesce(t.id, a.id) order by a.place), bool_or(a.key is not null and t.id is null)
+      into owners, gone
+      from unnest(inbox_push_batch.keys, ids) with ordinality a(key, id, place)
+      left join lateral (
+        select k.id
+        from turno.inbox_key k
+        where k.queue_id = q.id
+          and k.key = a.key
+        offset 0) t on true;
+      -- A key that was met and has gone since was swept in between: it is free.
+      exit when not gone;
+    end loop;
   end if;
 
   if num_nulls(
@@ -3256,16 +3477,11 @@ begin
   perform turno.inbox_notify(q.name);
 
   if stored < cardinality(ids) then
-    -- A statement of its own: it sees the rows that the keys met.
-    select array_agg(coalesce(k.id, a.id) order by a.place), array_agg(a.place order by a.place) filter (where k.id <> a.id)
-    into ids, duplicates
-    from unnest(ids, inbox_push_batch.keys) with ordinality a(id, key, place)
-    left join lateral (
-      select t.id
-      from turno.inbox_key t
-      where t.queue_id = q.id
-        and t.key = a.key
-      offset 0) k on true;
+    select array_agg(a.place order by a.place)
+    into duplicates
+    from unnest(ids, owners) with ordinality a(id, owner, place)
+    where a.owner <> a.id;
+    ids := owners;
   end if;
   if inbox_push_batch.request is not null then
     perform turno.inbox_answer(inbox_push_batch.request, turno.inbox_push_answer(ids, duplicates));
@@ -3439,7 +3655,25 @@ as $$
     limit 10) e
 $$;
 
--- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group.
+-- What is recorded of the attempt of a worker that vanished.
+create or replace function turno.inbox_vanished() returns text
+language sql
+immutable
+as $$
+  select 'the worker vanished: its claim was not extended in time'
+$$;
+
+-- How many to add for one more doubt (an attempt whose outcome is unknown): 1, or 0 from a million on. Doubts saturate, and
+-- attempts is always the sum of the failed and the doubtful ones, so no counter overflows.
+create or replace function turno.inbox_doubt(abandoned integer) returns integer
+language sql
+immutable
+as $$
+  select (abandoned < 1000000)::integer
+$$;
+
+-- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group. With
+-- max_attempts = 0 there is no limit: only a null again_at puts the item aside.
 create or replace function turno.inbox_end_attempt(
   lane     integer,
   id       bigint,
@@ -3452,7 +3686,8 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  i turno.inbox_item;
+  i     turno.inbox_item;
+  doubt integer;
 begin
   select * into i
   from turno.inbox_item t
@@ -3462,11 +3697,16 @@ begin
   if not found then
     return null;
   end if;
-  i.attempts := i.attempts + 1;
-  i.abandoned := i.abandoned + (inbox_end_attempt.kind = 'abandoned')::integer;
+  if inbox_end_attempt.kind = 'abandoned' then
+    doubt := turno.inbox_doubt(i.abandoned);
+    i.attempts := i.attempts + doubt;
+    i.abandoned := i.abandoned + doubt;
+  else
+    i.attempts := i.attempts + 1;
+  end if;
   i.errors := turno.inbox_errors(
     i.errors, i.attempts, inbox_end_attempt.kind, inbox_end_attempt.error, inbox_end_attempt.worker);
-  if inbox_end_attempt.again_at is not null and i.attempts < i.max_attempts then
+  if inbox_end_attempt.again_at is not null and (i.max_attempts = 0 or i.attempts < i.max_attempts) then
     update turno.inbox_item t
     set run_at    = inbox_end_attempt.again_at,
         attempts  = i.attempts,
@@ -3489,6 +3729,49 @@ begin
   insert into turno.inbox_tally (queue_id, items, failed)
   values (i.lane / 4, -1, 1);
   return i."group";
+end
+$$;
+
+-- Ends the attempts of one expired claim, each by itself. An item whose attempt cannot be ended is put off for a minute and
+-- not counted, so that the others are not held up. Answers the groups of the items.
+create or replace function turno.inbox_abandon_each(lane integer, ids int8multirange, worker text) returns text[]
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  item     bigint;
+  of_item  text;
+  groups   text[] := '{}';
+begin
+  for item in
+    select i.id
+    from unnest(inbox_abandon_each.ids) r
+    cross join lateral generate_series(lower(r), upper(r) - 1) i(id)
+  loop
+    begin
+      of_item := turno.inbox_end_attempt(
+        inbox_abandon_each.lane, item, 'abandoned', turno.inbox_vanished(), inbox_abandon_each.worker, clock_timestamp());
+    exception
+      when data_exception or integrity_constraint_violation or program_limit_exceeded then
+        raise warning 'the attempt at item % could not be ended: %', item, sqlerrm
+          using hint = 'The item is tried again in a minute. Other items are claimed as usual.';
+        of_item := null;
+        with back as (
+          update turno.inbox_item t
+          set run_at = clock_timestamp() + interval '1 minute'
+          where t.lane = inbox_abandon_each.lane
+            and t.id = item
+          returning t."group"),
+        counted as (
+          insert into turno.inbox_tally (queue_id, timed)
+          select inbox_abandon_each.lane / 4, 1
+          from back)
+        select b."group" into of_item
+        from back b;
+    end;
+    groups := groups || of_item;
+  end loop;
+  return groups;
 end
 $$;
 
@@ -3516,11 +3799,17 @@ begin
     if many >= 1000 then
       return clock_timestamp();
     end if;
-    groups := array(
-      select turno.inbox_end_attempt(
-        b.lane, i.id, 'abandoned', 'the worker vanished: its claim was not extended in time', b.worker, clock_timestamp())
-      from unnest(b.ids) r
-      cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    -- One bad item must not fail the claim of all others: then each one is ended by itself.
+    begin
+      groups := array(
+        select turno.inbox_end_attempt(
+          b.lane, i.id, 'abandoned', turno.inbox_vanished(), b.worker, clock_timestamp())
+        from unnest(b.ids) r
+        cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
+    exception
+      when data_exception or integrity_constraint_violation or program_limit_exceeded then
+        groups := turno.inbox_abandon_each(b.lane, b.ids, b.worker);
+    end;
     groups := array_remove(groups, null);
     if groups <> '{}' then
       perform turno.inbox_free(null, array_fill(inbox_abandon.queue_id, array[cardinality(groups)]), groups);
@@ -3595,7 +3884,11 @@ begin
   set groups = array(
     select g
     from unnest(b.groups) g
-    where g not in (select unnest(inbox_free.groups)))
+    -- Of this queue: a call may settle claims of several, and groups of one name in two queues are two groups.
+    where g not in (
+      select u."group"
+      from unnest(inbox_free.queues, inbox_free.groups) u(queue_id, "group")
+      where u.queue_id = b.queue_id))
   where b.token = any (inbox_free.tokens)
     and b.groups is not null;
   perform turno.inbox_call(q)
@@ -3775,6 +4068,148 @@ begin
 end
 $$;
 
+-- Function file inbox_sequence
+
+-- Purpose: the numbers of items after the sequence has gone back: a data-only restore leaves it at its start, and logical replication
+--          does not carry it. New items then have numbers that the cursors have passed, or that exist already.
+-- Index:   inbox_item_pkey, inbox_failed_pkey, inbox_batch_queue.
+
+-- The highest number in use.
+create or replace function turno.inbox_highest_id() returns bigint
+language sql
+stable
+as $$
+  select greatest(
+    (select max(i) from turno.inbox_cursor c cross join lateral unnest(c.at_id) i),
+    (
+      select max(i.id)
+      from turno.inbox_queue q
+      cross join lateral generate_series(0, 3) p
+      cross join lateral (
+        select t.id
+        from turno.inbox_item t
+        where t.lane = q.id * 4 + p
+        order by t.id desc
+        limit 1) i),
+    (select max(t.id) from turno.inbox_failed t),
+    0)
+$$;
+
+-- Raises the sequence above every number in use. The advisory lock keeps two callers from setting it one after the other: numbers
+-- that were taken in between would be taken again.
+create or replace function turno.inbox_raise_sequence() returns void
+language plpgsql
+as $$
+declare
+  highest bigint;
+begin
+  perform pg_advisory_xact_lock(1953853038, 0);
+  highest := turno.inbox_highest_id();
+  if (select s.last_value from turno.inbox_item_id s) < highest then
+    perform setval('turno.inbox_item_id', highest);
+  end if;
+end
+$$;
+
+-- Makes the next claim of a queue look at every item below the cursor, as it looks for those that were committed late. The caller
+-- has the queue's advisory lock.
+create or replace function turno.inbox_look_behind(queue_id integer) returns turno.inbox_cursor
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  c turno.inbox_cursor;
+begin
+  update turno.inbox_cursor t
+  set floor_id = '{0,0,0,0}',
+      floor_n  = 0,
+      mark_id  = null,
+      mark_n   = null,
+      mark_xid = null,
+      late_at  = '-infinity'
+  where t.queue_id = inbox_look_behind.queue_id
+    and t.n = (select max(o.n) from turno.inbox_cursor o where o.queue_id = inbox_look_behind.queue_id)
+  returning * into c;
+  return c;
+end
+$$;
+
+-- How many items a queue has below its floor that are in line and that no claim holds: none of them would be claimed. An item of
+-- a group is not counted, because it may wait for another of its group. At most 1000 are counted.
+create or replace function turno.inbox_unreachable(queue_id integer) returns bigint
+language sql
+stable
+as $$
+  select count(*)
+  from (
+    select
+    from (
+      select t.floor_id
+      from turno.inbox_cursor t
+      where t.queue_id = inbox_unreachable.queue_id
+      order by t.n desc
+      limit 1) c
+    cross join lateral generate_series(0, 3) p
+    cross join lateral (
+      select coalesce(range_agg(r), '{}') as ids
+      from turno.inbox_batch b
+      cross join lateral unnest(b.ids) r
+      where b.queue_id = inbox_unreachable.queue_id
+        and b.lane = inbox_unreachable.queue_id * 4 + p) held
+    cross join lateral (
+      select
+      from turno.inbox_item t
+      where t.lane = inbox_unreachable.queue_id * 4 + p
+        and t.id <= c.floor_id[p + 1]
+        and t.run_at is null
+        and t."group" is null
+        and not held.ids @> t.id
+      limit 1000) i
+    limit 1000) lost
+$$;
+
+-- What `turno doctor` reports.
+create or replace function turno.inbox_numbers(out last_id bigint, out highest_id bigint, out unreachable bigint)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select
+    (select s.last_value from turno.inbox_item_id s),
+    turno.inbox_highest_id(),
+    (select coalesce(sum(turno.inbox_unreachable(q.id)), 0)::bigint from turno.inbox_queue q)
+$$;
+
+comment on function turno.inbox_numbers is
+  'The last number that was given to an item, the highest in use, and how many items no claim would find. Repaired by `turno migrate --repair`.';
+
+-- Repairs all queues. Answers how many items no claim would have found.
+create or replace function turno.inbox_repair_numbers() returns bigint
+language plpgsql
+as $$
+declare
+  q    integer;
+  lost bigint;
+  many bigint := 0;
+begin
+  perform turno.inbox_raise_sequence();
+  for q in
+    select t.id
+    from turno.inbox_queue t
+    order by t.id
+  loop
+    perform pg_advisory_xact_lock(1953853038, q);
+    lost := turno.inbox_unreachable(q);
+    if lost > 0 then
+      perform turno.inbox_look_behind(q);
+      many := many + lost;
+    end if;
+  end loop;
+  return many;
+end
+$$;
+
 -- Function file inbox_claim
 
 -- Purpose: claims items that are due: by priority; then those that have waited for a time, and then the others in order.
@@ -3815,6 +4250,33 @@ begin
     from turno.inbox_batch b
     cross join lateral unnest(b.ids) r
     where b.token = inbox_size.token);
+end
+$$;
+
+-- How many bytes the payloads of a claim have.
+create or replace function turno.inbox_bytes(token uuid) returns bigint
+language sql
+stable
+as $$
+  select coalesce(sum(octet_length(h.payload::text)), 0)
+  from turno.inbox_held(inbox_bytes.token) h
+$$;
+
+-- How many more items a claim has room for; of a queue with large payloads, so many as fit whatever their sizes are.
+create or replace function turno.inbox_room(heavy boolean, "limit" integer, max_bytes integer, item_bytes integer, token uuid)
+returns integer
+language plpgsql
+stable
+as $$
+declare
+  held integer := turno.inbox_size(inbox_room.token);
+  fit  bigint;
+begin
+  if not inbox_room.heavy then
+    return inbox_room."limit" - held;
+  end if;
+  fit := (inbox_room.max_bytes - turno.inbox_bytes(inbox_room.token)) / inbox_room.item_bytes;
+  return least(inbox_room."limit" - held, case when held = 0 then greatest(fit, 1) else greatest(fit, 0) end);
 end
 $$;
 
@@ -3997,6 +4459,13 @@ $$;
 --
 -- Not in order, several of one group are claimed together, and by others at once. Such a claim has to be settled as a
 -- whole: what keeps a group busy is the claim, not the item.
+--
+-- With "later", a claim that would have to wait long for another transaction answers one row without an id, and has claimed
+-- nothing. So a connection pool is not used up by callers that wait for one open transaction.
+--
+-- The payloads of one claim have max_bytes together at the most; one item is claimed whatever its size. Where the queue's
+-- payloads are so small that the limit cannot be reached, sizes are not looked at. Elsewhere items are claimed in pieces that fit
+-- in any case, and 1000 of them at the most.
 create or replace function turno.inbox_claim_batch(
   queue   text,
   worker  text,
@@ -4004,7 +4473,9 @@ create or replace function turno.inbox_claim_batch(
   lease   interval,
   token   uuid,
   durable boolean,
-  in_order boolean default true
+  in_order boolean default true,
+  later   boolean default false,
+  max_bytes integer default 16777216
 ) returns setof turno.inbox_taken
 language plpgsql
 security definer
@@ -4025,6 +4496,9 @@ declare
   p       integer;
   got     bigint;
   room    integer;
+  heavy   boolean;
+  held    integer;
+  lock_timeout text;
 begin
   perform turno.check_name('queue', inbox_claim_batch.queue, 255);
   perform turno.check_name('worker', inbox_claim_batch.worker, 255);
@@ -4034,10 +4508,12 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
   end if;
   -- A queue that nobody has pushed to is empty, and claiming does not make it.
-  select t.id, k.lanes, k.grouped into q
+  select t.id, k.lanes, k.grouped, k.bytes into q
   from turno.inbox_queue t
   cross join lateral (
-    select coalesce(bit_or(d.lanes), 0) as lanes, coalesce(bool_or(d.grouped), false) as grouped
+    select
+      coalesce(bit_or(d.lanes), 0) as lanes, coalesce(bool_or(d.grouped), false) as grouped,
+      coalesce(max(d.bytes), 1024) as bytes
     from turno.inbox_kind d
     where d.queue_id = t.id) k
   where t.name = inbox_claim_batch.queue;
@@ -4045,12 +4521,29 @@ begin
     return;
   end if;
   base := q.id * 4;
+  heavy := inbox_claim_batch."limit"::bigint * q.bytes > inbox_claim_batch.max_bytes;
+  if heavy then
+    inbox_claim_batch."limit" := least(inbox_claim_batch."limit", 1000);
+  end if;
   -- A claim that a crash forgets is one that has ended: its item is claimable again, and its holder is told stale. So
   -- it need not wait for the disk, if the transaction is all its own.
   if not inbox_claim_batch.durable then
     perform set_config('synchronous_commit', 'off', true);
   end if;
-  perform pg_advisory_xact_lock(1953853038, q.id); -- "turn" in ASCII
+  if not inbox_claim_batch.later then
+    perform pg_advisory_xact_lock(1953853038, q.id); -- "turn" in ASCII
+  elsif not pg_try_advisory_xact_lock(1953853038, q.id) then
+    lock_timeout := current_setting('lock_timeout');
+    begin
+      -- Claims are short: longer than this waits only who meets a transaction that does other things after its claim.
+      perform set_config('lock_timeout', '100ms', true);
+      perform pg_advisory_xact_lock(1953853038, q.id);
+      perform set_config('lock_timeout', lock_timeout, true);
+    exception when lock_not_available then
+      return next null::turno.inbox_taken;
+      return;
+    end;
+  end if;
   -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
   select
     exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) as again,
@@ -4063,6 +4556,7 @@ begin
           and t.run_at >= case when clock_timestamp() < (l.cursor).due_at + '1 second' then (l.cursor).due_from else '-infinity' end
           and t.run_at <= clock_timestamp()
         limit 1) d) as waiting,
+    (select i.last_value from turno.inbox_item_id i) as last_id,
     l.cursor
   into strict at
   from (
@@ -4076,6 +4570,11 @@ begin
     return;
   end if;
   c := at.cursor;
+  if at.last_id < greatest(c.at_id[1], c.at_id[2], c.at_id[3], c.at_id[4]) then
+    -- The sequence has gone back, and items may have been pushed below the cursor.
+    perform turno.inbox_raise_sequence();
+    c := turno.inbox_look_behind(q.id);
+  end if;
   waiting := at.waiting;
   old := c;
   until := clock_timestamp() + inbox_claim_batch.lease;
@@ -4089,7 +4588,7 @@ begin
     waiting := true;
   end if;
   overdue := look and clock_timestamp() >= c.late_at + '1 second';
-  if inbox_claim_batch."limit" > 16 and not (waiting or q.grouped or overdue) then
+  if inbox_claim_batch."limit" > 16 and not (heavy or waiting or q.grouped or overdue) then
     -- Many, and nothing but the line: all of it in one statement, which reads each item once.
     return query
     with ready as materialized (
@@ -4182,7 +4681,7 @@ begin
     return;
   end if;
 
-  if not (waiting or q.grouped or overdue) and q.lanes in (1, 2, 4, 8) then
+  if not (heavy or waiting or q.grouped or overdue) and q.lanes in (1, 2, 4, 8) then
     -- A few, and nothing but one line: in small statements, which begin faster than a large one.
     p := case q.lanes when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
     select
@@ -4229,24 +4728,28 @@ begin
     end if;
   end if;
 
-  room := inbox_claim_batch."limit";
+  room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   if overdue then
     c := turno.inbox_late(c, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
-    room := room - turno.inbox_size(inbox_claim_batch.token);
+    room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   end if;
-  if room > 0 then
+  while room > 0 loop
+    held := turno.inbox_size(inbox_claim_batch.token);
     c := turno.inbox_take(
       c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
       inbox_claim_batch.in_order);
-  end if;
-  room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
+    -- The end of the line.
+    exit when not heavy or turno.inbox_size(inbox_claim_batch.token) - held < room;
+    room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
+  end loop;
+  room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   if room > 0 and look and not overdue then
     -- There is room for what came late, up to where the cursor was.
     select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
     into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
     from turno.inbox_late(old, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
-    room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   end if;
+  room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   if c is distinct from old or room < inbox_claim_batch."limit" then
     insert into turno.inbox_cursor (
       queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
@@ -5338,6 +5841,7 @@ declare
   events uuid[];
   fresh  bigint[];
   known  boolean;
+  largest integer;
   stored bigint;
   timed  bigint;
 begin
@@ -5356,12 +5860,20 @@ begin
   select * into strict q
   from turno.inbox_queue t
   where t.name = '$outbox';
-  select bool_or(k.lanes = 2) and (outbox_emit_batch.keys is null or bool_or(k.grouped)) into known
+  -- With what an event has besides its payload and its headers.
+  largest := (
+    select max(octet_length(u.payload) + coalesce(octet_length(u.headers), 0)) + 4096
+    from unnest(outbox_emit_batch.payloads, outbox_emit_batch.headers) u(payload, headers));
+  select
+    bool_or(k.lanes = 2)
+    and (outbox_emit_batch.keys is null or bool_or(k.grouped))
+    and max(k.bytes) >= coalesce(largest, 0)
+  into known
   from turno.inbox_kind k
   where k.queue_id = q.id;
   if known is not true then
-    insert into turno.inbox_kind (queue_id, lanes, grouped)
-    values (q.id, 2, outbox_emit_batch.keys is not null);
+    insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
+    values (q.id, 2, outbox_emit_batch.keys is not null, turno.inbox_size_class(coalesce(largest, 0)));
   end if;
   seqs := array(
     select nextval('turno.inbox_item_id')
@@ -5385,8 +5897,8 @@ begin
     insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
     select
       q.id * 4 + 1, a.seq, case when a.delay > '0' then clock_timestamp() + a.delay end, clock_timestamp(),
-      -- Whoever relays decides how often an event may be refused; relays that vanish are not its fault.
-      1000, a.key, a.id::text,
+      -- No limit: the relay decides how often an event may be refused, and relays that vanish are not its fault.
+      0, a.key, a.id::text,
       -- The payload alone has to be JSON, and not only what it is put into.
       ('{"type":' || to_json(a.type)
         || coalesce(',"correlation_id":' || to_json(a.correlation_id), '')
@@ -5464,6 +5976,30 @@ as $$
   select timestamptz '9999-01-01 00:00:00+00'
 $$;
 
+-- The id of an event, from its item's key. An item that was not written by outbox_emit may have none: it is claimed with the
+-- nil id, and the relay sets it aside. A failed cast would fail the claim of all others.
+create or replace function turno.outbox_id(key text) returns uuid
+language sql
+immutable
+as $$
+  select case
+    when key ~ '^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$' then key::uuid
+    else '00000000-0000-0000-0000-000000000000'::uuid
+  end
+$$;
+
+-- Whether a key is parked now. Volatile, and not a subquery: a claim waits for its turn, and its own statement does not see
+-- what was parked meanwhile. An event of that key would be published.
+create or replace function turno.outbox_is_parked(key text) returns boolean
+language plpgsql
+volatile
+as $$
+begin
+  return outbox_is_parked.key is not null
+    and exists (select from turno.outbox_parked p where p.key = outbox_is_parked.key);
+end
+$$;
+
 -- The token is the caller's choice: the same call repeated is answered the same. A claim that is all of its transaction
 -- need not be durable (see inbox_claim_batch). With order, of each key the first one
 -- only; without it, all in the order in which they were emitted.
@@ -5487,8 +6023,8 @@ begin
   end if;
   return query
   select
-    t.id, t.key::uuid, t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
-    exists (select from turno.outbox_parked p where p.key = t."group"), t.expires_at
+    t.id, turno.outbox_id(t.key), t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
+    turno.outbox_is_parked(t."group"), t.expires_at
   from turno.inbox_claim_batch(
     '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, outbox_claim.durable,
     outbox_claim.in_order) t;
@@ -5498,8 +6034,8 @@ $$;
 comment on function turno.outbox_claim is
   'Claims events for a relay. In order: of each key the first only, until that is settled. Each claim is settled as a whole, with outbox_settle.';
 
--- All of a claim at once: what was sent, what was refused, and whatever is left goes back, no attempt spent. Those that
--- may have arrived are labelled when they are published again.
+-- All of a claim at once: what was sent, what was refused, and whatever is left goes back, no attempt spent: at once, or
+-- after its delay if it is deferred. Those that may have arrived are labelled when they are published again.
 create or replace function turno.outbox_settle(
   token    uuid,
   sent     int8multirange,
@@ -5509,7 +6045,9 @@ create or replace function turno.outbox_settle(
   dead     text[]         default null,  -- for each refused one: null, skip, block or park
   doubtful int8multirange default null,
   archive  boolean        default false,
-  request  uuid           default null
+  request  uuid           default null,
+  deferred bigint[]       default null,
+  delays   interval[]     default null
 ) returns turno.outbox_settled
 language plpgsql
 security definer
@@ -5524,6 +6062,10 @@ declare
   events uuid[];
   s      turno.outbox_settled := row(0, 0, 0, 0)::turno.outbox_settled;
 begin
+  if exists (select from unnest(outbox_settle.delays) d where d < '0' or d > '3660 days') then
+    raise exception 'delays must be between 0 and 10 years'
+      using errcode = 'invalid_parameter_value', hint = 'Give one delay for each deferred event.';
+  end if;
   select * into b
   from turno.inbox_batch t
   where t.token = outbox_settle.token
@@ -5542,12 +6084,12 @@ begin
 
   hit := b.ids * outbox_settle.sent;
   if not isempty(hit) then
-    select array_agg(i.key::uuid order by i.id) into events
+    select array_agg(turno.outbox_id(i.key) order by i.id) into events
     from turno.inbox_item i
     where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
     if outbox_settle.archive then
       insert into turno.outbox_archive (id, seq, key, emitted_at, dispatched_at, relay, event)
-      select i.key::uuid, i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
+      select turno.outbox_id(i.key), i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
       from turno.inbox_item i
       where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
     end if;
@@ -5558,7 +6100,7 @@ begin
 
   if cardinality(outbox_settle.refused) > 0 then
     insert into turno.outbox_parked (key, id, at)
-    select distinct on (i."group") i."group", i.key::uuid, clock_timestamp()
+    select distinct on (i."group") i."group", turno.outbox_id(i.key), clock_timestamp()
     from unnest(outbox_settle.refused, outbox_settle.dead) u(id, dead)
     cross join lateral (
       select *
@@ -5592,27 +6134,35 @@ begin
   if found then
     s.returned := turno.inbox_count(b.ids);
     update turno.inbox_item i
-    set attempts  = i.attempts + d.doubt,
-        abandoned = i.abandoned + d.doubt
+    set attempts  = i.attempts + turno.inbox_doubt(i.abandoned),
+        abandoned = i.abandoned + turno.inbox_doubt(i.abandoned)
     from (
-      select i.id, (coalesce(outbox_settle.doubtful @> i.id, false))::integer as doubt
-      from unnest(b.ids) r
+      select i.id
+      from unnest(b.ids * outbox_settle.doubtful) r
       cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) d
     where i.lane = b.lane
-      and i.id = d.id
-      and d.doubt > 0;
+      and i.id = d.id;
     perform turno.inbox_give_back_batch(a.ids, array_fill(b.token, array[cardinality(a.ids)]))
     from (
       select array_agg(i.id) as ids
       from unnest(b.ids) r
       cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) a;
+    if cardinality(outbox_settle.deferred) > 0 then
+      update turno.inbox_item i
+      set run_at = clock_timestamp() + u.delay
+      from unnest(outbox_settle.deferred, outbox_settle.delays) u(id, delay)
+      where i.lane = b.lane
+        and i.id = u.id
+        and u.delay > '0'
+        and b.ids @> u.id;
+    end if;
   end if;
   return s;
 end
 $$;
 
 comment on function turno.outbox_settle is
-  'Ends a claim: what was sent leaves the outbox, what was refused is tried again or dead, whatever else was claimed goes back. A claim that is gone changes nothing, and is answered as stale.';
+  'Ends a claim: what was sent leaves the outbox, what was refused is tried again or dead, whatever else was claimed goes back, at once or after its delay. A claim that is gone changes nothing, and is answered as stale.';
 
 -- Whoever relays alone takes over at once what the one before it had in flight.
 create or replace function turno.outbox_recover() returns bigint
@@ -5730,7 +6280,7 @@ begin
   elsif outbox_list.state = 'blocked' then
     return query
     select
-      i.id, i.key::uuid, 'blocked', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      i.id, turno.outbox_id(i.key), 'blocked', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
       null::text, i.pushed_at, null::timestamptz, i.errors
     from turno.inbox_item i
     where i.lane = q * 4 + 1
@@ -5741,7 +6291,7 @@ begin
   elsif outbox_list.state = 'scheduled' then
     return query
     select
-      i.id, i.key::uuid, 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
+      i.id, turno.outbox_id(i.key), 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
       null::text, i.pushed_at, i.run_at, i.errors
     from turno.inbox_item i
     where i.lane = q * 4 + 1
@@ -5753,7 +6303,7 @@ begin
   elsif outbox_list.state in ('pending', 'processing', 'dead') then
     return query
     select
-      i.id, i.key::uuid, outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
+      i.id, turno.outbox_id(i.key), outbox_list.state, i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned,
       i.worker, i.pushed_at, i.at, i.errors
     from turno.inbox_list(
       '$outbox', case outbox_list.state when 'dead' then 'failed' else outbox_list.state end, outbox_list.after,
@@ -5780,7 +6330,7 @@ declare
 begin
   return query
   select
-    f.id, f.key::uuid, 'dead', f."group", f.payload, (f.attempts - f.abandoned)::integer, f.abandoned::integer, f.worker,
+    f.id, turno.outbox_id(f.key), 'dead', f."group", f.payload, (f.attempts - f.abandoned)::integer, f.abandoned::integer, f.worker,
     f.pushed_at, f.failed_at, f.errors
   from turno.inbox_failed f
   where f.lane / 4 = q
@@ -5807,7 +6357,7 @@ begin
   end if;
   return query
   select
-    i.id, i.key::uuid,
+    i.id, turno.outbox_id(i.key),
     case
       when i.run_at = turno.outbox_never() then 'blocked'
       when b.worker is not null then 'processing'
@@ -5923,7 +6473,7 @@ begin
     where f.lane / 4 = q
       and f.key = any (outbox_discard.ids::text[])
     returning f.key, f."group")
-  select array_agg(g.key::uuid), array_agg(g."group") filter (where g."group" is not null) into dead, keys
+  select array_agg(turno.outbox_id(g.key)), array_agg(g."group") filter (where g."group" is not null) into dead, keys
   from gone g;
   with gone as (
     delete from turno.inbox_item i
@@ -5935,7 +6485,7 @@ begin
         and t.key = any (outbox_discard.ids::text[])
       for update))
     returning i.key, i."group")
-  select array_agg(g.key::uuid), array_agg(g."group") filter (where g."group" is not null) into blocked, groups
+  select array_agg(turno.outbox_id(g.key)), array_agg(g."group") filter (where g."group" is not null) into blocked, groups
   from gone g;
   if dead is null and blocked is null then
     return 0;
@@ -6641,7 +7191,7 @@ comment on function turno.once_extend is
 -- Function file once_people
 
 -- Purpose: what people see of requests, and how they decide what is unknown.
--- Index:   once_pkey.
+-- Index:   once_pkey, once_open.
 
 create or replace function turno.once_shown(o turno.once) returns turno.once_view
 language sql
@@ -6687,6 +7237,23 @@ begin
   if once_list.state is not null and once_list.state not in ('in_flight', 'done', 'unknown') then
     raise exception 'state is %, and must be in_flight, done or unknown', quote_literal(once_list.state)
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for all.';
+  end if;
+  -- Kept answers may be millions, and what is open a few: these are found by an index of their own.
+  if once_list.state in ('in_flight', 'unknown') then
+    return query
+      select
+        o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
+        null::json
+      from turno.once o
+      cross join lateral (select turno.once_state(o) as state) s
+      where o.state = 'running'
+        and o.key > coalesce(once_list.after, '')
+        and o.key >= coalesce(once_list.prefix, '')
+        and starts_with(o.key, coalesce(once_list.prefix, ''))
+        and s.state = once_list.state
+      order by o.key
+      limit page;
+    return;
   end if;
   return query
     select
@@ -8426,6 +8993,31 @@ begin
 end
 $$;
 
+-- An error if a role that does not own the schema would erase what is younger than the minimum: the history says who did
+-- what, the archive what was published, and records of completed work recognise a duplicate.
+create or replace function turno.sweep_check_ages(
+  keep_history   interval,
+  keep_completed interval,
+  keep_archive   interval,
+  keep_seen      interval
+) returns void
+language plpgsql
+stable
+as $$
+begin
+  if least(keep_history, keep_archive) >= '1 day' and least(keep_completed, keep_seen) >= '1 hour' then
+    return;
+  end if;
+  if pg_has_role(session_user, (select n.nspowner from pg_namespace n where n.nspname = 'turno'), 'usage') then
+    return;
+  end if;
+  raise exception 'only the owner of schema turno may sweep history and archive younger than a day, and records of completed work younger than an hour'
+    using errcode = 'insufficient_privilege',
+      hint = 'Raise keep_history (' || keep_history || '), keep_archive (' || keep_archive || '), keep_completed ('
+        || keep_completed || ') or keep_seen (' || keep_seen || ').';
+end
+$$;
+
 create or replace function turno.sweep(
   purge_after    interval default '1 day',
   keep_history   interval default '90 days',
@@ -8451,6 +9043,7 @@ begin
       purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
+  perform turno.sweep_check_ages(keep_history, keep_completed, keep_archive, keep_seen);
   done := row(0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
@@ -8601,6 +9194,7 @@ as $$
     ('inbox_give_back_batch', 'turno_app'),
     ('inbox_idle', 'turno_app'),
     ('inbox_list', 'turno_app'),
+    ('inbox_numbers', 'turno_app'),
     ('inbox_push', 'turno_app'),
     ('inbox_push_batch', 'turno_app'),
     ('inbox_push_together', 'turno_app'),
@@ -8664,8 +9258,8 @@ revoke all on all sequences in schema turno from public;
 revoke all on all functions in schema turno from public;
 
 update turno.migration
-set oldest_program = 9
-where version = 9;
+set oldest_program = 10
+where version = 10;
 
 -- Rights roles
 

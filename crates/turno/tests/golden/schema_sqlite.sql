@@ -398,8 +398,27 @@ insert into turno_sweep_last (at) values (unixepoch() * 1000000);
 insert into turno_migration (version, name, applied_at)
 values (9, '0009_managed', unixepoch() * 1000000);
 
+-- Migration 0010_limits
+
+-- Defects found by a review under faults: outbox retries, shared locks, limits in bytes and count.
+
+-- What is in flight or unknown, among millions of kept answers: for the dashboard's feed, and for lists of these states.
+create index turno_once_open on turno_once (key) where state = 'running';
+
+
+-- Outbox retries. An event has no limit of attempts of its own: the relay decides when it is dead. 0 stands for that.
+update turno_inbox_item
+set max_attempts = 0
+where queue = (
+  select id
+  from turno_inbox_queue
+  where name = '$outbox');
+
+insert into turno_migration (version, name, applied_at)
+values (10, '0010_limits', unixepoch() * 1000000);
+
 update turno_migration
-set oldest_program = 9
-where version = 9;
+set oldest_program = 10
+where version = 10;
 
 commit;

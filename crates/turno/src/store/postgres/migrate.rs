@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (9, include_str!("migrations/sum").trim().to_owned())
+            (10, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }
