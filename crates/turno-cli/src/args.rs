@@ -20,7 +20,6 @@ use crate::{cmd, fail};
 #[command(
     name = "turno",
     version,
-    disable_help_subcommand = true,
     after_help = "\
 Options win over environment variables, those over turno.toml, and that over the defaults.
 Durations are written with their unit: 500ms, 30s, 5m, 1h30m, 1d.

@@ -134,6 +134,18 @@ impl Context {
         self.with(self.settings.clone(), work).await
     }
 
+    /// The same for a command that only reads: it creates no store, and no schema in one.
+    pub(crate) async fn read_store<T>(
+        &self,
+        work: impl AsyncFnOnce(&Turno) -> Result<T>,
+    ) -> Result<T> {
+        let settings = Settings {
+            migrate: Migrate::Never,
+            ..self.settings.clone()
+        };
+        self.with(settings, work).await
+    }
+
     /// The settings for looking at a store, or bringing it up to date, whatever is in it.
     pub(crate) fn unchecked(&self) -> Settings {
         Settings {

@@ -9,6 +9,7 @@ mod context;
 mod duration;
 mod fail;
 mod gate;
+mod listen;
 mod logging;
 mod name;
 mod ndjson;

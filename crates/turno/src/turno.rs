@@ -590,10 +590,20 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
         #[cfg(feature = "sqlite")]
-        "sqlite" => Ok(Arc::new(
-            sqlite::SqliteStore::open_with(url.trim_start_matches("sqlite:"), settings.gather)
-                .await?,
-        )),
+        "sqlite" => {
+            let path = url.trim_start_matches("sqlite:");
+            if settings.migrate == Migrate::Never && !sqlite::SqliteStore::exists(path)? {
+                return Err(Error::new(
+                    Kind::Schema,
+                    format!(
+                        "there is no store in {path}: name another one, or run `turno migrate`"
+                    ),
+                ));
+            }
+            Ok(Arc::new(
+                sqlite::SqliteStore::open_with(path, settings.gather).await?,
+            ))
+        }
         #[cfg(feature = "postgres")]
         scheme
             if matches!(scheme, "postgres" | "postgresql")

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use comfy_table::{Cell, Color};
+use turno::store::sqlite::SqliteStore;
 use turno::store::{Finding, Severity};
 use turno_client::wire::Examined;
 
@@ -44,6 +45,16 @@ async fn examine(context: &Context) -> Result<Examined> {
             }),
             Err(error) => Err(turno::Error::from(error).into()),
         };
+    }
+    if let Some(path) = context.store.strip_prefix("sqlite:")
+        && !SqliteStore::exists(path)?
+    {
+        let detail =
+            format!("there is no store in {path}: name another one, or run `turno migrate`");
+        return Ok(Examined {
+            store: redact::url(&context.store),
+            findings: vec![problem("store", detail)],
+        });
     }
     let examined = context
         .with(context.unchecked(), async |turno| {

@@ -67,7 +67,8 @@ pub(crate) struct GateArgs {
         env = "TURNO_GATE_LISTEN",
         hide_env_values = true,
         value_name = "ADDR",
-        default_value = "127.0.0.1:7118"
+        default_value = "127.0.0.1:7118",
+        value_parser = crate::listen::parse
     )]
     listen: SocketAddr,
 

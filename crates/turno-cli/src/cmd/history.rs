@@ -73,7 +73,7 @@ pub(super) async fn show(context: &Context, ask: History) -> Result<ExitCode> {
     let limit = ask.limit;
     let only_locks = ask.part == Some(Part::Lock);
     let entries = context
-        .with_store(async |turno| Ok(turno.history(ask).await?))
+        .read_store(async |turno| Ok(turno.history(ask).await?))
         .await?;
     if context.output.is_json() {
         let ended = entries.iter().filter(|entry| entry.id.is_some()).count();

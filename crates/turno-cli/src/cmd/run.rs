@@ -30,7 +30,7 @@ const LATE_RELEASE: Duration = Duration::from_secs(2);
 The lease is renewed for as long as the command runs, and released when it ends. When the lease is
 lost or cannot be renewed, the command gets TERM and then KILL, before the lease could have expired.
 If turno run itself is killed, the command (though not what it has started) is killed with it.
-The command finds TURNO_RESOURCE, TURNO_TOKEN, TURNO_LEASE and TURNO_OWNER in its environment.
+The command finds TURNO_RESOURCE, TURNO_FENCING_TOKEN, TURNO_LEASE and TURNO_OWNER in its environment.
 
 Exits with the command's own code (128 + N if signal N ended it), with 75 if somebody else has the
 lock, with 1 if the lease was lost, with 127 or 126 if the command is not there or cannot be run.")]
@@ -76,7 +76,7 @@ async fn under(
     let keeper = lease.keep();
     let variables = [
         ("TURNO_RESOURCE", lease.resource().to_owned()),
-        ("TURNO_TOKEN", lease.token().to_string()),
+        ("TURNO_FENCING_TOKEN", lease.token().to_string()),
         ("TURNO_LEASE", lease.id().to_string()),
         ("TURNO_OWNER", lease.owner().to_owned()),
     ];

@@ -72,7 +72,7 @@ pub(crate) async fn run(context: &Context, args: TopArgs) -> Result<ExitCode> {
         .into());
     }
     context
-        .with_store(async |turno| watch(context, turno, args).await)
+        .read_store(async |turno| watch(context, turno, args).await)
         .await
 }
 

@@ -18,6 +18,7 @@ pub(crate) const MOST_CONNECTIONS: u32 = 1000;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Serve {
+    #[serde(deserialize_with = "crate::listen::deserialize")]
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) insecure: Option<bool>,
     pub(crate) tls_cert: Option<PathBuf>,

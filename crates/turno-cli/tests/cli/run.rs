@@ -73,14 +73,14 @@ fn the_command_knows_its_lease(place: Place) {
     let told: Vec<&str> = done.out.lines().collect();
     let token = told
         .iter()
-        .find_map(|line| line.strip_prefix("TURNO_TOKEN="))
+        .find_map(|line| line.strip_prefix("TURNO_FENCING_TOKEN="))
         .unwrap();
     let mut expected = [
         format!("TURNO_LEASE=job@{token}"),
         "TURNO_OWNER=me".to_owned(),
         "TURNO_RESOURCE=job".to_owned(),
         format!("TURNO_STORE={}", place.store),
-        format!("TURNO_TOKEN={token}"),
+        format!("TURNO_FENCING_TOKEN={token}"),
     ];
     expected.sort();
     assert_eq!(told, expected, "and nothing of what turno tells itself");

@@ -67,6 +67,14 @@ impl SqliteStore {
         SqliteStore::open_with(path, Gather::Together).await
     }
 
+    /// Whether there is a store in a file; looking does not create it.
+    ///
+    /// # Errors
+    /// If `path` names no file.
+    pub fn exists(path: &str) -> Result<bool> {
+        Ok(Place::parse(path)?.exists())
+    }
+
     /// Opens, and says whether changes that arrive together are committed together.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use comfy_table::Cell;
 use turno::inbox::{ItemId, ItemState, ItemView};
 use turno_client::wire;
 
+use super::stats::expect_queue;
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
@@ -44,9 +45,13 @@ pub(crate) struct ListArgs {
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     let (after, limit) = (args.after.map(ItemId), page(args.limit));
     let items = context
-        .with_store(async |turno| {
+        .read_store(async |turno| {
             let inbox = turno.inbox(&args.queue);
-            Ok(inbox.list(args.state, after, limit).await?)
+            let items = inbox.list(args.state, after, limit).await?;
+            if items.is_empty() && after.is_none() {
+                expect_queue(turno, &args.queue).await?;
+            }
+            Ok(items)
         })
         .await?;
     if context.output.is_json() {

@@ -7,6 +7,7 @@ use clap::Args;
 use turno::inbox::ItemId;
 use turno_client::wire;
 
+use super::stats::expect_queue;
 use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::progress;
@@ -43,7 +44,11 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     let requeued = context
         .with_store(async |turno| {
             let inbox = args.by_hand.inbox(turno.inbox(&args.queue));
-            Ok(inbox.requeue(which).await?)
+            let requeued = inbox.requeue(which).await?;
+            if requeued == 0 {
+                expect_queue(turno, &args.queue).await?;
+            }
+            Ok(requeued)
         })
         .await;
     spinner.finish_and_clear();

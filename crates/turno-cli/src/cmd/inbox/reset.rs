@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use turno_client::wire;
 
+use super::stats::expect_queue;
 use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::{duration, progress};
@@ -33,7 +34,11 @@ pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> 
     let reset = context
         .with_store(async |turno| {
             let inbox = args.by_hand.inbox(turno.inbox(&args.queue));
-            Ok(inbox.reset(args.older_than).await?)
+            let reset = inbox.reset(args.older_than).await?;
+            if reset == 0 {
+                expect_queue(turno, &args.queue).await?;
+            }
+            Ok(reset)
         })
         .await;
     spinner.finish_and_clear();

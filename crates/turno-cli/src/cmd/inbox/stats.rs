@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{Cell, Color};
+use turno::Turno;
 use turno::inbox::QueueStats;
 use turno_client::wire;
 
 use crate::context::Context;
 use crate::duration::Shown;
+use crate::fail::NotFound;
 use crate::output::{number, optional};
 
 /// Tell how many items are in which state
@@ -31,8 +33,11 @@ pub(crate) struct StatsArgs {
 
 pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> {
     let stats = context
-        .with_store(async |turno| match &args.queue {
-            Some(queue) => Ok(vec![turno.inbox(queue).stats().await?]),
+        .read_store(async |turno| match &args.queue {
+            Some(queue) => {
+                expect_queue(turno, queue).await?;
+                Ok(vec![turno.inbox(queue).stats().await?])
+            }
             None => Ok(turno.inbox_stats(&args.prefix).await?),
         })
         .await?;
@@ -50,6 +55,18 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
         (_, all) => show(context, all)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error if nothing was ever pushed to a queue: its name may be mistyped.
+pub(super) async fn expect_queue(turno: &Turno, queue: &str) -> Result<()> {
+    let begin_so = turno.inbox_stats(queue).await?;
+    if begin_so.iter().any(|stats| stats.queue == queue) {
+        return Ok(());
+    }
+    Err(NotFound(format!(
+        "there is no queue {queue}: nothing was ever pushed to it. `turno inbox stats` lists all queues"
+    ))
+    .into())
 }
 
 fn show(context: &Context, stats: &[QueueStats]) -> Result<()> {

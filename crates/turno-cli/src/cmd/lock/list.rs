@@ -46,7 +46,7 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         limit,
     };
     let locks = context
-        .with_store(async |turno| Ok(turno.lock_list(ask).await?))
+        .read_store(async |turno| Ok(turno.lock_list(ask).await?))
         .await?;
     if context.output.is_json() {
         let next = wire::next(&locks, limit, |lock| lock.resource.clone());

@@ -22,7 +22,7 @@ pub(crate) struct StatusArgs {
 
 pub(crate) async fn run(context: &Context, args: StatusArgs) -> Result<ExitCode> {
     let status = context
-        .with_store(async |turno| Ok(turno.lock_status(&args.resource).await?))
+        .read_store(async |turno| Ok(turno.lock_status(&args.resource).await?))
         .await?;
     if context.output.is_json() {
         context.output.json(&wire::Status::from(status))?;

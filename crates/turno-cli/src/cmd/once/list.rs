@@ -55,7 +55,7 @@ pub(super) async fn run(context: &Context, args: PageArgs) -> Result<ExitCode> {
         limit,
     };
     let keys = context
-        .with_store(async |turno| Ok(turno.once_list(ask).await?))
+        .read_store(async |turno| Ok(turno.once_list(ask).await?))
         .await?;
     if context.output.is_json() {
         let next = wire::next(&keys, limit, |view| view.key.clone());

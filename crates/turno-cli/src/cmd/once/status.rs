@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use turno::once::{OnceState, OnceView};
+use turno::{Migrate, Settings};
 use turno_client::wire;
 
 use super::answer::{Answer, Output};
@@ -13,7 +14,11 @@ use crate::output::time;
 use crate::payload::{self, printable};
 
 pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
-    let settings = super::settings(context)?;
+    let settings = Settings {
+        // Reading creates no store.
+        migrate: Migrate::Never,
+        ..super::settings(context)?
+    };
     let view = context
         .with(settings, async |turno| Ok(turno.once_status(key).await?))
         .await?;

@@ -44,7 +44,7 @@ pub(crate) struct ListArgs {
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     let (after, limit) = (args.after.map(ItemId), page(args.limit));
     let events = context
-        .with_store(async |turno| Ok(turno.outbox().list(args.state, after, limit).await?))
+        .read_store(async |turno| Ok(turno.outbox().list(args.state, after, limit).await?))
         .await?;
     if context.output.is_json() {
         let next = wire::next(&events, limit, |event| event.seq);

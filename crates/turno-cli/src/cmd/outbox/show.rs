@@ -28,7 +28,7 @@ pub(crate) struct ShowArgs {
 
 pub(crate) async fn run(context: &Context, args: ShowArgs) -> Result<ExitCode> {
     let found = context
-        .with_store(async |turno| Ok(turno.outbox().find(args.id).await?))
+        .read_store(async |turno| Ok(turno.outbox().find(args.id).await?))
         .await?;
     let event = found.ok_or_else(|| {
         NotFound(format!(

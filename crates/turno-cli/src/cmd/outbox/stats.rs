@@ -12,7 +12,7 @@ use crate::output::{number, optional};
 
 pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     let stats = context
-        .with_store(async |turno| Ok(turno.outbox().stats().await?))
+        .read_store(async |turno| Ok(turno.outbox().stats().await?))
         .await?;
     if context.output.is_json() {
         context.output.json(&stats)?;

@@ -32,7 +32,8 @@ pub(crate) struct ServeArgs {
         long,
         env = "TURNO_LISTEN",
         hide_env_values = true,
-        value_name = "ADDR"
+        value_name = "ADDR",
+        value_parser = crate::listen::parse
     )]
     listen: Option<SocketAddr>,
 

@@ -17,7 +17,7 @@ pub(crate) struct ListArgs {}
 
 pub(crate) async fn run(context: &Context, _: ListArgs) -> Result<ExitCode> {
     let tokens = context
-        .with_store(async |turno| Ok(turno.access_list().await?))
+        .read_store(async |turno| Ok(turno.access_list().await?))
         .await?;
     if context.output.is_json() {
         context.output.json(&json!({"tokens": tokens}))?;

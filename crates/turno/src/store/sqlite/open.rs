@@ -1,6 +1,6 @@
 //! Opening a database: durable, in WAL mode, patient with other processes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -36,10 +36,19 @@ impl Place {
         }
     }
 
+    /// Whether there is a database, which is not created by looking.
+    pub(super) fn exists(&self) -> bool {
+        match self {
+            Place::Memory => true,
+            Place::File(file) => file.exists(),
+        }
+    }
+
     pub(super) fn connect(&self) -> Result<Connection> {
         let db = match self {
             Place::Memory => Connection::open_in_memory().map_err(classify)?,
             Place::File(file) => {
+                create_private(file);
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
                     | OpenFlags::SQLITE_OPEN_CREATE
                     | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -65,6 +74,16 @@ impl Place {
             .map_err(classify)?;
         Ok(db)
     }
+}
+
+/// Creates a missing file for its owner alone: payloads and answers may be confidential. SQLite gives its log the same mode.
+fn create_private(file: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // A file that is there keeps its mode; a file that cannot be created is reported by SQLite, with the reason.
+    let _ = options.open(file);
 }
 
 /// Another process may be doing the same, or recovering the log; that is over in a moment.
