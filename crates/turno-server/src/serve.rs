@@ -98,6 +98,9 @@ pub struct Options {
     pub store: Option<String>,
     /// Who is let in.
     pub admission: Admission,
+    /// The names by which clients may address a server that everybody is let in to, besides its addresses and names without
+    /// a dot. Another name could be another site's, made to point here.
+    pub hosts: Vec<String>,
     /// How long a claim of an item lives when a request does not say.
     pub inbox_lease: Duration,
     /// The longest that one request may wait for its turn; it asks again if it wants to wait longer.
@@ -135,6 +138,7 @@ impl Default for Options {
         Options {
             store: None,
             admission: Admission::default(),
+            hosts: Vec::new(),
             inbox_lease: Duration::from_secs(30),
             max_wait: Duration::from_secs(60),
             max_body: 16 * 1024 * 1024,
@@ -202,7 +206,7 @@ pub struct Server {
 impl Server {
     /// A server on a store.
     pub fn new(turno: Turno, options: Options) -> Self {
-        let gatekeeper = Gatekeeper::new(turno.clone(), options.admission);
+        let gatekeeper = Gatekeeper::new(turno.clone(), options.admission, options.hosts.clone());
         let metrics = Arc::new(Metrics::new(&turno));
         let closing = CancellationToken::new();
         let feeds = Feeds::new(turno.clone(), metrics.clone(), closing.clone());

@@ -21,6 +21,7 @@ pub(crate) struct Serve {
     #[serde(deserialize_with = "crate::listen::deserialize")]
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) insecure: Option<bool>,
+    pub(crate) hosts: Vec<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     connections: Option<Count<MOST_CONNECTIONS>>,

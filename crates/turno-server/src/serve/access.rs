@@ -71,15 +71,18 @@ impl<'a> Asks<'a> {
 pub(super) struct Gatekeeper {
     turno: Turno,
     admission: Admission,
+    /// The names by which clients know this server, besides its addresses.
+    hosts: Vec<String>,
     seen: Seen,
     open: Open,
 }
 
 impl Gatekeeper {
-    pub(super) fn new(turno: Turno, admission: Admission) -> Self {
+    pub(super) fn new(turno: Turno, admission: Admission, hosts: Vec<String>) -> Self {
         Gatekeeper {
             turno,
             admission,
+            hosts,
             seen: Seen::default(),
             open: Open::default(),
         }
@@ -99,6 +102,7 @@ impl Gatekeeper {
     pub(super) async fn admit(&self, asks: &Asks<'_>) -> Result<Admitted, Problem> {
         let peer = asks.peer.ok_or_else(|| Problem::new(Code::Unauthorized))?;
         if self.admission == Admission::Everybody {
+            is_known_host(asks, &self.hosts)?;
             is_own_page(asks)?;
             return Ok(Admitted::anonymous(peer));
         }
@@ -194,17 +198,42 @@ fn is_local(asks: &Asks<'_>, peer: Peer) -> Result<(), Problem> {
             "the request came through a proxy, and this server runs without access tokens: make one with `turno token create`",
         ));
     }
-    let authority = asks.uri.authority().cloned();
-    let hosts = headers.get_all(HOST).iter();
-    let named: Vec<Authority> = hosts
-        .map(|host| host.as_bytes().try_into().ok())
-        .chain(authority.map(Some))
-        .collect::<Option<_>>()
-        .ok_or_else(|| Problem::new(Code::Misdirected))?;
-    if named.is_empty() || !named.iter().all(is_loopback) {
+    let named = named_hosts(asks)?;
+    if !named.iter().all(is_loopback) {
         return Err(Problem::new(Code::Misdirected));
     }
     from_page_of(headers, |host| named.iter().all(|name| *name == host))
+}
+
+/// The hosts that a request names: at least one.
+fn named_hosts(asks: &Asks<'_>) -> Result<Vec<Authority>, Problem> {
+    let hosts = asks.headers.get_all(HOST).iter();
+    let named: Option<Vec<Authority>> = hosts
+        .map(|host| host.as_bytes().try_into().ok())
+        .chain(asks.uri.authority().cloned().map(Some))
+        .collect();
+    named
+        .filter(|named| !named.is_empty())
+        .ok_or_else(|| Problem::new(Code::Misdirected))
+}
+
+/// Refuses names that another site could point here (DNS rebinding): its page would then be of the same origin as this server,
+/// and a browser would send no sign of where it comes from. An address and a name without a dot cannot be such a name.
+fn is_known_host(asks: &Asks<'_>, hosts: &[String]) -> Result<(), Problem> {
+    let is_known = |name: &Authority| {
+        let host = name.host();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        address.parse::<IpAddr>().is_ok()
+            || !host.contains('.')
+            || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    };
+    match named_hosts(asks)?.iter().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => Err(Problem::new(Code::Misdirected).because(format!(
+            "this server runs without access tokens and does not know the host {}: name it with --host, or make a token with `turno token create`",
+            name.host()
+        ))),
+    }
 }
 
 /// Refuses pages of other sites where everybody is let in: whoever looks at such a page has not asked for what it does. A

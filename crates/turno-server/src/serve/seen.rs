@@ -29,7 +29,8 @@ pub(super) const SHORT: Duration = Duration::from_secs(5);
 const MOST: usize = 10_000;
 /// How many looks go on at once: those who guess do not take the store from those who work.
 const AT_ONCE: usize = 4;
-/// How many wrong tokens one address may show in a while before new ones of it are not looked at.
+/// How many wrong tokens one address may show in a while before its new ones are looked at one by one, behind all others. They
+/// are still looked at: behind one address there may be many clients, and a right token among the wrong ones.
 const GUESSES: (u32, Duration) = (100, Duration::from_secs(10));
 
 /// What is remembered is a hash: nobody finds a token in this process's memory because it was shown once.
@@ -39,6 +40,8 @@ pub(super) struct Seen {
     entries: Mutex<HashMap<Hash, Arc<Turns<Option<Found>>>>>,
     guesses: Mutex<HashMap<IpAddr, (u32, Instant)>>,
     looks: Semaphore,
+    /// The looks for addresses that have shown many wrong tokens.
+    slow_looks: Semaphore,
 }
 
 /// What the store said, and when it was asked.
@@ -71,6 +74,7 @@ impl Default for Seen {
             entries: Mutex::default(),
             guesses: Mutex::default(),
             looks: Semaphore::new(AT_ONCE),
+            slow_looks: Semaphore::new(1),
         }
     }
 }
@@ -104,22 +108,27 @@ impl Seen {
 
     async fn look(&self, turno: &Turno, text: &str, stranger: Option<IpAddr>) -> Found {
         let asked = Instant::now();
+        let slow = stranger.and_then(|net| self.slowed_for(net));
+        let looks = if slow.is_some() {
+            &self.slow_looks
+        } else {
+            &self.looks
+        };
         let look = within(async {
-            let _turn = self.looks.acquire().await;
-            match stranger.map_or(Ok(()), |net| self.may_guess(net)) {
-                Ok(()) => Ok(Ok(turno.access_verify(text).await?)),
-                Err(problem) => Ok(Err(problem)),
-            }
+            let _turn = looks.acquire().await;
+            turno.access_verify(text).await
         });
-        let (at, said) = match look.await {
+        let (at, said) = match (look.await, slow) {
             // Counted from before it was asked: it may have been revoked while the answer came.
-            Ok(Ok(Some(view))) => (asked, Said::Good(admitted(view))),
-            Ok(Ok(None)) => {
+            (Ok(Some(view)), _) => (asked, Said::Good(admitted(view))),
+            (Ok(None), _) => {
                 stranger.inspect(|net| self.guessed(*net));
                 (Instant::now(), Said::Wrong)
             }
-            Ok(Err(problem)) => (Instant::now(), Said::Nothing(problem)),
-            Err(error) => (Instant::now(), Said::Nothing(error.into())),
+            (Err(error), Some(wait)) if error.is_unavailable() => {
+                (Instant::now(), Said::Nothing(too_many(wait)))
+            }
+            (Err(error), _) => (Instant::now(), Said::Nothing(error.into())),
         };
         Found { at, said }
     }
@@ -146,17 +155,12 @@ impl Seen {
         entries.entry(hash).or_default().clone()
     }
 
-    fn may_guess(&self, net: IpAddr) -> Result<(), Problem> {
+    /// For how long an address is behind all others; `None` if it is not.
+    fn slowed_for(&self, net: IpAddr) -> Option<Duration> {
         let guesses = lock(&self.guesses);
-        match guesses.get(&net) {
-            Some((many, since)) if *many >= GUESSES.0 && since.elapsed() < GUESSES.1 => {
-                let wait = GUESSES.1.saturating_sub(since.elapsed());
-                Err(Problem::new(Code::RateLimited)
-                    .because("too many wrong access tokens came from this address: wait as long as Retry-After says")
-                    .retry_after(wait))
-            }
-            _ => Ok(()),
-        }
+        let (many, since) = guesses.get(&net)?;
+        let left = GUESSES.1.checked_sub(since.elapsed())?;
+        (*many >= GUESSES.0).then_some(left)
     }
 
     fn guessed(&self, net: IpAddr) {
@@ -173,6 +177,14 @@ impl Seen {
         }
         *many += 1;
     }
+}
+
+fn too_many(wait: Duration) -> Problem {
+    Problem::new(Code::RateLimited)
+        .because(
+            "too many wrong access tokens came from this address: wait as long as Retry-After says",
+        )
+        .retry_after(wait)
 }
 
 fn admitted(view: AccessView) -> Admitted {

@@ -59,6 +59,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     insecure: bool,
 
+    /// A name by which clients address a server that runs with --insecure, besides its addresses
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+
     /// Connections to the store, where it has many [default: 16]
     #[arg(long, env = "TURNO_CONNECTIONS", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     connections: Option<u32>,
@@ -163,6 +167,10 @@ impl ServeArgs {
                 Admission::Everybody
             } else {
                 Admission::TokenOrLocal
+            },
+            hosts: match self.hosts.as_slice() {
+                [] => file.hosts.clone(),
+                named => named.to_vec(),
             },
             inbox_lease: context.inbox_lease,
             max_wait: self
