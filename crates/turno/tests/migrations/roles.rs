@@ -392,3 +392,27 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
     assert_eq!(sweep.severity, Severity::Warning);
     assert!(sweep.detail.contains("turno_operator"), "{sweep:?}");
 }
+
+/// An operator sweeps, and cannot erase what happened today: what a person did is to be found afterwards.
+#[tokio::test]
+async fn only_the_owner_may_sweep_what_is_young() {
+    let bed = Bed::postgres();
+    let operator = bed.postgres_connection_as("operator").await;
+    operator
+        .batch_execute("select turno.sweep()")
+        .await
+        .unwrap();
+    let young = [
+        "keep_history => '23 hours'",
+        "keep_archive => '23 hours'",
+        "keep_completed => '59 minutes'",
+        "keep_seen => '59 minutes'",
+    ];
+    for age in young {
+        let sweep = format!("select turno.sweep({age})");
+        let error = operator.batch_execute(&sweep).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "42501", "{age}");
+        let owner = bed.postgres_connection_as("owner").await;
+        owner.batch_execute(&sweep).await.unwrap();
+    }
+}

@@ -143,6 +143,31 @@ begin
 end
 $$;
 
+-- An error if a role that does not own the schema would erase what is younger than the minimum: the history says who did
+-- what, the archive what was published, and records of completed work recognise a duplicate.
+create or replace function turno.sweep_check_ages(
+  keep_history   interval,
+  keep_completed interval,
+  keep_archive   interval,
+  keep_seen      interval
+) returns void
+language plpgsql
+stable
+as $$
+begin
+  if least(keep_history, keep_archive) >= '1 day' and least(keep_completed, keep_seen) >= '1 hour' then
+    return;
+  end if;
+  if pg_has_role(session_user, (select n.nspowner from pg_namespace n where n.nspname = 'turno'), 'usage') then
+    return;
+  end if;
+  raise exception 'only the owner of schema turno may sweep history and archive younger than a day, and records of completed work younger than an hour'
+    using errcode = 'insufficient_privilege',
+      hint = 'Raise keep_history (' || keep_history || '), keep_archive (' || keep_archive || '), keep_completed ('
+        || keep_completed || ') or keep_seen (' || keep_seen || ').';
+end
+$$;
+
 create or replace function turno.sweep(
   purge_after    interval default '1 day',
   keep_history   interval default '90 days',
@@ -168,6 +193,7 @@ begin
       purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
+  perform turno.sweep_check_ages(keep_history, keep_completed, keep_archive, keep_seen);
   done := row(0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
