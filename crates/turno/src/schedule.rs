@@ -158,8 +158,18 @@ impl Schedule {
                 queue: plan.queue.clone(),
                 item: item.then(|| plan.item.new.clone()),
             };
-            if let TickOutcome::Ticked(Some(_)) = store.schedule_tick(&ask).await? {
+            let TickOutcome::Ticked(pushed) = store.schedule_tick(&ask).await? else {
+                continue;
+            };
+            if pushed.is_some() {
                 store.wakers().wake(&wake_name(&plan.queue));
+            }
+            if !item || tick > next {
+                tracing::warn!(
+                    schedule = self.name,
+                    since = %next,
+                    "ticks were missed while no instance ran, and are skipped; `missed` says what to do with them"
+                );
             }
         }
     }
