@@ -385,3 +385,38 @@ async fn sql_and_rust_see_each_other() {
     let told = word(&client, "select answer::text from turno.once_begin('rust')").await;
     assert_eq!(told, "\"done\"");
 }
+
+/// The dashboard lists open keys again and again, beside millions of kept answers.
+#[tokio::test]
+async fn open_keys_are_found_without_a_look_at_kept_answers() {
+    let (_bed, client) = bed().await;
+    client
+        .batch_execute(
+            "insert into turno.once (key, state, token, attempt, request, began_at, until, ttl, sweep_at) \
+             select 'kept/' || n, 'done', n, 1, gen_random_uuid(), now(), now() + '1 day', '1 day', now() + '1 day' \
+             from generate_series(1, 20000) n; \
+             select turno.once_begin('open'); \
+             select turno.once_begin('unknown', lease => '1 ms'); \
+             select pg_sleep(0.01)",
+        )
+        .await
+        .unwrap();
+    let listed = "select string_agg(key, ',') from turno.once_list(";
+    client.batch_execute("begin").await.unwrap();
+    for (state, key) in [("in_flight", "open"), ("unknown", "unknown")] {
+        let sql = format!("{listed}state => '{state}')");
+        assert_eq!(word(&client, &sql).await, key);
+    }
+    let read = "select (seq_tup_read + coalesce(idx_tup_fetch, 0))::text \
+        from pg_stat_xact_user_tables where relid = 'turno.once'::regclass";
+    let rows: u64 = word(&client, read).await.parse().unwrap();
+    assert!(rows < 100, "{rows} rows were read");
+    // The control: the kept ones are read where they are asked for.
+    word(
+        &client,
+        &format!("{listed}state => 'done', \"limit\" => 1000)"),
+    )
+    .await;
+    let rows: u64 = word(&client, read).await.parse().unwrap();
+    assert!(rows >= 1000, "{rows} rows were read");
+}

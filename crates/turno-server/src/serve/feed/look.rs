@@ -99,9 +99,10 @@ impl Pace {
         if self.not_before.is_some_and(|time| began < time) {
             return Ok(None);
         }
-        let seen = look.await?;
+        let seen = look.await;
+        // Also after a failure: a look that ran into its time limit is not repeated at once.
         self.not_before = Some(Instant::now() + began.elapsed() * REST);
-        Ok(Some(seen))
+        seen.map(Some)
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) const ONCE_IS: &str = include_str!("sql/once_is.sql");
 
 /// The word of the table for a run that has its answer.
 pub(crate) const DONE: &str = "done";
+/// Lists the keys that are in flight or unknown.
+const LIST_OPEN: &str = include_str!("sql/once_list_open.sql");
 const RUNNING: &str = "running";
 const RELEASED: &str = "released";
 
@@ -83,12 +85,12 @@ impl OnceStore for SqliteStore {
                 now,
                 as_us(UNKNOWN_KEPT),
             );
-            let page = many(
-                db,
-                include_str!("sql/once_list.sql"),
-                params,
-                Known::from_row,
-            )?;
+            // Kept answers may be millions, and what is open a few.
+            let sql = match ask.state {
+                Some(OnceState::InFlight | OnceState::Unknown) => LIST_OPEN,
+                Some(OnceState::Done) | None => include_str!("sql/once_list.sql"),
+            };
+            let page = many(db, sql, params, Known::from_row)?;
             Ok(page
                 .into_iter()
                 .filter_map(|known| known.view(now))
@@ -322,5 +324,26 @@ impl Known {
             late: self.late,
             answer: self.answer,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::migrate;
+
+    #[test]
+    fn open_keys_are_found_without_a_look_at_kept_answers() {
+        let db = Connection::open_in_memory().unwrap();
+        migrate::migrate(&db).unwrap();
+        let mut explain = db
+            .prepare(&format!("explain query plan {LIST_OPEN}"))
+            .unwrap();
+        let plan = explain.raw_query().mapped(|row| row.get::<_, String>(3));
+        let plan: Vec<String> = plan.collect::<rusqlite::Result<_>>().unwrap();
+        assert!(
+            plan.iter().all(|step| step.contains("turno_once_open")),
+            "{plan:?}"
+        );
     }
 }

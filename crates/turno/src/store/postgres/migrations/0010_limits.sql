@@ -1,1 +1,4 @@
 -- Defects found by a review under faults: outbox retries, shared locks, limits in bytes and count.
+
+-- What is in flight or unknown, among millions of kept answers: for the dashboard's feed, and for lists of these states.
+create index once_open on turno.once (key) where state = 'running';

@@ -1,5 +1,5 @@
 -- Purpose: what people see of requests, and how they decide what is unknown.
--- Index:   once_pkey.
+-- Index:   once_pkey, once_open.
 
 create or replace function turno.once_shown(o turno.once) returns turno.once_view
 language sql
@@ -45,6 +45,23 @@ begin
   if once_list.state is not null and once_list.state not in ('in_flight', 'done', 'unknown') then
     raise exception 'state is %, and must be in_flight, done or unknown', quote_literal(once_list.state)
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for all.';
+  end if;
+  -- Kept answers may be millions, and what is open a few: these are found by an index of their own.
+  if once_list.state in ('in_flight', 'unknown') then
+    return query
+      select
+        o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
+        null::json
+      from turno.once o
+      cross join lateral (select turno.once_state(o) as state) s
+      where o.state = 'running'
+        and o.key > coalesce(once_list.after, '')
+        and o.key >= coalesce(once_list.prefix, '')
+        and starts_with(o.key, coalesce(once_list.prefix, ''))
+        and s.state = once_list.state
+      order by o.key
+      limit page;
+    return;
   end if;
   return query
     select
