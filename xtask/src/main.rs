@@ -7,6 +7,7 @@ mod dist;
 mod map;
 mod needs;
 mod postgres;
+mod programs;
 mod steps;
 
 use std::env;

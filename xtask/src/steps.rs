@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{contract, deny, dist, postgres};
+use crate::{contract, deny, dist, postgres, programs};
 
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
@@ -64,7 +64,10 @@ pub fn all(postgres: &[u32]) -> Result<()> {
     step("build the tests", || {
         cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
     })?;
-    step("cargo test", || cargo(&[&["test"], &TESTED[..]].concat()))?;
+    step("cargo test", || programs::run(&TESTED))?;
+    step("the examples in the documentation", || {
+        cargo(&[&["test", "--doc"], &TESTED[..]].concat())
+    })?;
     for major in postgres {
         on_postgres(*major)?;
     }
@@ -185,7 +188,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
 
 /// What cargo said of this package is not about the others: build scripts that look at it would run again in each checkout,
 /// and with them everything that needs them.
-fn without_package(command: &mut Command) -> &mut Command {
+pub(crate) fn without_package(command: &mut Command) -> &mut Command {
     let own = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in
         own.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
