@@ -12,6 +12,7 @@ on_each_store!(
     claims_are_lengthened,
     a_failed_attempt_is_tried_again,
     an_item_is_set_aside_and_revived,
+    failed_items_are_discarded,
     items_are_given_back,
     stale_claims_change_nothing,
     a_stuck_item_is_taken_away,
@@ -292,6 +293,49 @@ fn an_item_is_set_aside_and_revived(place: Place) {
         .expect(2);
 }
 
+fn failed_items_are_discarded(place: Place) {
+    push(&place, &["1", "2", "3"]);
+    for _ in 0..3 {
+        let item = claim_one(&place);
+        let claim = text(&item, "claim");
+        place.json(0, &["inbox", "fail", claim, "--error", "bad", "--final"]);
+    }
+    let failed = place.json(0, &["inbox", "list", "mail", "--state", "failed"]);
+    let id = failed["items"][1]["id"].to_string();
+    let discard = ["inbox", "discard", "mail"];
+    // One or the other.
+    place.turno(&discard).expect(2);
+    place
+        .turno(&[&discard[..], &[&id, "--all"]].concat())
+        .expect(2);
+    assert_eq!(count(&place, "failed"), 3);
+    let words = [&id, "123456789", "--reason", "spam", "--user", "ana"];
+    assert_eq!(
+        place.json(0, &[&discard[..], &words].concat()),
+        json!({"discarded": 1})
+    );
+    assert_eq!((count(&place, "failed"), count(&place, "total")), (2, 2));
+    let told = place.turno(&[&discard[..], &["--all"]].concat()).expect(0);
+    assert_eq!(told.out, "discarded: 2\n");
+    assert_eq!(count(&place, "total"), 0);
+    let history = place.json(0, &["history", "mail"]);
+    let first = &history["history"][1];
+    assert_eq!(
+        [
+            &first["event"],
+            &first["count"],
+            &first["actor"],
+            &first["reason"]
+        ],
+        [
+            &json!("discarded"),
+            &json!(1),
+            &json!("ana"),
+            &json!("spam")
+        ]
+    );
+}
+
 fn items_are_given_back(place: Place) {
     push(&place, &["1", "2"]);
     let items = claim(&place, &["--limit", "2"]);
@@ -502,11 +546,12 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
 fn bad_arguments_are_refused(place: Place) {
     place.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
-    let rows: [(&str, &[&str]); 23] = [
+    let rows: [(&str, &[&str]); 25] = [
         ("queue", &["claim", ""]),
         ("queue", &["stats", "a\nb"]),
         ("queue", &["list", &long]),
         ("queue", &["requeue", "", "--all"]),
+        ("queue", &["discard", "", "--all"]),
         ("queue", &["reset", ""]),
         ("limit", &["claim", "q", "--limit", "0"]),
         ("limit", &["claim", "q", "--limit", "10001"]),
@@ -546,6 +591,7 @@ fn bad_arguments_are_refused(place: Place) {
         ("state", &["list", "q", "--state", "lost"]),
         ("after", &["list", "q", "--after", "x"]),
         ("id", &["requeue", "q", "x"]),
+        ("id", &["discard", "q", "x"]),
         ("older_than", &["reset", "q", "--older-than", "5000d"]),
     ];
     for (field, arguments) in rows {

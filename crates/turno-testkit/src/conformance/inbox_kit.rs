@@ -199,19 +199,14 @@ impl Bed {
         .await;
     }
 
-    /// Lets so much time pass for the records of completed items and of answered requests.
+    /// Lets so much time pass for the records of completed items, keys of discarded ones and answered requests.
     pub(super) async fn age_records(&self, by: Duration) {
         let by = format!("{{us:{}}}", by.as_micros());
         self.run(&format!(
-            "update turno.inbox_done set at = at - {by}; update turno.inbox_request set at = at - {by}"
+            "update turno.inbox_done set at = at - {by}; update turno.inbox_request set at = at - {by}; \
+             update turno.inbox_key set done_at = done_at - {by} where done_at is not null"
         ))
         .await;
-        if !self.is_sqlite() {
-            self.run(&format!(
-                "update turno.inbox_key set done_at = done_at - {by} where done_at is not null"
-            ))
-            .await;
-        }
     }
 
     /// How many items are stored, in whatever state but completed.

@@ -198,6 +198,11 @@ macro_rules! conformance_rules {
                 inbox_revive::a_requeue_revives_with_all_attempts,
                 inbox_revive::a_requeue_of_some_leaves_the_others,
                 inbox_revive::a_requeue_begins_with_the_oldest_failure,
+                inbox_discard::a_discarded_item_is_deleted,
+                inbox_discard::a_discard_of_some_leaves_the_others,
+                inbox_discard::a_discarded_key_stays_known,
+                inbox_discard::a_discard_leaves_the_group_alone,
+                inbox_discard::a_discard_begins_with_the_oldest_failure,
                 inbox_stats::an_unknown_queue_has_zeros,
                 inbox_stats::queues_are_listed_by_their_beginning,
                 inbox_stats::the_oldest_pending_item_is_known,
@@ -402,6 +407,7 @@ macro_rules! conformance_rules {
             }
             by_hand {
                 by_hand::a_requeue_is_in_the_history,
+                by_hand::a_discard_is_in_the_history,
                 by_hand::a_reset_is_in_the_history,
                 by_hand::what_is_done_to_events_is_in_the_history,
                 by_hand::a_forgotten_key_is_in_the_history,

@@ -77,6 +77,8 @@ pub(crate) struct Inbox {
     pub(crate) stale: Counter,
     /// Revived by a person.
     pub(crate) requeued: Counter,
+    /// Failed, and deleted by a person.
+    pub(crate) discarded: Counter,
     /// Taken away from workers by a person.
     pub(crate) reset: Counter,
 }
@@ -95,6 +97,7 @@ impl Inbox {
             given_back: all.of("given_back"),
             stale: all.of("stale"),
             requeued: all.of("requeued"),
+            discarded: all.of("discarded"),
             reset: all.of("reset"),
         }
     }

@@ -103,10 +103,17 @@ impl InboxStore for SqliteStore {
             .await
     }
 
-    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
+    async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
         let ask = ask.clone();
         self.writer
             .write(move |db| revive::requeue(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| revive::discard(db, &ask, clock::now_us()))
             .await
     }
 

@@ -66,7 +66,7 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     })
 }
 
-/// The inbox's records of what is over: completions with their keys, answered requests, empty claims.
+/// The inbox's records of what is over: completions with their keys, keys of discarded items, answered requests, empty claims.
 fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let done = (now.saturating_sub(as_us(ask.keep_completed)), ask.batch);
     exec(db, include_str!("sql/sweep_inbox_key.sql"), done)?;
@@ -76,5 +76,6 @@ fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let claims = exec(db, include_str!("sql/sweep_inbox_claim.sql"), asked)?;
     exec(db, include_str!("sql/sweep_outbox_discarded_key.sql"), done)?;
     let discarded = exec(db, include_str!("sql/sweep_outbox_discarded.sql"), done)?;
-    Ok(completed + requests + claims + discarded)
+    let keys = exec(db, include_str!("sql/sweep_inbox_key_done.sql"), done)?;
+    Ok(completed + requests + claims + discarded + keys)
 }
