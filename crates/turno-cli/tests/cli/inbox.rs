@@ -21,6 +21,7 @@ on_each_store!(
     queues_are_counted,
     items_are_listed_page_by_page,
     completed_work_is_forgotten_when_told_to,
+    failed_items_are_swept_if_asked,
     bad_arguments_are_refused,
 );
 
@@ -517,6 +518,29 @@ fn items_are_listed_page_by_page(place: Place) {
         .turno(&["inbox", "list", "mail", "--state", "completed"])
         .expect(0);
     assert!(shown.out.contains("w1"), "{shown:?}");
+}
+
+fn failed_items_are_swept_if_asked(place: Place) {
+    let fail = || {
+        push(&place, &["1"]);
+        let item = claim_one(&place);
+        let claim = text(&item, "claim");
+        place.json(0, &["inbox", "fail", claim, "--error", "bad", "--final"]);
+    };
+    fail();
+    assert_eq!(place.json(0, &["sweep"])["failed"], json!(0));
+    let swept = place.json(0, &["sweep", "--keep-failed", "1h"]);
+    assert_eq!(swept["failed"], json!(0));
+    assert_eq!(count(&place, "failed"), 1);
+    let swept = place.json(0, &["sweep", "--keep-failed", "0s"]);
+    assert_eq!(swept["failed"], json!(1));
+    assert_eq!(count(&place, "failed"), 0);
+    // The same, when the file says so.
+    fail();
+    let file = "[cleanup]\nenabled = false\nkeep_failed = \"0s\"\n";
+    std::fs::write(place.path("turno.toml"), file).unwrap();
+    let swept = place.turno(&["sweep"]).expect(0);
+    assert!(swept.out.contains("failed items deleted: 1"), "{swept:?}");
 }
 
 fn completed_work_is_forgotten_when_told_to(place: Place) {

@@ -209,6 +209,17 @@ impl Bed {
         .await;
     }
 
+    /// Lets so much time pass since items failed, and events died.
+    pub(super) async fn age_failures(&self, by: Duration) {
+        let by = by.as_micros();
+        let statement = if self.is_sqlite() {
+            format!("update turno.inbox_item set due = due - {{us:{by}}} where line = 4")
+        } else {
+            format!("update turno.inbox_failed set failed_at = failed_at - {{us:{by}}}")
+        };
+        self.run(&statement).await;
+    }
+
     /// How many items are stored, in whatever state but completed.
     pub(super) async fn stored_items(&self) -> i64 {
         let items = self.number("select count(*) from turno.inbox_item").await;

@@ -188,6 +188,7 @@ pub(crate) struct Sweeper {
     archived: Counter,
     seen: Counter,
     once: Counter,
+    failed: Counter,
 }
 
 impl Sweeper {
@@ -207,6 +208,7 @@ impl Sweeper {
             archived: all.of("archived"),
             seen: all.of("seen"),
             once: all.of("once"),
+            failed: all.of("failed"),
         }
     }
 
@@ -221,5 +223,6 @@ impl Sweeper {
         self.archived.inc_by(swept.archived);
         self.seen.inc_by(swept.seen);
         self.once.inc_by(swept.once);
+        self.failed.inc_by(swept.failed);
     }
 }

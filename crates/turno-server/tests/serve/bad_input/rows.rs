@@ -149,6 +149,7 @@ pub const VALUES: &[Row] = &[
     post("/v1/sweep", r#"{"keep_history": "9999999h"}"#, "keep_history"),
     post("/v1/sweep", r#"{"purge_after": "soon"}"#, "purge_after"),
     post("/v1/sweep", r#"{"keep_seen": 18446744073709551615}"#, "keep_seen"),
+    post("/v1/sweep", r#"{"keep_failed": 18446744073709551615}"#, "keep_failed"),
     // Words, numbers, lists.
     post("/v1/locks", r#"{"resource": "r", "mode": "both"}"#, "mode"),
     post("/v1/locks", r#"{"resource": "r", "order": "lifo"}"#, "order"),

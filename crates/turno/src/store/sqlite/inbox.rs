@@ -26,6 +26,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
 
 pub(crate) use self::outbox::items as event_items;
+pub(super) use self::revive::sweep_failed;
 pub(crate) use self::tx::*;
 use super::rows::exec;
 use super::{SqliteStore, classify};

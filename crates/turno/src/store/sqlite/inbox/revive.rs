@@ -130,6 +130,25 @@ fn forget(db: &Connection, queue: i64, id: i64, tally: &mut Tally, now: i64) -> 
     Ok(())
 }
 
+/// Deletes items that failed before a time, at most `batch` of them. Returns how many.
+pub(in crate::store::sqlite) fn sweep_failed(
+    db: &Connection,
+    before: i64,
+    batch: u32,
+    now: i64,
+) -> Result<u64> {
+    let old = include_str!("../sql/sweep_inbox_failed.sql");
+    let failed: Vec<(i64, i64)> = many(db, old, (before, batch), |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let mut tally = Tally::default();
+    for (queue, id) in &failed {
+        forget(db, *queue, *id, &mut tally, now)?;
+    }
+    tally.write(db)?;
+    Ok(failed.len() as u64)
+}
+
 /// Deletes an item and its errors.
 pub(super) fn delete(db: &Connection, id: i64) -> Result<()> {
     exec(db, include_str!("../sql/inbox_delete.sql"), [id])?;
