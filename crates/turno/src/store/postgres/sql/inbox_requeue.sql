@@ -1,18 +1,30 @@
 -- Purpose: what a person does: revives or discards failed items, and takes items away from workers that hold them for too long.
--- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_key_pkey, inbox_batch_queue.
+-- Index:   inbox_failed_oldest, inbox_failed_queue, inbox_key_pkey, inbox_batch_queue.
 
--- Failed items of a queue, those with the ids or all, the oldest failures first; locked for the caller, who deletes them.
+-- Failed items of a queue: those with the ids or, if these are null, the oldest failures. Locked for the caller, who deletes
+-- them. Two statements, so that each is along its own index, whatever the statistics say.
 create or replace function turno.inbox_failed_places(q integer, ids bigint[], "limit" integer) returns setof tid
-language sql
-volatile
+language plpgsql
 as $$
-  select t.ctid
-  from turno.inbox_failed t
-  where t.lane / 4 = inbox_failed_places.q
-    and (inbox_failed_places.ids is null or t.id = any (inbox_failed_places.ids))
-  order by t.failed_at
-  limit inbox_failed_places."limit"
-  for update skip locked
+begin
+  if ids is null then
+    return query
+    select t.ctid
+    from turno.inbox_failed t
+    where t.lane / 4 = q
+    order by t.failed_at
+    limit inbox_failed_places."limit"
+    for update skip locked;
+  else
+    return query
+    select t.ctid
+    from turno.inbox_failed t
+    where t.lane / 4 = q
+      and t.id = any (ids)
+    limit inbox_failed_places."limit"
+    for update skip locked;
+  end if;
+end
 $$;
 
 -- Revives; the outbox's events too, which are items of a queue of their own.
