@@ -90,6 +90,7 @@ pub(crate) struct Cleanup {
     purge_after: Option<Pause>,
     keep_history: Option<Pause>,
     keep_completed: Option<Pause>,
+    keep_failed: Option<Pause>,
     keep_archive: Option<Pause>,
     keep_seen: Option<Pause>,
 }
@@ -102,6 +103,7 @@ impl Default for Cleanup {
             purge_after: None,
             keep_history: None,
             keep_completed: None,
+            keep_failed: None,
             keep_archive: None,
             keep_seen: None,
         }
@@ -174,6 +176,7 @@ impl Cleanup {
             purge_after: or(self.purge_after, defaults.purge_after),
             keep_history: or(self.keep_history, defaults.keep_history),
             keep_completed: or(self.keep_completed, defaults.keep_completed),
+            keep_failed: self.keep_failed.map(|pause| pause.0),
             keep_archive: or(self.keep_archive, defaults.keep_archive),
             keep_seen: or(self.keep_seen, defaults.keep_seen),
             ..defaults
@@ -293,6 +296,7 @@ mod tests {
             [said.purge_after, said.keep_history, said.keep_completed],
             [sweep.purge_after, sweep.keep_history, sweep.keep_completed]
         );
+        assert_eq!(said.keep_failed, sweep.keep_failed);
         assert_eq!(
             [said.keep_archive, said.keep_seen],
             [sweep.keep_archive, sweep.keep_seen]

@@ -149,6 +149,7 @@ impl Store for RemoteStore {
             purge_after: Some(ask.purge_after.into()),
             keep_history: Some(ask.keep_history.into()),
             keep_completed: Some(ask.keep_completed.into()),
+            keep_failed: ask.keep_failed.map(Into::into),
             keep_archive: Some(ask.keep_archive.into()),
             keep_seen: Some(ask.keep_seen.into()),
         };

@@ -85,8 +85,10 @@ macro_rules! over_http {
     // Steps of the store that a server takes for its clients.
     (inbox_claim::the_next_due_time_is_known) => { left_out! { inbox_claim::the_next_due_time_is_known, "a server sleeps for its clients" } };
     (inbox_revive::a_requeue_begins_with_the_oldest_failure) => { left_out! { inbox_revive::a_requeue_begins_with_the_oldest_failure, "a server goes on to the end" } };
+    (inbox_discard::a_discard_begins_with_the_oldest_failure) => { left_out! { inbox_discard::a_discard_begins_with_the_oldest_failure, "a server goes on to the end" } };
     (inbox_revive::a_reset_goes_step_by_step) => { left_out! { inbox_revive::a_reset_goes_step_by_step, "a server goes on to the end" } };
     (inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch) => { left_out! { inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch, "a server goes on to the end" } };
+    (inbox_sweep::a_sweep_of_failed_items_goes_batch_by_batch) => { left_out! { inbox_sweep::a_sweep_of_failed_items_goes_batch_by_batch, "a server goes on to the end" } };
     (once_sweep::a_sweep_of_once_goes_batch_by_batch) => { left_out! { once_sweep::a_sweep_of_once_goes_batch_by_batch, "a server goes on to the end" } };
     (sweeping::a_sweep_forgets_what_is_old) => { left_out! { sweeping::a_sweep_forgets_what_is_old, "a server goes on to the end" } };
     (inbox_together::a_claim_tells_its_queue) => { left_out! { inbox_together::a_claim_tells_its_queue, "a server looks for itself" } };

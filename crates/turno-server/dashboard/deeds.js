@@ -7,6 +7,8 @@ export const breakLock = (lock, why) => ask('DELETE', path('v1/locks', lock.reso
 
 export const requeueItems = (queue, ids, why) => ask('POST', path('v1/inbox', queue, '/requeue'), { ids, ...why });
 
+export const discardItems = (queue, ids, why) => ask('POST', path('v1/inbox', queue, '/discard'), { ids, ...why });
+
 export const resetItems = (queue, olderThan, why) => ask('POST', path('v1/inbox', queue, '/reset'), { older_than: olderThan, ...why });
 
 export const requeueEvents = (ids, why) => ask('POST', 'v1/outbox/requeue', { ids, ...why });

@@ -1,7 +1,7 @@
-// Failed items, with what went wrong; whoever may, revives them.
+// Failed items, with what went wrong. An administrator requeues or discards them.
 import { digits, get, path } from './api.js';
 import { ask, offered } from './ask.js';
-import { requeueItems } from './deeds.js';
+import { discardItems, requeueItems } from './deeds.js';
 import { $, button, el, show, write } from './dom.js';
 import { clock, json, number } from './format.js';
 import { fold, found, list } from './list.js';
@@ -60,10 +60,12 @@ function make({ queue, item }) {
   const payload = fold(t('payload'), json(item.payload));
   const errors = fold(t('errors'), every(item.errors));
   const one = button(t('requeue'), () => revive(queue, item), 'r');
+  const never = button(t('discard'), () => discard(queue, item), 'd', 'bad');
   one.setAttribute('aria-label', `${t('requeue')} ${queue} ${t('item', digits(item.id))}`);
+  never.setAttribute('aria-label', `${t('discard')} ${queue} ${t('item', digits(item.id))}`);
   const row = el('li', { class: 'row failed-item' },
     el('span', { class: 'what' }, name, about, error),
-    el('span', { class: 'acts' }, one), el('span', { class: 'folds' }, payload, errors));
+    el('span', { class: 'acts' }, one, never), el('span', { class: 'folds' }, payload, errors));
   row.update = ({ item }) => {
     write(about, [item.key, t('attempts', item.attempts), item.worker && t('worker', item.worker), item.at && clock(item.at)].filter(Boolean).join(' · '));
     write(error, last(item.errors));
@@ -71,6 +73,7 @@ function make({ queue, item }) {
     errors.update(every(item.errors));
     show(errors, item.errors.length > 1);
     offered(one, 'admin');
+    offered(never, 'admin');
   };
   return row;
 }
@@ -93,6 +96,13 @@ function revive(queue, item) {
   ask({
     title: t('requeue_title'), what: t('requeue_what', t('item', digits(item.id)), queue), go: t('requeue_go'),
     deed: async (_, why) => t('requeued', number((await requeueItems(queue, [item.id], why)).requeued)),
+  });
+}
+
+function discard(queue, item) {
+  ask({
+    title: t('item_discard_title'), what: t('item_discard_what', t('item', digits(item.id)), queue), go: t('item_discard_go'), kind: 'bad',
+    deed: async (_, why) => t('item_discarded', number((await discardItems(queue, [item.id], why)).discarded)),
   });
 }
 

@@ -23,6 +23,7 @@ pub mod inbox_again;
 mod inbox_caller;
 pub mod inbox_claim;
 pub mod inbox_crowd;
+pub mod inbox_discard;
 pub mod inbox_effect;
 pub mod inbox_fail;
 pub mod inbox_groups;

@@ -5,7 +5,7 @@
 //! | part | resource | events |
 //! |---|---|---|
 //! | lock | the resource | acquired (held now), released, expired, taken over, broken, renewed late, late |
-//! | inbox | the queue | requeued, reset |
+//! | inbox | the queue | requeued, discarded, reset |
 //! | outbox | none | requeued, discarded |
 //! | once | the key | forgotten |
 //!

@@ -45,7 +45,7 @@
 //! | a handler for each item | [`Inbox::worker`] |
 //! | to take items yourself | [`Inbox::claim`], then [`Inbox::complete`] |
 //! | effect and completion together | [`Job::complete_in`], [`Inbox::complete_in`] |
-//! | what went wrong | [`Inbox::list`] with [`ItemState::Failed`], [`Inbox::requeue`] |
+//! | what went wrong | [`Inbox::list`] with [`ItemState::Failed`], [`Inbox::requeue`], [`Inbox::discard`] |
 
 mod claim;
 mod hand;
@@ -72,13 +72,20 @@ pub use crate::store::{
     ItemState, ItemView, PRIORITIES, PushedItem, QueueStats, Settled,
 };
 use crate::store::{
-    InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxList, InboxPush, InboxRequeue,
+    InboxComplete, InboxExtend, InboxFail, InboxFailedItems, InboxGiveBack, InboxList, InboxPush,
     InboxReset, InboxStats,
 };
 use crate::tx::CallerTx;
 
-/// How many items one call revives or resets; the library calls until all are.
+/// How many items one call requeues, discards or resets; the library calls until all are.
 const PAGE: u32 = 1000;
+
+/// What a person decides about failed items.
+#[derive(Debug, Clone, Copy)]
+enum Decision {
+    Requeue,
+    Discard,
+}
 
 /// One queue. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -132,14 +139,14 @@ impl Inbox {
         self
     }
 
-    /// Who requeues or resets, for the [history](Turno::history); that of the [settings](crate::Builder::user) otherwise.
+    /// Who requeues, discards or resets, for the [history](Turno::history); that of the [settings](crate::Builder::user) otherwise.
     #[must_use = "it is another handle"]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Why somebody requeues or resets: it goes into the [history](Turno::history).
+    /// Reason for a requeue, a discard or a reset. It goes into the [history](Turno::history).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -348,6 +355,30 @@ impl Inbox {
     /// # Errors
     /// If the user or the reason is out of rule, or the store does not answer.
     pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
+        self.decide(Decision::Requeue, ids).await
+    }
+
+    /// Discards failed items, those with the ids or all of them. Returns how many.
+    ///
+    /// The items and their errors are deleted. Their keys stay known for as long as those of completed items, so that a
+    /// repeated push is still a duplicate. The history has an entry for each thousand, with [who](Inbox::user) and
+    /// [why](Inbox::reason).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let mail = turno.inbox("mail").user("ana").reason("the addresses do not exist");
+    /// assert_eq!(mail.discard(None).await?, 0);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    pub async fn discard(&self, ids: Option<&[ItemId]>) -> Result<u64> {
+        self.decide(Decision::Discard, ids).await
+    }
+
+    async fn decide(&self, decision: Decision, ids: Option<&[ItemId]>) -> Result<u64> {
         check::queue(&self.queue)?;
         let user = self.own_user();
         check::by_hand(user.as_deref(), self.reason.as_deref())?;
@@ -362,16 +393,23 @@ impl Inbox {
         };
         for ids in pages {
             loop {
-                let ask = InboxRequeue {
+                let ask = InboxFailedItems {
                     queue: self.queue.clone(),
                     ids: ids.clone(),
                     limit: PAGE,
                     user: user.clone(),
                     reason: self.reason.clone(),
                 };
-                let many = self.turno.store().inbox_requeue(&ask).await?;
+                let store = self.turno.store();
+                let many = match decision {
+                    Decision::Requeue => store.inbox_requeue(&ask).await?,
+                    Decision::Discard => store.inbox_discard(&ask).await?,
+                };
                 all += many;
-                self.wake();
+                // A discard gives workers nothing to do.
+                if matches!(decision, Decision::Requeue) {
+                    self.wake();
+                }
                 if many < u64::from(PAGE) {
                     break;
                 }

@@ -533,6 +533,9 @@ pub struct Sweep {
     pub keep_history: Duration,
     /// The record of items completed longer ago than this is forgotten, and their keys with it.
     pub keep_completed: Duration,
+    /// Failed items older than this are deleted, as [`InboxStore::inbox_discard`] does. Default: `None`, they are kept until
+    /// a person decides. Dead events of the outbox are always kept.
+    pub keep_failed: Option<Duration>,
     /// Archived events that were dispatched longer ago than this are forgotten.
     pub keep_archive: Duration,
     /// What consumers saw longer ago than this is forgotten; longer than any broker delivers a message again.
@@ -548,6 +551,7 @@ impl Default for Sweep {
             purge_after: DAY,
             keep_history: 90 * DAY,
             keep_completed: 7 * DAY,
+            keep_failed: None,
             keep_archive: 365 * DAY,
             keep_seen: 30 * DAY,
             batch: 1000,
@@ -575,6 +579,9 @@ pub struct Swept {
     pub seen: u64,
     /// Answers whose time was up.
     pub once: u64,
+    /// Failed items, if [`Sweep::keep_failed`] is set.
+    #[serde(default)]
+    pub failed: u64,
 }
 
 impl Swept {
@@ -594,6 +601,7 @@ impl std::ops::AddAssign for Swept {
         self.archived += more.archived;
         self.seen += more.seen;
         self.once += more.once;
+        self.failed += more.failed;
     }
 }
 

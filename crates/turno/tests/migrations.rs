@@ -286,10 +286,13 @@ async fn the_script_by_hand_is_the_same() {
 }
 
 /// As version 6 was: all that 7 adds is taken away, and what it replaces is there as it was called.
-const BEFORE_SQLITE: &str = "drop table turno_deed; drop table turno_sweep_last; \
+const BEFORE_SQLITE: &str = "drop index turno_once_open; drop index turno_inbox_key_done; \
+    alter table turno_inbox_key drop column done_at; \
+    drop table turno_deed; drop table turno_sweep_last; \
     delete from turno_migration where version > 6; \
     alter table turno_migration drop column oldest_program";
 const BEFORE_POSTGRES: &str = "\
+    drop index turno.once_open; alter type turno.swept drop attribute failed; \
     drop function turno.history, turno.deed_check, turno.deed_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
       turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
     drop type turno.history_entry; drop table turno.deed; \

@@ -2,8 +2,10 @@
 
 mod claim;
 mod complete;
+mod discard;
 mod extend;
 mod fail;
+mod failed;
 mod field;
 mod give_back;
 mod list;
@@ -32,6 +34,7 @@ pub(crate) enum Verb {
     Stats(stats::StatsArgs),
     List(list::ListArgs),
     Requeue(requeue::RequeueArgs),
+    Discard(discard::DiscardArgs),
     Reset(reset::ResetArgs),
 }
 
@@ -46,6 +49,7 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
         Verb::Stats(args) => stats::run(context, args).await,
         Verb::List(args) => list::run(context, args).await,
         Verb::Requeue(args) => requeue::run(context, args).await,
+        Verb::Discard(args) => discard::run(context, args).await,
         Verb::Reset(args) => reset::run(context, args).await,
     }
 }

@@ -31,6 +31,10 @@ pub(crate) struct SweepArgs {
     #[arg(long, env = "TURNO_KEEP_COMPLETED", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_completed: Option<Duration>,
 
+    /// Delete failed items after this; their keys stay known as those of completed items do [default: never]
+    #[arg(long, env = "TURNO_KEEP_FAILED", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    keep_failed: Option<Duration>,
+
     /// Forget archived events after this [default: 365d]
     #[arg(long, env = "TURNO_KEEP_ARCHIVE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_archive: Option<Duration>,
@@ -69,6 +73,7 @@ fn ask(args: &SweepArgs, file: Option<&Cleanup>) -> Sweep {
         purge_after: args.purge_after.unwrap_or(file.purge_after),
         keep_history: args.keep_history.unwrap_or(file.keep_history),
         keep_completed: args.keep_completed.unwrap_or(file.keep_completed),
+        keep_failed: args.keep_failed.or(file.keep_failed),
         keep_archive: args.keep_archive.unwrap_or(file.keep_archive),
         keep_seen: args.keep_seen.unwrap_or(file.keep_seen),
         ..file
@@ -107,7 +112,7 @@ fn print(context: &Context, swept: Swept) -> Result<()> {
         return context.output.json(&swept);
     }
     context.output.line(&format!(
-        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}   archived events forgotten: {}   seen events forgotten: {}   answers forgotten: {}",
+        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}   archived events forgotten: {}   seen events forgotten: {}   answers forgotten: {}   failed items deleted: {}",
         swept.expired,
         swept.purged,
         swept.waiters,
@@ -115,6 +120,7 @@ fn print(context: &Context, swept: Swept) -> Result<()> {
         swept.completed,
         swept.archived,
         swept.seen,
-        swept.once
+        swept.once,
+        swept.failed
     ))
 }

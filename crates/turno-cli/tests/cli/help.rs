@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Kind, Place};
 
-const HELPS: [&[&str]; 44] = [
+const HELPS: [&[&str]; 45] = [
     &[],
     &["serve"],
     &["migrate"],
@@ -28,6 +28,7 @@ const HELPS: [&[&str]; 44] = [
     &["inbox", "stats"],
     &["inbox", "list"],
     &["inbox", "requeue"],
+    &["inbox", "discard"],
     &["inbox", "reset"],
     &["outbox"],
     &["outbox", "emit"],

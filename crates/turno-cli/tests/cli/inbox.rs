@@ -12,6 +12,7 @@ on_each_store!(
     claims_are_lengthened,
     a_failed_attempt_is_tried_again,
     an_item_is_set_aside_and_revived,
+    failed_items_are_discarded,
     items_are_given_back,
     stale_claims_change_nothing,
     a_stuck_item_is_taken_away,
@@ -20,6 +21,7 @@ on_each_store!(
     queues_are_counted,
     items_are_listed_page_by_page,
     completed_work_is_forgotten_when_told_to,
+    failed_items_are_swept_if_asked,
     bad_arguments_are_refused,
 );
 
@@ -292,6 +294,49 @@ fn an_item_is_set_aside_and_revived(place: Place) {
         .expect(2);
 }
 
+fn failed_items_are_discarded(place: Place) {
+    push(&place, &["1", "2", "3"]);
+    for _ in 0..3 {
+        let item = claim_one(&place);
+        let claim = text(&item, "claim");
+        place.json(0, &["inbox", "fail", claim, "--error", "bad", "--final"]);
+    }
+    let failed = place.json(0, &["inbox", "list", "mail", "--state", "failed"]);
+    let id = failed["items"][1]["id"].to_string();
+    let discard = ["inbox", "discard", "mail"];
+    // One or the other.
+    place.turno(&discard).expect(2);
+    place
+        .turno(&[&discard[..], &[&id, "--all"]].concat())
+        .expect(2);
+    assert_eq!(count(&place, "failed"), 3);
+    let words = [&id, "123456789", "--reason", "spam", "--user", "ana"];
+    assert_eq!(
+        place.json(0, &[&discard[..], &words].concat()),
+        json!({"discarded": 1})
+    );
+    assert_eq!((count(&place, "failed"), count(&place, "total")), (2, 2));
+    let told = place.turno(&[&discard[..], &["--all"]].concat()).expect(0);
+    assert_eq!(told.out, "discarded: 2\n");
+    assert_eq!(count(&place, "total"), 0);
+    let history = place.json(0, &["history", "mail"]);
+    let first = &history["history"][1];
+    assert_eq!(
+        [
+            &first["event"],
+            &first["count"],
+            &first["actor"],
+            &first["reason"]
+        ],
+        [
+            &json!("discarded"),
+            &json!(1),
+            &json!("ana"),
+            &json!("spam")
+        ]
+    );
+}
+
 fn items_are_given_back(place: Place) {
     push(&place, &["1", "2"]);
     let items = claim(&place, &["--limit", "2"]);
@@ -475,6 +520,29 @@ fn items_are_listed_page_by_page(place: Place) {
     assert!(shown.out.contains("w1"), "{shown:?}");
 }
 
+fn failed_items_are_swept_if_asked(place: Place) {
+    let fail = || {
+        push(&place, &["1"]);
+        let item = claim_one(&place);
+        let claim = text(&item, "claim");
+        place.json(0, &["inbox", "fail", claim, "--error", "bad", "--final"]);
+    };
+    fail();
+    assert_eq!(place.json(0, &["sweep"])["failed"], json!(0));
+    let swept = place.json(0, &["sweep", "--keep-failed", "1h"]);
+    assert_eq!(swept["failed"], json!(0));
+    assert_eq!(count(&place, "failed"), 1);
+    let swept = place.json(0, &["sweep", "--keep-failed", "0s"]);
+    assert_eq!(swept["failed"], json!(1));
+    assert_eq!(count(&place, "failed"), 0);
+    // The same, when the file says so.
+    fail();
+    let file = "[cleanup]\nenabled = false\nkeep_failed = \"0s\"\n";
+    std::fs::write(place.path("turno.toml"), file).unwrap();
+    let swept = place.turno(&["sweep"]).expect(0);
+    assert!(swept.out.contains("failed items deleted: 1"), "{swept:?}");
+}
+
 fn completed_work_is_forgotten_when_told_to(place: Place) {
     let push =
         || place.json(0, &["inbox", "push", "mail", "1", "--key", "k"])["duplicates"].clone();
@@ -502,11 +570,12 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
 fn bad_arguments_are_refused(place: Place) {
     place.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
-    let rows: [(&str, &[&str]); 23] = [
+    let rows: [(&str, &[&str]); 25] = [
         ("queue", &["claim", ""]),
         ("queue", &["stats", "a\nb"]),
         ("queue", &["list", &long]),
         ("queue", &["requeue", "", "--all"]),
+        ("queue", &["discard", "", "--all"]),
         ("queue", &["reset", ""]),
         ("limit", &["claim", "q", "--limit", "0"]),
         ("limit", &["claim", "q", "--limit", "10001"]),
@@ -546,6 +615,7 @@ fn bad_arguments_are_refused(place: Place) {
         ("state", &["list", "q", "--state", "lost"]),
         ("after", &["list", "q", "--after", "x"]),
         ("id", &["requeue", "q", "x"]),
+        ("id", &["discard", "q", "x"]),
         ("older_than", &["reset", "q", "--older-than", "5000d"]),
     ];
     for (field, arguments) in rows {

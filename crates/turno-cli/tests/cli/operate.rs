@@ -144,7 +144,7 @@ fn a_sweep_closes_what_has_expired(place: Place) {
     assert_eq!(place.json(0, &["sweep"])["expired"], json!(1));
     assert_eq!(
         place.json(0, &["sweep"]),
-        json!({"expired": 0, "purged": 0, "waiters": 0, "history": 0, "completed": 0, "archived": 0, "seen": 0, "once": 0})
+        json!({"expired": 0, "purged": 0, "waiters": 0, "history": 0, "completed": 0, "archived": 0, "seen": 0, "once": 0, "failed": 0})
     );
     assert_eq!(
         text(

@@ -173,6 +173,8 @@ fn items(pair: &mut Pair) {
     pair.same(0, &["inbox", "requeue", "other/q", "--all"]);
     pair.same(0, &["inbox", "claim", "other/q", "--worker", "w"]);
     pair.same(0, &["inbox", "reset", "other/q", "--older-than", "0s"]);
+    pair.same(0, &["inbox", "discard", "other/q", "7"]);
+    pair.same(0, &["inbox", "discard", "other/q", "--all"]);
     pair.same(0, &["inbox", "stats", "--prefix", "mail"]);
 }
 

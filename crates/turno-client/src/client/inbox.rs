@@ -11,8 +11,8 @@ use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
 use crate::wire::{
-    Claim, Claimed, Items, Push, Pushed, Queues, Requeue, Requeued, Reset, Settle, Settled,
-    WasReset,
+    Claim, Claimed, Discarded, FailedItems, Items, Push, Pushed, Queues, Requeued, Reset, Settle,
+    Settled, WasReset,
 };
 
 impl Client {
@@ -128,9 +128,19 @@ impl Client {
     ///
     /// # Errors
     /// If something is out of rule, or the server does not answer.
-    pub async fn requeue(&self, queue: &str, ask: &Requeue) -> Result<Requeued> {
+    pub async fn requeue(&self, queue: &str, ask: &FailedItems) -> Result<Requeued> {
         let call = Call::new(Method::POST, queue_target(queue, Some("requeue"))?).body(ask)?;
         // Repeated, it would say that there was nothing to revive.
+        self.call(call.repeat(Repeat::Unbegun)).await?.read()
+    }
+
+    /// Deletes failed items. Their keys stay known as those of completed items do.
+    ///
+    /// # Errors
+    /// Returns an error if an argument is invalid or the server is unavailable.
+    pub async fn discard_items(&self, queue: &str, ask: &FailedItems) -> Result<Discarded> {
+        let call = Call::new(Method::POST, queue_target(queue, Some("discard"))?).body(ask)?;
+        // A repeat would report that nothing was discarded.
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }
 

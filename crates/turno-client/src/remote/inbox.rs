@@ -6,16 +6,16 @@ use async_trait::async_trait;
 use turno::Result;
 use turno::inbox::{Again, ClaimId, Settled};
 use turno::store::{
-    ClaimedItem, Due, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxList,
-    InboxPush, InboxRequeue, InboxReset, InboxStats, InboxStore, InboxTurn, ItemView, NewItem,
-    PushedItem, QueueStats,
+    ClaimedItem, Due, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxFailedItems,
+    InboxGiveBack, InboxList, InboxPush, InboxReset, InboxStats, InboxStore, InboxTurn, ItemView,
+    NewItem, PushedItem, QueueStats,
 };
 use uuid::Uuid;
 
 use super::answer::{claimed, item, pushed, raw};
 use super::{RemoteStore, wait};
 use crate::client::Page;
-use crate::wire::{Claim, Push, PushItem, Requeue, Reset, Settle, SettleClaim, Span};
+use crate::wire::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim, Span};
 
 /// What is done with claims.
 #[derive(Debug, Clone, Copy)]
@@ -157,13 +157,15 @@ impl InboxStore for RemoteStore {
         self.settle(How::Extend, claims.collect(), None).await
     }
 
-    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
-        let question = Requeue {
-            ids: ask.ids.clone(),
-            user: ask.user.clone(),
-            reason: ask.reason.clone(),
-        };
-        Ok(self.client.requeue(&ask.queue, &question).await?.requeued)
+    async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
+        let requeued = self.client.requeue(&ask.queue, &failed_items(ask)).await?;
+        Ok(requeued.requeued)
+    }
+
+    async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64> {
+        let question = failed_items(ask);
+        let discarded = self.client.discard_items(&ask.queue, &question).await?;
+        Ok(discarded.discarded)
     }
 
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
@@ -194,6 +196,14 @@ impl InboxStore for RemoteStore {
     /// Nobody calls us: whoever has nothing to do looks now and then.
     async fn inbox_wait(&self, _: &str) -> Result<Option<Duration>> {
         Ok(None)
+    }
+}
+
+fn failed_items(ask: &InboxFailedItems) -> FailedItems {
+    FailedItems {
+        ids: ask.ids.clone(),
+        user: ask.user.clone(),
+        reason: ask.reason.clone(),
     }
 }
 

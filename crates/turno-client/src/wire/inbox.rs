@@ -324,11 +324,11 @@ pub struct Item {
     pub errors: Vec<AttemptError>,
 }
 
-/// Revives failed items: `POST /v1/inbox/{queue}/requeue`
+/// Failed items that are revived, `POST /v1/inbox/{queue}/requeue`, or discarded, `POST /v1/inbox/{queue}/discard`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Requeue {
+pub struct FailedItems {
     /// Which; all that have failed, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<i64>>, max_items = 10_000))]

@@ -20,6 +20,9 @@ pub struct SweepAsk {
     /// The record of work completed longer ago than this is forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_completed: Option<Span>,
+    /// Items that failed longer ago than this are deleted; none, if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_failed: Option<Span>,
     /// Archived events that were dispatched longer ago than this are forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_archive: Option<Span>,

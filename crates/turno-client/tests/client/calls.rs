@@ -8,8 +8,8 @@ use turno::inbox::{ItemId, ItemState};
 use turno::once::{OnceForget, OnceState, Released as Undone};
 use turno::outbox::EventState;
 use turno_client::wire::{
-    Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, Lease,
-    OnUnknown, Push, PushItem, Renew, Requeue, RequeueEvents, Reset, Settle, SettleClaim, Span,
+    Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, FailedItems,
+    Lease, OnUnknown, Push, PushItem, Renew, RequeueEvents, Reset, Settle, SettleClaim, Span,
     SweepAsk, raw,
 };
 use turno_client::{Acquired, AcquiredAll, Began, Broke, Client, Ended, Page, Released, Renewed};
@@ -221,12 +221,14 @@ async fn work() {
     let page = Page::<ItemId>::default();
     let items = client.items(queue, ItemState::Failed, &page).await.unwrap();
     assert_eq!(items.items[0].errors[0].error, "no");
-    let ask = Requeue {
+    let ask = FailedItems {
         ids: Some(vec![claimed[1].id]),
         reason: Some("looked".into()),
-        ..Requeue::default()
+        ..FailedItems::default()
     };
     assert_eq!(client.requeue(queue, &ask).await.unwrap().requeued, 1);
+    let discarded = client.discard_items(queue, &ask).await.unwrap();
+    assert_eq!(discarded.discarded, 0, "it has not failed any more");
     let ask = Reset {
         older_than: Some(Span(Duration::ZERO)),
         reason: Some("looked".into()),

@@ -1,6 +1,6 @@
 //! Answers that are lost, and servers that are not there.
 
-use turno_client::wire::{Acquire, Push, PushItem, Requeue, raw};
+use turno_client::wire::{Acquire, FailedItems, Push, PushItem, raw};
 use turno_client::{Acquired, Client};
 use turno_testkit::TcpProxy;
 
@@ -57,7 +57,7 @@ async fn what_has_no_identity_is_not_repeated() {
     let (proxy, client) = between(&server).await;
     proxy.drop_next_answer();
     let error = client
-        .requeue("mail", &Requeue::default())
+        .requeue("mail", &FailedItems::default())
         .await
         .unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");

@@ -78,7 +78,7 @@ async fn a_lock_that_is_somebody_elses_by_now_is_not_broken() {
 }
 
 #[tokio::test]
-async fn failed_items_are_requeued() {
+async fn failed_items_are_requeued_or_discarded() {
     let server = Running::start().await;
     failed(
         &server,
@@ -113,6 +113,16 @@ async fn failed_items_are_requeued() {
         ],
         ["requeued", "the quota is larger now", "Rosa", "notes"]
     );
+    browser
+        .click("#failed-list .failed-item [data-key=d]")
+        .await;
+    because(&browser, "the note is gone").await;
+    browser.until_count("#failed-list .failed-item", 1).await;
+    let entry = newest(&server).await;
+    assert_eq!(
+        [&entry["event"], &entry["reason"], &entry["resource"]],
+        ["discarded", "the note is gone", "notes"]
+    );
     browser.click("#queues-list [data-key=r]").await;
     because(&browser, "all of them").await;
     browser.until_count("#failed-list li", 0).await;
@@ -120,7 +130,7 @@ async fn failed_items_are_requeued() {
     let stats = server.get("/v1/inbox/notes").await.expect(200);
     assert_eq!(
         (&stats["failed"], &stats["pending"]),
-        (&json!(0), &json!(3))
+        (&json!(0), &json!(2))
     );
     server.end().await;
 }

@@ -61,6 +61,7 @@ const TABLE: &[Row] = &[
     ("inbox_stats", Read, Named, "NAME", "", "", 200),
     ("inbox_list", Read, Named, "NAME", "", "", 200),
     ("inbox_requeue", Admin, Named, "NAME", "", "{}", 200),
+    ("inbox_discard", Admin, Named, "NAME", "", "{}", 200),
     ("inbox_reset", Admin, Named, "NAME", "", "{}", 200),
     ("outbox_emit", Operate, Named, "", "", r#"{"events": [{"type": "NAME", "payload": 1}]}"#, 201),
     ("outbox_stats", Read, All, "", "", "", 200),

@@ -45,6 +45,29 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
         let again = claim(&server, "mail", 2).await;
         assert_eq!(again.len(), 1);
         assert_eq!(again[0]["attempt"], 1, "all attempts are before it");
+
+        let claims = json!([{"claim": again[0]["claim"], "last": true}]);
+        let told = server
+            .post("/v1/inbox/mail/fail", json!({"claims": claims}))
+            .await;
+        assert_eq!(told.expect(200)["done"], 1);
+        let path = "/v1/inbox/mail/discard";
+        let other = json!({"ids": [items[0]["id"], 0]});
+        assert_eq!(
+            server.post(path, other).await.expect(200),
+            json!({"discarded": 0})
+        );
+        // To discard all takes a body that says so.
+        let empty = server.send(server.request("POST", path), "").await;
+        assert_eq!(empty.status, 400);
+        assert_eq!(
+            server.post(path, json!({})).await.expect(200),
+            json!({"discarded": 1})
+        );
+        let metrics = server.get("/metrics").await.body.to_vec();
+        let metrics = String::from_utf8(metrics).unwrap();
+        let counted = "turno_inbox_outcomes_total{outcome=\"discarded\"} 1";
+        assert!(metrics.contains(counted), "{metrics}");
         server.end().await;
     }
 }

@@ -82,6 +82,23 @@ pub async fn a_requeue_is_in_the_history(bed: &Bed) {
     assert_eq!(lines(&turno).await, only);
 }
 
+/// The same of a discard of items.
+pub async fn a_discard_is_in_the_history(bed: &Bed) {
+    let turno = bed.turno().await;
+    failed(&turno, "mail", 3).await;
+    let inbox = turno.inbox("mail").user("ana").reason("spam");
+    assert_eq!(inbox.discard(None).await.unwrap(), 3);
+    assert_eq!(inbox.discard(None).await.unwrap(), 0);
+    let only = [expected(
+        Part::Inbox,
+        HistoryEvent::Discarded,
+        "mail",
+        3,
+        "spam",
+    )];
+    assert_eq!(lines(&turno).await, only);
+}
+
 /// The same of a reset.
 pub async fn a_reset_is_in_the_history(bed: &Bed) {
     let turno = bed.turno().await;
@@ -171,6 +188,7 @@ pub async fn a_deed_without_its_record_is_undone(bed: &Bed) {
     once_kit::answer(&turno, "pago/77", "paid").await;
     bed.run("drop table turno.deed").await;
     turno.inbox("mail").requeue(None).await.unwrap_err();
+    turno.inbox("mail").discard(None).await.unwrap_err();
     turno.once_forget("pago/77").await.unwrap_err();
     assert_eq!(turno.inbox("mail").stats().await.unwrap().failed, 2);
     assert!(turno.once_status("pago/77").await.unwrap().is_some());
@@ -185,6 +203,7 @@ pub async fn a_bad_reason_does_nothing(bed: &Bed) {
     for bad in ["", "a\nb", "a\u{0}b", &long] {
         let fields = [
             turno.inbox("mail").reason(bad).requeue(None).await,
+            turno.inbox("mail").reason(bad).discard(None).await,
             turno.inbox("mail").reason(bad).reset(secs(0)).await,
             turno.outbox().reason(bad).requeue(None).await,
             turno.outbox().reason(bad).discard(&[], "ana").await,

@@ -78,6 +78,7 @@ pub async fn a_queue_has_a_name(bed: &Bed) {
         is_invalid(inbox.push(&1).await.unwrap_err(), "queue");
         is_invalid(inbox.claim().take().await.unwrap_err(), "queue");
         is_invalid(inbox.requeue(None).await.unwrap_err(), "queue");
+        is_invalid(inbox.discard(None).await.unwrap_err(), "queue");
         is_invalid(inbox.reset(secs(0)).await.unwrap_err(), "queue");
         is_invalid(inbox.stats().await.unwrap_err(), "queue");
         let page = inbox.list(ItemState::Failed, None, 1).await;

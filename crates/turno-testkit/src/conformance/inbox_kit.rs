@@ -199,19 +199,25 @@ impl Bed {
         .await;
     }
 
-    /// Lets so much time pass for the records of completed items and of answered requests.
+    /// Lets so much time pass for the records of completed items, keys of discarded ones and answered requests.
     pub(super) async fn age_records(&self, by: Duration) {
         let by = format!("{{us:{}}}", by.as_micros());
         self.run(&format!(
-            "update turno.inbox_done set at = at - {by}; update turno.inbox_request set at = at - {by}"
+            "update turno.inbox_done set at = at - {by}; update turno.inbox_request set at = at - {by}; \
+             update turno.inbox_key set done_at = done_at - {by} where done_at is not null"
         ))
         .await;
-        if !self.is_sqlite() {
-            self.run(&format!(
-                "update turno.inbox_key set done_at = done_at - {by} where done_at is not null"
-            ))
-            .await;
-        }
+    }
+
+    /// Lets so much time pass since items failed, and events died.
+    pub(super) async fn age_failures(&self, by: Duration) {
+        let by = by.as_micros();
+        let statement = if self.is_sqlite() {
+            format!("update turno.inbox_item set due = due - {{us:{by}}} where line = 4")
+        } else {
+            format!("update turno.inbox_failed set failed_at = failed_at - {{us:{by}}}")
+        };
+        self.run(&statement).await;
     }
 
     /// How many items are stored, in whatever state but completed.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use turno::inbox::ItemState;
-use turno::store::{InboxRequeue, InboxReset};
+use turno::store::{InboxFailedItems, InboxReset};
 
 use super::Bed;
 use super::inbox_kit::*;
@@ -138,7 +138,7 @@ pub async fn a_requeue_begins_with_the_oldest_failure(bed: &Bed) {
     for n in [2, 0, 1] {
         set_aside(&inbox, held[n]).await;
     }
-    let ask = InboxRequeue {
+    let ask = InboxFailedItems {
         queue: "q".into(),
         ids: None,
         limit: 2,

@@ -1,7 +1,7 @@
 //! Sweeping the inbox: the records of what is over go, and the counts stay.
 
-use turno::inbox::{Inbox, ItemState};
-use turno::store::{InboxPush, NewItem, Sweep, Swept};
+use turno::inbox::{Inbox, ItemId, ItemState};
+use turno::store::{History, InboxPush, NewItem, Sweep, Swept};
 use uuid::Uuid;
 
 use super::Bed;
@@ -92,6 +92,65 @@ pub async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &Bed) {
         assert!(!again.duplicate, "{n}");
     }
     assert_eq!(counts(&inbox).await, [5, 0, 0, 5, 0]);
+}
+
+async fn push_failed(inbox: &Inbox, key: &str) -> ItemId {
+    let pushed = push_all(inbox, [item("x").key(key)]).await;
+    set_aside(inbox, take_one(inbox).await.claim).await;
+    pushed[0]
+}
+
+/// Failed items are kept, however old; a sweep that is asked to deletes those that are old enough, as a discard does.
+pub async fn a_sweep_deletes_failed_items_if_asked(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    let old = push_failed(&inbox, "old").await;
+    push_failed(&turno.inbox("other"), "old").await;
+    bed.age_failures(secs(2 * DAY)).await;
+    let new = push_failed(&inbox, "new").await;
+    assert!(turno.sweep(&sweep()).await.unwrap().is_empty());
+    assert_eq!(listed(&inbox, ItemState::Failed).await, [old, new]);
+    let asked = Sweep {
+        keep_failed: Some(secs(DAY)),
+        ..sweep()
+    };
+    let deleted = Swept {
+        failed: 2,
+        ..Swept::default()
+    };
+    assert_eq!(turno.sweep(&asked).await.unwrap(), deleted);
+    assert_eq!(listed(&inbox, ItemState::Failed).await, [new]);
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 0, 1]);
+    assert_eq!(counts(&turno.inbox("other")).await, [0; 5]);
+    let push = async || inbox.push_item(item("x").key("old")).await.unwrap();
+    let again = push().await;
+    assert_eq!((again.id, again.duplicate), (old, true), "its key is kept");
+    let history = turno.store().history(&History::default()).await.unwrap();
+    assert_eq!(history, [], "no person did it");
+    assert!(turno.sweep(&asked).await.unwrap().is_empty());
+    bed.age_records(secs(2 * DAY)).await;
+    turno.sweep(&asked).await.unwrap();
+    assert!(!push().await.duplicate, "the key is free");
+}
+
+/// It goes batch by batch, over all queues.
+pub async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &Bed) {
+    let turno = bed.turno().await;
+    for n in 0..5 {
+        let queue = if n < 3 { "a" } else { "b" };
+        push_failed(&turno.inbox(queue), &n.to_string()).await;
+    }
+    bed.age_failures(secs(2 * DAY)).await;
+    let small = Sweep {
+        keep_failed: Some(secs(DAY)),
+        batch: 2,
+        ..sweep()
+    };
+    for deleted in [2, 2, 1, 0] {
+        let swept = turno.store().sweep(&small).await.unwrap();
+        assert_eq!(swept.failed, deleted);
+    }
+    assert_eq!(bed.stored_items().await, 0);
 }
 
 /// Answers are kept for ten minutes at least; after that they may be forgotten.

@@ -137,8 +137,12 @@ impl InboxStore for Counted {
     async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled> {
         self.store.inbox_extend(ask).await
     }
-    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
+    async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
         self.store.inbox_requeue(ask).await
+    }
+
+    async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64> {
+        self.store.inbox_discard(ask).await
     }
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
         self.store.inbox_reset(ask).await

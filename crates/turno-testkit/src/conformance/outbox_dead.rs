@@ -203,6 +203,21 @@ pub async fn dispatched_events_leave_a_record(bed: &Bed) {
     assert_eq!(turno.sweep(&sweep).await.unwrap().archived, 1);
 }
 
+/// A sweep that deletes old failed items leaves dead events: what becomes of their keys is for a person to decide.
+pub async fn a_sweep_keeps_dead_events(bed: &Bed) {
+    let turno = bed.turno().await;
+    emit_keyed(&turno, &["a", "b"], 1).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
+    kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
+    bed.age_failures(super::kit::secs(365 * 24 * 60 * 60)).await;
+    let sweep = turno::lock::Sweep {
+        keep_failed: Some(super::kit::secs(0)),
+        ..turno::lock::Sweep::default()
+    };
+    assert_eq!(turno.sweep(&sweep).await.unwrap().failed, 0);
+    assert_eq!(list(&turno, EventState::Dead).await.len(), 2);
+}
+
 /// Lists go page by page.
 pub async fn events_are_listed_page_by_page(bed: &Bed) {
     let turno = bed.turno().await;

@@ -147,7 +147,7 @@ pub enum HistoryEvent {
     Requeued,
     /// A person took items away from workers that hung.
     Reset,
-    /// A person gave dead events up.
+    /// A person discarded failed items, or dead events.
     Discarded,
     /// A person had a key forgotten.
     Forgotten,

@@ -54,7 +54,11 @@ pub trait InboxStore {
     async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled>;
 
     /// Revives failed items, with all their attempts before them, and records it. Answers how many.
-    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64>;
+    async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64>;
+
+    /// Deletes failed items with their errors, and records it. Their keys stay known as those of completed items do.
+    /// Returns how many.
+    async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64>;
 
     /// Takes items away from workers that have held them for too long, and records it. Answers how many.
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64>;
@@ -372,9 +376,9 @@ pub struct Settled {
     pub stale: Vec<ClaimId>,
 }
 
-/// Parameters of [`InboxStore::inbox_requeue`].
+/// Parameters of [`InboxStore::inbox_requeue`] and [`InboxStore::inbox_discard`].
 #[derive(Debug, Clone)]
-pub struct InboxRequeue {
+pub struct InboxFailedItems {
     /// Where the items failed.
     pub queue: String,
     /// Which; all, if not said.

@@ -367,6 +367,7 @@ impl Store for PostgresStore {
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
         let batch = rows::count_in(ask.batch);
+        let keep_failed = ask.keep_failed.map(Interval);
         let row = self
             .calls
             .row(
@@ -378,6 +379,7 @@ impl Store for PostgresStore {
                     (&Interval(ask.keep_completed), Type::INTERVAL),
                     (&Interval(ask.keep_archive), Type::INTERVAL),
                     (&Interval(ask.keep_seen), Type::INTERVAL),
+                    (&keep_failed, Type::INTERVAL),
                 ],
             )
             .await?;

@@ -408,6 +408,7 @@ async fn only_the_owner_may_sweep_what_is_young() {
         "keep_archive => '23 hours'",
         "keep_completed => '59 minutes'",
         "keep_seen => '59 minutes'",
+        "keep_failed => '59 minutes'",
     ];
     for age in young {
         let sweep = format!("select turno.sweep({age})");

@@ -27,6 +27,11 @@ async fn who_and_why_are_arguments() {
             "inbox requeued mail 1 ana it is back",
         ),
         (
+            "turno.inbox_discard('mail', array[0], reason => 'it has not failed')",
+            "0",
+            "inbox requeued mail 1 ana it is back",
+        ),
+        (
             "turno.once_forget('pago/77', 'ana', 'it was not paid')",
             "true",
             "once forgotten pago/77 1 ana it was not paid",
@@ -71,6 +76,21 @@ async fn a_record_is_undone_with_its_deed() {
     }
 }
 
+/// In SQL, a discard of all failed items names no ids explicitly: there is no default.
+#[tokio::test]
+async fn failed_items_are_discarded() {
+    let (bed, client) = bed().await;
+    client.batch_execute(FAIL).await.unwrap();
+    let client = bed.postgres_connection_as("operator").await;
+    let missing = "select turno.inbox_discard('mail')";
+    assert_eq!(code(&client, missing).await, "42883");
+    let all = "select turno.inbox_discard('mail', null, \"user\" => 'ana', reason => 'spam')::text";
+    assert_eq!(word(&client, all).await, "1");
+    assert_eq!(word(&client, LAST).await, "inbox discarded mail 1 ana spam");
+    let total = "select total::text from turno.inbox_stats('mail')";
+    assert_eq!(word(&client, total).await, "0");
+}
+
 /// A program of the version before passes fewer arguments, and is not told of what it does not know.
 #[tokio::test]
 async fn the_version_before_goes_on() {
@@ -99,6 +119,9 @@ async fn what_is_out_of_rule_is_refused() {
         "inbox_requeue('mail', reason => '')",
         "inbox_requeue('mail', \"user\" => repeat('x', 256))",
         "inbox_requeue('mail', reason => repeat('x', 1001))",
+        "inbox_discard('mail', null, reason => '')",
+        "inbox_discard('mail', null, \"user\" => repeat('x', 256))",
+        "inbox_discard('$outbox', null)",
         "inbox_reset('mail', reason => E'a\\nb')",
         "outbox_requeue(reason => E'a\\tb')",
         "outbox_discard('{}', \"user\" => null)",

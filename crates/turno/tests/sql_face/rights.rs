@@ -150,7 +150,8 @@ async fn the_role_may_call_and_nothing_else() {
 }
 
 /// What only an operator decides.
-const OPERATOR_CALLS: [&str; 7] = [
+const OPERATOR_CALLS: [&str; 8] = [
+    "turno.inbox_discard('q', null)",
     "turno.inbox_requeue('q')",
     "turno.inbox_reset('q')",
     "turno.lock_break('r', 1, 'why')",

@@ -33,6 +33,10 @@ pub(super) enum Deed {
         kind: String,
     },
     Discard {
+        queue: String,
+        id: ItemId,
+    },
+    DiscardEvent {
         id: Uuid,
         kind: String,
     },
@@ -61,7 +65,7 @@ impl Deed {
         match self {
             Deed::Break { .. } => 'b',
             Deed::RequeueAll { .. } | Deed::Requeue { .. } | Deed::RequeueEvent { .. } => 'r',
-            Deed::Discard { .. } => 'd',
+            Deed::Discard { .. } | Deed::DiscardEvent { .. } => 'd',
             Deed::Reset { .. } => 's',
             Deed::Forget { .. } => 'f',
             Deed::Complete { .. } => 'c',
@@ -74,7 +78,7 @@ impl Deed {
             Deed::Break { .. } => "break",
             Deed::RequeueAll { .. } => "requeue all",
             Deed::Requeue { .. } | Deed::RequeueEvent { .. } => "requeue",
-            Deed::Discard { .. } => "discard",
+            Deed::Discard { .. } | Deed::DiscardEvent { .. } => "discard",
             Deed::Reset { .. } => "reset stuck",
             Deed::Forget { .. } => "forget",
             Deed::Complete { .. } => "it was done",
@@ -87,7 +91,8 @@ impl Deed {
             Deed::RequeueAll { .. } => "Requeue all failed items?",
             Deed::Requeue { .. } => "Requeue this item?",
             Deed::RequeueEvent { .. } => "Requeue this event?",
-            Deed::Discard { .. } => "Discard this event?",
+            Deed::Discard { .. } => "Discard this item?",
+            Deed::DiscardEvent { .. } => "Discard this event?",
             Deed::Reset { .. } => "Reset stuck items?",
             Deed::Forget { .. } => "Forget this key?",
             Deed::Complete { .. } => "Say that it was done?",
@@ -129,7 +134,10 @@ impl Deed {
             Deed::RequeueEvent { kind, .. } => {
                 format!("{kind} is published again; what was parked behind it comes with it.")
             }
-            Deed::Discard { kind, .. } => {
+            Deed::Discard { queue, id } => {
+                format!("{id} of {queue} is deleted for good, with its payload and errors.")
+            }
+            Deed::DiscardEvent { kind, .. } => {
                 format!("{kind} is given up for good: nobody will ever receive it.")
             }
             Deed::Reset { queue } => format!(
@@ -195,7 +203,15 @@ impl Deed {
                     outbox.requeue(Some(&[*id])).await?,
                 ))
             }
-            Deed::Discard { id, .. } => {
+            Deed::Discard { queue, id } => {
+                let inbox = inbox(turno, queue, user, reason);
+                Ok(counted(
+                    "discarded",
+                    "item",
+                    inbox.discard(Some(&[*id])).await?,
+                ))
+            }
+            Deed::DiscardEvent { id, .. } => {
                 // An event keeps who discarded it: somebody always has.
                 let user = user.map_or_else(crate::cmd::outbox::login, str::to_owned);
                 let outbox = turno.outbox().reason(reason);

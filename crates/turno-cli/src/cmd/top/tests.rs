@@ -330,6 +330,7 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
     assert_eq!(verb("b"), "break");
     assert_eq!(verb("2r"), "requeue all");
     assert_eq!(verb("2\nr"), "requeue");
+    assert_eq!(verb("2\nd"), "discard");
     assert_eq!(verb("3r"), "requeue");
     assert_eq!(verb("3d"), "discard");
     assert_eq!(verb("2s"), "reset stuck");

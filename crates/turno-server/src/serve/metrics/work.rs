@@ -77,6 +77,8 @@ pub(crate) struct Inbox {
     pub(crate) stale: Counter,
     /// Revived by a person.
     pub(crate) requeued: Counter,
+    /// Failed, and deleted by a person.
+    pub(crate) discarded: Counter,
     /// Taken away from workers by a person.
     pub(crate) reset: Counter,
 }
@@ -95,6 +97,7 @@ impl Inbox {
             given_back: all.of("given_back"),
             stale: all.of("stale"),
             requeued: all.of("requeued"),
+            discarded: all.of("discarded"),
             reset: all.of("reset"),
         }
     }
@@ -185,6 +188,7 @@ pub(crate) struct Sweeper {
     archived: Counter,
     seen: Counter,
     once: Counter,
+    failed: Counter,
 }
 
 impl Sweeper {
@@ -204,6 +208,7 @@ impl Sweeper {
             archived: all.of("archived"),
             seen: all.of("seen"),
             once: all.of("once"),
+            failed: all.of("failed"),
         }
     }
 
@@ -218,5 +223,6 @@ impl Sweeper {
         self.archived.inc_by(swept.archived);
         self.seen.inc_by(swept.seen);
         self.once.inc_by(swept.once);
+        self.failed.inc_by(swept.failed);
     }
 }

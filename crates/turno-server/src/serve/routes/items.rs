@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use axum::extract::State;
 use serde::Deserialize;
-use turno::inbox::{ItemId, ItemState};
+use turno::inbox::{Inbox, ItemId, ItemState};
 use turno_client::wire::{
-    Item, Items, Problem as Told, Requeue, Requeued, Reset, WasReset, next, rules,
+    Discarded, FailedItems, Item, Items, Problem as Told, Requeued, Reset, WasReset, next, rules,
 };
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::serve::App;
-use crate::serve::ask::{MaybeJson, Name, Query, at_most, limit};
-use crate::serve::caller::{Admin, Reader};
+use crate::serve::ask::{Json, MaybeJson, Name, Query, at_most, limit};
+use crate::serve::caller::{Admin, Caller, Reader};
 use crate::serve::problem::Problem;
 
 /// How long a worker may have had an item, if whoever resets does not say.
@@ -25,6 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(requeue))
+        .routes(routes!(discard))
         .routes(routes!(reset))
 }
 
@@ -79,7 +80,7 @@ async fn list(
     operation_id = "inbox_requeue",
     tag = "inbox",
     params(("queue" = rules::Name, Path, description = "Where they failed")),
-    request_body(content = Option<Requeue>),
+    request_body(content = Option<FailedItems>),
     responses(
         (status = 200, body = Requeued, description = "An id that is not of a failed item of the queue is passed over"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -90,17 +91,54 @@ async fn requeue(
     State(app): State<Arc<App>>,
     Admin(caller): Admin,
     Name(queue): Name,
-    MaybeJson(ask): MaybeJson<Requeue>,
+    MaybeJson(ask): MaybeJson<FailedItems>,
 ) -> Result<axum::Json<Requeued>, Problem> {
+    let (inbox, ids) = failed_items(&app, &caller, queue, ask)?;
+    let requeued = inbox.requeue(ids.as_deref()).await?;
+    app.metrics.inbox.requeued.inc_by(requeued);
+    Ok(axum::Json(Requeued { requeued }))
+}
+
+/// Deletes failed items and their errors. Their keys stay known as those of completed items do.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/discard",
+    operation_id = "inbox_discard",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Where they failed")),
+    responses(
+        (status = 200, body = Discarded, description = "An id that is not of a failed item of the queue is passed over"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn discard(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(queue): Name,
+    // The body is required: a discard of all failed items cannot be undone.
+    Json(ask): Json<FailedItems>,
+) -> Result<axum::Json<Discarded>, Problem> {
+    let (inbox, ids) = failed_items(&app, &caller, queue, ask)?;
+    let discarded = inbox.discard(ids.as_deref()).await?;
+    app.metrics.inbox.discarded.inc_by(discarded);
+    Ok(axum::Json(Discarded { discarded }))
+}
+
+/// The queue in the caller's name and with a reason, and which of its failed items are meant.
+fn failed_items(
+    app: &App,
+    caller: &Caller,
+    queue: String,
+    ask: FailedItems,
+) -> Result<(Inbox, Option<Vec<ItemId>>), Problem> {
     caller.scope("queue", &queue)?;
     at_most("ids", ask.ids.as_deref().unwrap_or_default())?;
     let mut inbox = app.turno.inbox(queue).user(caller.user(ask.user));
     if let Some(reason) = ask.reason {
         inbox = inbox.reason(reason);
     }
-    let requeued = inbox.requeue(ask.ids.as_deref()).await?;
-    app.metrics.inbox.requeued.inc_by(requeued);
-    Ok(axum::Json(Requeued { requeued }))
+    Ok((inbox, ask.ids))
 }
 
 /// Takes items away from workers that hang: their claims are stale from then on.

@@ -41,10 +41,14 @@ async fn sweep(
 ) -> Result<axum::Json<Swept>, Problem> {
     caller.unscoped()?;
     let usual = Sweep::default();
+    let keep_failed = ask.keep_failed.map(Into::into);
     let sweep = Sweep {
         purge_after: age("purge_after", ask.purge_after, usual.purge_after)?,
         keep_history: age("keep_history", ask.keep_history, usual.keep_history)?,
         keep_completed: age("keep_completed", ask.keep_completed, usual.keep_completed)?,
+        keep_failed: keep_failed
+            .map(|keep| limited("keep_failed", keep))
+            .transpose()?,
         keep_archive: age("keep_archive", ask.keep_archive, usual.keep_archive)?,
         keep_seen: age("keep_seen", ask.keep_seen, usual.keep_seen)?,
         batch: usual.batch,
@@ -56,7 +60,11 @@ async fn sweep(
 
 /// How old something may be.
 fn age(field: &'static str, asked: Option<Span>, usual: Duration) -> Result<Duration, Problem> {
-    match asked.map_or(usual, Into::into) {
+    limited(field, asked.map_or(usual, Into::into))
+}
+
+fn limited(field: &'static str, age: Duration) -> Result<Duration, Problem> {
+    match age {
         age if age > MAX_DELAY => Err(Problem::invalid(
             field,
             format!("{field} is {age:?}, and ten years are the most: give less"),

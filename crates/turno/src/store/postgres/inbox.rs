@@ -130,26 +130,14 @@ impl InboxStore for PostgresStore {
         .await
     }
 
-    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
-        let limit = count_in(ask.limit);
-        let ids: Option<Vec<i64>> = ask
-            .ids
-            .as_ref()
-            .map(|ids| ids.iter().map(|id| id.0).collect());
-        let row = self
-            .calls
-            .row(
-                include_str!("call/inbox_requeue.sql"),
-                &[
-                    (&ask.queue, Type::TEXT),
-                    (&ids, Type::INT8_ARRAY),
-                    (&limit, Type::INT4),
-                    (&ask.user, Type::TEXT),
-                    (&ask.reason, Type::TEXT),
-                ],
-            )
-            .await?;
-        big_count(&row, "many")
+    async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
+        self.failed_items(include_str!("call/inbox_requeue.sql"), ask)
+            .await
+    }
+
+    async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64> {
+        self.failed_items(include_str!("call/inbox_discard.sql"), ask)
+            .await
     }
 
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
@@ -257,6 +245,29 @@ impl InboxStore for PostgresStore {
 impl PostgresStore {
     async fn settled(&self, sql: &'static str, arguments: &[Argument<'_>]) -> Result<Settled> {
         settled(&self.calls.row(sql, arguments).await?)
+    }
+
+    /// Calls a function for failed items. Returns how many it changed.
+    async fn failed_items(&self, sql: &'static str, ask: &InboxFailedItems) -> Result<u64> {
+        let limit = count_in(ask.limit);
+        let ids: Option<Vec<i64>> = ask
+            .ids
+            .as_ref()
+            .map(|ids| ids.iter().map(|id| id.0).collect());
+        let row = self
+            .calls
+            .row(
+                sql,
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&ids, Type::INT8_ARRAY),
+                    (&limit, Type::INT4),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
+        big_count(&row, "many")
     }
 }
 

@@ -209,5 +209,6 @@ pub(super) fn swept(row: &Row) -> Result<Swept> {
         archived: big_count(row, "archived")?,
         seen: big_count(row, "seen")?,
         once: big_count(row, "once")?,
+        failed: big_count(row, "failed")?,
     })
 }

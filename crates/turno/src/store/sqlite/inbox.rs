@@ -26,6 +26,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
 
 pub(crate) use self::outbox::items as event_items;
+pub(super) use self::revive::sweep_failed;
 pub(crate) use self::tx::*;
 use super::rows::exec;
 use super::{SqliteStore, classify};
@@ -105,10 +106,17 @@ impl InboxStore for SqliteStore {
             .await
     }
 
-    async fn inbox_requeue(&self, ask: &InboxRequeue) -> Result<u64> {
+    async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
         let ask = ask.clone();
         self.writer
             .write(move |db| revive::requeue(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| revive::discard(db, &ask, clock::now_us()))
             .await
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, named_params};
 
 use super::rows::{Held, exec, lock_rows};
-use super::{lock, once, rows};
+use super::{inbox, lock, once, rows};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::{HistoryEvent, Sweep, Swept};
@@ -51,7 +51,7 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         purged,
         waiters,
         history,
-        completed: inbox(db, ask, now)?,
+        completed: inbox_records(db, ask, now)?,
         archived: exec(
             db,
             include_str!("sql/sweep_outbox_archive.sql"),
@@ -63,11 +63,15 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
             (now.saturating_sub(as_us(ask.keep_seen)), batch),
         )?,
         once: once::sweep(db, batch, now)?,
+        failed: match ask.keep_failed {
+            Some(keep) => inbox::sweep_failed(db, now.saturating_sub(as_us(keep)), batch, now)?,
+            None => 0,
+        },
     })
 }
 
-/// The inbox's records of what is over: completions with their keys, answered requests, empty claims.
-fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
+/// The inbox's records of what is over: completions with their keys, keys of discarded items, answered requests, empty claims.
+fn inbox_records(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let done = (now.saturating_sub(as_us(ask.keep_completed)), ask.batch);
     exec(db, include_str!("sql/sweep_inbox_key.sql"), done)?;
     let completed = exec(db, include_str!("sql/sweep_inbox_done.sql"), done)?;
@@ -76,5 +80,6 @@ fn inbox(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let claims = exec(db, include_str!("sql/sweep_inbox_claim.sql"), asked)?;
     exec(db, include_str!("sql/sweep_outbox_discarded_key.sql"), done)?;
     let discarded = exec(db, include_str!("sql/sweep_outbox_discarded.sql"), done)?;
-    Ok(completed + requests + claims + discarded)
+    let keys = exec(db, include_str!("sql/sweep_inbox_key_done.sql"), done)?;
+    Ok(completed + requests + claims + discarded + keys)
 }

@@ -20,7 +20,7 @@ const HELP: [(&str, &str); 12] = [
         "r",
         "requeue a failed item, all of a queue, or a dead event",
     ),
-    ("d", "discard a dead event"),
+    ("d", "discard a failed item, or a dead event"),
     ("f", "forget an unknown once key: it was not done"),
     ("c", "complete an unknown once key: it was done"),
     ("s", "reset what is stuck in a queue"),

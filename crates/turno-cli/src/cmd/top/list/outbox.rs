@@ -115,7 +115,7 @@ fn row(event: &EventView) -> Row {
                 id: event.id,
                 kind: kind.clone(),
             },
-            Deed::Discard { id: event.id, kind },
+            Deed::DiscardEvent { id: event.id, kind },
         ],
     }
 }

@@ -121,9 +121,15 @@ fn row(queue: &str, item: &ItemView) -> Row {
             optional(payload.as_deref().map(|text| cut(text, CUT))),
         ],
         details: more,
-        deeds: vec![Deed::Requeue {
-            queue: queue.to_owned(),
-            id: item.id,
-        }],
+        deeds: vec![
+            Deed::Requeue {
+                queue: queue.to_owned(),
+                id: item.id,
+            },
+            Deed::Discard {
+                queue: queue.to_owned(),
+                id: item.id,
+            },
+        ],
     }
 }

@@ -119,7 +119,7 @@ impl View {
                 let what = match letter {
                     'b' => "be broken: locks can",
                     'r' => "be requeued: failed items and dead events can",
-                    'd' => "be discarded: dead events can",
+                    'd' => "be discarded: failed items and dead events can",
                     's' => "be reset: queues whose items a worker has in hand can",
                     'c' => "be said to be done: unknown once keys can",
                     _ => "be forgotten: unknown once keys can",

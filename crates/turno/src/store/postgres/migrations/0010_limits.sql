@@ -30,7 +30,6 @@ begin
 end
 $$;
 
-
 -- Outbox retries. An event has no limit of attempts of its own: the relay decides when it is dead. 0 stands for that.
 update turno.inbox_item
 set max_attempts = 0
@@ -54,3 +53,7 @@ alter table turno.inbox_failed
 -- It has more arguments now.
 drop function if exists turno.outbox_settle(
   uuid, int8multirange, bigint[], text[], interval[], text[], int8multirange, boolean, uuid);
+
+-- The sweep can delete failed items that are too old, and has an argument for it.
+alter type turno.swept add attribute failed bigint;
+drop function if exists turno.sweep(interval, interval, integer, interval, interval, interval);

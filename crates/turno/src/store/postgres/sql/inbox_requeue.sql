@@ -1,5 +1,31 @@
--- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
--- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_batch_queue.
+-- Purpose: what a person does: revives or discards failed items, and takes items away from workers that hold them for too long.
+-- Index:   inbox_failed_oldest, inbox_failed_queue, inbox_key_pkey, inbox_batch_queue.
+
+-- Failed items of a queue: those with the ids or, if these are null, the oldest failures. Locked for the caller, who deletes
+-- them. Two statements, so that each is along its own index, whatever the statistics say.
+create or replace function turno.inbox_failed_places(q integer, ids bigint[], "limit" integer) returns setof tid
+language plpgsql
+as $$
+begin
+  if ids is null then
+    return query
+    select t.ctid
+    from turno.inbox_failed t
+    where t.lane / 4 = q
+    order by t.failed_at
+    limit inbox_failed_places."limit"
+    for update skip locked;
+  else
+    return query
+    select t.ctid
+    from turno.inbox_failed t
+    where t.lane / 4 = q
+      and t.id = any (ids)
+    limit inbox_failed_places."limit"
+    for update skip locked;
+  end if;
+end
+$$;
 
 -- Revives; the outbox's events too, which are items of a queue of their own.
 create or replace function turno.inbox_revive(q integer, ids bigint[], "limit" integer) returns bigint
@@ -11,14 +37,7 @@ declare
 begin
   with back as (
     delete from turno.inbox_failed f
-    where f.ctid = any (array(
-      select t.ctid
-      from turno.inbox_failed t
-      where t.lane / 4 = q
-        and (inbox_revive.ids is null or t.id = any (inbox_revive.ids))
-      order by t.failed_at
-      limit inbox_revive."limit"
-      for update skip locked))
+    where f.ctid = any (array(select turno.inbox_failed_places(q, inbox_revive.ids, inbox_revive."limit")))
     returning *),
   pushed as (
     insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
@@ -60,6 +79,67 @@ $$;
 
 comment on function turno.inbox_requeue is
   'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit. The user and the reason go into the history.';
+
+-- Deletes failed items. Their groups went on when they failed, and are not concerned. Their keys are kept as those of
+-- completed items are, so that a repeated push is still a duplicate. Not for the outbox, whose keys may be parked.
+create or replace function turno.inbox_forget_failed(q integer, ids bigint[], "limit" integer) returns bigint
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  many bigint;
+begin
+  with gone as (
+    delete from turno.inbox_failed f
+    where f.ctid = any (array(
+      select turno.inbox_failed_places(q, inbox_forget_failed.ids, inbox_forget_failed."limit")))
+    returning f.id, f.key),
+  kept as (
+    update turno.inbox_key k
+    set done_at = clock_timestamp()
+    from gone g
+    where k.queue_id = q
+      and k.key = g.key
+      and k.id = g.id)
+  select count(*) into many
+  from gone g;
+  insert into turno.inbox_tally (queue_id, failed)
+  select q, -many
+  where many > 0;
+  return many;
+end
+$$;
+
+-- No default for ids: to discard all takes an explicit null.
+create or replace function turno.inbox_discard(
+  queue   text,
+  ids     bigint[],
+  "limit" integer default 10000,
+  "user"  text    default null,
+  reason  text    default null
+) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  many bigint;
+begin
+  perform turno.deed_check(inbox_discard."user", inbox_discard.reason);
+  if starts_with(inbox_discard.queue, '$') then
+    raise exception 'queue is %, and names that begin with $ are Turno''s own', quote_literal(inbox_discard.queue)
+      using errcode = 'invalid_parameter_value', hint = 'Dead events are discarded with outbox_discard.';
+  end if;
+  many := turno.inbox_forget_failed(
+    turno.inbox_queue_id(inbox_discard.queue), inbox_discard.ids, inbox_discard."limit");
+  perform turno.deed_record(
+    'inbox', 'discarded', inbox_discard.queue, many, inbox_discard."user", inbox_discard.reason);
+  return many;
+end
+$$;
+
+comment on function turno.inbox_discard is
+  'Deletes failed items of a queue, those with the ids or, if these are null, all. Their keys stay known as those of completed items do. Answers how many; call again while it answers limit. The user and the reason go into the history.';
 
 create or replace function turno.inbox_reset(
   queue      text,

@@ -18,6 +18,7 @@ as $$
     ('inbox_claim_batch', 'turno_app'),
     ('inbox_complete', 'turno_app'),
     ('inbox_complete_batch', 'turno_app'),
+    ('inbox_discard', 'turno_operator'),
     ('inbox_extend', 'turno_app'),
     ('inbox_extend_batch', 'turno_app'),
     ('inbox_fail', 'turno_app'),

@@ -1,7 +1,7 @@
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -41,6 +41,39 @@ begin
     limit batch));
   get diagnostics got = row_count;
   return many + got;
+end
+$$;
+
+-- Failed items that are too old, queue by queue; none if keep_failed is null. Not the outbox's dead events: they wait for a
+-- person, and events behind them may be parked.
+create or replace function turno.inbox_sweep_failed(keep_failed interval, batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  q    integer;
+  many bigint := 0;
+begin
+  if keep_failed is null then
+    return 0;
+  end if;
+  for q in
+    select t.id
+    from turno.inbox_queue t
+    where not starts_with(t.name, '$')
+  loop
+    many := many + turno.inbox_forget_failed(
+      q,
+      array(
+        select f.id
+        from turno.inbox_failed f
+        where f.lane / 4 = q
+          and f.failed_at < clock_timestamp() - keep_failed
+        order by f.failed_at
+        limit batch - many),
+      batch);
+    exit when many >= batch;
+  end loop;
+  return many;
 end
 $$;
 
@@ -144,27 +177,30 @@ end
 $$;
 
 -- An error if a role that does not own the schema would erase what is younger than the minimum: the history says who did
--- what, the archive what was published, and records of completed work recognise a duplicate.
+-- what, the archive what was published, records of completed work recognise a duplicate, and failed items are for a person to
+-- look at.
 create or replace function turno.sweep_check_ages(
   keep_history   interval,
   keep_completed interval,
   keep_archive   interval,
-  keep_seen      interval
+  keep_seen      interval,
+  keep_failed    interval
 ) returns void
 language plpgsql
 stable
 as $$
 begin
-  if least(keep_history, keep_archive) >= '1 day' and least(keep_completed, keep_seen) >= '1 hour' then
+  if least(keep_history, keep_archive) >= '1 day' and least(keep_completed, keep_seen, keep_failed) >= '1 hour' then
     return;
   end if;
   if pg_has_role(session_user, (select n.nspowner from pg_namespace n where n.nspname = 'turno'), 'usage') then
     return;
   end if;
-  raise exception 'only the owner of schema turno may sweep history and archive younger than a day, and records of completed work younger than an hour'
+  raise exception 'only the owner of schema turno may sweep history and archive younger than a day, and records of completed work and failed items younger than an hour'
     using errcode = 'insufficient_privilege',
       hint = 'Raise keep_history (' || keep_history || '), keep_archive (' || keep_archive || '), keep_completed ('
-        || keep_completed || ') or keep_seen (' || keep_seen || ').';
+        || keep_completed || '), keep_seen (' || keep_seen || ') or keep_failed (' || coalesce(keep_failed::text, 'null')
+        || ').';
 end
 $$;
 
@@ -174,7 +210,8 @@ create or replace function turno.sweep(
   batch          integer  default 1000,
   keep_completed interval default '7 days',
   keep_archive   interval default '365 days',
-  keep_seen      interval default '30 days'
+  keep_seen      interval default '30 days',
+  keep_failed    interval default null
 ) returns turno.swept
 language plpgsql
 security definer
@@ -188,13 +225,13 @@ declare
 begin
   if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0'
     or keep_completed is null or keep_completed < '0' or keep_archive is null or keep_archive < '0'
-    or keep_seen is null or keep_seen < '0' or not coalesce(batch between 1 and 100000, false) then
-    raise exception 'purge_after (%), keep_history (%), keep_completed (%), keep_archive (%), keep_seen (%) and batch (%) must not be negative, and batch is 1 to 100000',
-      purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
+    or keep_seen is null or keep_seen < '0' or keep_failed < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%), keep_completed (%), keep_archive (%), keep_seen (%), keep_failed (%) and batch (%) must not be negative, and batch is 1 to 100000',
+      purge_after, keep_history, keep_completed, keep_archive, keep_seen, keep_failed, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  perform turno.sweep_check_ages(keep_history, keep_completed, keep_archive, keep_seen);
-  done := row(0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
+  perform turno.sweep_check_ages(keep_history, keep_completed, keep_archive, keep_seen, keep_failed);
+  done := row(0, 0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -274,10 +311,11 @@ begin
   done.archived := gone_events.archived;
   done.seen := gone_events.seen;
   done.once := turno.once_sweep(batch);
+  done.failed := turno.inbox_sweep_failed(keep_failed, batch);
   perform turno.sweep_note();
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, and answers whose time is up; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, answers whose time is up and, if keep_failed is given, old failed items; at most batch of each.';

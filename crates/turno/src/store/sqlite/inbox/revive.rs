@@ -1,4 +1,4 @@
-//! What people do to stuck items: requeue what has failed, reset what is held for too long.
+//! What people do to stuck items: requeue or discard what has failed, reset what is held for too long.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -7,7 +7,7 @@ use super::super::history::Deed;
 use super::super::rows::{exec, many};
 use super::claim::ClaimRow;
 use super::tally::Tally;
-use super::{find_queue, held, line, next_of_group};
+use super::{INBOX_ERROR_FORGET, find_queue, held, line, next_of_group};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
@@ -15,21 +15,48 @@ use crate::store::*;
 /// A failed item, and its group.
 pub(super) type Failed = (i64, Option<String>);
 
-pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u64> {
+pub(super) fn requeue(db: &Connection, ask: &InboxFailedItems, now: i64) -> Result<u64> {
+    decide(
+        db,
+        ask,
+        HistoryEvent::Requeued,
+        now,
+        |queue, failed, tally| revive(db, queue, failed, tally, now),
+    )
+}
+
+pub(super) fn discard(db: &Connection, ask: &InboxFailedItems, now: i64) -> Result<u64> {
+    decide(
+        db,
+        ask,
+        HistoryEvent::Discarded,
+        now,
+        |queue, (id, _), tally| forget(db, queue, id, tally, now),
+    )
+}
+
+/// Applies a person's decision to failed items, and records it. Returns to how many.
+fn decide(
+    db: &Connection,
+    ask: &InboxFailedItems,
+    event: HistoryEvent,
+    now: i64,
+    apply: impl Fn(i64, Failed, &mut Tally) -> Result<()>,
+) -> Result<u64> {
     let Some(queue) = find_queue(db, &ask.queue)? else {
         return Ok(0);
     };
-    let mut requeued = 0;
+    let mut count = 0;
     let mut tally = Tally::default();
     match &ask.ids {
         None => {
             let oldest = include_str!("../sql/inbox_failed_oldest.sql");
             for failed in many(db, oldest, (queue, ask.limit), failed_row)? {
-                revive(db, queue, failed, &mut tally, now)?;
-                requeued += 1;
+                apply(queue, failed, &mut tally)?;
+                count += 1;
             }
         }
-        // One after the other, so that an id given twice is requeued once.
+        // One after the other, so that an id given twice counts once.
         Some(ids) => {
             let mut find = db
                 .prepare_cached(include_str!("../sql/inbox_failed_one.sql"))
@@ -37,8 +64,8 @@ pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u
             for id in ids {
                 let failed = find.query_row((queue, id.0), failed_row).optional();
                 if let Some(failed) = failed.map_err(classify)? {
-                    revive(db, queue, failed, &mut tally, now)?;
-                    requeued += 1;
+                    apply(queue, failed, &mut tally)?;
+                    count += 1;
                 }
             }
         }
@@ -46,9 +73,9 @@ pub(super) fn requeue(db: &Connection, ask: &InboxRequeue, now: i64) -> Result<u
     tally.write(db)?;
     Deed {
         part: Part::Inbox,
-        event: HistoryEvent::Requeued,
+        event,
         resource: &ask.queue,
-        count: requeued,
+        count,
         user: ask.user.as_deref(),
         reason: ask.reason.as_deref(),
     }
@@ -88,6 +115,44 @@ pub(super) fn revive(
         next_of_group(db, queue, &group)?;
     }
     Ok(())
+}
+
+/// Deletes a failed item. Its group went on when it failed, and is not concerned; its key is kept as that of a completed
+/// item is, so that a repeated push is still a duplicate.
+fn forget(db: &Connection, queue: i64, id: i64, tally: &mut Tally, now: i64) -> Result<()> {
+    exec(
+        db,
+        include_str!("../sql/inbox_key_done.sql"),
+        (queue, id, now),
+    )?;
+    delete(db, id)?;
+    tally.of(queue).failed -= 1;
+    Ok(())
+}
+
+/// Deletes items that failed before a time, at most `batch` of them. Returns how many.
+pub(in crate::store::sqlite) fn sweep_failed(
+    db: &Connection,
+    before: i64,
+    batch: u32,
+    now: i64,
+) -> Result<u64> {
+    let old = include_str!("../sql/sweep_inbox_failed.sql");
+    let failed: Vec<(i64, i64)> = many(db, old, (before, batch), |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let mut tally = Tally::default();
+    for (queue, id) in &failed {
+        forget(db, *queue, *id, &mut tally, now)?;
+    }
+    tally.write(db)?;
+    Ok(failed.len() as u64)
+}
+
+/// Deletes an item and its errors.
+pub(super) fn delete(db: &Connection, id: i64) -> Result<()> {
+    exec(db, include_str!("../sql/inbox_delete.sql"), [id])?;
+    exec(db, INBOX_ERROR_FORGET, (id, i64::MAX)).map(drop)
 }
 
 pub(super) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> {

@@ -181,7 +181,7 @@ impl Desk {
     }
 
     fn requeue(&self, ids: Option<Vec<ItemId>>, limit: u32) -> u64 {
-        let ask = InboxRequeue {
+        let ask = InboxFailedItems {
             queue: QUEUE.to_owned(),
             ids,
             limit,

@@ -306,8 +306,7 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
     let mut tally = Tally::default();
     let mut many_gone = 0;
     let give_up = |seq: i64, id: &str| -> Result<()> {
-        exec(db, include_str!("../../sql/outbox_delete.sql"), [seq])?;
-        exec(db, super::super::INBOX_ERROR_FORGET, (seq, i64::MAX))?;
+        revive::delete(db, seq)?;
         let record = include_str!("../../sql/outbox_discard.sql");
         exec(db, record, (id, now, &ask.user)).map(drop)
     };

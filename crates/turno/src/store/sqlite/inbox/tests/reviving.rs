@@ -26,7 +26,7 @@ fn requeue_revives_the_oldest_failures_with_all_their_attempts() {
         (0, 0, 1)
     );
 
-    let other = InboxRequeue {
+    let other = InboxFailedItems {
         queue: "other".to_owned(),
         ids: Some(pushed.clone()),
         limit: 10,

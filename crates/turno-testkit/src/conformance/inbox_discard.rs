@@ -1,0 +1,136 @@
+//! Discarding failed items: they are deleted, and their keys stay known.
+
+use turno::inbox::{Inbox, ItemId, ItemState, PushedItem};
+use turno::store::{InboxFailedItems, Sweep};
+
+use super::Bed;
+use super::inbox_kit::*;
+use super::kit::secs;
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// Pushes an item with a key, and sets it aside.
+async fn fail_key(inbox: &Inbox, key: &str) -> ItemId {
+    let pushed = push_all(inbox, [item(key).key(key)]).await;
+    set_aside(inbox, take_one(inbox).await.claim).await;
+    pushed[0]
+}
+
+/// The item is deleted with its payload and its errors, and no counter has it any more.
+pub async fn a_discarded_item_is_deleted(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("done")]).await;
+    complete(&inbox, &take(&inbox, 1).await).await;
+    fail_key(&inbox, "a").await;
+    fail_key(&inbox, "b").await;
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 1, 2]);
+    assert_eq!(inbox.discard(None).await.unwrap(), 2);
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 1, 0]);
+    for state in ItemState::ALL {
+        let left = usize::from(state == ItemState::Completed);
+        assert_eq!(listed(&inbox, state).await.len(), left, "{state}");
+    }
+    assert_eq!(bed.stored_items().await, 0);
+    if bed.is_sqlite() {
+        let errors = "select count(*) from turno.inbox_error";
+        assert_eq!(bed.number(errors).await, 0);
+    }
+    assert_eq!(inbox.discard(None).await.unwrap(), 0);
+    assert_eq!(inbox.requeue(None).await.unwrap(), 0);
+}
+
+/// Named ones are discarded if they have failed in this queue; the others are not touched.
+pub async fn a_discard_of_some_leaves_the_others(bed: &Bed) {
+    let turno = bed.turno().await;
+    let (inbox, other) = (turno.inbox("q"), turno.inbox("other"));
+    let pushed = push(&inbox, &["1", "2", "3", "4"]).await;
+    let elsewhere = push(&other, &["x"]).await;
+    let held = take(&inbox, 3).await;
+    for item in &held[..2] {
+        set_aside(&inbox, item.claim).await;
+    }
+    set_aside(&other, take_one(&other).await.claim).await;
+    let named = [pushed[1], pushed[2], pushed[3], elsewhere[0], pushed[1]];
+    assert_eq!(inbox.discard(Some(&named)).await.unwrap(), 1);
+    assert_eq!(inbox.discard(Some(&[])).await.unwrap(), 0);
+    assert_eq!(listed(&inbox, ItemState::Failed).await, pushed[..1]);
+    assert_eq!(listed(&inbox, ItemState::Pending).await, pushed[3..]);
+    assert_eq!(listed(&other, ItemState::Failed).await, elsewhere);
+    complete(&inbox, &held[2..]).await;
+    assert_eq!(counts(&inbox).await, [1, 0, 0, 1, 1]);
+    assert_eq!(turno.inbox("unknown").discard(None).await.unwrap(), 0);
+}
+
+/// A discarded item's key is known until the records of completed items of that age are swept; then it is free.
+pub async fn a_discarded_key_stays_known(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    let id = fail_key(&inbox, "k").await;
+    let kept = fail_key(&inbox, "kept").await;
+    assert_eq!(inbox.discard(Some(&[id])).await.unwrap(), 1);
+    let push = async |key: &str| {
+        inbox
+            .push_item(item("x").key(key).delay(LATER))
+            .await
+            .unwrap()
+    };
+    let known = |id| PushedItem {
+        id,
+        duplicate: true,
+    };
+    assert_eq!(push("k").await, known(id));
+    bed.age_records(secs(6 * DAY)).await;
+    turno.sweep(&Sweep::default()).await.unwrap();
+    assert_eq!(push("k").await, known(id), "for seven days");
+    bed.age_records(secs(2 * DAY)).await;
+    assert!(turno.sweep(&Sweep::default()).await.unwrap().completed > 0);
+    assert!(turno.sweep(&Sweep::default()).await.unwrap().is_empty());
+    assert!(!push("k").await.duplicate, "the key is free");
+    assert_eq!(push("kept").await, known(kept), "its item is still there");
+    assert_eq!(counts(&inbox).await, [0, 1, 0, 0, 1]);
+    // The key is that of the new item now, and a discard of nothing does not end it.
+    assert_eq!(inbox.discard(Some(&[id])).await.unwrap(), 0);
+    bed.age_records(secs(8 * DAY)).await;
+    turno.sweep(&Sweep::default()).await.unwrap();
+    assert!(push("k").await.duplicate);
+}
+
+/// A group goes on as it would have without the discard: behind the one at work, and one at a time.
+pub async fn a_discard_leaves_the_group_alone(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    let all = ["1", "2", "3", "4"].map(|payload| item(payload).group("g"));
+    push_all(&inbox, all).await;
+    set_aside(&inbox, take_one(&inbox).await.claim).await;
+    let second = take(&inbox, 10).await;
+    assert_eq!(texts(&second), ["2"]);
+    assert_eq!(inbox.discard(None).await.unwrap(), 1);
+    assert_eq!(take(&inbox, 10).await, [], "another is at work");
+    complete(&inbox, &second).await;
+    let third = take_one(&inbox).await;
+    set_aside(&inbox, third.claim).await;
+    assert_eq!(inbox.discard(Some(&[third.claim.item])).await.unwrap(), 1);
+    assert_eq!(texts(&take(&inbox, 10).await), ["4"]);
+    assert_eq!(counts(&inbox).await, [0, 0, 1, 1, 0]);
+}
+
+/// One step discards the oldest failures, up to its limit.
+pub async fn a_discard_begins_with_the_oldest_failure(bed: &Bed) {
+    let turno = bed.turno().await;
+    let inbox = turno.inbox("q");
+    let pushed = push(&inbox, &["1", "2", "3"]).await;
+    let held = claims(&take(&inbox, 3).await);
+    for n in [2, 0, 1] {
+        set_aside(&inbox, held[n]).await;
+    }
+    let ask = InboxFailedItems {
+        queue: "q".into(),
+        ids: None,
+        limit: 2,
+        user: None,
+        reason: None,
+    };
+    assert_eq!(turno.store().inbox_discard(&ask).await.unwrap(), 2);
+    assert_eq!(listed(&inbox, ItemState::Failed).await, [pushed[1]]);
+    assert_eq!(turno.store().inbox_discard(&ask).await.unwrap(), 1);
+    assert_eq!(turno.store().inbox_discard(&ask).await.unwrap(), 0);
+}
