@@ -82,7 +82,7 @@ pub struct Options {
     pub host: HostHeader,
     /// How long the head of an answer may take, and under a policy each further part. A claim is kept alive meanwhile.
     pub answer_timeout: Duration,
-    /// How long a client may send nothing of its body before the answer begins; then it is told 408. Under a policy, its
+    /// How long a client may send nothing of its body before the answer begins; then it gets 408. Under a policy, its
     /// `body_timeout` bounds the whole body.
     pub body_timeout: Duration,
     /// Where no policy applies: how long the service may send nothing of its answer, the client nothing more of its body, and

@@ -115,7 +115,7 @@ async fn raw(gate: &Running, target: &str, host: &str) -> String {
     answer
 }
 
-/// The host of an absolute target counts, and not the header beside it: the service is told that one, too.
+/// The host of an absolute target counts, and not the header beside it: the service gets that one, too.
 #[tokio::test]
 async fn an_absolute_target_has_a_host_of_its_own() {
     let (service, mut heard) = Service::counting().await;

@@ -74,7 +74,7 @@ async fn an_answer_is_sent_when_the_store_is_back() {
     assert_eq!(site.runs(), 1);
 }
 
-/// One that cannot be stored is not sent: the client is told that the work is done, and a repeat that it is not known.
+/// One that cannot be stored is not sent: the client learns that the work is done, and a repeat that it is not known.
 #[tokio::test]
 async fn an_answer_that_cannot_be_stored_is_not_sent() {
     let policy = Policy::new("pagos").lease(Duration::from_secs(1));

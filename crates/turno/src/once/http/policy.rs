@@ -334,8 +334,8 @@ impl Policy {
         self
     }
 
-    /// What is done while the store does not answer. Closed, an answer that cannot be stored is not sent: the client is told
-    /// that its request was carried out, and no more. Open, it is sent.
+    /// What is done while the store does not answer. Closed, an answer that cannot be stored is not sent: the client
+    /// gets 409 `answer_not_stored`. Open, it is sent.
     pub fn store_down(mut self, store_down: Fails) -> Self {
         self.store_down = store_down;
         self
