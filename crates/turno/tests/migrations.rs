@@ -299,6 +299,7 @@ const BEFORE_POSTGRES: &str = "\
     alter table turno.adopted drop column replaced, drop column restore; \
     drop function turno.sweep_last, turno.sweep_note, turno.rights; drop table turno.sweep_last; \
     drop table turno.inbox_listener; alter table turno.inbox_queue add column idle_until timestamptz; \
+    alter table turno.inbox_kind drop column bytes; \
     create function turno.inbox_requeue(queue text, ids bigint[] default null, \"limit\" integer default 10000) \
       returns bigint language sql as 'select 0::bigint'; \
     create function turno.inbox_reset(queue text, older_than interval default '0', \"limit\" integer default 10000) \

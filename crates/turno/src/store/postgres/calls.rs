@@ -27,6 +27,8 @@ const CALL_TRIES: u32 = 4;
 const CALL_PAUSE: Duration = Duration::from_millis(50);
 /// The pause before a lock is tried again, jittered.
 const LOCK_PAUSE: Duration = Duration::from_millis(40);
+/// A lock is not tried again if less than this is left of the call's time.
+const LAST_ATTEMPT: Duration = Duration::from_millis(150);
 /// Of the calls that wait for one lock, so many ask the database at once.
 const QUEUE_LANES: usize = 1;
 /// The same for claims of one queue: while the answer of one is under way, the other claims.
@@ -154,15 +156,20 @@ impl Calls {
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
+        // A last attempt shortly before the deadline would be cancelled, which costs a connection.
+        let margin = LAST_ATTEMPT.min(self.timeout / 4);
+        let mut lock_deadline = std::pin::pin!(tokio::time::sleep(self.timeout - margin));
         let mut tries = Tries::default();
         let mut place = match if_locked {
             IfLocked::Queue(lock) if !self.locks.is_waited_for(lock) => None,
-            IfLocked::Queue(lock) | IfLocked::QueueAtOnce(lock) => {
-                Some(self.wait_for(lock, QUEUE_LANES, deadline.as_mut()).await?)
-            }
-            IfLocked::Lane(lock) => {
-                Some(self.wait_for(lock, CLAIM_LANES, deadline.as_mut()).await?)
-            }
+            IfLocked::Queue(lock) | IfLocked::QueueAtOnce(lock) => Some(
+                self.wait_for(lock, QUEUE_LANES, lock_deadline.as_mut())
+                    .await?,
+            ),
+            IfLocked::Lane(lock) => Some(
+                self.wait_for(lock, CLAIM_LANES, lock_deadline.as_mut())
+                    .await?,
+            ),
             IfLocked::Retry | IfLocked::NoRows => None,
         };
         let mut locked = place.is_some() && !matches!(if_locked, IfLocked::Lane(_));
@@ -170,7 +177,7 @@ impl Calls {
             let session = match locked {
                 true => tokio::select! {
                     session = self.locks.session() => session,
-                    () = deadline.as_mut() => return Err(self.no_answer()),
+                    () = lock_deadline.as_mut() => return Err(self.no_answer()),
                 },
                 false => None,
             };
@@ -189,9 +196,12 @@ impl Calls {
             match if_locked {
                 IfLocked::NoRows => return Ok(Vec::new()),
                 IfLocked::Queue(lock) if place.is_none() => {
-                    place = Some(self.wait_for(lock, QUEUE_LANES, deadline.as_mut()).await?);
+                    place = Some(
+                        self.wait_for(lock, QUEUE_LANES, lock_deadline.as_mut())
+                            .await?,
+                    );
                 }
-                _ => pause(LOCK_PAUSE, error, deadline.as_mut()).await?,
+                _ => pause(LOCK_PAUSE, error, lock_deadline.as_mut()).await?,
             }
         }
     }
