@@ -150,6 +150,18 @@ impl Work {
 
     async fn consume(&self, ready: &std::sync::mpsc::Sender<()>) -> Result<()> {
         let connection = Connection::connect(&self.broker, ConnectionProperties::default()).await?;
+        let ended = self.consume_on(&connection, ready).await;
+        // What was delivered and not handled goes back to its place in the queue when the broker knows that this consumer has
+        // ended. The next one would otherwise be given what comes after it.
+        let _ = tokio::time::timeout(SILENCE, connection.close(200, "ended".into())).await;
+        ended
+    }
+
+    async fn consume_on(
+        &self,
+        connection: &Connection,
+        ready: &std::sync::mpsc::Sender<()>,
+    ) -> Result<()> {
         let channel = connection.create_channel().await?;
         let durable = ExchangeDeclareOptions {
             durable: true,
