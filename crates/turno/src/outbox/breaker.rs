@@ -69,7 +69,7 @@ impl Breaker {
         self.state().backoff.allowed()
     }
 
-    /// Waits until events can be published, by everyone or by the caller alone as a trial. `None` if told to stop first.
+    /// Waits until events can be published, by all lanes or by the caller alone as a trial. `None` if told to stop first.
     pub(super) async fn enter(
         &self,
         sink: &dyn Sink,
@@ -107,7 +107,7 @@ impl Breaker {
         }
     }
 
-    /// Events met an outage: nobody publishes until a trial succeeds.
+    /// Events met an outage: no lane publishes until a trial succeeds.
     pub(super) fn outage(&self, sink: &dyn Sink, outage: &Outage, trial: Option<Trial<'_>>) {
         let mut state = self.state();
         if state.is_open && trial.is_none() {
