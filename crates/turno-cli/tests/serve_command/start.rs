@@ -1,12 +1,14 @@
 //! How a server starts, what it refuses to start with, and how it ends.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use turno_testkit::Process;
+use turno_testkit::{PostgresServer, Process};
 
 use crate::common::{Kind, LONG, Place, text};
 use crate::http::{Server, ask};
@@ -304,4 +306,64 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
     );
     let said = ended(&process, reader);
     assert!(said.contains("read again"), "{said}");
+}
+
+/// While the database is away every request logs a warning. At most one line per second and cause is written, and the others are
+/// counted.
+#[test]
+fn an_outage_is_a_line_per_second_and_cause() {
+    const OUTAGE: Duration = Duration::from_secs(2);
+    let database = PostgresServer::start().unwrap();
+    let place = Place {
+        store: database.create_database(),
+        ..Place::new(Kind::Sqlite)
+    };
+    let command = place.command(["serve", "--listen", "127.0.0.1:0"]);
+    let (process, reader) = started(command);
+    let address = process.lines().expect_line("listening on http://", LONG);
+    let said = thread::spawn(move || {
+        let lines = BufReader::new(reader).lines();
+        lines.map_while(Result::ok).collect::<Vec<_>>()
+    });
+    let get = || ask(&address, "GET /v1/locks/a", None, &Value::Null);
+    assert_eq!(get().unwrap().status, 200);
+    database.kill_9().unwrap();
+    let began = Instant::now();
+    let failed: usize = thread::scope(|scope| {
+        let client = || {
+            let mut failed = 0;
+            while began.elapsed() < OUTAGE {
+                failed += usize::from(get().is_some_and(|told| told.status == 503));
+            }
+            failed
+        };
+        let clients: Vec<_> = (0..16).map(|_| scope.spawn(client)).collect();
+        clients.into_iter().map(|it| it.join().unwrap()).sum()
+    });
+    process.term();
+    assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
+    let seconds = began.elapsed().as_secs() as usize + 1;
+    let said = said.join().unwrap();
+    let loud = |line: &&String| line.contains(" WARN ") || line.contains(" ERROR ");
+    let mut of_cause: BTreeMap<String, usize> = BTreeMap::new();
+    for line in said.iter().filter(loud) {
+        // Without the time, the level and the count.
+        let text = line
+            .split_once(": ")
+            .map_or(line.as_str(), |(_, text)| text);
+        let text = text.split(" times=").next().unwrap().to_owned();
+        *of_cause.entry(text).or_default() += 1;
+    }
+    assert!(failed > 20 && !of_cause.is_empty(), "{failed}: {said:?}");
+    for (cause, lines) in &of_cause {
+        assert!(
+            *lines <= seconds + 2,
+            "{lines} lines in {seconds} s: {cause}"
+        );
+    }
+    assert!(
+        said.len() < failed,
+        "{} lines for {failed} failures",
+        said.len()
+    );
 }

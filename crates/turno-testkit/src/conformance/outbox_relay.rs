@@ -1,12 +1,13 @@
 //! The relay: at least once, in order, through outages, and around what is poisoned.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use turno::outbox::{Event, EventState, Mode, OnDead};
 use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::store::Order;
 
 use super::Bed;
 use super::kit::PATIENCE;
@@ -205,21 +206,21 @@ impl Overloaded {
     }
 
     fn heal(&self) {
-        self.is_healed.store(true, Ordering::SeqCst);
+        self.is_healed.store(true, SeqCst);
     }
 
     /// How often it was given events.
     fn calls(&self) -> usize {
-        self.calls.load(Ordering::SeqCst)
+        self.calls.load(SeqCst)
     }
 
     /// How many events it did not take.
     fn tried(&self) -> usize {
-        self.tried.load(Ordering::SeqCst)
+        self.tried.load(SeqCst)
     }
 
     fn arrived(&self) -> usize {
-        self.arrived.load(Ordering::SeqCst)
+        self.arrived.load(SeqCst)
     }
 }
 
@@ -234,17 +235,17 @@ impl Sink for Overloaded {
     }
 
     async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let is_healed = self.is_healed.load(Ordering::SeqCst);
+        self.calls.fetch_add(1, SeqCst);
+        let is_healed = self.is_healed.load(SeqCst);
         events
             .iter()
             .map(|event| match is_healed || event.kind != self.kind {
                 true => {
-                    self.arrived.fetch_add(1, Ordering::SeqCst);
+                    self.arrived.fetch_add(1, SeqCst);
                     Fate::Sent
                 }
                 false => {
-                    self.tried.fetch_add(1, Ordering::SeqCst);
+                    self.tried.fetch_add(1, SeqCst);
                     self.fate.clone()
                 }
             })
@@ -279,6 +280,45 @@ pub async fn a_refused_event_dies_alone(bed: &Bed) {
             assert_eq!(dead.errors[2].error, "nobody wants it");
         }
     }
+}
+
+/// A relay with its default settings goes on for hours with an event that is refused, and each pause is longer than the one
+/// before, up to an hour.
+pub async fn refused_events_are_tried_for_hours(bed: &Bed) {
+    const DEFAULT_ATTEMPTS: u32 = 20;
+    let turno = bed.turno().await;
+    let events: Vec<_> = (0..DEFAULT_ATTEMPTS).map(event).collect();
+    emit(&turno, &events).await;
+    let taken = take(&turno, DEFAULT_ATTEMPTS, Order::AsEmitted).await;
+    settle(&turno, &settlement(&taken)).await;
+    // Each has been refused once more than the one before.
+    for (refused, event) in taken.events.iter().enumerate() {
+        let seq = event.seq;
+        bed.run(&format!(
+            "update turno.inbox_item set attempts = {refused} where id = {seq}"
+        ))
+        .await;
+    }
+    let all = (0..DEFAULT_ATTEMPTS).map(|number| number.to_string());
+    let sink = Scripted::new([Act::Refuse(all.collect())]);
+    let began = turno::clock::machine();
+    let running = Running::start(turno.outbox().relay(sink));
+    let waiting = crate::eventually_async(PATIENCE, "the last one to be dead", async || {
+        let waiting = list(&turno, EventState::Scheduled).await;
+        let dead = list(&turno, EventState::Dead).await;
+        (dead.len() == 1 && dead[0].refused == DEFAULT_ATTEMPTS).then_some(waiting)
+    })
+    .await;
+    running.stop().await;
+    // Those with the shortest pauses may be due again.
+    let mut total = Duration::ZERO;
+    for event in &waiting {
+        let pause = Duration::try_from(event.at.unwrap().duration_since(began)).unwrap();
+        assert!(pause <= Duration::from_secs(90 * 60 + 60), "{pause:?}");
+        total += pause;
+    }
+    // About eight hours, with jitter.
+    assert!(total > Duration::from_secs(4 * 60 * 60), "{total:?}");
 }
 
 /// What makes the other side break off is found among its neighbours, and charged alone.

@@ -322,6 +322,7 @@ macro_rules! conformance_rules {
                 outbox_relay::a_sink_that_is_out_is_tried_seldom,
                 outbox_relay::a_full_destination_stops_its_own_type_only,
                 outbox_relay::a_refused_event_dies_alone,
+                outbox_relay::refused_events_are_tried_for_hours,
                 outbox_relay::poison_is_found_by_halves,
                 outbox_relay::a_dead_event_does_to_its_key_as_chosen,
                 outbox_relay::a_vanished_relay_is_followed_by_another,

@@ -793,7 +793,6 @@ begin
 end
 $$;
 
-
 -- Outbox retries. An event has no limit of attempts of its own: the relay decides when it is dead. 0 stands for that.
 update turno.inbox_item
 set max_attempts = 0
@@ -817,6 +816,10 @@ alter table turno.inbox_failed
 -- It has more arguments now.
 drop function if exists turno.outbox_settle(
   uuid, int8multirange, bigint[], text[], interval[], text[], int8multirange, boolean, uuid);
+
+-- The sweep can delete failed items that are too old, and has an argument for it.
+alter type turno.swept add attribute failed bigint;
+drop function if exists turno.sweep(interval, interval, integer, interval, interval, interval);
 
 insert into turno.migration (version, name) values (10, '0010_limits');
 
@@ -5305,8 +5308,34 @@ comment on function turno.inbox_extend is
 
 -- Function file inbox_requeue
 
--- Purpose: what a person does: revives failed items, and takes items away from workers that hold them for too long.
--- Index:   inbox_failed_oldest, inbox_failed_pkey, inbox_batch_queue.
+-- Purpose: what a person does: revives or discards failed items, and takes items away from workers that hold them for too long.
+-- Index:   inbox_failed_oldest, inbox_failed_queue, inbox_key_pkey, inbox_batch_queue.
+
+-- Failed items of a queue: those with the ids or, if these are null, the oldest failures. Locked for the caller, who deletes
+-- them. Two statements, so that each is along its own index, whatever the statistics say.
+create or replace function turno.inbox_failed_places(q integer, ids bigint[], "limit" integer) returns setof tid
+language plpgsql
+as $$
+begin
+  if ids is null then
+    return query
+    select t.ctid
+    from turno.inbox_failed t
+    where t.lane / 4 = q
+    order by t.failed_at
+    limit inbox_failed_places."limit"
+    for update skip locked;
+  else
+    return query
+    select t.ctid
+    from turno.inbox_failed t
+    where t.lane / 4 = q
+      and t.id = any (ids)
+    limit inbox_failed_places."limit"
+    for update skip locked;
+  end if;
+end
+$$;
 
 -- Revives; the outbox's events too, which are items of a queue of their own.
 create or replace function turno.inbox_revive(q integer, ids bigint[], "limit" integer) returns bigint
@@ -5318,14 +5347,7 @@ declare
 begin
   with back as (
     delete from turno.inbox_failed f
-    where f.ctid = any (array(
-      select t.ctid
-      from turno.inbox_failed t
-      where t.lane / 4 = q
-        and (inbox_revive.ids is null or t.id = any (inbox_revive.ids))
-      order by t.failed_at
-      limit inbox_revive."limit"
-      for update skip locked))
+    where f.ctid = any (array(select turno.inbox_failed_places(q, inbox_revive.ids, inbox_revive."limit")))
     returning *),
   pushed as (
     insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
@@ -5367,6 +5389,67 @@ $$;
 
 comment on function turno.inbox_requeue is
   'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit. The user and the reason go into the history.';
+
+-- Deletes failed items. Their groups went on when they failed, and are not concerned. Their keys are kept as those of
+-- completed items are, so that a repeated push is still a duplicate. Not for the outbox, whose keys may be parked.
+create or replace function turno.inbox_forget_failed(q integer, ids bigint[], "limit" integer) returns bigint
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  many bigint;
+begin
+  with gone as (
+    delete from turno.inbox_failed f
+    where f.ctid = any (array(
+      select turno.inbox_failed_places(q, inbox_forget_failed.ids, inbox_forget_failed."limit")))
+    returning f.id, f.key),
+  kept as (
+    update turno.inbox_key k
+    set done_at = clock_timestamp()
+    from gone g
+    where k.queue_id = q
+      and k.key = g.key
+      and k.id = g.id)
+  select count(*) into many
+  from gone g;
+  insert into turno.inbox_tally (queue_id, failed)
+  select q, -many
+  where many > 0;
+  return many;
+end
+$$;
+
+-- No default for ids: to discard all takes an explicit null.
+create or replace function turno.inbox_discard(
+  queue   text,
+  ids     bigint[],
+  "limit" integer default 10000,
+  "user"  text    default null,
+  reason  text    default null
+) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  many bigint;
+begin
+  perform turno.deed_check(inbox_discard."user", inbox_discard.reason);
+  if starts_with(inbox_discard.queue, '$') then
+    raise exception 'queue is %, and names that begin with $ are Turno''s own', quote_literal(inbox_discard.queue)
+      using errcode = 'invalid_parameter_value', hint = 'Dead events are discarded with outbox_discard.';
+  end if;
+  many := turno.inbox_forget_failed(
+    turno.inbox_queue_id(inbox_discard.queue), inbox_discard.ids, inbox_discard."limit");
+  perform turno.deed_record(
+    'inbox', 'discarded', inbox_discard.queue, many, inbox_discard."user", inbox_discard.reason);
+  return many;
+end
+$$;
+
+comment on function turno.inbox_discard is
+  'Deletes failed items of a queue, those with the ids or, if these are null, all. Their keys stay known as those of completed items do. Answers how many; call again while it answers limit. The user and the reason go into the history.';
 
 create or replace function turno.inbox_reset(
   queue      text,
@@ -6767,7 +6850,12 @@ begin
     where t.key = once_begin.key
     for update skip locked;
     if not found then
-      -- Its answer is just being written, late, in somebody's transaction; or it is just being taken, or swept.
+      -- The same request, sent again while its first call ends, has its claim in a moment.
+      if turn <= 20 then
+        perform pg_sleep(0.002);
+        continue;
+      end if;
+      -- Its answer is just being written, late, in another transaction; or it is just being taken, or swept.
       o.until := clock_timestamp();
       return turno.once_told(o, 'in_flight');
     end if;
@@ -8851,7 +8939,7 @@ comment on function turno.access_any is 'Whether an access token was ever made, 
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -8891,6 +8979,39 @@ begin
     limit batch));
   get diagnostics got = row_count;
   return many + got;
+end
+$$;
+
+-- Failed items that are too old, queue by queue; none if keep_failed is null. Not the outbox's dead events: they wait for a
+-- person, and events behind them may be parked.
+create or replace function turno.inbox_sweep_failed(keep_failed interval, batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  q    integer;
+  many bigint := 0;
+begin
+  if keep_failed is null then
+    return 0;
+  end if;
+  for q in
+    select t.id
+    from turno.inbox_queue t
+    where not starts_with(t.name, '$')
+  loop
+    many := many + turno.inbox_forget_failed(
+      q,
+      array(
+        select f.id
+        from turno.inbox_failed f
+        where f.lane / 4 = q
+          and f.failed_at < clock_timestamp() - keep_failed
+        order by f.failed_at
+        limit batch - many),
+      batch);
+    exit when many >= batch;
+  end loop;
+  return many;
 end
 $$;
 
@@ -8994,27 +9115,30 @@ end
 $$;
 
 -- An error if a role that does not own the schema would erase what is younger than the minimum: the history says who did
--- what, the archive what was published, and records of completed work recognise a duplicate.
+-- what, the archive what was published, records of completed work recognise a duplicate, and failed items are for a person to
+-- look at.
 create or replace function turno.sweep_check_ages(
   keep_history   interval,
   keep_completed interval,
   keep_archive   interval,
-  keep_seen      interval
+  keep_seen      interval,
+  keep_failed    interval
 ) returns void
 language plpgsql
 stable
 as $$
 begin
-  if least(keep_history, keep_archive) >= '1 day' and least(keep_completed, keep_seen) >= '1 hour' then
+  if least(keep_history, keep_archive) >= '1 day' and least(keep_completed, keep_seen, keep_failed) >= '1 hour' then
     return;
   end if;
   if pg_has_role(session_user, (select n.nspowner from pg_namespace n where n.nspname = 'turno'), 'usage') then
     return;
   end if;
-  raise exception 'only the owner of schema turno may sweep history and archive younger than a day, and records of completed work younger than an hour'
+  raise exception 'only the owner of schema turno may sweep history and archive younger than a day, and records of completed work and failed items younger than an hour'
     using errcode = 'insufficient_privilege',
       hint = 'Raise keep_history (' || keep_history || '), keep_archive (' || keep_archive || '), keep_completed ('
-        || keep_completed || ') or keep_seen (' || keep_seen || ').';
+        || keep_completed || '), keep_seen (' || keep_seen || ') or keep_failed (' || coalesce(keep_failed::text, 'null')
+        || ').';
 end
 $$;
 
@@ -9024,7 +9148,8 @@ create or replace function turno.sweep(
   batch          integer  default 1000,
   keep_completed interval default '7 days',
   keep_archive   interval default '365 days',
-  keep_seen      interval default '30 days'
+  keep_seen      interval default '30 days',
+  keep_failed    interval default null
 ) returns turno.swept
 language plpgsql
 security definer
@@ -9038,13 +9163,13 @@ declare
 begin
   if purge_after is null or purge_after < '0' or keep_history is null or keep_history < '0'
     or keep_completed is null or keep_completed < '0' or keep_archive is null or keep_archive < '0'
-    or keep_seen is null or keep_seen < '0' or not coalesce(batch between 1 and 100000, false) then
-    raise exception 'purge_after (%), keep_history (%), keep_completed (%), keep_archive (%), keep_seen (%) and batch (%) must not be negative, and batch is 1 to 100000',
-      purge_after, keep_history, keep_completed, keep_archive, keep_seen, batch
+    or keep_seen is null or keep_seen < '0' or keep_failed < '0' or not coalesce(batch between 1 and 100000, false) then
+    raise exception 'purge_after (%), keep_history (%), keep_completed (%), keep_archive (%), keep_seen (%), keep_failed (%) and batch (%) must not be negative, and batch is 1 to 100000',
+      purge_after, keep_history, keep_completed, keep_archive, keep_seen, keep_failed, batch
       using errcode = 'invalid_parameter_value', hint = 'Leave them out for the defaults.';
   end if;
-  perform turno.sweep_check_ages(keep_history, keep_completed, keep_archive, keep_seen);
-  done := row(0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
+  perform turno.sweep_check_ages(keep_history, keep_completed, keep_archive, keep_seen, keep_failed);
+  done := row(0, 0, 0, 0, 0, 0, 0, 0, 0)::turno.swept;
 
   for l in
     select *
@@ -9124,13 +9249,14 @@ begin
   done.archived := gone_events.archived;
   done.seen := gone_events.seen;
   done.once := turno.once_sweep(batch);
+  done.failed := turno.inbox_sweep_failed(keep_failed, batch);
   perform turno.sweep_note();
   return done;
 end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, and answers whose time is up; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, answers whose time is up and, if keep_failed is given, old failed items; at most batch of each.';
 
 -- Function file schema_version
 
@@ -9186,6 +9312,7 @@ as $$
     ('inbox_claim_batch', 'turno_app'),
     ('inbox_complete', 'turno_app'),
     ('inbox_complete_batch', 'turno_app'),
+    ('inbox_discard', 'turno_operator'),
     ('inbox_extend', 'turno_app'),
     ('inbox_extend_batch', 'turno_app'),
     ('inbox_fail', 'turno_app'),
