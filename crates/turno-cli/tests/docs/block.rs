@@ -67,7 +67,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
         }
         let before = blocks.last().map(|block| block.fate);
         let fate = fate(info, before).map_err(|wrong| format!("line {line}: {wrong}"))?;
-        let is_use = info.ends_with(USE);
+        let is_use = info.split_whitespace().nth(1) == Some(USE);
         blocks.push(Block {
             line,
             fate,
@@ -113,6 +113,10 @@ fn a_block_is_run_or_printed_or_marked() {
     let fates: Vec<Fate> = blocks(page).unwrap().iter().map(|b| b.fate).collect();
     let shell = Fate::Run(Language::Shell);
     assert_eq!(fates, [shell, Fate::Output, Fate::Excerpt, Fate::Excerpt]);
+    let parts = blocks("```ts\nfunction f() {}\n```\n```ts use\nf();\n```\n").unwrap();
+    let parts: Vec<_> = parts.iter().map(|b| (b.fate, b.is_use)).collect();
+    let program = Fate::Run(Language::Program(Program::TypeScript));
+    assert_eq!(parts, [(program, false), (program, true)]);
 }
 
 /// The control: a block that nobody runs is found, and so is one that nobody prints.
@@ -130,6 +134,7 @@ fn a_block_that_is_neither_is_found() {
             "line 3: what prints this?",
         ),
         ("```sh, excerpt\n```", "what is \"sh, excerpt\"?"),
+        ("```sh use\n```", "what is \"sh use\"?"),
         ("```sh\nturno serve\n", "line 1: the block does not end"),
     ] {
         let wrong = blocks(page).map(|_| ()).unwrap_err();

@@ -16,10 +16,32 @@ const JDBC: &str = "/usr/share/java/postgresql.jar";
 
 /// Runs a program to its end, and answers what it printed.
 pub fn run(place: &Place, language: Program, text: &str) -> String {
-    run_to_end(&mut built(place, language, text)).expect(0).out
+    let mut program = built(place, language, text);
+    check_types(place, language);
+    run_to_end(&mut program).expect(0).out
 }
 
-/// Checks and compiles a program; answers the command that runs it.
+/// What the runner of TypeScript strips is checked here; other languages have nothing left to check.
+pub fn check_types(place: &Place, language: Program) {
+    if language == Program::TypeScript {
+        let tsc = typescript().join("node_modules/.bin/tsc");
+        run_to_end(place.program(tsc).args([
+            "--noEmit",
+            "--strict",
+            "--skipLibCheck",
+            "--target",
+            "es2022",
+            "--module",
+            "nodenext",
+            "--types",
+            "node",
+            "page.ts",
+        ]))
+        .expect(0);
+    }
+}
+
+/// Writes and compiles a program; answers the command that runs it.
 pub fn built(place: &Place, language: Program, text: &str) -> Command {
     let write = |name: &str| fs::write(place.path(name), text).unwrap();
     match language {
@@ -34,22 +56,7 @@ pub fn built(place: &Place, language: Program, text: &str) -> Command {
             let packages = typescript().join("node_modules");
             std::os::unix::fs::symlink(&packages, place.path("node_modules")).unwrap();
             fs::write(place.path("package.json"), r#"{"type": "module"}"#).unwrap();
-            let bin = |name: &str| place.program(packages.join(".bin").join(name));
-            // What the runner strips is checked here.
-            run_to_end(bin("tsc").args([
-                "--noEmit",
-                "--strict",
-                "--skipLibCheck",
-                "--target",
-                "es2022",
-                "--module",
-                "nodenext",
-                "--types",
-                "node",
-                "page.ts",
-            ]))
-            .expect(0);
-            let mut tsx = bin("tsx");
+            let mut tsx = place.program(packages.join(".bin/tsx"));
             tsx.arg("page.ts");
             tsx
         }
