@@ -46,7 +46,7 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
         assert_eq!(again.len(), 1);
         assert_eq!(again[0]["attempt"], 1, "all attempts are before it");
 
-        let claims = json!([{"claim": again[0]["claim"], "last": true}]);
+        let claims = json!([{"claim": again[0]["claim"], "final": true}]);
         let told = server
             .post("/v1/inbox/mail/fail", json!({"claims": claims}))
             .await;
@@ -59,7 +59,7 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
         );
         // To discard all takes a body that says so.
         let empty = server.send(server.request("POST", path), "").await;
-        assert_eq!(empty.status, 400);
+        assert_eq!(empty.status, 415);
         assert_eq!(
             server.post(path, json!({})).await.expect(200),
             json!({"discarded": 1})
