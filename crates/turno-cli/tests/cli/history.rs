@@ -68,6 +68,7 @@ fn what_people_do_is_told(place: Place) {
 }
 
 fn parts_and_names_are_told_apart(place: Place) {
+    place.turno(&["migrate"]).expect(0);
     let none = place.turno(&["history"]).expect(0);
     assert_eq!(none.out, "nothing has happened yet\n");
     place.turno(&["once", "mail", "--", "true"]).expect(0);

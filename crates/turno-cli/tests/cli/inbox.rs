@@ -233,7 +233,7 @@ fn a_failed_attempt_is_tried_again(place: Place) {
         "--error",
         "no answer",
         "--retry-in",
-        "0",
+        "0s",
     ];
     assert_eq!(place.json(0, &words), settled(1, &[]));
     let second = claim_one(&place);
@@ -448,6 +448,7 @@ fn two_processes_get_different_items(place: Place) {
 }
 
 fn queues_are_counted(place: Place) {
+    place.turno(&["migrate"]).expect(0);
     assert_eq!(place.json(0, &["inbox", "stats"]), json!({"queues": []}));
     assert!(
         place
@@ -477,8 +478,16 @@ fn queues_are_counted(place: Place) {
     for state in ["scheduled", "processing", "completed", "failed"] {
         assert_eq!(one[state], json!(0), "{state}");
     }
-    // One that nobody has heard of is empty.
-    assert_eq!(place.json(0, &["inbox", "stats", "c"])["total"], json!(0));
+    // A name may be mistyped: a queue that has never had an item is not answered with zeros.
+    for words in [
+        &["inbox", "stats", "c"][..],
+        &["inbox", "list", "c"],
+        &["inbox", "requeue", "c", "--all"],
+        &["inbox", "reset", "c"],
+    ] {
+        let unknown = place.turno(&[&["--json"], words].concat()).expect(1);
+        assert_eq!(text(&unknown.error(), "code"), "not_found", "{words:?}");
+    }
     place
         .turno(&["inbox", "stats", "a/1", "--prefix", "a/"])
         .expect(2);
@@ -557,7 +566,7 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
     // The same, when the file says so.
     let item = claim_one(&place);
     place.json(0, &["inbox", "complete", text(&item, "claim")]);
-    let file = "[cleanup]\nenabled = false\nkeep_completed = 0\n";
+    let file = "[cleanup]\nenabled = false\nkeep_completed = \"0s\"\n";
     std::fs::write(place.path("turno.toml"), file).unwrap();
     let swept = place.turno(&["sweep"]).expect(0);
     assert!(

@@ -13,7 +13,41 @@ on_each_store!(
     a_sweep_closes_what_has_expired,
     a_sweep_goes_on_until_it_is_stopped,
     a_doctor_examines_the_store,
+    reading_creates_no_store,
 );
+
+/// A command that only reads says that there is no store, and does not make one: an empty store would say that nothing is
+/// locked, whatever is locked in the one that was meant.
+fn reading_creates_no_store(place: Place) {
+    for words in [
+        &["lock", "list"][..],
+        &["lock", "status", "r"],
+        &["lock", "history"],
+        &["history"],
+        &["inbox", "stats"],
+        &["inbox", "list", "q"],
+        &["outbox", "stats"],
+        &["outbox", "list"],
+        &["once", "--list"],
+        &["once", "k", "--status"],
+        &["token", "list"],
+    ] {
+        let error = place
+            .turno(&[&["--json"], words].concat())
+            .expect(1)
+            .error();
+        assert_eq!(text(&error, "code"), "schema", "{words:?}: {error}");
+        assert!(
+            text(&error, "detail").contains("turno migrate"),
+            "{words:?}: {error}"
+        );
+    }
+    place.turno(&["doctor"]).expect(1);
+    assert!(!place.path("store.db").exists());
+    // The control: a command that changes something makes the store.
+    place.turno(&["lock", "acquire", "r"]).expect(0);
+    place.turno(&["lock", "list"]).expect(0);
+}
 
 fn the_schema_is_migrated_once(place: Place) {
     let report = |from: serde_json::Value| {

@@ -527,7 +527,7 @@ fn archived_events_are_forgotten_when_told_to(place: Place) {
     assert!(id_only.get("payload").is_none(), "{id_only}");
     // The same, when the file says so.
     emit(&place, &["T", "2"]);
-    let file = "[outbox]\nsink = 'stdout:'\narchive = true\n[cleanup]\nenabled = false\nkeep_archive = 0\n";
+    let file = "[outbox]\nsink = 'stdout:'\narchive = true\n[cleanup]\nenabled = false\nkeep_archive = '0s'\n";
     std::fs::write(place.path("turno.toml"), file).unwrap();
     place.turno(&["outbox", "relay", "--until-empty"]).expect(0);
     let swept = place.turno(&["sweep"]).expect(0);

@@ -15,6 +15,8 @@ impl<'a> Tmux<'a> {
     /// `turno top`, with some variables, on a screen of 120 columns and 30 rows.
     pub fn start(place: &'a Place, variables: &[(&str, &str)]) -> Self {
         let tmux = Tmux { place };
+        // It shows a store, and does not make one.
+        place.turno(&["migrate"]).expect(0);
         let script =
             format!("{TURNO} top & echo $! >pid; fg >/dev/null; echo ended $?; stty -a; exec cat");
         let script = format!("set -m; {script}");

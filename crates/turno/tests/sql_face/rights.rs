@@ -215,7 +215,10 @@ async fn an_application_cannot_erase_history() {
         .batch_execute("grant execute on function turno.sweep to app")
         .await
         .unwrap();
-    app.simple_query(erase).await.unwrap();
+    // Also with the right to call it, what is young stays.
+    assert_eq!(code(&app, erase).await, "42501");
+    assert_eq!(word(&app, many).await, "1");
+    client.simple_query(erase).await.unwrap();
     assert_eq!(word(&app, many).await, "0");
 }
 

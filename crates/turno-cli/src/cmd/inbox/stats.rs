@@ -35,8 +35,9 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
     let stats = context
         .read_store(async |turno| match &args.queue {
             Some(queue) => {
+                let stats = turno.inbox(queue).stats().await?;
                 expect_queue(turno, queue).await?;
-                Ok(vec![turno.inbox(queue).stats().await?])
+                Ok(vec![stats])
             }
             None => Ok(turno.inbox_stats(&args.prefix).await?),
         })
