@@ -337,6 +337,7 @@ fn bad_arguments_are_refused(place: Place) {
 }
 
 fn events_are_counted_and_listed_page_by_page(place: Place) {
+    place.turno(&["migrate"]).expect(0);
     let none = place.json(0, &["outbox", "stats"]);
     for state in [
         "total",

@@ -98,6 +98,7 @@ fn a_busy_lock_runs_nothing(place: Place) {
 }
 
 fn the_lock_is_held_meanwhile_and_released_after(place: Place) {
+    place.turno(&["migrate"]).expect(0);
     let script = "read -r line; exit 9";
     let mut command = place.command([
         "run",

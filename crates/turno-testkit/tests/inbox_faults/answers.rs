@@ -37,7 +37,9 @@ impl Line {
         let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
             .await
             .unwrap();
-        let lossy_url = format!("{}?application_name=lossy", proxy.url_for(&url));
+        // A call that meets a lock would end after a second, and here it has to wait for its repetition.
+        let settings = "application_name=lossy&options=-clock_timeout%3D60s";
+        let lossy_url = format!("{}?{settings}", proxy.url_for(&url));
         let direct = Turno::connect(&url).await.unwrap();
         let lossy = Turno::builder()
             .connections(1)

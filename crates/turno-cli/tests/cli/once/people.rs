@@ -59,6 +59,7 @@ fn json_says_how_it_went(place: Place) {
 }
 
 fn people_see_and_forget_keys(place: Place) {
+    place.turno(&["migrate"]).expect(0);
     let nothing = place.turno(&["once", "--list"]).expect(0);
     assert_eq!(nothing.out, "no key is known\n");
     let script = "echo 'to see'; printf 'not\\033[2J to obey' >&2; exit 2";
