@@ -43,6 +43,7 @@ pub(crate) struct File {
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) ca_file: Option<PathBuf>,
     idle_poll_max: Option<Time>,
+    call_timeout: Option<Time>,
     connection_max_age: Option<Time>,
     pub(crate) lock: Lock,
     pub(crate) inbox: Inbox,
@@ -121,6 +122,10 @@ pub(crate) struct Application {
 impl File {
     pub(crate) fn idle_poll_max(&self) -> Option<Duration> {
         self.idle_poll_max.map(|time| time.0)
+    }
+
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        self.call_timeout.map(|time| time.0)
     }
 
     pub(crate) fn connection_max_age(&self) -> Option<Duration> {

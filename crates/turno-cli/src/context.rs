@@ -223,6 +223,7 @@ fn settings(file: &File) -> Settings {
     settings.retry.max = file.lock.retry.max().unwrap_or(settings.retry.max);
     settings.retry.delay = file.lock.retry.delay().unwrap_or(settings.retry.delay);
     settings.idle_poll_max = file.idle_poll_max().unwrap_or(settings.idle_poll_max);
+    settings.call_timeout = file.call_timeout().unwrap_or(settings.call_timeout);
     let max_age = file.connection_max_age();
     settings.connection_max_age = max_age.unwrap_or(settings.connection_max_age);
     settings.max_payload = file.inbox.max_payload().unwrap_or(settings.max_payload);
