@@ -65,6 +65,7 @@ macro_rules! over_http {
     (outbox_emit::an_event_is_kept_whole) => { left_out! { outbox_emit::an_event_is_kept_whole, "a relay works on the store" } };
     (outbox_input::$r:ident) => { left_out! { outbox_input::$r, "a relay works on the store" } };
     (outbox_order::$r:ident) => { left_out! { outbox_order::$r, "a relay works on the store" } };
+    (outbox_doubt::$r:ident) => { left_out! { outbox_doubt::$r, "a relay works on the store" } };
     (outbox_relay::$r:ident) => { left_out! { outbox_relay::$r, "a relay works on the store" } };
 
     // Made with settings of its own, on a store's address: it would not come through here.

@@ -79,6 +79,7 @@ fn one_of_them_is_named() {
     // And a variable over the file.
     let file = format!("server = {:?}", served.url);
     fs::write(elsewhere.path("turno.toml"), file).unwrap();
+    elsewhere.turno(&["migrate"]).expect(0);
     let mine = elsewhere.json(0, &["lock", "list"]);
     assert_eq!(mine, json!({"locks": []}));
     let mut unsaid = elsewhere.command(["--json", "lock", "list"]);

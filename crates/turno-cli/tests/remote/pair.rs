@@ -57,8 +57,11 @@ pub struct Pair {
 /// Says the same to both kinds of stores, in both forms.
 pub fn on_both(kind: Kind, script: impl Fn(&mut Pair)) {
     for form in [Form::Human, Form::Json] {
+        // The server has made its store; looking does not make one.
+        let direct = Place::new(kind);
+        direct.turno(&["migrate"]).expect(0);
         script(&mut Pair {
-            direct: Place::new(kind),
+            direct,
             served: Served::start(Place::new(kind)),
             form,
             names: Default::default(),

@@ -112,7 +112,7 @@ async fn whoever_repeats_a_request_is_answered_the_same() {
             assert_eq!(told.expect(200), json!({"done": 1, "stale": []}));
         }
         let second = claim_one(&server).await;
-        let ask = json!({"claims": [{"claim": second, "error": "no", "retry_in": 0}], "request": Uuid::now_v7()});
+        let ask = json!({"claims": [{"claim": second, "error": "no", "retry_in": "0s"}], "request": Uuid::now_v7()});
         for _ in 0..2 {
             let told = server.post("/v1/inbox/mail/fail", ask.clone()).await;
             assert_eq!(told.expect(200), json!({"done": 1, "stale": []}));

@@ -72,7 +72,8 @@ async fn who_waits_for_its_turn_is_not_taken_for_silent() {
         ..patient()
     })
     .await;
-    let wait = json!({"worker": "w", "wait": (4 * SHORT).as_millis() as u64}).to_string();
+    let wait = format!("{}ms", (4 * SHORT).as_millis());
+    let wait = json!({"worker": "w", "wait": wait}).to_string();
     let mut waiting = Raw::saying(server.address, &post("/v1/inbox/q/claim", &wait)).await;
     assert!(waiting.head().await.starts_with("HTTP/1.1 200"));
     server.end().await;

@@ -22,10 +22,14 @@ async fn release(client: &Client, token: i64) {
 async fn release_together(bed: &Bed, client: &Client) -> i64 {
     let (a, b) = (reader(client, "a").await, reader(client, "b").await);
     let open = bed.postgres_connection().await;
-    open.batch_execute("begin").await.unwrap();
+    open.batch_execute("begin")
+        .await
+        .expect("a transaction begins");
     release(&open, a).await;
     release(client, b).await;
-    open.batch_execute("commit").await.unwrap();
+    open.batch_execute("commit")
+        .await
+        .expect("a transaction ends");
     b
 }
 

@@ -24,8 +24,11 @@ pub(super) enum Caller {
     /// The cookie of this name.
     Cookie(String),
     /// What the application finds.
-    Found(Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>),
+    Found(Find),
 }
+
+/// Finds it in the head of a request.
+type Find = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

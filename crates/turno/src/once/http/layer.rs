@@ -139,7 +139,7 @@ pub(super) struct Shared {
 
 enum Which {
     All([Arc<Policy>; 1]),
-    Routed(Routes),
+    Routed(Box<Routes>),
 }
 
 impl fmt::Debug for OnceLayer {
@@ -158,7 +158,7 @@ impl OnceLayer {
 
     /// A policy for each route; what has none passes.
     pub fn routed(turno: Turno, routes: Routes) -> Self {
-        Self::with(turno, Which::Routed(routes))
+        Self::with(turno, Which::Routed(Box::new(routes)))
     }
 
     fn with(turno: Turno, which: Which) -> Self {
