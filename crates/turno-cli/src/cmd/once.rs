@@ -75,7 +75,7 @@ pub(crate) struct OnceArgs {
     #[arg(long)]
     status: bool,
 
-    /// Forget the key, unless it is in flight: whoever asks next runs the command
+    /// Forget the key, unless it is in flight: the next call runs the command
     #[arg(long)]
     forget: bool,
 

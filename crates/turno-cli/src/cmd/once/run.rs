@@ -48,7 +48,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "WHAT", default_value = AfterUnknown::Refuse.as_str(), hide_possible_values = true, value_parser = PossibleValuesParser::new([AfterUnknown::Refuse, AfterUnknown::Rerun].map(AfterUnknown::as_str)).map(after_unknown))]
     unknown: AfterUnknown,
 
-    /// Store no failure: whoever asks after one runs the command again
+    /// Store no failure: the next call runs the command again
     #[arg(long, conflicts_with_all = super::NO_RUN)]
     pub(super) retry_failures: bool,
 
