@@ -823,6 +823,12 @@ drop function if exists turno.sweep(interval, interval, integer, interval, inter
 
 insert into turno.migration (version, name) values (10, '0010_limits');
 
+-- Migration 0011_reviewed
+
+-- The rest of the review under faults: settings of the database, deeds of persons, wake-ups without names.
+
+insert into turno.migration (version, name) values (11, '0011_reviewed');
+
 -- Function file lock_token
 
 -- Purpose: where fencing tokens come from.
@@ -9385,8 +9391,8 @@ revoke all on all sequences in schema turno from public;
 revoke all on all functions in schema turno from public;
 
 update turno.migration
-set oldest_program = 10
-where version = 10;
+set oldest_program = 11
+where version = 11;
 
 -- Rights roles
 

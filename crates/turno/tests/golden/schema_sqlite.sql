@@ -420,8 +420,15 @@ create index turno_inbox_key_done on turno_inbox_key (done_at) where done_at is 
 insert into turno_migration (version, name, applied_at)
 values (10, '0010_limits', unixepoch() * 1000000);
 
+-- Migration 0011_reviewed
+
+-- The rest of the review under faults: settings of the database, deeds of persons, wake-ups without names.
+
+insert into turno_migration (version, name, applied_at)
+values (11, '0011_reviewed', unixepoch() * 1000000);
+
 update turno_migration
-set oldest_program = 10
-where version = 10;
+set oldest_program = 11
+where version = 11;
 
 commit;

@@ -24,6 +24,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_batch", include_str!("migrations/0008_batch.sql")),
     ("0009_managed", include_str!("migrations/0009_managed.sql")),
     ("0010_limits", include_str!("migrations/0010_limits.sql")),
+    ("0011_reviewed", include_str!("migrations/0011_reviewed.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (10, include_str!("migrations/sum").trim().to_owned())
+            (11, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }
