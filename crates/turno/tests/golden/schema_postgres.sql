@@ -827,6 +827,12 @@ insert into turno.migration (version, name) values (10, '0010_limits');
 
 -- The rest of the review under faults: settings of the database, deeds of persons, wake-ups without names.
 
+-- Settings of the whole database, which only its owner changes. No row: the default.
+create table turno.setting (
+  name  text collate "C" primary key,
+  value text not null
+);
+
 insert into turno.migration (version, name) values (11, '0011_reviewed');
 
 -- Function file lock_token
