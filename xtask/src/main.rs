@@ -9,6 +9,7 @@ mod needs;
 mod postgres;
 mod programs;
 mod steps;
+mod words;
 
 use std::env;
 use std::path::Path;
@@ -29,6 +30,7 @@ cargo xtask COMMAND
   test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
   contract        ask running servers for all that they describe, and nothing else
   deny            check licences, advisories, sources and versions of all dependencies, and nothing else
+  words           check names and texts against docs/glossary.md, and nothing else
   advisories FOLDER DATE
                   write the snapshot of advisories from a copy of the RustSec database, of that date
   dist [PROGRAM]  build what is given away, and pack it: program, manual, completions, service, alerts; or pack a
@@ -85,6 +87,7 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
             steps::outside()
         }
+        Some("words") => steps::step("words", words::check),
         Some("deny") => steps::step("dependencies", deny::check),
         Some("advisories") => match arguments {
             [folder, date] => deny::update(Path::new(folder), date),

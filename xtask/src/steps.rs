@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{contract, deny, dist, postgres, programs};
+use crate::{contract, deny, dist, postgres, programs, words};
 
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
@@ -48,6 +48,7 @@ pub fn all(postgres: &[u32]) -> Result<()> {
         }
         Ok(())
     })?;
+    step("words", words::check)?;
     step("dependencies", deny::check)?;
     step("cargo clippy", || {
         component("clippy", "clippy")?;
