@@ -23,17 +23,19 @@ cargo xtask COMMAND
 
   test            install what is missing, then check format and lints, run all tests, ask running servers for
                   all that they describe (Schemathesis), build the documentation
+  test --quick    check the format and run the tests that need nothing but Rust: units, and all rules on SQLite
   test --all-postgres
                   the same on every supported version of PostgreSQL (14 to 18), not only on Debian's and the newest
   test --postgres MAJOR…
                   run the tests of the store and of SQL on these versions (14, 16, 17, 18), and nothing else
-  test FILTER…    run the tests whose name contains FILTER, and nothing else; what follows goes to `cargo test`
+  test FILTER…    run the tests whose name contains FILTER, and nothing else, and install nothing: a test says what it needs;
+                  what follows goes to `cargo test`
   contract        ask running servers for all that they describe, and nothing else
   deny            check licences, advisories, sources and versions of all dependencies, and nothing else
   words           check names and texts against docs/glossary.md, and nothing else
   advisories FOLDER DATE
                   write the snapshot of advisories from a copy of the RustSec database, of that date
-  dist [PROGRAM]  build what is given away, and pack it: program, manual, completions, service, alerts; or pack a
+  dist [PROGRAM]  build the release package: program, manual, completions, service, alerts; or pack a
                   PROGRAM that was built already
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   help            this text
@@ -67,16 +69,18 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
     let started = Instant::now();
     match command {
         Some("test") => {
-            steps::step("what the tests need", || needs::provide(needs::TEST))?;
+            let provide = || steps::step("what the tests need", || needs::provide(needs::TEST));
             match arguments {
-                [] => steps::all(postgres::ALWAYS)?,
-                [all] if all == "--all-postgres" => steps::all(postgres::ALL)?,
+                [] => provide().and_then(|()| steps::all(postgres::ALWAYS))?,
+                [all] if all == "--all-postgres" => {
+                    provide().and_then(|()| steps::all(postgres::ALL))?;
+                }
+                [quick] if quick == "--quick" => steps::quick()?,
                 [only, majors @ ..] if only == "--postgres" => {
                     ensure!(!majors.is_empty(), "--postgres takes major versions");
-                    for major in majors {
-                        let major = major.parse().context("--postgres takes major versions")?;
-                        steps::on_postgres(major)?;
-                    }
+                    let majors: Result<Vec<u32>, _> = majors.iter().map(|m| m.parse()).collect();
+                    let majors = majors.context("--postgres takes major versions")?;
+                    provide().and_then(|()| steps::on_postgres(&majors))?;
                 }
                 filters => steps::filtered(filters)?,
             }

@@ -95,7 +95,7 @@ const BROWSER: Need = Need {
     does: &[],
     packages: &["chromium", "chromium-driver"],
 };
-// What is given away is looked at by those who will read it.
+// These check the files of the release package.
 const PROMTOOL: Need = Need {
     program: "promtool",
     does: &[],

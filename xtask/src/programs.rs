@@ -1,4 +1,6 @@
 //! Runs the test programs side by side: most of their time they wait for servers and clocks.
+//!
+//! The programs that test a version of PostgreSQL run among them, so that there is one queue and no core waits for the last of a group.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -25,19 +27,101 @@ const FIRST: &[&str] = &[
     "inbox_faults",
 ];
 
-/// A test program that cargo has built.
+/// A run of a test program that cargo has built.
+#[derive(Clone)]
 struct Program {
     name: String,
     executable: PathBuf,
     /// Where cargo would run it.
     folder: PathBuf,
+    /// Select tests of the program, as `cargo test -- …` does.
+    arguments: &'static [&'static str],
+    /// The programs of another PostgreSQL than the usual one.
+    postgres: Option<PathBuf>,
 }
 
-/// Runs all test programs of the workspace, also after one has failed; the error names those that failed.
-pub fn run(selection: &[&str]) -> Result<()> {
-    let mut programs = built(selection)?;
+/// Another version of PostgreSQL.
+pub struct Version {
+    pub major: u32,
+    pub programs: PathBuf,
+}
+
+/// Test programs, each with the arguments that select its tests.
+type Selection = &'static [(&'static str, &'static [&'static str])];
+
+/// Connections, all rules for a store, and all that is called in SQL.
+const OF_POSTGRES: Selection = &[
+    ("conformance", &["postgres::"]),
+    ("connect", &[]),
+    ("migrations", &[]),
+    ("sql_face", &[]),
+    ("adopt", &[]),
+];
+
+/// Tests that need nothing but Rust: units, and all rules for a store on SQLite, called directly and over HTTP.
+const QUICK: Selection = &[
+    ("conformance", &["sqlite::"]),
+    ("over_http", &["--skip", "postgres::"]),
+    ("model", &["--skip", "postgres"]),
+    ("once_http", &["--skip", "postgres"]),
+    ("gate", &["--skip", "postgres"]),
+    ("spawn", &[]),
+    ("turno", &["--skip", "postgres"]),
+    ("turno_client", &[]),
+    ("turno_server", &[]),
+    ("turno_testkit", &[]),
+    ("xtask", &[]),
+];
+
+/// Runs all test programs of the workspace, also after one has failed, and those of PostgreSQL on each of `versions` too. The
+/// error names those that failed.
+pub fn run(selection: &[&str], versions: &[Version]) -> Result<()> {
+    let programs = built(selection)?;
+    let other_versions = on(&programs, versions);
+    run_all([programs, other_versions].concat())
+}
+
+/// Runs only the programs that test PostgreSQL, on each of `versions`.
+pub fn run_on(selection: &[&str], versions: &[Version]) -> Result<()> {
+    run_all(on(&built(selection)?, versions))
+}
+
+/// Runs only the tests that need nothing but Rust.
+pub fn run_quick(selection: &[&str]) -> Result<()> {
+    run_all(selected(&built(selection)?, QUICK).collect())
+}
+
+/// The runs of `programs` on other versions of PostgreSQL.
+fn on(programs: &[Program], versions: &[Version]) -> Vec<Program> {
+    let on_version = |version: &Version| {
+        let Version {
+            major,
+            programs: bin,
+        } = version;
+        let runs = selected(programs, OF_POSTGRES).map(|program| Program {
+            name: format!("{} on PostgreSQL {major}", program.name),
+            postgres: Some(bin.clone()),
+            ..program
+        });
+        runs.collect::<Vec<_>>()
+    };
+    versions.iter().flat_map(on_version).collect()
+}
+
+fn selected(programs: &[Program], selection: Selection) -> impl Iterator<Item = Program> {
+    programs.iter().filter_map(move |program| {
+        let (_, arguments) = selection.iter().find(|(name, _)| *name == program.name)?;
+        Some(Program {
+            arguments,
+            ..program.clone()
+        })
+    })
+}
+
+fn run_all(mut programs: Vec<Program>) -> Result<()> {
+    ensure!(!programs.is_empty(), "there is no test program to run");
     let rank = |program: &Program| {
-        let place = FIRST.iter().position(|name| *name == program.name);
+        let place = FIRST.iter().position(|name| program.name.starts_with(name));
         place.unwrap_or(FIRST.len())
     };
     programs.sort_by_key(rank);
@@ -77,6 +161,8 @@ fn program(message: Value) -> Option<Program> {
         name: message["target"]["name"].as_str()?.to_owned(),
         executable: PathBuf::from(message["executable"].as_str()?),
         folder: manifest.parent()?.to_owned(),
+        arguments: &[],
+        postgres: None,
     })
 }
 
@@ -108,6 +194,10 @@ impl Program {
     fn succeeds(&self) -> bool {
         let began = Instant::now();
         let mut command = Command::new(&self.executable);
+        command.args(self.arguments);
+        if let Some(programs) = &self.postgres {
+            command.env("TURNO_POSTGRES_BIN", programs);
+        }
         without_package(&mut command)
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)

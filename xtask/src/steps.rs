@@ -13,20 +13,6 @@ use crate::{contract, deny, dist, postgres, programs, words};
 /// What is tested: all but the benchmarks, which compare with software that the tests do not need and
 /// are a workspace of their own.
 const TESTED: [&str; 2] = ["--workspace", "--all-features"];
-/// What is tested on each version of PostgreSQL: connections, all rules for a store, and all that is called in SQL.
-const POSTGRES_TESTS: [&[&str]; 2] = [
-    &["--test", "conformance", "--", "postgres::"],
-    &[
-        "--test",
-        "connect",
-        "--test",
-        "migrations",
-        "--test",
-        "sql_face",
-        "--test",
-        "adopt",
-    ],
-];
 const BENCH: [&str; 2] = ["--manifest-path", "crates/turno-bench/Cargo.toml"];
 /// All of them: peers whose dependencies clash have crates of their own.
 const BENCHES: [&str; 3] = [
@@ -39,15 +25,7 @@ const BENCHES: [&str; 3] = [
 ///
 /// `postgres` names the major versions of PostgreSQL that are tested besides Debian's.
 pub fn all(postgres: &[u32]) -> Result<()> {
-    step("cargo fmt", || {
-        component("fmt", "rustfmt")?;
-        cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")?;
-        for manifest in BENCHES {
-            cargo(&["fmt", "--check", "--manifest-path", manifest])
-                .with_context(|| format!("run `cargo fmt --manifest-path {manifest}`"))?;
-        }
-        Ok(())
-    })?;
+    format()?;
     step("words", words::check)?;
     step("dependencies", deny::check)?;
     step("cargo clippy", || {
@@ -65,31 +43,53 @@ pub fn all(postgres: &[u32]) -> Result<()> {
     step("build the tests", || {
         cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
     })?;
-    step("cargo test", || programs::run(&TESTED))?;
+    let versions = versions(postgres)?;
+    step("cargo test", || programs::run(&TESTED, &versions))?;
     step("the examples in the documentation", || {
         cargo(&[&["test", "--doc"], &TESTED[..]].concat())
     })?;
-    for major in postgres {
-        on_postgres(*major)?;
-    }
     step("the HTTP contract", contract::check)?;
-    step("what is given away", dist::check)?;
+    step("release packages", dist::check)?;
     step("cargo doc", documentation)
 }
 
-/// The rules of the store, and what is written in SQL, on another version of PostgreSQL.
-pub fn on_postgres(major: u32) -> Result<()> {
-    step(&format!("PostgreSQL {major}"), || {
-        let bin = postgres::provide(major)?;
-        for tests in POSTGRES_TESTS {
-            let mut command = Command::new(cargo_program());
-            command.env("TURNO_POSTGRES_BIN", &bin);
-            // With the same features as the whole suite: with others, everything would be built again.
-            command.arg("test").args(TESTED).args(tests);
-            run(without_package(&mut command))?;
+fn format() -> Result<()> {
+    step("cargo fmt", || {
+        component("fmt", "rustfmt")?;
+        cargo(&["fmt", "--all", "--check"]).context("run `cargo fmt --all`")?;
+        for manifest in BENCHES {
+            cargo(&["fmt", "--check", "--manifest-path", manifest])
+                .with_context(|| format!("run `cargo fmt --manifest-path {manifest}`"))?;
         }
         Ok(())
     })
+}
+
+/// The rules of the store, and what is written in SQL, on other versions of PostgreSQL.
+pub fn on_postgres(majors: &[u32]) -> Result<()> {
+    let versions = versions(majors)?;
+    step("cargo test", || programs::run_on(&TESTED, &versions))
+}
+
+/// Installs what is missing of these versions of PostgreSQL.
+fn versions(majors: &[u32]) -> Result<Vec<programs::Version>> {
+    let provide = |major: &u32| {
+        Ok(programs::Version {
+            major: *major,
+            programs: postgres::provide(*major)?,
+        })
+    };
+    majors.iter().map(provide).collect()
+}
+
+/// What needs nothing but Rust, and takes a minute or two after the build.
+pub fn quick() -> Result<()> {
+    format()?;
+    step("words", words::check)?;
+    step("build the tests", || {
+        cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
+    })?;
+    step("cargo test", || programs::run_quick(&TESTED))
 }
 
 /// Only the tests that `arguments` select.
@@ -109,7 +109,7 @@ pub fn outside() -> Result<()> {
     step("the HTTP contract", contract::check)
 }
 
-/// What is given away: with the program that is named, or with one that is built for it.
+/// The release package, with `program` or with one that is built for it.
 pub fn dist(program: Option<&Path>) -> Result<()> {
     let built = match program {
         Some(program) => program.to_owned(),
@@ -123,7 +123,7 @@ pub fn dist(program: Option<&Path>) -> Result<()> {
     step("pack it", || dist::make(&built))
 }
 
-/// The benchmarks, optimised, and the program itself as it is given away, whose start and memory are measured.
+/// The benchmarks, optimised, and the released program, whose start and memory are measured.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     step("build turno", || {

@@ -1,10 +1,11 @@
 //! The schema: made once however many come at once, refused when it is newer, the same by hand.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "migrations/golden.rs"]
+mod golden;
 #[path = "migrations/roles.rs"]
 mod roles;
 
-use std::path::Path;
 use std::time::Duration;
 
 use turno::access::{AccessNew, Role};
@@ -471,26 +472,4 @@ async fn a_role_with_few_rights_is_enough() {
         error.is_refused() && error.to_string().contains("turno_app"),
         "{error:?}"
     );
-}
-
-/// The schema as it is shipped. `TURNO_UPDATE_GOLDEN=1` writes it anew.
-#[test]
-fn the_scripts_are_as_shipped() {
-    // Tests run in their package's folder.
-    let folder = Path::new("tests/golden");
-    for (file, script) in [
-        ("schema_sqlite.sql", sqlite::script()),
-        ("schema_postgres.sql", postgres::script()),
-    ] {
-        let file = folder.join(file);
-        if std::env::var_os("TURNO_UPDATE_GOLDEN").is_some() {
-            std::fs::write(&file, &script).unwrap();
-        }
-        let shipped = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(
-            shipped == script,
-            "{} is not what the program has: look at the change, then run this test with TURNO_UPDATE_GOLDEN=1",
-            file.display()
-        );
-    }
 }

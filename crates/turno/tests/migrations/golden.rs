@@ -1,0 +1,51 @@
+//! The schema as it is shipped, without the bodies of its functions: what another program can depend on.
+
+use std::path::Path;
+
+use turno::Turno;
+use turno_testkit::conformance::Bed;
+
+/// Tables with their columns, constraints and indexes; types; functions with the roles that may call them. The same text on every
+/// version of PostgreSQL: a role's rights are listed one by one, because newer versions have more of them, and constraints that
+/// only repeat `not null` are left out.
+const POSTGRES: &str = include_str!("golden.sql");
+const SQLITE: &str = "select sql from sqlite_schema where sql is not null order by name";
+
+async fn schema(bed: &Bed) -> String {
+    let mut lines = Vec::new();
+    if bed.is_sqlite() {
+        let db = bed.sqlite_connection();
+        let mut statement = db.prepare(SQLITE).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        lines.extend(rows.map(|row: rusqlite::Result<String>| row.unwrap() + ";"));
+    } else {
+        let client = bed.postgres_connection().await;
+        let rows = client.query(POSTGRES, &[]).await.unwrap();
+        lines.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// `TURNO_UPDATE_GOLDEN=1` writes the files anew.
+#[tokio::test]
+async fn the_schema_is_as_shipped() {
+    // Tests run in their package's folder.
+    let folder = Path::new("tests/golden");
+    for (file, bed) in [
+        ("schema_sqlite.sql", Bed::sqlite()),
+        ("schema_postgres.txt", Bed::empty_postgres()),
+    ] {
+        drop(Turno::open(&bed.url()).await.unwrap());
+        let file = folder.join(file);
+        let schema = schema(&bed).await;
+        if std::env::var_os("TURNO_UPDATE_GOLDEN").is_some() {
+            std::fs::write(&file, &schema).unwrap();
+        }
+        let shipped = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            shipped == schema,
+            "{} is not the program's schema: check the change, then run this test with TURNO_UPDATE_GOLDEN=1",
+            file.display()
+        );
+    }
+}
