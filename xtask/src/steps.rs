@@ -164,7 +164,7 @@ fn documentation() -> Result<()> {
     let mut command = Command::new(cargo_program());
     command.args(["doc", "--no-deps", "--workspace", "--all-features", "--lib"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    run(&mut command)
+    run(without_package(&mut command))
 }
 
 /// Says what to do about a toolchain component that is not there; cargo itself only says "no such command".
