@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use turno::Turno;
 use turno_testkit::conformance::Bed;
 
 /// Tables with their columns, constraints and indexes; types; functions with the roles that may call them. The same text on every
@@ -35,7 +34,7 @@ async fn the_schema_is_as_shipped() {
         ("schema_sqlite.sql", Bed::sqlite()),
         ("schema_postgres.txt", Bed::empty_postgres()),
     ] {
-        drop(Turno::open(&bed.url()).await.unwrap());
+        drop(bed.turno().await);
         let file = folder.join(file);
         let schema = schema(&bed).await;
         if std::env::var_os("TURNO_UPDATE_GOLDEN").is_some() {
