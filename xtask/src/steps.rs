@@ -133,7 +133,15 @@ pub fn bench(arguments: &[String]) -> Result<()> {
     let turno = turno.to_str().context("the target folder is in UTF-8")?;
     step("turno-bench", || {
         let named = ["--", "--turno", turno];
-        cargo(&[&["run", "--release"], &BENCH[..], &named, &arguments].concat())
+        cargo(
+            &[
+                &["run", "--profile", "dist"],
+                &BENCH[..],
+                &named,
+                &arguments,
+            ]
+            .concat(),
+        )
     })
 }
 

@@ -46,7 +46,7 @@ fn run(
     let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask bench`")?;
     let manifest = Path::new(&here).join("..").join(program).join("Cargo.toml");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--release", "--quiet", "--manifest-path"])
+        .args(["run", "--profile", "dist", "--quiet", "--manifest-path"])
         .arg(manifest)
         .args(["--", peer, "--mode", mode, "--store", store])
         .args(["--items", &items.to_string()])
