@@ -14,4 +14,5 @@ mod log;
 mod missed;
 mod pooled;
 mod silent;
+mod unnotified;
 mod waiters;
