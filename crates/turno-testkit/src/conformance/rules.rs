@@ -246,6 +246,7 @@ macro_rules! conformance_rules {
                 inbox_tx::an_item_being_completed_is_not_taken_over,
                 inbox_late::who_commits_last_is_found,
                 inbox_late::commits_in_any_order_are_found,
+                inbox_late::a_clock_that_was_set_back_hides_nothing_that_is_due,
                 inbox_late::a_rolled_back_push_holds_nobody_up,
                 inbox_late::a_late_one_of_a_group_waits_for_the_other,
                 inbox_worker::a_worker_handles_every_item,

@@ -121,6 +121,10 @@ begin
       and t.run_at is not null
     order by t.run_at
     limit 1) d;
+  if c.floor_id <> c.at_id and c.late_at > clock_timestamp() then
+    -- The clock was set back since the last look.
+    return '0';
+  end if;
   if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_due.looked then
     next := least(next, c.late_at + 10 * c.late_cost);
   end if;
