@@ -10,6 +10,7 @@
 mod common;
 
 mod actors;
+mod checked;
 mod log;
 mod missed;
 mod pooled;
