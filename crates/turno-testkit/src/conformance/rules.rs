@@ -37,6 +37,7 @@ macro_rules! conformance_rules {
                 schedule::a_tick_belongs_to_whoever_came_first,
                 schedule::a_new_schedule_begins_now,
                 schedule::missed_ticks_are_skipped,
+                schedule::skipped_ticks_are_logged,
                 schedule::missed_ticks_are_caught_up_with,
                 schedule::a_schedule_out_of_rule_is_refused,
                 schedule::a_schedule_knows_its_time_zone,
