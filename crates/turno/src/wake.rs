@@ -2,23 +2,36 @@
 //! the store. So a missed one costs a little time, and a false one costs a read.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
+
+/// So much of a name's SHA-256 is its hash.
+const HASH_BYTES: usize = 8;
 
 /// The waiters of this process, by the name of what they wait for.
 #[derive(Debug, Default)]
 pub struct Wakers {
-    names: Mutex<HashMap<String, Entry>>,
+    names: Mutex<Names>,
     watchers: AtomicUsize,
     live: AtomicBool,
     /// Told when the first watcher arrives, so that a store can start to listen.
     needed: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Names {
+    entries: HashMap<String, Entry>,
+    /// The same entries by the hash of their name. Of two names with one hash, the later one is woken.
+    by_hash: HashMap<String, Arc<Notify>>,
+}
+
 #[derive(Debug)]
 struct Entry {
+    hash: String,
     notify: Arc<Notify>,
     watchers: usize,
     /// Whether one of them looks for all.
@@ -31,11 +44,11 @@ impl Wakers {
     /// Starts to watch a name. Dropping the [`Watch`] ends it.
     pub fn watch(self: &Arc<Self>, name: &str) -> Watch {
         let mut names = self.names();
-        let entry = names.entry(name.to_owned()).or_insert_with(|| Entry {
-            notify: Arc::new(Notify::new()),
-            watchers: 0,
-            led: false,
-            turn: Arc::new(Notify::new()),
+        let Names { entries, by_hash } = &mut *names;
+        let entry = entries.entry(name.to_owned()).or_insert_with(|| {
+            let entry = Entry::new(name);
+            by_hash.insert(entry.hash.clone(), entry.notify.clone());
+            entry
         });
         entry.watchers += 1;
         let (notify, turn) = (entry.notify.clone(), entry.turn.clone());
@@ -52,14 +65,21 @@ impl Wakers {
 
     /// Wakes those who wait for a name.
     pub fn wake(&self, name: &str) {
-        if let Some(entry) = self.names().get(name) {
+        if let Some(entry) = self.names().entries.get(name) {
             entry.notify.notify_waiters();
+        }
+    }
+
+    /// Wakes those who wait for a name of which only the hash is known ([`hash`]).
+    pub fn wake_hash(&self, hash: &str) {
+        if let Some(notify) = self.names().by_hash.get(hash) {
+            notify.notify_waiters();
         }
     }
 
     /// Wakes everybody: something changed, and it is not known what.
     pub fn wake_all(&self) {
-        for entry in self.names().values() {
+        for entry in self.names().entries.values() {
             entry.notify.notify_waiters();
         }
     }
@@ -86,9 +106,32 @@ impl Wakers {
         }
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Entry {
+    fn new(name: &str) -> Self {
+        Entry {
+            hash: hash(name),
+            notify: Arc::new(Notify::new()),
+            watchers: 0,
+            led: false,
+            turn: Arc::new(Notify::new()),
+        }
+    }
+}
+
+/// What a notification carries in place of a name, because every role that can connect can listen. The same as
+/// `turno.wake_hash` in SQL: the first 16 hexadecimal digits of SHA-256.
+pub fn hash(name: &str) -> String {
+    let mut text = String::with_capacity(2 * HASH_BYTES);
+    for byte in &Sha256::digest(name)[..HASH_BYTES] {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// One waiter's ear.
@@ -135,6 +178,7 @@ impl Watch {
     fn take_lead(&self) -> bool {
         let mut names = self.wakers.names();
         names
+            .entries
             .get_mut(&self.name)
             .is_some_and(|entry| !std::mem::replace(&mut entry.led, true))
     }
@@ -165,7 +209,7 @@ pub(crate) struct LeadsInTurn {
 
 impl Drop for LeadsInTurn {
     fn drop(&mut self) {
-        if let Some(entry) = self.wakers.names().get_mut(&self.name) {
+        if let Some(entry) = self.wakers.names().entries.get_mut(&self.name) {
             entry.led = false;
             give(&entry.turn);
         }
@@ -181,7 +225,7 @@ pub(crate) struct Leads {
 
 impl Drop for Leads {
     fn drop(&mut self) {
-        if let Some(entry) = self.wakers.names().get_mut(&self.name) {
+        if let Some(entry) = self.wakers.names().entries.get_mut(&self.name) {
             entry.led = false;
             entry.notify.notify_waiters();
         }
@@ -191,12 +235,49 @@ impl Drop for Leads {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut names = self.wakers.names();
-        if let Some(entry) = names.get_mut(&self.name) {
+        let Names { entries, by_hash } = &mut *names;
+        if let Some(entry) = entries.get_mut(&self.name) {
             entry.watchers -= 1;
             if entry.watchers == 0 {
-                names.remove(&self.name);
+                by_hash.remove(&entry.hash);
+                entries.remove(&self.name);
             }
         }
+        drop(names);
         self.wakers.watchers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `sha256sum` says; `turno.wake_hash` is compared with this in `tests/sql_face`.
+    #[test]
+    fn a_hash_is_the_beginning_of_sha_256() {
+        assert_eq!(hash(""), "e3b0c44298fc1c14");
+        assert_eq!(hash("abc"), "ba7816bf8f01cfea");
+    }
+
+    #[tokio::test]
+    async fn a_hash_wakes_the_waiters_of_its_name_only() {
+        let wakers = Arc::new(Wakers::default());
+        let (one, other) = (wakers.watch("préstamo/1"), wakers.watch("préstamo/2"));
+        let (woken, mut not_woken) = (one.next(), other.next());
+        wakers.wake_hash(&hash("préstamo/1"));
+        woken.await;
+        assert!(if_ready(&mut not_woken).await.is_none());
+        drop(one);
+        assert_eq!(wakers.names().by_hash.len(), 1, "it goes with its name");
+        assert_eq!(wakers.names().entries.len(), 1);
+    }
+
+    /// What a future is now, if it is ready.
+    async fn if_ready<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = future => Some(done),
+            () = std::future::ready(()) => None,
+        }
     }
 }

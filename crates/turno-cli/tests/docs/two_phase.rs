@@ -1,4 +1,5 @@
-//! What docs/from-sql.md says about `PREPARE TRANSACTION`: a push can be prepared until a worker is idle.
+//! What docs/from-sql.md says about `PREPARE TRANSACTION`: a push can be prepared until a worker is idle, and always
+//! without notifications.
 
 use std::thread;
 
@@ -11,12 +12,11 @@ use crate::http::{Server, ask};
 use crate::known::Known;
 use crate::sql::Session;
 
-/// The page's example, which ends with an error.
-fn example() -> String {
+/// The page's only block with these words that is not run by itself.
+fn example(words: &str) -> String {
     let page = include_str!("../../../../docs/from-sql.md");
     let mut blocks = blocks(page).unwrap();
-    blocks
-        .retain(|block| block.fate == Fate::Excerpt && block.text.contains("prepare transaction"));
+    blocks.retain(|block| block.fate == Fate::Excerpt && block.text.contains(words));
     let [block] = <[_; 1]>::try_from(blocks).unwrap();
     block.text
 }
@@ -32,10 +32,11 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
     place.turno(&["migrate"]).expect(0);
     let session = Session::new(&place.store);
     let run = |text: &str| drop(session.run(&mut Known::default(), text));
-    let example = example();
+    let (example, off) = (example("prepare transaction"), example("turno.setting"));
+    let succeeds = example.split("-- ERROR").next().unwrap();
 
     // Without a worker it can be prepared.
-    run(example.split("-- ERROR").next().unwrap());
+    run(succeeds);
     run("commit prepared 'invoice-9';");
     let server = Server::start(&place, &[]);
     let claim = json!({"worker": "w", "wait": "50s"});
@@ -46,7 +47,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
 
     // With an idle worker it cannot.
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim));
+        let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim.clone()));
         eventually(LONG, "an idle worker", || {
             let idle = "select count(*) from {inbox_listener} where until > clock_timestamp()";
             (place.ask(idle) != "0").then_some(())
@@ -57,7 +58,19 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
         run("select turno.inbox_push('letters', '{\"invoice\": 10}');");
         let claimed = waiting.join().unwrap().expect(200);
         assert_eq!(claimed["items"][0]["payload"], json!({"invoice": 10}));
+
+        // Without notifications it can, and a worker that waits finds it.
+        let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim.clone()));
+        eventually(LONG, "an idle worker", || {
+            let idle = "select count(*) from {inbox_listener} where until > clock_timestamp()";
+            (place.ask(idle) != "0").then_some(())
+        });
+        run(&off);
+        run(succeeds);
+        run("commit prepared 'invoice-9';");
+        let claimed = waiting.join().unwrap().expect(200);
+        assert_eq!(claimed["items"][0]["payload"], json!({"invoice": 9}));
     });
     let stats = ask(&server.address, "GET /v1/inbox/letters", None, &Value::Null).unwrap();
-    assert_eq!(stats.expect(200)["processing"], json!(2));
+    assert_eq!(stats.expect(200)["processing"], json!(3));
 }

@@ -10,8 +10,10 @@
 mod common;
 
 mod actors;
+mod checked;
 mod log;
 mod missed;
 mod pooled;
 mod silent;
+mod unnotified;
 mod waiters;

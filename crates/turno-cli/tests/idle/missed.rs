@@ -103,7 +103,7 @@ async fn a_lost_connection_wakes() {
     until_silent(&[&database]).await;
     let other = client(&url).await;
     let lose = "select pg_terminate_backend(pid, 5000) from pg_stat_activity
-        where application_name = 'worker' and datname = current_database() and query like 'listen%'";
+        where application_name = 'worker' and datname = current_database() and query like '%turno.notifies%'";
     let lost = other.query_typed(lose, &[]).await.unwrap();
     assert_eq!(lost.len(), 1, "the worker listened");
     let pusher = connect(&url, "other", Settings::default()).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinError;
 use turno::Settings;
 use turno::outbox::{Event, Mode};
 use turno_testkit::eventually_async;
@@ -205,7 +206,7 @@ async fn a_bound_of_a_second_is_kept() {
     }
 }
 
-pub async fn soon<T>(task: tokio::task::JoinHandle<T>) -> T {
+pub async fn soon<T>(task: impl Future<Output = Result<T, JoinError>>) -> T {
     tokio::time::timeout(LONG, task)
         .await
         .expect("to be woken")

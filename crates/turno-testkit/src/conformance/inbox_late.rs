@@ -1,5 +1,7 @@
 //! Pushes whose transactions commit late, and in another order than that of their numbers: all are found.
 
+use std::time::Duration;
+
 use super::inbox_caller::InboxTx;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
@@ -47,6 +49,41 @@ pub async fn who_commits_last_is_found(bed: &Bed) {
     found.sort();
     assert_eq!(found, ["0", "1", "1", "2"]);
     assert_eq!(take(&inbox, 10).await, []);
+}
+
+/// After the store's clock was set back by an hour, an item without a time is due, and so is one whose time comes by the new
+/// clock. Setting a clock back is the same as setting all that the store has noted ahead.
+pub async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &Bed) {
+    let inbox = bed.turno().await.inbox("q");
+    push_all(&inbox, [item("before").delay(Duration::from_millis(1))]).await;
+    // With room for more: then the store knows that all that was due is claimed.
+    let before = crate::eventually_async(PATIENCE, "the first item", async || {
+        Some(take(&inbox, 10).await).filter(|items| !items.is_empty())
+    });
+    complete(&inbox, &before.await).await;
+    let late = begin(bed, &inbox, &[item("late")]).await;
+    push(&inbox, &["in line"]).await;
+    if !bed.is_sqlite() {
+        complete(&inbox, &[take_soon(&inbox).await]).await;
+        push(&inbox, &["in line"]).await;
+        bed.run(
+            "update turno.inbox_cursor
+            set due_from = due_from + {us:3600000000},
+                due_at   = due_at + {us:3600000000},
+                late_at  = late_at + {us:3600000000}",
+        )
+        .await;
+    }
+    bed.run("update turno.inbox_item set pushed_at = pushed_at + {us:3600000000}")
+        .await;
+    late.commit().await;
+    push_all(&inbox, [item("timed").delay(Duration::from_millis(1))]).await;
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        found.push(text(&take_soon(&inbox).await));
+    }
+    found.sort();
+    assert_eq!(found, ["in line", "late", "timed"]);
 }
 
 /// Many that commit in any order, while others claim all the time, are all claimed once.

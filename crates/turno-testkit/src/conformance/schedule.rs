@@ -1,6 +1,10 @@
 //! Schedules: each tick is pushed once, whatever number of instances run.
 
+use std::io;
+use std::sync::{Arc, Mutex};
+
 use jiff::Timestamp;
+use tracing::instrument::WithSubscriber as _;
 use turno::inbox::{Item, ItemState};
 use turno::schedule::Missed;
 use turno::store::{ScheduleTick, TickOutcome};
@@ -98,6 +102,52 @@ pub async fn missed_ticks_are_skipped(bed: &Bed) {
         u64::from(late <= secs(60)),
         "{late:?} after the hour"
     );
+}
+
+/// Ticks that are skipped are in the log, with the schedule and the first of them; ticks that are caught up with are not.
+pub async fn skipped_ticks_are_logged(bed: &Bed) {
+    let turno = bed.turno().await;
+    let logged = async |name: &str, missed: Missed| {
+        let schedule = turno.schedule(name, "0 0 * * * *").missed(missed);
+        schedule.tick().await.unwrap();
+        sleep_for(bed, 5).await;
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        schedule.tick().with_subscriber(subscriber).await.unwrap();
+        log.text()
+    };
+    let skipped = logged("skipping", Missed::Skip).await;
+    let lines = skipped.lines().filter(|line| line.contains("are skipped"));
+    let [line] = <[_; 1]>::try_from(lines.collect::<Vec<_>>()).unwrap();
+    for part in ["WARN", "schedule=\"skipping\"", "since="] {
+        assert!(line.contains(part), "{line}");
+    }
+    let caught_up = logged("catching up", Missed::CatchUp).await;
+    assert!(!caught_up.contains("are skipped"), "{caught_up}");
+}
+
+/// What was logged.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Or each of them is pushed, once.

@@ -9,6 +9,7 @@
 
 mod answers;
 mod blocked;
+mod clock;
 mod killed;
 mod order;
 mod place;

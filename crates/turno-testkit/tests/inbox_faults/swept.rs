@@ -10,6 +10,8 @@ const PUSH: &str = "
     from turno.inbox_push_batch('presentations', array['1'], array['k'])";
 const SWEEP: &str = "select turno.sweep(keep_completed => '0')";
 const ROUNDS: usize = 200;
+/// Where the push has tried to store its keys, and has not read yet which item has each.
+const BETWEEN: &str = "-- A statement of its own: it sees the rows that the keys met.";
 
 /// The push has met the key, and waits for a table before it answers. Then the key is swept.
 #[test]
@@ -39,6 +41,65 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
         assert_eq!(id, known.0);
         assert_eq!(place.inbox().stats().await.unwrap().pending, 0);
     });
+}
+
+/// The key is swept after the push has met it, and before the push reads which item has it: then the key is free, and the
+/// item is stored.
+#[test]
+fn a_push_is_stored_if_its_key_is_swept_before_it_is_read() {
+    let (duplicate, pending) = swept_between("");
+    assert_eq!((duplicate, pending), (false, 1));
+}
+
+/// The control: without the second try, the push is acknowledged and nothing is stored.
+#[test]
+fn without_a_second_try_it_is_acknowledged_and_lost() {
+    let once = "changed := replace(changed, 'exit when not gone;', 'exit;');";
+    let (duplicate, pending) = swept_between(once);
+    assert_eq!((duplicate, pending), (false, 0));
+}
+
+/// Pushes a known key, and sweeps it between the two statements of the push that concern keys. `change` changes the function
+/// besides. Answers whether the push was a duplicate, and how many items wait afterwards.
+fn swept_between(change: &str) -> (bool, u64) {
+    let place = Place::postgres();
+    place.push([item("done").key("k")]);
+    place.runtime.block_on(async {
+        complete(&place).await;
+        let (holder, pusher) = (client(&place.url).await, client(&place.url).await);
+        let observer = client(&place.url).await;
+        let stop = format!(
+            "do $do$
+            declare
+              was     text := pg_get_functiondef(p.oid) from pg_proc p
+                where p.pronamespace = 'turno'::regnamespace and p.proname = 'inbox_push_batch';
+              changed text := replace(was, '{BETWEEN}', 'perform pg_advisory_xact_lock_shared(1);');
+              stopped text := changed;
+            begin
+              assert changed <> was;
+              {change}
+              assert changed <> stopped or {unchanged};
+              execute changed;
+            end $do$",
+            unchanged = change.is_empty()
+        );
+        observer.batch_execute(&stop).await.unwrap();
+        let hold = "begin; select pg_advisory_xact_lock(1)";
+        holder.batch_execute(hold).await.unwrap();
+        let push = tokio::spawn(async move { pusher.query_one(PUSH, &[]).await.unwrap() });
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
+            and database = (select oid from pg_database where datname = current_database())";
+        eventually_async(LONG, "the push waits", async || {
+            let count: i64 = observer.query_one(waiting, &[]).await.unwrap().get(0);
+            (count == 1).then_some(())
+        })
+        .await;
+        observer.batch_execute(SWEEP).await.unwrap();
+        assert_eq!(keys(&observer).await, 0);
+        holder.batch_execute("commit").await.unwrap();
+        let duplicate = push.await.unwrap().get(1);
+        (duplicate, place.inbox().stats().await.unwrap().pending)
+    })
 }
 
 /// The same again and again, with no order between the push and the sweep.

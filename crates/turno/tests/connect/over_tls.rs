@@ -53,7 +53,7 @@ async fn a_waiter_is_woken_by_an_encrypted_notification() {
         select count(*)
         from pg_stat_activity a
         join pg_stat_ssl s using (pid)
-        where a.query like 'listen turno_lock%'
+        where a.query like 'select turno.notifies%'
           and a.datname = current_database()
           and s.ssl";
     eventually_async(LONG, "an encrypted listener", async || {

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod calls;
+mod notified;
 mod once;
 mod readers;
 mod rights;

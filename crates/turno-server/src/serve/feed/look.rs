@@ -12,6 +12,8 @@ use turno::outbox::OutboxStats;
 use turno::{MAX_PAGE, Turno};
 use turno_client::wire::stream::{HeldLocks, HistoryNews, KnownQueues, OpenKeys};
 
+use super::PATIENCE;
+
 /// How many of a list are told of.
 const MOST: usize = 500;
 /// How many once keys of each state are told of.
@@ -99,8 +101,10 @@ impl Pace {
         if self.not_before.is_some_and(|time| began < time) {
             return Ok(None);
         }
+        // For a look that is dropped at its time limit, which would otherwise be repeated at once.
+        self.not_before = Some(began + PATIENCE * REST);
         let seen = look.await;
-        // Also after a failure: a look that ran into its time limit is not repeated at once.
+        // Also after a failure.
         self.not_before = Some(Instant::now() + began.elapsed() * REST);
         seen.map(Some)
     }
@@ -221,5 +225,55 @@ impl Past {
         };
         let is_old = seen.len() >= PAGE as usize && seen.first().is_some_and(|oldest| id < *oldest);
         !is_old && !seen.contains(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
+
+    use std::future::{pending, ready};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Its pause is ten times as long: a second, within which a loaded machine asks again.
+    const LOOK: Duration = Duration::from_millis(100);
+
+    async fn is_looked_at(pace: &mut Pace) -> bool {
+        pace.keep(ready(Ok(()))).await.unwrap().is_some()
+    }
+
+    #[tokio::test]
+    async fn a_look_that_failed_is_followed_by_a_pause() {
+        let mut pace = Pace::default();
+        let fails = async {
+            tokio::time::sleep(LOOK).await;
+            Turno::connect("nonsense:").await.map(drop)
+        };
+        let began = Instant::now();
+        assert!(pace.keep(fails).await.is_err());
+        assert!(!is_looked_at(&mut pace).await);
+        while !is_looked_at(&mut pace).await {
+            tokio::time::sleep(LOOK / 10).await;
+        }
+        assert!(began.elapsed() > LOOK * REST, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_was_dropped_is_followed_by_a_pause() {
+        let mut pace = Pace::default();
+        let look = pace.keep(pending::<turno::Result<()>>());
+        assert!(tokio::time::timeout(LOOK / 10, look).await.is_err());
+        assert!(!is_looked_at(&mut pace).await);
+    }
+
+    /// The control: a look that took no time is repeated as soon as it is asked for.
+    #[tokio::test]
+    async fn a_quick_look_has_no_pause() {
+        let mut pace = Pace::default();
+        assert!(is_looked_at(&mut pace).await);
+        tokio::time::sleep(LOOK).await;
+        assert!(is_looked_at(&mut pace).await);
     }
 }

@@ -32,6 +32,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
 
 /// Functions, in the order in which they need each other.
 pub(super) const FUNCTIONS: &[(&str, &str)] = &[
+    ("wake", include_str!("sql/wake.sql")),
     ("lock_token", include_str!("sql/lock_token.sql")),
     ("lock_check", include_str!("sql/lock_check.sql")),
     ("lock_rules", include_str!("sql/lock_rules.sql")),

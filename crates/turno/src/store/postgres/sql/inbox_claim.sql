@@ -111,7 +111,8 @@ as $$
 #variable_conflict use_column
 declare
   now_at     timestamptz := clock_timestamp();
-  due_from   timestamptz := case when now_at < c.due_at + '1 second' then c.due_from else '-infinity' end;
+  -- A clock that was set back is behind due_at: then all times are looked at, as after a second.
+  due_from   timestamptz := case when now_at between c.due_at and c.due_at + '1 second' then c.due_from else '-infinity' end;
   due_left   boolean := false;
   left_over  integer := "limit";
   in_lane    integer;
@@ -339,7 +340,10 @@ begin
         select from turno.inbox_item t
         where q.lanes & (1 << p) <> 0
           and t.lane = base + p
-          and t.run_at >= case when clock_timestamp() < (l.cursor).due_at + '1 second' then (l.cursor).due_from else '-infinity' end
+          and t.run_at >= case
+            when clock_timestamp() between (l.cursor).due_at and (l.cursor).due_at + '1 second' then (l.cursor).due_from
+            else '-infinity'
+          end
           and t.run_at <= clock_timestamp()
         limit 1) d) as waiting,
     (select i.last_value from turno.inbox_item_id i) as last_id,
@@ -364,6 +368,10 @@ begin
   waiting := at.waiting;
   old := c;
   until := clock_timestamp() + inbox_claim_batch.lease;
+  if c.late_at > clock_timestamp() then
+    -- The clock was set back.
+    c.late_at := '-infinity';
+  end if;
   look := c.floor_id <> c.at_id and clock_timestamp() >= c.late_at + 10 * c.late_cost;
   -- A number taken by somebody who came after our own number would be missed if we had it from before.
   if look and pg_current_xact_id_if_assigned() is null then

@@ -57,7 +57,7 @@ begin
       return;
     end if;
   end if;
-  perform pg_notify('turno_inbox', inbox_notify.queue);
+  perform turno.wake('turno_inbox', 'inbox:' || inbox_notify.queue);
 end
 $$;
 
@@ -121,6 +121,10 @@ begin
       and t.run_at is not null
     order by t.run_at
     limit 1) d;
+  if c.floor_id <> c.at_id and c.late_at > clock_timestamp() then
+    -- The clock was set back since the last look.
+    return '0';
+  end if;
   if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_due.looked then
     next := least(next, c.late_at + 10 * c.late_cost);
   end if;
@@ -129,7 +133,7 @@ end
 $$;
 
 -- Says that a worker has nothing to do, and listens for as long as "listens"; 0 if it cannot listen. Answers when to look
--- again although no notification came (due), and since when every push notifies (sure).
+-- again although no notification came (due), and since when every push notifies (sure; null if the setting notify is off).
 --
 -- A push that was under way when the queue was marked has perhaps not seen the mark. It has a transaction id below "since",
 -- which is assigned after the mark was committed. When all of those have ended, "sure" is answered; a worker that looks once
@@ -150,7 +154,8 @@ declare
   mark turno.inbox_listener;
 begin
   perform turno.check_name('queue', inbox_idle.queue, 255);
-  if inbox_idle.listens > '0' then
+  -- Without notifications a mark is of no use, and nothing is ever sure.
+  if inbox_idle.listens > '0' and turno.notify_setting() then
     select * into mark
     from turno.inbox_listener l
     where l.queue = inbox_idle.queue;
@@ -203,7 +208,7 @@ begin
   where l.queue = inbox_rouse.queue
     and l.until > clock_timestamp() + '20 seconds';
   if found then
-    perform pg_notify('turno_inbox', inbox_rouse.queue);
+    perform turno.wake('turno_inbox', 'inbox:' || inbox_rouse.queue);
   end if;
 end
 $$;

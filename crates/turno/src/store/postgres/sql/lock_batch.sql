@@ -253,7 +253,7 @@ begin
     place := over.place;
     answer := row('released', 0)::turno.lock_ending;
     if over.waited_until > clock_timestamp() then
-      perform pg_notify('turno_lock', over.resource);
+      perform turno.wake('turno_lock', over.resource);
     end if;
     if over.fifo_until > clock_timestamp() + '10 seconds' then
       perform turno.lock_line_soon(over.resource);

@@ -156,7 +156,7 @@ begin
     perform turno.lock_call(l);
   else
     -- Whether a waiter has just marked the row cannot be known here, and it may not look again for a long time.
-    perform pg_notify('turno_lock', h.resource);
+    perform turno.wake('turno_lock', h.resource);
     perform turno.lock_line_soon(h.resource);
   end if;
   return row('released', 0)::turno.lock_ending;

@@ -216,7 +216,7 @@ language plpgsql
 as $$
 begin
   if l.waited_until > clock_timestamp() then
-    perform pg_notify('turno_lock', l.resource);
+    perform turno.wake('turno_lock', l.resource);
   end if;
   if l.fifo_until > clock_timestamp() + '10 seconds' then
     perform turno.lock_line_soon(l.resource);

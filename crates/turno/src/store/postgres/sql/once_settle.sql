@@ -23,7 +23,7 @@ language plpgsql
 as $$
 begin
   if o.waited_until > clock_timestamp() then
-    perform pg_notify('turno_once', o.key);
+    perform turno.wake('turno_once', 'once:' || o.key);
   end if;
 end
 $$;
@@ -159,7 +159,7 @@ begin
     place := ended.place;
     outcome := 'done';
     if ended.waited_until > clock_timestamp() then
-      perform pg_notify('turno_once', ended.key);
+      perform turno.wake('turno_once', 'once:' || ended.key);
     end if;
     return next;
   end loop;

@@ -51,6 +51,7 @@ as $$
     ('lock_renew_batch', 'turno_app'),
     ('lock_status', 'turno_app'),
     ('lock_wait', 'turno_app'),
+    ('notifies', 'turno_app'),
     ('once_begin', 'turno_app'),
     ('once_begin_batch', 'turno_app'),
     ('once_complete', 'turno_app'),

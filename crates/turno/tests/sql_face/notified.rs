@@ -1,0 +1,123 @@
+//! What a notification tells a role that has no rights: PostgreSQL lets every role listen.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+use turno::Wakers;
+use turno_testkit::PostgresServer;
+
+use super::{bed, word};
+
+/// Every name begins with it.
+const SECRET: &str = "secret";
+
+/// Each notifies once, because a process waits for it.
+const NOTIFIES: &[&str] = &[
+    "select turno.inbox_push('secret queue', '1')",
+    "select turno.inbox_fail(array[i.claim], 'no') from turno.inbox_claim('secret queue') i",
+    "select turno.outbox_emit('secret.event', '1', key => 'secret key')",
+    "select turno.lock_release('secret/1', token) from turno.lock where resource = 'secret/1'",
+    "select turno.lock_release_batch('{secret/2}', array[token], '{null}', array[gen_random_uuid()]) from turno.lock where resource = 'secret/2'",
+    "select turno.lock_break('secret/3', token, 'a test', 'a test') from turno.lock where resource = 'secret/3'",
+    "select turno.once_complete('secret 1@' || token, '1') from turno.once where key = 'secret 1'",
+    "select turno.once_complete_batch('{secret 2}', array[token], '{1}', '{null}') from turno.once where key = 'secret 2'",
+    "select turno.once_release('secret 3@' || token) from turno.once where key = 'secret 3'",
+    "insert into turno.setting (name, value) values ('secret', 'secret')",
+];
+
+/// Listens as a role without any right in schema `turno`, for as long as the client is kept.
+async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
+    let database = url.rsplit('/').next().unwrap();
+    let role = format!("stranger_{database}");
+    PostgresServer::shared()
+        .administer(&format!("create role {role} login"))
+        .unwrap();
+    let url = PostgresServer::shared().url_as(&role, database);
+    let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    let (tell, heard) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(note) = message {
+                // The receiver is gone when the test has ended.
+                let _ = tell.send((note.channel().to_owned(), note.payload().to_owned()));
+            }
+        }
+    });
+    client
+        .batch_execute(
+            "listen turno_lock; listen turno_inbox; listen turno_once; listen turno_setting",
+        )
+        .await
+        .unwrap();
+    (client, heard)
+}
+
+#[tokio::test]
+async fn a_role_without_rights_hears_no_names() {
+    let (bed, client) = bed().await;
+    let (_stranger, mut heard) = stranger(bed.url()).await;
+    for queue in ["secret queue", "$outbox"] {
+        let idle = format!("select turno.inbox_idle('{queue}', '1 minute')");
+        client.batch_execute(&idle).await.unwrap();
+    }
+    for number in 1..=3 {
+        let wait = format!(
+            "select turno.lock_acquire('secret/{number}', owner => 'secret'); \
+             select turno.lock_wait('secret/{number}', 'secret waiter'); \
+             select turno.once_begin('secret {number}'); \
+             select turno.once_begin('secret {number}', waits => true)"
+        );
+        client.batch_execute(&wait).await.unwrap();
+    }
+    for sql in NOTIFIES {
+        client
+            .batch_execute(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let (channel, payload) = heard.recv().await.unwrap();
+        let is_hash = payload.len() == 16 && payload.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(
+            is_hash || channel == "turno_setting" && payload.is_empty(),
+            "{sql}: {channel} {payload}"
+        );
+        assert!(!payload.contains(SECRET), "{sql}: {payload}");
+    }
+    assert!(heard.try_recv().is_err(), "each notified once");
+    let queue = word(&client, "select turno.wake_hash('inbox:secret queue')").await;
+    client
+        .batch_execute("select turno.inbox_push('secret queue', '2')")
+        .await
+        .unwrap();
+    assert_eq!(heard.recv().await.unwrap().1, queue);
+}
+
+/// What SQL sends is what programs know a name by.
+#[tokio::test]
+async fn a_hash_of_sql_wakes_the_waiter_of_the_name() {
+    let (_bed, client) = bed().await;
+    let wakers = Arc::new(Wakers::default());
+    for name in [
+        "",
+        "r",
+        "inbox:jobs",
+        "once:k@1",
+        "préstamo/ñ",
+        "貸付/1 😀",
+        "a'b\"c\\d",
+    ] {
+        let watch = wakers.watch(name);
+        let woken = watch.next();
+        let row = client
+            .query_one("select turno.wake_hash($1)", &[&name])
+            .await;
+        let hash: String = row.unwrap().get(0);
+        wakers.wake_hash(&hash);
+        tokio::select! {
+            biased;
+            () = woken => {}
+            () = std::future::ready(()) => panic!("{name:?} is not {hash}"),
+        }
+    }
+}
