@@ -12,6 +12,7 @@ pub(crate) enum Code {
     Stale,
     InFlight,
     Unknown,
+    Answered,
     Mismatch,
     OverQuota,
     Invalid,
@@ -36,13 +37,14 @@ pub(crate) enum Code {
 
 impl Code {
     /// Every one, in their order.
-    pub(crate) const ALL: [Code; 26] = [
+    pub(crate) const ALL: [Code; 27] = [
         Code::Busy,
         Code::NotHeld,
         Code::Lost,
         Code::Stale,
         Code::InFlight,
         Code::Unknown,
+        Code::Answered,
         Code::Mismatch,
         Code::OverQuota,
         Code::Invalid,
@@ -165,11 +167,23 @@ impl Code {
                 StatusCode::CONFLICT,
                 (
                     "It is not known whether the work was done",
-                    "An earlier run vanished half-way. Look for its effects; then forget the key, or begin with `unknown: rerun`.",
+                    "An earlier run vanished half-way. Look for its effects; then resolve or forget the key, or begin with `unknown: rerun`.",
                 ),
                 (
                     "No se sabe si el trabajo se hizo",
-                    "Una ejecución anterior se interrumpió a medias. Compruebe sus efectos; después olvide la clave, o empiece con `unknown: rerun`.",
+                    "Una ejecución anterior se interrumpió a medias. Compruebe sus efectos; después resuelva u olvide la clave, o empiece con `unknown: rerun`.",
+                ),
+            ),
+            Code::Answered => (
+                "answered",
+                StatusCode::CONFLICT,
+                (
+                    "The key has an answer",
+                    "Only an unknown key can be resolved. Nothing was changed. Look at its answer; forget the key if that is wrong.",
+                ),
+                (
+                    "La clave ya tiene respuesta",
+                    "Solo se resuelve una clave incierta. No se cambió nada. Mire su respuesta; olvide la clave si es errónea.",
                 ),
             ),
             Code::Mismatch => (

@@ -76,6 +76,7 @@ const TABLE: &[Row] = &[
     ("once_list", Read, Narrowed, "", "prefix=NAME", "", 200),
     ("once_status", Read, Named, "NAME", "", "", 404),
     ("once_forget", Admin, Named, "NAME", "", "", 200),
+    ("once_resolve", Admin, Named, "NAME", "", "{}", 404),
     ("sweep", Admin, All, "", "", "{}", 200),
     ("doctor", Admin, All, "", "", "", 200),
     ("stream", Read, Narrowed, "", "prefix=NAME", "", 200),

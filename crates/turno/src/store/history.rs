@@ -151,11 +151,13 @@ pub enum HistoryEvent {
     Discarded,
     /// A person had a key forgotten.
     Forgotten,
+    /// A person said that the work of an unknown key was done.
+    Resolved,
 }
 
 impl HistoryEvent {
     /// All of them.
-    pub const ALL: [HistoryEvent; 11] = [
+    pub const ALL: [HistoryEvent; 12] = [
         HistoryEvent::Acquired,
         HistoryEvent::RenewedLate,
         HistoryEvent::Released,
@@ -167,6 +169,7 @@ impl HistoryEvent {
         HistoryEvent::Reset,
         HistoryEvent::Discarded,
         HistoryEvent::Forgotten,
+        HistoryEvent::Resolved,
     ];
 
     /// The word that stores and faces use.
@@ -183,6 +186,7 @@ impl HistoryEvent {
             HistoryEvent::Reset => "reset",
             HistoryEvent::Discarded => "discarded",
             HistoryEvent::Forgotten => "forgotten",
+            HistoryEvent::Resolved => "resolved",
         }
     }
 
@@ -231,7 +235,7 @@ pub struct HistoryEntry {
     pub acquired_at: Option<Timestamp>,
     /// When it was to end.
     pub expires_at: Option<Timestamp>,
-    /// The person who broke, requeued, reset, discarded or forgot.
+    /// The person who broke, requeued, reset, discarded, forgot or resolved.
     pub actor: Option<String>,
     /// Why that was done, or what came late.
     pub reason: Option<String>,

@@ -114,6 +114,42 @@ async fn claims_end_in_every_way() {
     assert_eq!(swept.get::<_, i64>(0), 0);
 }
 
+/// An operator settles what is unknown, and learns why anything else is left alone.
+#[tokio::test]
+async fn an_operator_resolves_a_key() {
+    let (bed, client) = bed().await;
+    let operator = bed.postgres_connection_as("operator").await;
+    let resolve = "select outcome from turno.once_resolve('k', '{\"receipt\": 1}', reason => 'the bank has it')";
+    assert_eq!(word(&operator, resolve).await, "not_found");
+    let claim = word(
+        &client,
+        "select claim from turno.once_begin('k', worker => 'w')",
+    )
+    .await;
+    let row = one(
+        &operator,
+        "select outcome, worker, claim, remaining > '0' from turno.once_resolve('k', 'null')",
+    )
+    .await;
+    assert_eq!(
+        (
+            row.get::<_, &str>(0),
+            row.get::<_, &str>(1),
+            row.get::<_, bool>(3)
+        ),
+        ("in_flight", "w", true)
+    );
+    assert_eq!(row.get::<_, Option<&str>>(2), None, "a claim is a right");
+    let doubt = format!("select turno.once_release('{claim}', unknown => true)::text");
+    assert_eq!(word(&client, &doubt).await, "true");
+    assert_eq!(word(&operator, resolve).await, "resolved");
+    assert_eq!(word(&operator, resolve).await, "answered");
+    let replay = "select outcome || ' ' || answer::text from turno.once_begin('k')";
+    assert_eq!(word(&client, replay).await, "replay {\"receipt\": 1}");
+    let complete = format!("select turno.once_complete('{claim}', '2')");
+    assert_eq!(code(&client, &complete).await, "TN410");
+}
+
 /// A stale completion raises: the effects of its transaction go with it.
 #[tokio::test]
 async fn a_stale_completion_raises() {
@@ -232,7 +268,7 @@ async fn arguments_are_checked_on_every_path() {
         format!("'{long}'"),
         "E'a\\tb'".into(),
     ] {
-        for verb in ["once_begin", "once_status", "once_forget"] {
+        for verb in ["once_begin", "once_status", "once_forget", "once_resolve"] {
             calls.push(format!("turno.{verb}({key})"));
         }
     }

@@ -113,3 +113,50 @@ $$;
 
 comment on function turno.once_forget is
   'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight. The user and the reason go into the history.';
+
+create or replace function turno.once_resolve(
+  key    text,
+  answer json default null,
+  "user" text default null,
+  reason text default null
+) returns turno.once_outcome
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  o   turno.once;
+  now text;
+begin
+  perform turno.check_name('key', once_resolve.key, 255);
+  perform turno.deed_check(once_resolve."user", once_resolve.reason);
+  -- Waits for a late answer that is being written: if that is committed, it counts.
+  select * into o
+  from turno.once t
+  where t.key = once_resolve.key
+  for no key update;
+  now := case when found then turno.once_state(o) else 'gone' end;
+  if now = 'gone' then
+    return row('not_found', once_resolve.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
+  end if;
+  if now <> 'unknown' then
+    return turno.once_told(o, case now when 'done' then 'answered' else now end);
+  end if;
+  update turno.once t
+  set state    = 'done',
+      -- A new token: the claim of the run that vanished is stale.
+      token    = greatest(t.token + 1, turno.lock_tick()),
+      until    = clock_timestamp() + t.ttl,
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + t.ttl),
+      answer   = once_resolve.answer
+  where t.key = once_resolve.key
+  returning * into o;
+  perform turno.once_call(o);
+  perform turno.deed_record('once', 'resolved', once_resolve.key, 1, once_resolve."user", once_resolve.reason);
+  return turno.once_told(o, 'resolved');
+end
+$$;
+
+comment on function turno.once_resolve is
+  'Says, for an operator, that the work of an unknown key was done, with its answer. The outcome is resolved; in_flight (a run has a live lease), answered or not_found: then nothing was changed. The user and the reason go into the history.';
