@@ -206,6 +206,8 @@ async fn work() {
     let given = client.give_back(queue, &settle(vec![one(2)])).await;
     assert_eq!(given.unwrap().done, 1);
 
+    let missing = client.queue("mail/uot").await.unwrap_err();
+    assert_eq!(missing.code(), Some("no_queue"));
     let stats = client.queue(queue).await.unwrap();
     assert_eq!(
         [

@@ -18,6 +18,7 @@ pub(crate) enum Code {
     Invalid,
     Malformed,
     NotFound,
+    NoQueue,
     MethodNotAllowed,
     TooLarge,
     UnsupportedMediaType,
@@ -37,7 +38,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// Every one, in their order.
-    pub(crate) const ALL: [Code; 27] = [
+    pub(crate) const ALL: [Code; 28] = [
         Code::Busy,
         Code::NotHeld,
         Code::Lost,
@@ -50,6 +51,7 @@ impl Code {
         Code::Invalid,
         Code::Malformed,
         Code::NotFound,
+        Code::NoQueue,
         Code::MethodNotAllowed,
         Code::TooLarge,
         Code::UnsupportedMediaType,
@@ -242,6 +244,18 @@ impl Code {
                     "See /openapi.json for what there is.",
                 ),
                 ("No existe", "Consulte en /openapi.json lo que hay."),
+            ),
+            Code::NoQueue => (
+                "no_queue",
+                StatusCode::NOT_FOUND,
+                (
+                    "There is no such queue",
+                    "Nothing was ever pushed to it. Check its name: GET /v1/inbox lists all queues.",
+                ),
+                (
+                    "No existe esa cola",
+                    "Nunca se puso nada en ella. Compruebe su nombre: GET /v1/inbox lista todas las colas.",
+                ),
             ),
             Code::MethodNotAllowed => (
                 "method_not_allowed",

@@ -94,6 +94,8 @@ async fn failed_items_are_discarded() {
     assert_eq!(word(&client, LAST).await, "inbox discarded mail 1 ana spam");
     let total = "select total::text from turno.inbox_stats('mail')";
     assert_eq!(word(&client, total).await, "0");
+    let missing = "select count(*)::text from turno.inbox_stats('mial')";
+    assert_eq!(word(&client, missing).await, "0", "no row of zeros");
 }
 
 /// A program of the version before passes fewer arguments, and is not told of what it does not know.
