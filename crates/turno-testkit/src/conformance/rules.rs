@@ -276,6 +276,7 @@ macro_rules! conformance_rules {
                 inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch,
                 inbox_sweep::a_sweep_deletes_failed_items_if_asked,
                 inbox_sweep::a_sweep_of_failed_items_goes_batch_by_batch,
+                inbox_sweep::swept_failures_are_in_the_history,
                 inbox_sweep::a_sweep_keeps_recent_answers,
                 inbox_crowd::a_crowd_of_workers_does_each_item_once,
                 inbox_crowd::without_claims_a_crowd_does_items_twice,

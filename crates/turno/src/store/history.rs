@@ -124,6 +124,9 @@ impl From<LockHistory> for History {
     }
 }
 
+/// The reason of the entry for failed items that a sweep deletes: one entry for each queue and batch.
+pub const SWEPT_FAILED: &str = "swept: failed longer ago than keep_failed";
+
 /// How a holding ended, what came late, or what a person did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -147,7 +150,8 @@ pub enum HistoryEvent {
     Requeued,
     /// A person took items away from workers that hung.
     Reset,
-    /// A person discarded failed items, or dead events.
+    /// A person discarded failed items, or dead events; or a sweep deleted items that had failed longer ago than
+    /// `keep_failed` ([`SWEPT_FAILED`] is its reason).
     Discarded,
     /// A person had a key forgotten.
     Forgotten,
