@@ -166,7 +166,9 @@ impl Deed {
             Deed::Resolve { key, answer } => match answer {
                 Some(answer) => format!("Each request for {key} gets the answer {answer}"),
                 None => {
-                    format!("Each request for {key} is told that it is done, without an answer.")
+                    format!(
+                        "Each request for {key} is answered: it is done, and its answer was not stored."
+                    )
                 }
             },
             Deed::Forget { key } => {
