@@ -417,7 +417,7 @@ pub struct InboxStats {
 }
 
 /// How many items of a queue are in which state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct QueueStats {
     /// The queue.
