@@ -305,6 +305,37 @@ async fn arguments_are_checked_on_every_path() {
     assert_eq!(rows.get::<_, i64>(0), 3, "nothing was stored");
 }
 
+/// Open keys are found by an index of their own, and not among all kept answers.
+#[tokio::test]
+async fn open_keys_are_listed_by_their_own_index() {
+    let (_bed, client) = bed().await;
+    client
+        .batch_execute(
+            "select turno.once_complete((turno.once_begin('done/' || n)).claim) from generate_series(1, 500) n; \
+             select turno.once_begin('open/' || n) from generate_series(1, 3) n; analyze turno.once",
+        )
+        .await
+        .unwrap();
+    for (state, keys, index) in [
+        ("'in_flight'", 3, "once_open"),
+        ("'unknown'", 0, "once_open"),
+        ("'done'", 100, "once_pkey"),
+        ("null", 100, "once_pkey"),
+    ] {
+        client.batch_execute("begin").await.unwrap();
+        let listed = format!("select count(*) from turno.once_list({state})");
+        assert_eq!(
+            one(&client, &listed).await.get::<_, i64>(0),
+            keys,
+            "{state}"
+        );
+        let scans = format!("select pg_stat_get_xact_numscans('turno.{index}'::regclass)");
+        let scans: i64 = one(&client, &scans).await.get(0);
+        client.batch_execute("commit").await.unwrap();
+        assert_eq!(scans, 1, "{state} is not read along {index}");
+    }
+}
+
 /// Being told what is known is a read: the call does not even get a transaction id.
 #[tokio::test]
 async fn being_turned_away_gets_no_transaction_id() {

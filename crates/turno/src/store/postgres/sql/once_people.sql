@@ -46,36 +46,24 @@ begin
     raise exception 'state is %, and must be in_flight, done or unknown', quote_literal(once_list.state)
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for all.';
   end if;
-  -- Kept answers may be millions, and what is open a few: these are found by an index of their own.
-  if once_list.state in ('in_flight', 'unknown') then
-    return query
+  -- Kept answers may be millions, and what is open a few: these are found by an index of their own. The planner takes it
+  -- only if its condition is part of the statement.
+  return query execute
+    $query$
       select
         o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
         null::json
       from turno.once o
       cross join lateral (select turno.once_state(o) as state) s
-      where o.state = 'running'
-        and o.key > coalesce(once_list.after, '')
-        and o.key >= coalesce(once_list.prefix, '')
-        and starts_with(o.key, coalesce(once_list.prefix, ''))
-        and s.state = once_list.state
-      order by o.key
-      limit page;
-    return;
-  end if;
-  return query
-    select
-      o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
-      null::json
-    from turno.once o
-    cross join lateral (select turno.once_state(o) as state) s
-    where o.key > coalesce(once_list.after, '')
-      and o.key >= coalesce(once_list.prefix, '')
-      and starts_with(o.key, coalesce(once_list.prefix, ''))
-      and s.state <> 'gone'
-      and (once_list.state is null or s.state = once_list.state)
-    order by o.key
-    limit page;
+      where o.key > $1
+        and o.key >= $2
+        and starts_with(o.key, $2)
+        and s.state <> 'gone'
+        and ($3 is null or s.state = $3)
+    $query$
+    || case when once_list.state in ('in_flight', 'unknown') then $open$ and o.state = 'running' $open$ else '' end
+    || 'order by o.key limit $4'
+    using coalesce(once_list.after, ''), coalesce(once_list.prefix, ''), once_list.state, page;
 end
 $$;
 
