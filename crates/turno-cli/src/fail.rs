@@ -168,6 +168,8 @@ fn kind(error: &turno::Error) -> &'static str {
         "schema"
     } else if error.is_lost() {
         "lost"
+    } else if error.is_no_queue() {
+        "no_queue"
     } else {
         "broken"
     }

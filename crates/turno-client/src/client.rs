@@ -22,7 +22,7 @@ use reqwest::{Method, Url};
 
 pub use self::error::{Error, Result};
 pub use self::locks::{Acquired, AcquiredAll, Broke, Released, Renewed};
-pub use self::once::{Began, Ended};
+pub use self::once::{Began, Ended, Resolved};
 pub use self::stream::{Stream, StreamEvent};
 
 /// How long it may take to connect.

@@ -33,8 +33,8 @@ pub mod wire;
 
 #[cfg(feature = "client")]
 pub use self::client::{
-    Acquired, AcquiredAll, Began, Broke, Client, Ended, Error, Page, Released, Renewed, Result,
-    Stream, StreamEvent,
+    Acquired, AcquiredAll, Began, Broke, Client, Ended, Error, Page, Released, Renewed, Resolved,
+    Result, Stream, StreamEvent,
 };
 #[cfg(feature = "client")]
 pub use self::remote::RemoteStore;

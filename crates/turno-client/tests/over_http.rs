@@ -49,6 +49,7 @@ macro_rules! over_http {
     (inbox_effect::$r:ident) => { left_out! { inbox_effect::$r, "needs the caller's own transaction" } };
     (inbox_together::an_open_transaction_keeps_nobody_else_waiting) => { left_out! { inbox_together::an_open_transaction_keeps_nobody_else_waiting, "needs the caller's own transaction" } };
     (once_tx::$r:ident) => { left_out! { once_tx::$r, "needs the caller's own transaction" } };
+    (once_resolve::a_resolve_waits_for_an_answer_being_written) => { left_out! { once_resolve::a_resolve_waits_for_an_answer_being_written, "needs the caller's own transaction" } };
     (once_wait::a_commit_reaches_who_waits) => { left_out! { once_wait::a_commit_reaches_who_waits, "needs the caller's own transaction" } };
     (outbox_emit::a_bad_event_leaves_the_transaction_alone) => { left_out! { outbox_emit::a_bad_event_leaves_the_transaction_alone, "needs the caller's own transaction" } };
     (outbox_emit::a_given_id_is_emitted_once) => { left_out! { outbox_emit::a_given_id_is_emitted_once, "needs the caller's own transaction" } };
@@ -102,6 +103,7 @@ macro_rules! over_http {
     (waiting::a_waiter_keeps_its_place) => { left_out! { waiting::a_waiter_keeps_its_place, "a server signs waiters in" } };
     (once_wait::a_release_reaches_who_waits) => { left_out! { once_wait::a_release_reaches_who_waits, "looks for waiters in its own process" } };
     (once_wait::an_answer_reaches_who_waits) => { left_out! { once_wait::an_answer_reaches_who_waits, "looks for waiters in its own process" } };
+    (once_resolve::a_resolve_reaches_who_waits) => { left_out! { once_resolve::a_resolve_reaches_who_waits, "looks for waiters in its own process" } };
     (once_wait::who_goes_away_is_not_missed) => { left_out! { once_wait::who_goes_away_is_not_missed, "looks for waiters in its own process" } };
     (losing::$r:ident) => { left_out! { losing::$r, "signs waiters in, or counts what the store writes" } };
     (once_losing::$r:ident) => { left_out! { once_losing::$r, "counts what the store writes" } };

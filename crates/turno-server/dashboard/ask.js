@@ -21,7 +21,7 @@ function field(name, label, attributes, hint) {
  * Asks, and does it: `deed` is given the fields' values, `{reason, user}` among them, and answers what to tell then. What
  * it fails with is shown, and can be tried again.
  */
-export function ask({ title, what, go, deed, more = [], why = 'required', kind = '' }) {
+export function ask({ title, what, go, deed, more = [], kind = '' }) {
   act = deed;
   write($('ask-title'), title);
   write($('ask-what'), what);
@@ -31,11 +31,9 @@ export function ask({ title, what, go, deed, more = [], why = 'required', kind =
   const fields = $('ask-fields');
   clear(fields);
   fields.append(...more.map(([name, label, attributes]) => field(name, label, attributes)));
-  if (why === 'required') {
-    fields.append(field('reason', t('reason'), { required: true, maxlength: 1000 }, t('reason_hint')));
-    // A token has a name, which is taken. Where there are none, a person says theirs.
-    if (state.me?.name === 'anonymous') fields.append(field('user', t('your_name'), { maxlength: 255, value: localStorage.getItem(NAME) ?? '' }));
-  }
+  fields.append(field('reason', t('reason'), { required: true, maxlength: 1000 }, t('reason_hint')));
+  // A token has a name, which is taken. Where there are none, a person says theirs.
+  if (state.me?.name === 'anonymous') fields.append(field('user', t('your_name'), { maxlength: 255, value: localStorage.getItem(NAME) ?? '' }));
   $('ask').showModal();
   (fields.querySelector('input, textarea') ?? $('ask-go')).focus();
 }

@@ -17,4 +17,5 @@ export const discardEvents = (ids, why) => ask('POST', 'v1/outbox/discard', { id
 
 export const forgetKey = (key, why) => ask('DELETE', path('v1/once-keys', key, query(why)));
 
-export const completeKey = (claim, answer) => ask('PUT', path('v1/once', claim), answer === undefined ? {} : { answer });
+/** `answer` is `{ answer }`, or empty: an answer may itself be null. */
+export const resolveKey = (key, answer, why) => ask('PUT', path('v1/once-keys', key), { ...answer, ...why });

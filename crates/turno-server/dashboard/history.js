@@ -8,7 +8,7 @@ import { t } from './words.js';
 /** A stale release or renewal, or one that came after the expiry: somebody worked on after losing the lock. */
 const LATE = new Set(['late', 'renewed_late']);
 /** What a person did by force. */
-const FORCED = new Set(['broken', 'requeued', 'reset', 'discarded', 'forgotten']);
+const FORCED = new Set(['broken', 'requeued', 'reset', 'discarded', 'forgotten', 'resolved']);
 
 /** The word for an event; some are words of the page already, with another meaning. */
 const word = (event) => {

@@ -1,7 +1,7 @@
 // Once keys whose work has begun and not ended; of the unknown ones, somebody has to say what became of them.
 import { parse } from './api.js';
 import { ask, offered } from './ask.js';
-import { completeKey, forgetKey } from './deeds.js';
+import { forgetKey, resolveKey } from './deeds.js';
 import { button, el, mark, show, write } from './dom.js';
 import { number, span } from './format.js';
 import { found, list } from './list.js';
@@ -30,7 +30,7 @@ function make(key) {
       isUnknown ? t('vanished', span(now() - expires)) : t('ends_in', span(expires - now())),
       key.late > 0 && t('late_answers', key.late)].filter(Boolean).join(' · '));
     show(help, isUnknown);
-    offered(done, 'operate', isUnknown);
+    offered(done, 'admin', isUnknown);
     offered(never, 'admin', isUnknown);
   };
   return row;
@@ -45,10 +45,10 @@ function forget(key) {
 
 function settle(key) {
   ask({
-    title: t('settle_title'), what: t('settle_what', key.key), go: t('settle_go'), why: 'not asked',
+    title: t('settle_title'), what: t('settle_what', key.key), go: t('settle_go'),
     more: [['answer', t('answer'), { tag: 'textarea', rows: 4, spellcheck: 'false' }]],
-    deed: async ({ answer }) => {
-      await completeKey(key.claim, answer === undefined ? undefined : read(answer));
+    deed: async ({ answer }, why) => {
+      await resolveKey(key.key, answer === undefined ? {} : { answer: read(answer) }, why);
       return t('settled', key.key);
     },
   });

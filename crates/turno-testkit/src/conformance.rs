@@ -55,6 +55,7 @@ pub mod once_keep;
 mod once_kit;
 pub mod once_losing;
 pub mod once_quota;
+pub mod once_resolve;
 pub mod once_seal;
 pub mod once_show;
 pub mod once_stale;
@@ -235,6 +236,7 @@ mod tests {
             ("once_begin", include_str!("conformance/once_begin.rs")),
             ("once_quota", include_str!("conformance/once_quota.rs")),
             ("once_unknown", include_str!("conformance/once_unknown.rs")),
+            ("once_resolve", include_str!("conformance/once_resolve.rs")),
             ("once_stale", include_str!("conformance/once_stale.rs")),
             ("once_again", include_str!("conformance/once_again.rs")),
             ("once_keep", include_str!("conformance/once_keep.rs")),

@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Unavailable,
     /// The store answers, and will not do it until somebody changes something.
     Refused,
+    /// Nothing was ever pushed to the queue that was asked about.
+    NoQueue,
     /// The schema is of a newer Turno, or missing.
     Schema,
     /// A bug, here or in the store.
@@ -85,6 +87,11 @@ impl Error {
     /// The store answers, and will not do it until somebody changes something.
     pub fn refused(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Refused, message)
+    }
+
+    /// Nothing was ever pushed to the queue that was asked about.
+    pub fn no_queue(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::NoQueue, message)
     }
 
     /// The schema is missing, or of another version.
@@ -170,6 +177,12 @@ impl Error {
     /// The store refuses for good: read-only, full, or no rights.
     pub fn is_refused(&self) -> bool {
         self.0.kind == Kind::Refused
+    }
+
+    /// Nothing was ever pushed to the queue whose items were asked about; its name may be mistyped. A claim and a worker
+    /// do not get this error: they wait for the first push.
+    pub fn is_no_queue(&self) -> bool {
+        self.0.kind == Kind::NoQueue
     }
 
     /// The store's schema is missing, or newer than this program.

@@ -7,8 +7,8 @@
 //! | lock | the resource | acquired (held now), released, expired, taken over, broken, renewed late, late |
 //! | inbox | the queue | requeued, discarded, reset |
 //! | outbox | none | requeued, discarded |
-//! | once | the key | forgotten |
+//! | once | the key | forgotten, resolved |
 //!
 //! An entry is written in the transaction of what it tells. What changed nothing leaves none.
 
-pub use crate::store::{History, HistoryEntry, HistoryEvent, LockHistory, Part};
+pub use crate::store::{History, HistoryEntry, HistoryEvent, LockHistory, Part, SWEPT_FAILED};

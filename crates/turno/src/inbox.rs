@@ -451,7 +451,16 @@ impl Inbox {
     /// How many items are in which state.
     ///
     /// # Errors
-    /// If the queue's name is out of rule, or the store does not answer.
+    /// Returns an error if nothing was ever pushed to the queue ([`Error::is_no_queue`]), its name is invalid, or the store
+    /// is unavailable.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// assert!(turno.inbox("mial").stats().await.unwrap_err().is_no_queue());
+    /// # Ok(()) }
+    /// ```
     pub async fn stats(&self) -> Result<QueueStats> {
         check::queue(&self.queue)?;
         let ask = InboxStats {
@@ -459,16 +468,18 @@ impl Inbox {
             prefix: String::new(),
         };
         let stats = self.turno.store().inbox_stats(&ask).await?;
-        stats
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::new(Kind::Broken, "the store answered no statistics"))
+        stats.into_iter().next().ok_or_else(|| {
+            Error::no_queue(format!(
+                "there is no queue {}: nothing was ever pushed to it. Check its name",
+                self.queue
+            ))
+        })
     }
 
     /// One page of the items in one state, in order of their ids; completed ones newest first.
     ///
     /// # Errors
-    /// If the queue's name is out of rule, or the store does not answer.
+    /// As [`Inbox::stats`].
     pub async fn list(
         &self,
         state: ItemState,
@@ -482,7 +493,12 @@ impl Inbox {
             after,
             limit: limit.clamp(1, check::MAX_PAGE),
         };
-        self.turno.store().inbox_list(&ask).await
+        let items = self.turno.store().inbox_list(&ask).await?;
+        if items.is_empty() {
+            // Only then is it a question whether there is such a queue.
+            self.stats().await?;
+        }
+        Ok(items)
     }
 
     fn wake(&self) {

@@ -51,8 +51,8 @@ use crate::Turno;
 use crate::check;
 use crate::error::Result;
 pub use crate::store::{
-    AfterUnknown, OnceClaim, OnceForget, OnceList, OnceRun, OnceSettled, OnceState, OnceView,
-    Quota, Released,
+    AfterUnknown, OnceClaim, OnceForget, OnceList, OnceResolve, OnceResolved, OnceRun, OnceSettled,
+    OnceState, OnceView, Quota, Released,
 };
 use crate::store::{OnceBegin, OnceComplete, OnceExtend, OnceRelease, WhileInFlight};
 
@@ -307,5 +307,47 @@ impl Turno {
         check::name("key", &ask.key)?;
         check::by_hand(ask.user.as_deref(), ask.reason.as_deref())?;
         self.store().once_forget(ask).await
+    }
+
+    /// Says, for an operator, that the work of an unknown key was done: from then on the key is done, and each caller gets
+    /// this answer for as long as [`Once::ttl`] said. The claim of the run that vanished is stale from then on. The user
+    /// (default: that of the settings) and the reason go into the [history](Turno::history).
+    ///
+    /// Only an unknown key is changed: [`OnceResolved`] says what else the key is.
+    ///
+    /// # Errors
+    /// Returns an error if the key, the answer, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::{OnceResolve, OnceResolved, Released};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// turno.once_release(claim.id(), Released::Unknown).await?;
+    ///
+    /// let done = OnceResolve {
+    ///     key: "pago/77".into(),
+    ///     answer: Some(r#"{"receipt": 1}"#.into()),
+    ///     user: Some("ana".into()),
+    ///     reason: Some("the bank has the payment".into()),
+    /// };
+    /// assert_eq!(turno.once_resolve(&done).await?, OnceResolved::Resolved);
+    /// assert_eq!(turno.once_resolve(&done).await?, OnceResolved::Answered);
+    /// # Ok(()) }
+    /// ```
+    pub async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
+        check::name("key", &ask.key)?;
+        check::by_hand(ask.user.as_deref(), ask.reason.as_deref())?;
+        let ask = OnceResolve {
+            key: ask.key.clone(),
+            answer: answer::stored(self, &ask.key, ask.answer.as_deref())?,
+            user: ask.user.clone().or_else(|| self.settings().user.clone()),
+            reason: ask.reason.clone(),
+        };
+        let resolved = self.store().once_resolve(&ask).await?;
+        self.store().wakers().wake(&wake_name(&ask.key));
+        Ok(resolved)
     }
 }

@@ -604,13 +604,10 @@ async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
         #[cfg(feature = "sqlite")]
         "sqlite" => {
             let path = url.trim_start_matches("sqlite:");
-            if settings.migrate == Migrate::Never && !sqlite::SqliteStore::exists(path)? {
-                return Err(Error::new(
-                    Kind::Schema,
-                    format!(
-                        "there is no store in {path}: name another one, or run `turno migrate`"
-                    ),
-                ));
+            if settings.migrate == Migrate::Never
+                && let Some(missing) = sqlite::SqliteStore::missing(path)?
+            {
+                return Err(missing);
             }
             Ok(Arc::new(
                 sqlite::SqliteStore::open_with(path, settings).await?,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use turno::access::{AccessNew, Role};
 use turno::history::{History, HistoryEvent};
+use turno::once::OnceResolve;
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
 use turno_testkit::conformance::Bed;
@@ -447,6 +448,11 @@ async fn a_role_with_few_rights_is_enough() {
         assert!(turno.once_status("k").await.unwrap().is_some());
         turno.once_list(Default::default()).await.unwrap();
         needs_operator(&turno.once_forget("k").await.unwrap_err());
+        let resolve = OnceResolve {
+            key: "k".into(),
+            ..OnceResolve::default()
+        };
+        needs_operator(&turno.once_resolve(&resolve).await.unwrap_err());
         assert!(!turno.history(History::default()).await.unwrap().is_empty());
         needs_operator(&turno.sweep(&Default::default()).await.unwrap_err());
         shared.release().await.unwrap();

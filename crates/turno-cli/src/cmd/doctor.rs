@@ -48,13 +48,11 @@ async fn examine(context: &Context) -> Result<Examined> {
         };
     }
     if let Some(path) = context.store.strip_prefix("sqlite:")
-        && !SqliteStore::exists(path)?
+        && let Some(missing) = SqliteStore::missing(path)?
     {
-        let detail =
-            format!("there is no store in {path}: name another one, or run `turno migrate`");
         return Ok(Examined {
             store: redact::url(&context.store),
-            findings: vec![problem("store", detail)],
+            findings: vec![problem("store", missing.to_string())],
         });
     }
     let examined = context

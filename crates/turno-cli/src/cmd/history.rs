@@ -15,8 +15,8 @@ use crate::output::{number, optional, page, time};
 /// Show who had which lock, and what people did by hand and why, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It begins with the locks that are held now. People break locks, requeue, reset, discard and forget:
-BY says who, and COUNT how many items or events it was done to. The outbox has no name.")]
+It begins with the locks that are held now. People break locks, requeue, reset, discard, forget and
+resolve: BY says who, and COUNT how many items or events it was done to. The outbox has no name.")]
 pub(crate) struct HistoryArgs {
     /// Of one resource, queue or once key; of all, if none is named
     resource: Option<String>,
@@ -156,6 +156,7 @@ fn event(event: HistoryEvent) -> Cell {
         HistoryEvent::Broken
         | HistoryEvent::Late
         | HistoryEvent::Discarded
-        | HistoryEvent::Forgotten => cell.fg(Color::Red),
+        | HistoryEvent::Forgotten
+        | HistoryEvent::Resolved => cell.fg(Color::Red),
     }
 }

@@ -17,8 +17,8 @@ use crate::fail::Usage;
 Instances that do so together take turns, and those that run meanwhile keep running.
 
 On PostgreSQL, other roles than the owner's use the schema through turno_app (applications) and
-turno_operator (also break, requeue, reset, discard, forget, sweep). They are created if the owner
-may create roles; otherwise an administrator creates them, and --repair then grants.")]
+turno_operator (also break, requeue, reset, discard, forget, resolve, sweep). They are created if
+the owner may create roles; otherwise an administrator creates them, and --repair then grants.")]
 pub(crate) struct MigrateArgs {
     /// Print the whole schema as SQL, and connect to nothing
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 mod answer;
 mod capture;
+mod done;
 mod find;
 mod forget;
 mod fresh;
@@ -23,21 +24,23 @@ use crate::context::Context;
 use crate::fail::Usage;
 
 /// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
-const NO_RUN: [&str; 4] = ["status", "forget", "list", "find"];
+const NO_RUN: [&str; 5] = ["status", "forget", "done", "list", "find"];
 /// And without a list nothing of that.
-const NO_LIST: [&str; 4] = ["status", "forget", "command", "find"];
-
-/// Nor a reason without anything to forget.
-const NO_FORGET: [&str; 4] = ["status", "list", "command", "find"];
+const NO_LIST: [&str; 5] = ["status", "forget", "done", "command", "find"];
+/// A reason belongs to a decision: to forget, or that it was done.
+const NO_DECISION: [&str; 4] = ["status", "list", "command", "find"];
+/// An answer belongs to work that was done.
+const NO_DONE: [&str; 5] = ["status", "forget", "list", "command", "find"];
 
 /// Run a command once, however often it is asked for
 #[derive(Debug, Args)]
 #[command(
-    group = ArgGroup::new("what").required(true).args(["status", "forget", "list", "find", "command"]),
+    group = ArgGroup::new("what").required(true).args(["status", "forget", "done", "list", "find", "command"]),
     override_usage = "\
 turno once [OPTIONS] <KEY> -- <COMMAND>...
        turno once <KEY> --status
        turno once <KEY> --forget [--reason <TEXT>] [--user <NAME>]
+       turno once <KEY> --done [--answer <JSON> | --exit-code <CODE>] [--reason <TEXT>] [--user <NAME>]
        turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]
        turno once --find --routes <FILE> --route <NAME> --key <KEY> [--header <NAME: VALUE>]...",
     after_help = "\
@@ -50,15 +53,18 @@ The command finds TURNO_ONCE_KEY, TURNO_ONCE_TOKEN and TURNO_ONCE_ATTEMPT in its
 token is larger than that of every earlier run, and above attempt 1 an earlier one has vanished.
 
 If the command is ended by a signal, or fails after one was handed on to it, or if turno once is
-killed (and the command with it), nobody knows what was done: the key is unknown, and refused until
-somebody has looked, and said --forget, or --unknown rerun.
+killed (and the command with it), it is not known what was done: the key is unknown, and refused
+until an operator has looked, and said --done (it was done), --forget (it was not), or
+--unknown rerun. --done is refused for a key that is in flight or has an answer. Commands under
+this key then exit with the code of --exit-code; without an answer they exit with 1 and say that
+the work is done.
 
 Exits with the command's own code (128 + N if signal N ended it), also when it is replayed; with 75
 if it is in flight elsewhere; with 1 if the key is unknown, belongs to another command, or another
 run has taken over; with 127 or 126 if the command is not there or cannot be run.
 With --json, turno's own word on a run is one line on standard error, the last: {\"claim\", …},
-{\"replay\", …}, or {\"code\", …} with in_flight, mismatch, unknown or stale. --status, --forget and
---list print theirs on standard output.
+{\"replay\", …}, or {\"code\", …} with in_flight, mismatch, unknown or stale. --status, --forget, --done
+and --list print theirs on standard output.
 
 Answers are sealed with the keys in TURNO_ANSWER_KEYS (ID:BASE64, …), or in the file that
 answer_keys_file in [once] of turno.toml names."
@@ -79,6 +85,10 @@ pub(crate) struct OnceArgs {
     #[arg(long)]
     forget: bool,
 
+    /// Say that the work of an unknown key was done: the next call does not run the command
+    #[arg(long)]
+    done: bool,
+
     /// List the keys, in order
     #[arg(long, conflicts_with = "key")]
     list: bool,
@@ -91,7 +101,10 @@ pub(crate) struct OnceArgs {
     request: find::FindArgs,
 
     #[command(flatten)]
-    because: forget::ForgetArgs,
+    because: forget::DecisionArgs,
+
+    #[command(flatten)]
+    answer: done::AnswerArgs,
 
     #[command(flatten)]
     page: list::PageArgs,
@@ -115,6 +128,8 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
         status::run(context, &key).await
     } else if args.forget {
         forget::run(context, &key, args.because).await
+    } else if args.done {
+        done::run(context, &key, args.answer, args.because).await
     } else {
         run::run(context, &key, args.run, &args.command).await
     }

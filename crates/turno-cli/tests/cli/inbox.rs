@@ -486,7 +486,7 @@ fn queues_are_counted(place: Place) {
         &["inbox", "reset", "c"],
     ] {
         let unknown = place.turno(&[&["--json"], words].concat()).expect(1);
-        assert_eq!(text(&unknown.error(), "code"), "not_found", "{words:?}");
+        assert_eq!(text(&unknown.error(), "code"), "no_queue", "{words:?}");
     }
     place
         .turno(&["inbox", "stats", "a/1", "--prefix", "a/"])

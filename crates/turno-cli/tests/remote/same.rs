@@ -261,6 +261,10 @@ fn keys(pair: &mut Pair) {
     pair.same(0, &["once", "pago/80", "--ttl", "0s", "--", "true"]);
     pair.same(0, &["once", "--list", "--limit", "1"]);
     pair.same(0, &["once", "--list", "--state", "unknown"]);
+    pair.same(0, &["once", "pago/79", "--done", "--exit-code", "0"]);
+    pair.same(1, &["once", "pago/79", "--done", "--exit-code", "0"]);
+    pair.same(0, &["once", "pago/79", "--", "sh", "-c", "kill -9 $$"]);
+    pair.same(1, &["once", "pago/99", "--done"]);
     pair.same(0, &["once", "pago/77", "--forget"]);
     pair.same(0, &["once", "pago/77", "--forget"]);
 }

@@ -82,7 +82,8 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.await_text("pago/77 was forgotten");
     top.await_text("1 unknown");
     top.press("c");
-    top.reason("Say that it was done?", "{\"charged\": 78}");
+    top.reason("Answer, in JSON, or none:", "{\"charged\": 78}");
+    top.reason("Reason:", "the bank has the charge");
     top.await_text("pago/78 is done");
     let known = place.json(0, &["once", "pago/78", "--status"]);
     assert_eq!(
@@ -135,6 +136,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
         by_hand,
         [
             json!(["lock", "broken", "loan/2", "its host is gone"]),
+            json!(["once", "resolved", "pago/78", "the bank has the charge"]),
             json!(["once", "forgotten", "pago/77", "it was not charged"]),
             json!(["outbox", "discarded", "", "nobody wants it"]),
             json!(["outbox", "requeued", "", "the queue is bound"]),

@@ -179,6 +179,7 @@ impl From<Error> for turno::Error {
             Some("unauthorized" | "forbidden" | "out_of_scope" | "misdirected" | "refused") => {
                 turno::Error::refused(text)
             }
+            Some("no_queue") => turno::Error::no_queue(text),
             Some("schema") => turno::Error::schema(text),
             Some("lost" | "stale" | "not_held") => turno::Error::lost_claim(text),
             _ => turno::Error::broken(text),

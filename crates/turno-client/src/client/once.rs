@@ -9,7 +9,9 @@ use super::locks::{outcome, said};
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-use crate::wire::{Begin, Begun, Complete, Extend, Forgotten, Keys, Known, Problem, Replayed};
+use crate::wire::{
+    Begin, Begun, Complete, Extend, Forgotten, Keys, Known, Problem, Replayed, Resolve,
+};
 
 /// Answer of [`Client::begin`].
 #[derive(Debug, Clone)]
@@ -35,6 +37,19 @@ pub enum Ended {
     Done,
     /// The claim is not the newest, or not running any more; nothing was changed.
     Stale(Box<Problem>),
+}
+
+/// Answer of [`Client::resolve`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// The key is done, with this answer.
+    Done,
+    /// A run of the key has a live lease; nothing was changed.
+    InFlight(Box<Problem>),
+    /// The key has an answer already; nothing was changed.
+    Answered(Box<Problem>),
+    /// The server does not know the key; nothing was changed.
+    NotFound(Box<Problem>),
 }
 
 impl Client {
@@ -145,6 +160,25 @@ impl Client {
             .with("reason", ask.reason.as_deref());
         let call = Call::new(Method::DELETE, target).repeat(Repeat::Unbegun);
         self.call(call).await?.read()
+    }
+
+    /// Says that the work of an unknown key was done, with its answer.
+    ///
+    /// # Errors
+    /// Returns an error if something is invalid, or the server is unavailable.
+    pub async fn resolve(&self, key: &str, ask: &Resolve) -> Result<Resolved> {
+        let call = Call::new(Method::PUT, key_target(key)?).body(ask)?;
+        // Sent twice, the second call would be answered that the key has an answer.
+        let answer = self.call(call.repeat(Repeat::Unbegun)).await;
+        let refusals = ["in_flight", "answered", "not_found"];
+        Ok(match outcome(answer, &refusals)? {
+            Ok(_) => Resolved::Done,
+            Err(problem) => match problem.code.as_str() {
+                "in_flight" => Resolved::InFlight(problem),
+                "answered" => Resolved::Answered(problem),
+                _ => Resolved::NotFound(problem),
+            },
+        })
     }
 }
 

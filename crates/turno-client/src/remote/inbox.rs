@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use turno::Result;
 use turno::inbox::{Again, ClaimId, Settled};
 use turno::store::{
     ClaimedItem, Due, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxFailedItems,
     InboxGiveBack, InboxList, InboxPush, InboxReset, InboxStats, InboxStore, InboxTurn, ItemView,
     NewItem, PushedItem, QueueStats,
 };
+use turno::{Error, Result};
 use uuid::Uuid;
 
 use super::answer::{claimed, item, pushed, raw};
@@ -179,7 +179,11 @@ impl InboxStore for RemoteStore {
 
     async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {
         match &ask.queue {
-            Some(queue) => Ok(vec![self.client.queue(queue).await?]),
+            Some(queue) => match self.client.queue(queue).await.map_err(Error::from) {
+                Ok(stats) => Ok(vec![stats]),
+                Err(error) if error.is_no_queue() => Ok(Vec::new()),
+                Err(error) => Err(error),
+            },
             None => Ok(self.client.queues(&ask.prefix).await?.queues),
         }
     }

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use turno::Result;
 use turno::store::{
     AfterUnknown, OnceBegin, OnceComplete, OnceExtend, OnceForget, OnceList, OnceOutcome,
-    OnceRelease, OnceSettled, OnceStore, OnceView,
+    OnceRelease, OnceResolve, OnceResolved, OnceSettled, OnceStore, OnceView,
 };
 
 use super::answer::{begun, known, raw, replayed, run};
 use super::{RemoteStore, wait};
-use crate::client::{Began, Ended, Page};
-use crate::wire::{Begin, Complete, Extend, OnUnknown, Quota, Span};
+use crate::client::{Began, Ended, Page, Resolved};
+use crate::wire::{Begin, Complete, Extend, OnUnknown, Quota, Resolve, Span};
 
 impl RemoteStore {
     async fn begin(&self, ask: &OnceBegin, wait: Span) -> Result<OnceOutcome> {
@@ -103,6 +103,21 @@ impl OnceStore for RemoteStore {
 
     async fn once_forget(&self, ask: &OnceForget) -> Result<bool> {
         Ok(self.client.forget_with(ask).await?.forgotten)
+    }
+
+    async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
+        let answer = ask.answer.as_deref();
+        let question = Resolve {
+            answer: answer.map(|text| raw("answer", text)).transpose()?,
+            user: ask.user.clone(),
+            reason: ask.reason.clone(),
+        };
+        Ok(match self.client.resolve(&ask.key, &question).await? {
+            Resolved::Done => OnceResolved::Resolved,
+            Resolved::InFlight(problem) => OnceResolved::InFlight(run(*problem)?),
+            Resolved::Answered(_) => OnceResolved::Answered,
+            Resolved::NotFound(_) => OnceResolved::NotFound,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Span;
 #[cfg(feature = "schema")]
-use super::rules::{Json, LeaseSpan, Name, OnceClaimName, WaitSpan};
+use super::rules::{Json, LeaseSpan, Name, OnceClaimName, Text, WaitSpan};
 
 /// What to do if an earlier run has vanished half-way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -189,6 +189,29 @@ pub struct Known {
     )]
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub answer: Option<Box<RawValue>>,
+}
+
+/// Says that the work of an unknown key was done: `PUT /v1/once-keys/{key}`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Resolve {
+    /// Any JSON. Without it the work counts as done, and its answer as not stored.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "said"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+    pub answer: Option<Box<RawValue>>,
+    /// The operator. Default: the name of the access token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub user: Option<String>,
+    /// How the operator knows that the work was done; for the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
 }
 
 /// Whether a key was forgotten: `DELETE /v1/once-keys/{key}`

@@ -9,10 +9,12 @@ use turno::once::{OnceForget, OnceState, Released as Undone};
 use turno::outbox::EventState;
 use turno_client::wire::{
     Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, FailedItems,
-    Lease, OnUnknown, Push, PushItem, Renew, RequeueEvents, Reset, Settle, SettleClaim, Span,
-    SweepAsk, raw,
+    Lease, OnUnknown, Push, PushItem, Renew, RequeueEvents, Reset, Resolve, Settle, SettleClaim,
+    Span, SweepAsk, raw,
 };
-use turno_client::{Acquired, AcquiredAll, Began, Broke, Client, Ended, Page, Released, Renewed};
+use turno_client::{
+    Acquired, AcquiredAll, Began, Broke, Client, Ended, Page, Released, Renewed, Resolved,
+};
 
 use crate::common::{LONG, Running};
 
@@ -204,6 +206,8 @@ async fn work() {
     let given = client.give_back(queue, &settle(vec![one(2)])).await;
     assert_eq!(given.unwrap().done, 1);
 
+    let missing = client.queue("mail/uot").await.unwrap_err();
+    assert_eq!(missing.code(), Some("no_queue"));
     let stats = client.queue(queue).await.unwrap();
     assert_eq!(
         [
@@ -345,6 +349,32 @@ async fn once() {
     assert_eq!(entry.actor, forget.user);
     assert_eq!(entry.reason, forget.reason);
     assert!(client.key(key).await.unwrap().is_none());
+
+    let resolve = Resolve {
+        answer: Some(raw("7").unwrap()),
+        user: Some("eva".into()),
+        reason: Some("paid & done".into()),
+    };
+    let gone = client.resolve(key, &resolve).await.unwrap();
+    assert!(matches!(gone, Resolved::NotFound(problem) if problem.code == "not_found"));
+    let Began::Fresh(fresh) = begun(&begin).await else {
+        panic!("it was forgotten");
+    };
+    let running = client.resolve(key, &resolve).await.unwrap();
+    assert!(matches!(running, Resolved::InFlight(problem) if problem.key.as_deref() == Some(key)));
+    client
+        .release_once(&fresh.claim, Undone::Unknown)
+        .await
+        .unwrap();
+    assert_eq!(client.resolve(key, &resolve).await.unwrap(), Resolved::Done);
+    let again = client.resolve(key, &resolve).await.unwrap();
+    assert!(matches!(again, Resolved::Answered(problem) if problem.code == "answered"));
+    let history = client.history(Some(Part::Once), None, "", &page);
+    let entry = &history.await.unwrap().history[0];
+    assert_eq!(
+        (&entry.actor, &entry.reason),
+        (&resolve.user, &resolve.reason)
+    );
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ pub(crate) struct Reader(pub(crate) Caller);
 /// Whoever may take, push, settle, emit and begin.
 #[derive(Debug)]
 pub(crate) struct Operator(pub(crate) Caller);
-/// Whoever may break, requeue, reset, discard, forget and sweep.
+/// A caller who may break, requeue, reset, discard, forget, resolve and sweep.
 #[derive(Debug)]
 pub(crate) struct Admin(pub(crate) Caller);
 

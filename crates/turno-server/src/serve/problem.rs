@@ -167,6 +167,9 @@ impl From<turno::Error> for Problem {
         if error.is_invalid() {
             return Problem::invalid(error.field().unwrap_or_default(), error.to_string());
         }
+        if error.is_no_queue() {
+            return Problem::new(Code::NoQueue).because(error.to_string());
+        }
         let code = if error.is_lost() {
             Code::Lost
         } else if error.is_unavailable() {

@@ -12,11 +12,13 @@ pub(crate) enum Code {
     Stale,
     InFlight,
     Unknown,
+    Answered,
     Mismatch,
     OverQuota,
     Invalid,
     Malformed,
     NotFound,
+    NoQueue,
     MethodNotAllowed,
     TooLarge,
     UnsupportedMediaType,
@@ -36,18 +38,20 @@ pub(crate) enum Code {
 
 impl Code {
     /// Every one, in their order.
-    pub(crate) const ALL: [Code; 26] = [
+    pub(crate) const ALL: [Code; 28] = [
         Code::Busy,
         Code::NotHeld,
         Code::Lost,
         Code::Stale,
         Code::InFlight,
         Code::Unknown,
+        Code::Answered,
         Code::Mismatch,
         Code::OverQuota,
         Code::Invalid,
         Code::Malformed,
         Code::NotFound,
+        Code::NoQueue,
         Code::MethodNotAllowed,
         Code::TooLarge,
         Code::UnsupportedMediaType,
@@ -165,11 +169,23 @@ impl Code {
                 StatusCode::CONFLICT,
                 (
                     "It is not known whether the work was done",
-                    "An earlier run vanished half-way. Look for its effects; then forget the key, or begin with `unknown: rerun`.",
+                    "An earlier run vanished half-way. Look for its effects; then resolve or forget the key, or begin with `unknown: rerun`.",
                 ),
                 (
                     "No se sabe si el trabajo se hizo",
-                    "Una ejecución anterior se interrumpió a medias. Compruebe sus efectos; después olvide la clave, o empiece con `unknown: rerun`.",
+                    "Una ejecución anterior se interrumpió a medias. Compruebe sus efectos; después resuelva u olvide la clave, o empiece con `unknown: rerun`.",
+                ),
+            ),
+            Code::Answered => (
+                "answered",
+                StatusCode::CONFLICT,
+                (
+                    "The key has an answer",
+                    "Only an unknown key can be resolved. Nothing was changed. Look at its answer; forget the key if that is wrong.",
+                ),
+                (
+                    "La clave ya tiene respuesta",
+                    "Solo se resuelve una clave incierta. No se cambió nada. Mire su respuesta; olvide la clave si es errónea.",
                 ),
             ),
             Code::Mismatch => (
@@ -228,6 +244,18 @@ impl Code {
                     "See /openapi.json for what there is.",
                 ),
                 ("No existe", "Consulte en /openapi.json lo que hay."),
+            ),
+            Code::NoQueue => (
+                "no_queue",
+                StatusCode::NOT_FOUND,
+                (
+                    "There is no such queue",
+                    "Nothing was ever pushed to it. Check its name: GET /v1/inbox lists all queues.",
+                ),
+                (
+                    "No existe esa cola",
+                    "Nunca se puso nada en ella. Compruebe su nombre: GET /v1/inbox lista todas las colas.",
+                ),
             ),
             Code::MethodNotAllowed => (
                 "method_not_allowed",

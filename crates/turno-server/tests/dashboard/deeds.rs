@@ -230,8 +230,24 @@ async fn somebody_says_what_became_of_an_unknown_key() {
     browser
         .type_into("#ask-answer", r#"{"receipt": 12345678901234567890}"#)
         .await;
+    // An operator who gives no reason has done nothing.
     browser.click("#ask-go").await;
+    assert_eq!(browser.count("#ask[open]").await, 1);
+    because(&browser, "the bank has the payment").await;
     browser.until_count("#once-list .row", 0).await;
+    let entry = newest(&server).await;
+    assert_eq!(
+        [
+            &entry["event"],
+            &entry["resource"],
+            &entry["reason"],
+            &entry["actor"]
+        ],
+        ["resolved", "pagos/78", "the bank has the payment", "Rosa"]
+    );
+    browser
+        .until_text("#history-list .forced", "the bank has the payment")
+        .await;
     let known = server.get("/v1/once-keys/pagos%2F78").await;
     let text = String::from_utf8(known.body.to_vec()).unwrap();
     assert!(

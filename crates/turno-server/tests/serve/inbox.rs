@@ -27,6 +27,32 @@ async fn stats(server: &Running, queue: &str) -> Value {
     server.get(&format!("/v1/inbox/{queue}")).await.expect(200)
 }
 
+/// A name may be mistyped. A claim waits for the first push, and finds nothing before it.
+#[tokio::test]
+async fn a_queue_without_a_push_is_not_found() {
+    for server in both().await {
+        for path in [
+            "/v1/inbox/mial",
+            "/v1/inbox/mial/items",
+            "/v1/inbox/mial/items?state=failed",
+        ] {
+            let problem = server.get(path).await.problem(404, "no_queue");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("there is no queue mial"), "{problem}");
+        }
+        let claimed = server.post("/v1/inbox/mial/claim", json!({"worker": "w"}));
+        assert_eq!(claimed.await.expect(200), json!({"items": []}));
+        let requeued = server.post("/v1/inbox/mial/requeue", json!({}));
+        assert_eq!(requeued.await.expect(200), json!({"requeued": 0}));
+        server.get("/v1/inbox/mial").await.problem(404, "no_queue");
+        push(&server, "mial", json!([{"payload": 1}])).await;
+        assert_eq!(stats(&server, "mial").await["pending"], 1);
+        let none = server.get("/v1/inbox/mial/items?state=failed").await;
+        assert_eq!(none.expect(200), json!({"items": []}));
+        server.end().await;
+    }
+}
+
 #[tokio::test]
 async fn items_are_pushed_claimed_and_completed() {
     for server in both().await {

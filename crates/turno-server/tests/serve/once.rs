@@ -133,6 +133,55 @@ async fn a_begin_is_repeated_and_a_quota_is_kept() {
 }
 
 #[tokio::test]
+async fn an_operator_resolves_an_unknown_key() {
+    for server in both().await {
+        let resolve = json!({"answer": {"receipt": 7}, "user": "ana", "reason": "the bank has it"});
+        let path = "/v1/once-keys/pago/77";
+        server
+            .put(path, resolve.clone())
+            .await
+            .problem(404, "not_found");
+        let begun = begin(&server, json!({"key": "pago/77", "worker": "w"}))
+            .await
+            .expect(201);
+        let refused = server
+            .put(path, resolve.clone())
+            .await
+            .problem(409, "in_flight");
+        assert_eq!(
+            (&refused["key"], &refused["worker"]),
+            (&json!("pago/77"), &json!("w"))
+        );
+        let doubted = format!("{}?outcome=unknown", path_of(&begun));
+        server.delete(&doubted).await.expect(204);
+
+        server.put(path, resolve.clone()).await.expect(204);
+        let told = begin(&server, json!({"key": "pago/77"})).await.expect(200);
+        assert_eq!(told, json!({"replay": {"receipt": 7}, "stored": true}));
+        server.put(path, resolve).await.problem(409, "answered");
+        let late = json!({"answer": 8});
+        server
+            .put(&path_of(&begun), late)
+            .await
+            .problem(410, "stale");
+        let history = server.get("/v1/history?part=once").await.expect(200);
+        let entries = history["history"].as_array().unwrap();
+        assert_eq!(entries.len(), 1, "{history}");
+        let entry = &entries[0];
+        assert_eq!(
+            [
+                &entry["event"],
+                &entry["resource"],
+                &entry["actor"],
+                &entry["reason"]
+            ],
+            ["resolved", "pago/77", "ana", "the bank has it"]
+        );
+        server.end().await;
+    }
+}
+
+#[tokio::test]
 async fn people_see_keys_and_forget_them() {
     for server in both().await {
         for key in ["pago/1", "pago/2", "x"] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno::Turno;
 use turno::history::{History, HistoryEntry, HistoryEvent, Part};
-use turno::once::OnceForget;
+use turno::once::{OnceForget, OnceResolve, OnceResolved, OnceState};
 use turno::outbox::OnDead;
 use turno::store::Order;
 use uuid::Uuid;
@@ -181,15 +181,52 @@ pub async fn a_forgotten_key_is_in_the_history(bed: &Bed) {
     assert_eq!(lines(&turno).await, only);
 }
 
+/// The same of an unknown key whose work was done; one that is in flight, done or gone leaves nothing.
+pub async fn a_resolved_key_is_in_the_history(bed: &Bed) {
+    let turno = bed.turno().await;
+    once_kit::take(&turno, "pago/77").await.detach();
+    bed.expire_once("pago/77").await;
+    once_kit::take(&turno, "pago/78").await.detach();
+    let resolve = |key: &str| OnceResolve {
+        key: key.into(),
+        answer: None,
+        user: Some("ana".into()),
+        reason: Some("the bank has it".into()),
+    };
+    let resolved = turno.once_resolve(&resolve("pago/77")).await.unwrap();
+    assert_eq!(resolved, OnceResolved::Resolved);
+    for other in ["pago/77", "pago/78", "pago/79"] {
+        let resolved = turno.once_resolve(&resolve(other)).await.unwrap();
+        assert_ne!(resolved, OnceResolved::Resolved, "{other}");
+    }
+    let only = [expected(
+        Part::Once,
+        HistoryEvent::Resolved,
+        "pago/77",
+        1,
+        "the bank has it",
+    )];
+    assert_eq!(lines(&turno).await, only);
+}
+
 /// What cannot be recorded is not done.
 pub async fn a_deed_without_its_record_is_undone(bed: &Bed) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 2).await;
     once_kit::answer(&turno, "pago/77", "paid").await;
+    once_kit::take(&turno, "pago/78").await.detach();
+    bed.expire_once("pago/78").await;
     bed.run("drop table turno.deed").await;
     turno.inbox("mail").requeue(None).await.unwrap_err();
     turno.inbox("mail").discard(None).await.unwrap_err();
     turno.once_forget("pago/77").await.unwrap_err();
+    let resolve = OnceResolve {
+        key: "pago/78".into(),
+        ..OnceResolve::default()
+    };
+    turno.once_resolve(&resolve).await.unwrap_err();
+    let unknown = once_kit::status(&turno, "pago/78").await;
+    assert_eq!(unknown.state, OnceState::Unknown);
     assert_eq!(turno.inbox("mail").stats().await.unwrap().failed, 2);
     assert!(turno.once_status("pago/77").await.unwrap().is_some());
 }
@@ -218,6 +255,13 @@ pub async fn a_bad_reason_does_nothing(bed: &Bed) {
         };
         let refused = turno.once_forget_with(&forget).await.unwrap_err();
         assert_eq!(refused.field(), Some("user"), "{bad:?}");
+        let resolve = OnceResolve {
+            key: "pago/77".into(),
+            reason: Some(bad.into()),
+            ..OnceResolve::default()
+        };
+        let refused = turno.once_resolve(&resolve).await.unwrap_err();
+        assert_eq!(refused.field(), Some("reason"), "{bad:?}");
         let user = turno.inbox("mail").user(bad);
         let refused = user.requeue(None).await.unwrap_err();
         assert_eq!(refused.field(), Some("user"), "{bad:?}");

@@ -1,7 +1,7 @@
 //! Discarding failed items: they are deleted, and their keys stay known.
 
 use turno::inbox::{Inbox, ItemId, ItemState, PushedItem};
-use turno::store::{InboxFailedItems, Sweep};
+use turno::store::Sweep;
 
 use super::Bed;
 use super::inbox_kit::*;
@@ -42,22 +42,14 @@ pub async fn a_discarded_item_is_deleted(bed: &Bed) {
 /// Named ones are discarded if they have failed in this queue; the others are not touched.
 pub async fn a_discard_of_some_leaves_the_others(bed: &Bed) {
     let turno = bed.turno().await;
-    let (inbox, other) = (turno.inbox("q"), turno.inbox("other"));
-    let pushed = push(&inbox, &["1", "2", "3", "4"]).await;
-    let elsewhere = push(&other, &["x"]).await;
-    let held = take(&inbox, 3).await;
-    for item in &held[..2] {
-        set_aside(&inbox, item.claim).await;
-    }
-    set_aside(&other, take_one(&other).await.claim).await;
-    let named = [pushed[1], pushed[2], pushed[3], elsewhere[0], pushed[1]];
-    assert_eq!(inbox.discard(Some(&named)).await.unwrap(), 1);
+    let set = FailedAndOthers::set_up(&turno).await;
+    let inbox = &set.inbox;
+    assert_eq!(inbox.discard(Some(&set.named())).await.unwrap(), 1);
     assert_eq!(inbox.discard(Some(&[])).await.unwrap(), 0);
-    assert_eq!(listed(&inbox, ItemState::Failed).await, pushed[..1]);
-    assert_eq!(listed(&inbox, ItemState::Pending).await, pushed[3..]);
-    assert_eq!(listed(&other, ItemState::Failed).await, elsewhere);
-    complete(&inbox, &held[2..]).await;
-    assert_eq!(counts(&inbox).await, [1, 0, 0, 1, 1]);
+    set.assert_others_untouched().await;
+    let pending = listed(inbox, ItemState::Pending).await;
+    assert_eq!(pending, set.pushed[3..]);
+    assert_eq!(counts(inbox).await, [1, 0, 0, 1, 1]);
     assert_eq!(turno.inbox("unknown").discard(None).await.unwrap(), 0);
 }
 
@@ -117,18 +109,8 @@ pub async fn a_discard_leaves_the_group_alone(bed: &Bed) {
 pub async fn a_discard_begins_with_the_oldest_failure(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
-    let pushed = push(&inbox, &["1", "2", "3"]).await;
-    let held = claims(&take(&inbox, 3).await);
-    for n in [2, 0, 1] {
-        set_aside(&inbox, held[n]).await;
-    }
-    let ask = InboxFailedItems {
-        queue: "q".into(),
-        ids: None,
-        limit: 2,
-        user: None,
-        reason: None,
-    };
+    let pushed = three_failed(&inbox).await;
+    let ask = two_oldest(&inbox);
     assert_eq!(turno.store().inbox_discard(&ask).await.unwrap(), 2);
     assert_eq!(listed(&inbox, ItemState::Failed).await, [pushed[1]]);
     assert_eq!(turno.store().inbox_discard(&ask).await.unwrap(), 1);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use turno::Turno;
 use turno::inbox::{
     Again, ClaimId, ClaimedItem, Failure, Inbox, Item, ItemId, ItemState, ItemView, Settled,
 };
-use turno::store::InboxClaim;
+use turno::store::{InboxClaim, InboxFailedItems};
 use uuid::Uuid;
 
 use super::Bed;
@@ -128,7 +129,10 @@ pub(super) fn all_stale(claims: &[ClaimId]) -> Settled {
 
 /// How many are pending, scheduled, processing, completed and failed: as [`ItemState::ALL`] has them.
 pub(super) async fn counts(inbox: &Inbox) -> [u64; 5] {
-    let stats = inbox.stats().await.unwrap();
+    let stats = match inbox.stats().await {
+        Err(error) if error.is_no_queue() => return [0; 5],
+        stats => stats.unwrap(),
+    };
     let counts = [
         stats.pending,
         stats.scheduled,
@@ -145,7 +149,10 @@ pub(super) async fn list(inbox: &Inbox, state: ItemState) -> Vec<ItemView> {
     let mut all: Vec<ItemView> = Vec::new();
     loop {
         let after = all.last().map(|item| item.id);
-        let page = inbox.list(state, after, 1000).await.unwrap();
+        let page = match inbox.list(state, after, 1000).await {
+            Err(error) if error.is_no_queue() => Vec::new(),
+            page => page.unwrap(),
+        };
         if page.is_empty() {
             return all;
         }
@@ -228,5 +235,79 @@ impl Bed {
         } else {
             items + self.number("select count(*) from turno.inbox_failed").await
         }
+    }
+}
+
+/// A queue with failed items and others, and another queue with a failed item: a decision about some of them must leave the
+/// rest alone.
+pub(super) struct FailedAndOthers {
+    pub(super) inbox: Inbox,
+    other: Inbox,
+    /// The first two have failed, the third is in hand, the fourth waits.
+    pub(super) pushed: Vec<ItemId>,
+    held: ClaimedItem,
+    elsewhere: Vec<ItemId>,
+}
+
+impl FailedAndOthers {
+    pub(super) async fn set_up(turno: &Turno) -> Self {
+        let (inbox, other) = (turno.inbox("q"), turno.inbox("other"));
+        let pushed = push(&inbox, &["1", "2", "3", "4"]).await;
+        let elsewhere = push(&other, &["x"]).await;
+        let mut items = take(&inbox, 3).await;
+        let held = items.pop().expect("three items");
+        for item in items {
+            set_aside(&inbox, item.claim).await;
+        }
+        set_aside(&other, take_one(&other).await.claim).await;
+        FailedAndOthers {
+            inbox,
+            other,
+            pushed,
+            held,
+            elsewhere,
+        }
+    }
+
+    /// The second failed item, twice, and items of which none has failed in this queue.
+    pub(super) fn named(&self) -> [ItemId; 5] {
+        let pushed = &self.pushed;
+        [
+            pushed[1],
+            pushed[2],
+            pushed[3],
+            self.elsewhere[0],
+            pushed[1],
+        ]
+    }
+
+    /// The failed items that were not named are still failed, and what was in hand is so still.
+    pub(super) async fn assert_others_untouched(&self) {
+        let failed = listed(&self.inbox, ItemState::Failed).await;
+        assert_eq!(failed, self.pushed[..1]);
+        let elsewhere = listed(&self.other, ItemState::Failed).await;
+        assert_eq!(elsewhere, self.elsewhere);
+        complete(&self.inbox, std::slice::from_ref(&self.held)).await;
+    }
+}
+
+/// Three items that have failed: the third one first, then the first, then the second.
+pub(super) async fn three_failed(inbox: &Inbox) -> Vec<ItemId> {
+    let pushed = push(inbox, &["1", "2", "3"]).await;
+    let held = claims(&take(inbox, 3).await);
+    for n in [2, 0, 1] {
+        set_aside(inbox, held[n]).await;
+    }
+    pushed
+}
+
+/// The two items of a queue that failed first, for a decision of one step.
+pub(super) fn two_oldest(inbox: &Inbox) -> InboxFailedItems {
+    InboxFailedItems {
+        queue: inbox.queue().into(),
+        ids: None,
+        limit: 2,
+        user: None,
+        reason: None,
     }
 }

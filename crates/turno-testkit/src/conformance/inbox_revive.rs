@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use turno::inbox::ItemState;
-use turno::store::{InboxFailedItems, InboxReset};
+use turno::store::InboxReset;
 
 use super::Bed;
 use super::inbox_kit::*;
@@ -114,37 +114,23 @@ pub async fn a_requeue_revives_with_all_attempts(bed: &Bed) {
 /// Named ones are revived if they have failed in this queue; the others are not touched.
 pub async fn a_requeue_of_some_leaves_the_others(bed: &Bed) {
     let turno = bed.turno().await;
-    let (inbox, other) = (turno.inbox("q"), turno.inbox("other"));
-    let pushed = push(&inbox, &["1", "2", "3"]).await;
-    let elsewhere = push(&other, &["x"]).await;
-    for item in take(&inbox, 2).await.iter() {
-        set_aside(&inbox, item.claim).await;
-    }
-    set_aside(&other, take_one(&other).await.claim).await;
-    let named = [pushed[1], pushed[2], elsewhere[0], pushed[1]];
-    assert_eq!(inbox.requeue(Some(&named)).await.unwrap(), 1);
+    let set = FailedAndOthers::set_up(&turno).await;
+    let inbox = &set.inbox;
+    assert_eq!(inbox.requeue(Some(&set.named())).await.unwrap(), 1);
     assert_eq!(inbox.requeue(Some(&[])).await.unwrap(), 0);
-    assert_eq!(listed(&inbox, ItemState::Failed).await, pushed[..1]);
-    assert_eq!(listed(&inbox, ItemState::Pending).await, pushed[1..]);
-    assert_eq!(listed(&other, ItemState::Failed).await, elsewhere);
+    set.assert_others_untouched().await;
+    let pending = listed(inbox, ItemState::Pending).await;
+    assert_eq!(pending, [set.pushed[1], set.pushed[3]]);
+    assert_eq!(counts(inbox).await, [2, 0, 0, 1, 1]);
+    assert_eq!(turno.inbox("unknown").requeue(None).await.unwrap(), 0);
 }
 
 /// One step revives the oldest failures, up to its limit.
 pub async fn a_requeue_begins_with_the_oldest_failure(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
-    let pushed = push(&inbox, &["1", "2", "3"]).await;
-    let held = claims(&take(&inbox, 3).await);
-    for n in [2, 0, 1] {
-        set_aside(&inbox, held[n]).await;
-    }
-    let ask = InboxFailedItems {
-        queue: "q".into(),
-        ids: None,
-        limit: 2,
-        user: None,
-        reason: None,
-    };
+    let pushed = three_failed(&inbox).await;
+    let ask = two_oldest(&inbox);
     assert_eq!(turno.store().inbox_requeue(&ask).await.unwrap(), 2);
     assert_eq!(listed(&inbox, ItemState::Failed).await, [pushed[1]]);
     assert_eq!(turno.store().inbox_requeue(&ask).await.unwrap(), 1);

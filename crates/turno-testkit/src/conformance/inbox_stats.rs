@@ -2,20 +2,59 @@
 
 use std::time::Duration;
 
-use turno::inbox::{ClaimedItem, Inbox, ItemState};
+use turno::inbox::{ClaimedItem, Inbox, ItemId, ItemState};
 
 use super::Bed;
 use super::inbox_kit::*;
 use super::kit::{PATIENCE, secs};
 
-/// A queue that nobody has pushed to has a row of zeros of its own, and none in the list of all.
-pub async fn an_unknown_queue_has_zeros(bed: &Bed) {
+/// What the statistics and the list of a queue say that has no items at all.
+async fn assert_missing(inbox: &Inbox) {
+    let list = async |after| inbox.list(ItemState::Pending, after, 10).await.map(drop);
+    for asked in [
+        inbox.stats().await.map(drop),
+        list(None).await,
+        list(Some(ItemId(7))).await,
+    ] {
+        let error = asked.unwrap_err();
+        assert!(error.is_no_queue(), "{error:?}");
+        assert!(error.to_string().contains(inbox.queue()), "{error}");
+    }
+}
+
+/// A queue to which nothing was ever pushed is reported as missing, and not with zeros: its name may be mistyped.
+pub async fn a_queue_without_a_push_is_missing(bed: &Bed) {
     let turno = bed.turno().await;
-    let stats = turno.inbox("unknown").stats().await.unwrap();
-    assert_eq!((stats.queue.as_str(), stats.total), ("unknown", 0));
-    assert_eq!(stats.oldest_pending, None);
-    assert_eq!(counts(&turno.inbox("unknown")).await, [0; 5]);
+    assert_missing(&turno.inbox("mial")).await;
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
+    push(&turno.inbox("mial/2"), &["x"]).await;
+    assert_missing(&turno.inbox("mial")).await;
+    assert_missing(&turno.inbox("mial/")).await;
+    // Its items may all be gone: the queue stays.
+    let inbox = turno.inbox("mail");
+    push(&inbox, &["x"]).await;
+    set_aside(&inbox, take_one(&inbox).await.claim).await;
+    assert_eq!(inbox.discard(None).await.unwrap(), 1);
+    assert_eq!(inbox.stats().await.unwrap().total, 0);
+    assert_eq!(inbox.list(ItemState::Pending, None, 10).await.unwrap(), []);
+}
+
+/// A claim on such a queue finds nothing, or waits for the first push; and it does not make the queue.
+pub async fn a_claim_needs_no_push_before_it(bed: &Bed) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let inbox = turno.inbox("mail");
+    assert_eq!(inbox.claim().take().await.unwrap(), []);
+    assert_eq!(inbox.requeue(None).await.unwrap(), 0);
+    assert_missing(&inbox).await;
+    let waiting = {
+        let claim = turno.inbox("mail").claim().wait(PATIENCE);
+        tokio::spawn(async move { claim.take().await.unwrap() })
+    };
+    push(&other.inbox("mail"), &["1"]).await;
+    let items = waiting.await.unwrap();
+    assert_eq!(items.len(), 1);
+    inbox.complete(&[items[0].claim]).await.unwrap();
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 1, 0]);
 }
 
 /// All queues are listed by name, or those whose names begin with a text, which is no pattern.

@@ -1,7 +1,7 @@
 //! Sweeping the inbox: the records of what is over go, and the counts stay.
 
 use turno::inbox::{Inbox, ItemId, ItemState};
-use turno::store::{History, InboxPush, NewItem, Sweep, Swept};
+use turno::store::{History, HistoryEvent, InboxPush, NewItem, Part, SWEPT_FAILED, Sweep, Swept};
 use uuid::Uuid;
 
 use super::Bed;
@@ -125,8 +125,6 @@ pub async fn a_sweep_deletes_failed_items_if_asked(bed: &Bed) {
     let push = async || inbox.push_item(item("x").key("old")).await.unwrap();
     let again = push().await;
     assert_eq!((again.id, again.duplicate), (old, true), "its key is kept");
-    let history = turno.store().history(&History::default()).await.unwrap();
-    assert_eq!(history, [], "no person did it");
     assert!(turno.sweep(&asked).await.unwrap().is_empty());
     bed.age_records(secs(2 * DAY)).await;
     turno.sweep(&asked).await.unwrap();
@@ -151,6 +149,40 @@ pub async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &Bed) {
         assert_eq!(swept.failed, deleted);
     }
     assert_eq!(bed.stored_items().await, 0);
+}
+
+/// What it deletes is in the history: one entry for each queue, with how many items; a sweep without any leaves none.
+pub async fn swept_failures_are_in_the_history(bed: &Bed) {
+    let turno = bed.turno().await;
+    for n in 0..5 {
+        let queue = if n < 3 { "a" } else { "b" };
+        push_failed(&turno.inbox(queue), &n.to_string()).await;
+    }
+    push_done(&turno.inbox("c"), "done").await;
+    bed.age_failures(secs(2 * DAY)).await;
+    push_failed(&turno.inbox("a"), "new").await;
+    let asked = Sweep {
+        keep_failed: Some(secs(DAY)),
+        ..sweep()
+    };
+    for _ in 0..2 {
+        turno.sweep(&asked).await.unwrap();
+        let mut told = turno.store().history(&History::default()).await.unwrap();
+        told.sort_by(|a, b| a.resource.cmp(&b.resource));
+        let told: Vec<_> = told
+            .iter()
+            .map(|entry| {
+                assert_eq!(
+                    (entry.part, entry.event),
+                    (Part::Inbox, HistoryEvent::Discarded)
+                );
+                assert_eq!(entry.actor, None, "no person did it");
+                assert_eq!(entry.reason.as_deref(), Some(SWEPT_FAILED));
+                (entry.resource.as_str(), entry.count)
+            })
+            .collect();
+        assert_eq!(told, [("a", Some(3)), ("b", Some(2))]);
+    }
 }
 
 /// Answers are kept for ten minutes at least; after that they may be forgotten.

@@ -103,6 +103,9 @@ impl OnceStore for Counted {
     async fn once_forget(&self, ask: &OnceForget) -> Result<bool> {
         self.store.once_forget(ask).await
     }
+    async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
+        self.store.once_resolve(ask).await
+    }
 }
 
 // Every other verb is the other store's own.

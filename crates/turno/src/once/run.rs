@@ -19,7 +19,7 @@ pub enum OnceError<E = Infallible> {
     #[error("the key belongs to a request with other content: use a new key for a new request")]
     Mismatch,
     /// Somebody did the work, and vanished half-way.
-    #[error("an earlier run{} vanished half-way, and nobody knows what it did: look, then forget the key or complete its claim", by(.0))]
+    #[error("an earlier run{} vanished half-way, and what it did is not known: look, then forget or resolve the key", by(.0))]
     Unknown(OnceRun),
     /// The caller has as many live keys as it may.
     #[error("there are too many live keys: wait until some are over")]

@@ -60,7 +60,7 @@ pub enum Role {
     Read,
     /// Take, push, settle, emit and begin.
     Operate,
-    /// What a person decides: break, requeue, reset, discard, forget, sweep.
+    /// What a person decides: break, requeue, reset, discard, forget, resolve, sweep.
     Admin,
 }
 

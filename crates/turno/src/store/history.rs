@@ -124,6 +124,9 @@ impl From<LockHistory> for History {
     }
 }
 
+/// The reason of the entry for failed items that a sweep deletes: one entry for each queue and batch.
+pub const SWEPT_FAILED: &str = "swept: failed longer ago than keep_failed";
+
 /// How a holding ended, what came late, or what a person did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -147,15 +150,18 @@ pub enum HistoryEvent {
     Requeued,
     /// A person took items away from workers that hung.
     Reset,
-    /// A person discarded failed items, or dead events.
+    /// A person discarded failed items, or dead events; or a sweep deleted items that had failed longer ago than
+    /// `keep_failed` ([`SWEPT_FAILED`] is its reason).
     Discarded,
     /// A person had a key forgotten.
     Forgotten,
+    /// A person said that the work of an unknown key was done.
+    Resolved,
 }
 
 impl HistoryEvent {
     /// All of them.
-    pub const ALL: [HistoryEvent; 11] = [
+    pub const ALL: [HistoryEvent; 12] = [
         HistoryEvent::Acquired,
         HistoryEvent::RenewedLate,
         HistoryEvent::Released,
@@ -167,6 +173,7 @@ impl HistoryEvent {
         HistoryEvent::Reset,
         HistoryEvent::Discarded,
         HistoryEvent::Forgotten,
+        HistoryEvent::Resolved,
     ];
 
     /// The word that stores and faces use.
@@ -183,6 +190,7 @@ impl HistoryEvent {
             HistoryEvent::Reset => "reset",
             HistoryEvent::Discarded => "discarded",
             HistoryEvent::Forgotten => "forgotten",
+            HistoryEvent::Resolved => "resolved",
         }
     }
 
@@ -231,7 +239,7 @@ pub struct HistoryEntry {
     pub acquired_at: Option<Timestamp>,
     /// When it was to end.
     pub expires_at: Option<Timestamp>,
-    /// The person who broke, requeued, reset, discarded or forgot.
+    /// The person who broke, requeued, reset, discarded, forgot or resolved.
     pub actor: Option<String>,
     /// Why that was done, or what came late.
     pub reason: Option<String>,

@@ -63,7 +63,8 @@ pub trait InboxStore {
     /// Takes items away from workers that have held them for too long, and records it. Answers how many.
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64>;
 
-    /// How many items are in which state, queue by queue in order of their names.
+    /// How many items are in which state, queue by queue in order of their names; none of a queue to which nothing was
+    /// ever pushed.
     async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>>;
 
     /// One page of a queue's items in one state.
@@ -416,7 +417,7 @@ pub struct InboxStats {
 }
 
 /// How many items of a queue are in which state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct QueueStats {
     /// The queue.

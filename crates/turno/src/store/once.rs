@@ -51,6 +51,9 @@ pub trait OnceStore {
 
     /// Forgets a key that is not in flight, and records it. False if there is none.
     async fn once_forget(&self, ask: &OnceForget) -> Result<bool>;
+
+    /// Gives an answer to a key that is unknown, and records it. The claim of the run that vanished is stale from then on.
+    async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved>;
 }
 
 /// How long it is remembered that a run vanished, if its answer would have been kept for less.
@@ -270,6 +273,32 @@ pub struct OnceForget {
     pub user: Option<String>,
     /// Why.
     pub reason: Option<String>,
+}
+
+/// Parameters of [`OnceStore::once_resolve`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OnceResolve {
+    /// The identity of the request.
+    pub key: String,
+    /// As JSON text; `None`: the work was done, and its answer is not known.
+    pub answer: Option<String>,
+    /// The operator, for the history.
+    pub user: Option<String>,
+    /// How the operator knows that the work was done, for the history.
+    pub reason: Option<String>,
+}
+
+/// Answer of [`OnceStore::once_resolve`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OnceResolved {
+    /// The key is done, with this answer.
+    Resolved,
+    /// A run of the key has a live lease; nothing was changed.
+    InFlight(OnceRun),
+    /// The key has an answer already; nothing was changed.
+    Answered,
+    /// The store does not know the key; nothing was changed.
+    NotFound,
 }
 
 /// Answer to a claim that is settled or extended.

@@ -77,6 +77,19 @@ impl SqliteStore {
         Ok(Place::parse(path)?.exists())
     }
 
+    /// The error for a file in which there is no store, where none may be created; `None` if there is one.
+    ///
+    /// # Errors
+    /// Returns an error if `path` names no file.
+    pub fn missing(path: &str) -> Result<Option<Error>> {
+        if SqliteStore::exists(path)? {
+            return Ok(None);
+        }
+        Ok(Some(Error::schema(format!(
+            "there is no store in {path}: name another one, or run `turno migrate`"
+        ))))
+    }
+
     /// Opens with these settings.
     ///
     /// # Errors

@@ -37,6 +37,11 @@ async fn who_and_why_are_arguments() {
             "once forgotten pago/77 1 ana it was not paid",
         ),
         (
+            "(turno.once_resolve('pago/77', null, 'ana', 'it is gone')).outcome",
+            "not_found",
+            "once forgotten pago/77 1 ana it was not paid",
+        ),
+        (
             "turno.outbox_requeue(reason => 'there is none')",
             "0",
             "once forgotten pago/77 1 ana it was not paid",
@@ -89,6 +94,8 @@ async fn failed_items_are_discarded() {
     assert_eq!(word(&client, LAST).await, "inbox discarded mail 1 ana spam");
     let total = "select total::text from turno.inbox_stats('mail')";
     assert_eq!(word(&client, total).await, "0");
+    let missing = "select count(*)::text from turno.inbox_stats('mial')";
+    assert_eq!(word(&client, missing).await, "0", "no row of zeros");
 }
 
 /// A program of the version before passes fewer arguments, and is not told of what it does not know.
@@ -127,6 +134,8 @@ async fn what_is_out_of_rule_is_refused() {
         "outbox_discard('{}', \"user\" => null)",
         "outbox_discard('{}', reason => '')",
         "once_forget('pago/77', \"user\" => '')",
+        "once_resolve('pago/77', \"user\" => '')",
+        "once_resolve('pago/77', reason => repeat('x', 1001))",
         "history(part => 'outbax')",
     ] {
         let sql = format!("select turno.{call}");

@@ -114,6 +114,42 @@ async fn claims_end_in_every_way() {
     assert_eq!(swept.get::<_, i64>(0), 0);
 }
 
+/// An operator settles what is unknown, and learns why anything else is left alone.
+#[tokio::test]
+async fn an_operator_resolves_a_key() {
+    let (bed, client) = bed().await;
+    let operator = bed.postgres_connection_as("operator").await;
+    let resolve = "select outcome from turno.once_resolve('k', '{\"receipt\": 1}', reason => 'the bank has it')";
+    assert_eq!(word(&operator, resolve).await, "not_found");
+    let claim = word(
+        &client,
+        "select claim from turno.once_begin('k', worker => 'w')",
+    )
+    .await;
+    let row = one(
+        &operator,
+        "select outcome, worker, claim, remaining > '0' from turno.once_resolve('k', 'null')",
+    )
+    .await;
+    assert_eq!(
+        (
+            row.get::<_, &str>(0),
+            row.get::<_, &str>(1),
+            row.get::<_, bool>(3)
+        ),
+        ("in_flight", "w", true)
+    );
+    assert_eq!(row.get::<_, Option<&str>>(2), None, "a claim is a right");
+    let doubt = format!("select turno.once_release('{claim}', unknown => true)::text");
+    assert_eq!(word(&client, &doubt).await, "true");
+    assert_eq!(word(&operator, resolve).await, "resolved");
+    assert_eq!(word(&operator, resolve).await, "answered");
+    let replay = "select outcome || ' ' || answer::text from turno.once_begin('k')";
+    assert_eq!(word(&client, replay).await, "replay {\"receipt\": 1}");
+    let complete = format!("select turno.once_complete('{claim}', '2')");
+    assert_eq!(code(&client, &complete).await, "TN410");
+}
+
 /// A stale completion raises: the effects of its transaction go with it.
 #[tokio::test]
 async fn a_stale_completion_raises() {
@@ -232,7 +268,7 @@ async fn arguments_are_checked_on_every_path() {
         format!("'{long}'"),
         "E'a\\tb'".into(),
     ] {
-        for verb in ["once_begin", "once_status", "once_forget"] {
+        for verb in ["once_begin", "once_status", "once_forget", "once_resolve"] {
             calls.push(format!("turno.{verb}({key})"));
         }
     }
@@ -267,6 +303,37 @@ async fn arguments_are_checked_on_every_path() {
     assert_eq!(accepted, [""; 0]);
     let rows = one(&client, "select count(*) from turno.once").await;
     assert_eq!(rows.get::<_, i64>(0), 3, "nothing was stored");
+}
+
+/// Open keys are found by an index of their own, and not among all kept answers.
+#[tokio::test]
+async fn open_keys_are_listed_by_their_own_index() {
+    let (_bed, client) = bed().await;
+    client
+        .batch_execute(
+            "select turno.once_complete((turno.once_begin('done/' || n)).claim) from generate_series(1, 500) n; \
+             select turno.once_begin('open/' || n) from generate_series(1, 3) n; analyze turno.once",
+        )
+        .await
+        .unwrap();
+    for (state, keys, index) in [
+        ("'in_flight'", 3, "once_open"),
+        ("'unknown'", 0, "once_open"),
+        ("'done'", 100, "once_pkey"),
+        ("null", 100, "once_pkey"),
+    ] {
+        client.batch_execute("begin").await.unwrap();
+        let listed = format!("select count(*) from turno.once_list({state})");
+        assert_eq!(
+            one(&client, &listed).await.get::<_, i64>(0),
+            keys,
+            "{state}"
+        );
+        let scans = format!("select pg_stat_get_xact_numscans('turno.{index}'::regclass)");
+        let scans: i64 = one(&client, &scans).await.get(0);
+        client.batch_execute("commit").await.unwrap();
+        assert_eq!(scans, 1, "{state} is not read along {index}");
+    }
 }
 
 /// Being told what is known is a read: the call does not even get a transaction id.

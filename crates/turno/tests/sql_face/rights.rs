@@ -150,12 +150,13 @@ async fn the_role_may_call_and_nothing_else() {
 }
 
 /// What only an operator decides.
-const OPERATOR_CALLS: [&str; 8] = [
+const OPERATOR_CALLS: [&str; 9] = [
     "turno.inbox_discard('q', null)",
     "turno.inbox_requeue('q')",
     "turno.inbox_reset('q')",
     "turno.lock_break('r', 1, 'why')",
     "turno.once_forget('k')",
+    "turno.once_resolve('k')",
     "turno.outbox_discard(array[gen_random_uuid()])",
     "turno.outbox_requeue()",
     "turno.sweep()",

@@ -9,7 +9,6 @@ use comfy_table::Cell;
 use turno::inbox::{ItemId, ItemState, ItemView};
 use turno_client::wire;
 
-use super::stats::expect_queue;
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
@@ -47,11 +46,7 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     let items = context
         .read_store(async |turno| {
             let inbox = turno.inbox(&args.queue);
-            let items = inbox.list(args.state, after, limit).await?;
-            if items.is_empty() && after.is_none() {
-                expect_queue(turno, &args.queue).await?;
-            }
-            Ok(items)
+            Ok(inbox.list(args.state, after, limit).await?)
         })
         .await?;
     if context.output.is_json() {

@@ -7,7 +7,6 @@ use anyhow::Result;
 use clap::Args;
 use turno_client::wire;
 
-use super::stats::expect_queue;
 use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::{duration, progress};
@@ -36,7 +35,8 @@ pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> 
             let inbox = args.by_hand.inbox(turno.inbox(&args.queue));
             let reset = inbox.reset(args.older_than).await?;
             if reset == 0 {
-                expect_queue(turno, &args.queue).await?;
+                // An error if there is no such queue.
+                inbox.stats().await?;
             }
             Ok(reset)
         })

@@ -5,13 +5,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{Cell, Color};
-use turno::Turno;
 use turno::inbox::QueueStats;
 use turno_client::wire;
 
 use crate::context::Context;
 use crate::duration::Shown;
-use crate::fail::NotFound;
 use crate::output::{number, optional};
 
 /// Tell how many items are in which state
@@ -34,11 +32,7 @@ pub(crate) struct StatsArgs {
 pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> {
     let stats = context
         .read_store(async |turno| match &args.queue {
-            Some(queue) => {
-                let stats = turno.inbox(queue).stats().await?;
-                expect_queue(turno, queue).await?;
-                Ok(vec![stats])
-            }
+            Some(queue) => Ok(vec![turno.inbox(queue).stats().await?]),
             None => Ok(turno.inbox_stats(&args.prefix).await?),
         })
         .await?;
@@ -56,18 +50,6 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
         (_, all) => show(context, all)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// An error if nothing was ever pushed to a queue: its name may be mistyped.
-pub(super) async fn expect_queue(turno: &Turno, queue: &str) -> Result<()> {
-    let begin_so = turno.inbox_stats(queue).await?;
-    if begin_so.iter().any(|stats| stats.queue == queue) {
-        return Ok(());
-    }
-    Err(NotFound(format!(
-        "there is no queue {queue}: nothing was ever pushed to it. `turno inbox stats` lists all queues"
-    ))
-    .into())
 }
 
 fn show(context: &Context, stats: &[QueueStats]) -> Result<()> {

@@ -10,19 +10,20 @@ use turno_client::wire;
 use super::tell;
 use crate::context::Context;
 
+/// Who decides what becomes of a key, and why.
 #[derive(Debug, Args)]
-pub(super) struct ForgetArgs {
-    /// Forget: why; it goes into the history
-    #[arg(long, value_name = "TEXT", conflicts_with_all = super::NO_FORGET)]
-    reason: Option<String>,
+pub(super) struct DecisionArgs {
+    /// Forget, done: why; it goes into the history
+    #[arg(long, value_name = "TEXT", conflicts_with_all = super::NO_DECISION)]
+    pub(super) reason: Option<String>,
 
-    /// Forget: who does it [default: that of turno.toml]
+    /// Forget, done: who decides [default: that of turno.toml]
     // What the environment says is said of every run, so nothing excludes it.
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
-    user: Option<String>,
+    pub(super) user: Option<String>,
 }
 
-pub(super) async fn run(context: &Context, key: &str, args: ForgetArgs) -> Result<ExitCode> {
+pub(super) async fn run(context: &Context, key: &str, args: DecisionArgs) -> Result<ExitCode> {
     let ask = OnceForget {
         key: key.to_owned(),
         user: args.user.or_else(|| context.settings.user.clone()),

@@ -228,8 +228,8 @@ impl Call<'_> {
         let key = &claim.key;
         let detail = match end {
             End::Unknown => format!(
-                "the command was cut off, and nobody knows what it did: {key} is unknown. Look at its effects; then \
-                 `turno once {key} --forget`, or run the command again with --unknown rerun"
+                "the command was cut off, and what it did is not known: {key} is unknown. Look at its effects; then \
+                 `turno once {key} --done` or `--forget`, or run the command again with --unknown rerun"
             ),
             End::Done if !is_kept && !self.args.quiet => format!(
                 "the output of {} bytes is more than --max-output, and was not kept: a repeat will print none",

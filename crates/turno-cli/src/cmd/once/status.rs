@@ -22,17 +22,20 @@ pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
     let view = context
         .with(settings, async |turno| Ok(turno.once_status(key).await?))
         .await?;
-    let view = view.ok_or_else(|| {
-        NotFound(format!(
-            "nothing is known of {key}: nobody has begun it, or it was given back or forgotten, or its answer was kept long enough"
-        ))
-    })?;
+    let view = view.ok_or_else(|| not_known(key))?;
     if context.output.is_json() {
         context.output.json(&wire::Known::of(&view)?)?;
     } else {
         show(context, &view)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The error for a key that the store does not know.
+pub(super) fn not_known(key: &str) -> NotFound {
+    NotFound(format!(
+        "nothing is known of {key}: no caller has begun it, or it was given back or forgotten, or its answer was kept long enough"
+    ))
 }
 
 fn show(context: &Context, view: &OnceView) -> Result<()> {

@@ -44,11 +44,44 @@ pub(super) fn not_forgotten(context: &Context, view: &OnceView) -> ExitCode {
     )
 }
 
+/// What is in flight is not resolved.
+pub(super) fn still_in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
+    let detail = format!(
+        "{key} is in flight{}, for {} more unless that is extended: wait until it ends, or until its lease is over; nothing \
+         was changed",
+        by(run.worker.as_deref(), run.began_at),
+        Shown(run.remaining)
+    );
+    fail::problem(
+        "in_flight",
+        &detail,
+        &of(key, run),
+        context.output,
+        Exit::Busy,
+    )
+}
+
+/// A key that has an answer is not resolved.
+pub(super) fn answered(context: &Context, key: &str) -> ExitCode {
+    let detail = format!(
+        "{key} has an answer already, and nothing was changed: `turno once {key} --status` shows it; if it is wrong, \
+         `turno once {key} --forget`"
+    );
+    fail::problem(
+        "answered",
+        &detail,
+        &json!({"key": key}),
+        context.output,
+        Exit::Failed,
+    )
+}
+
 /// An earlier run has vanished.
 pub(super) fn unknown(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     let detail = format!(
-        "{key} is unknown: an earlier run{} vanished half-way, and nobody knows what it did. Look at its effects; then \
-         `turno once {key} --forget`, or run the command again with --unknown rerun",
+        "{key} is unknown: an earlier run{} vanished half-way, and what it did is not known. Look at its effects; then \
+         `turno once {key} --done` if it was done, `turno once {key} --forget` if not, or run the command again with \
+         --unknown rerun",
         by(run.worker.as_deref(), run.began_at)
     );
     fail::problem(

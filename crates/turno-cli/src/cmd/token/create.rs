@@ -17,7 +17,8 @@ use crate::output::time;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 read may look. operate may also take locks, push and settle work, emit events and begin work that is
-done once. admin may also do what a person decides: break, requeue, reset, discard, forget, sweep.
+done once. admin may also do what a person decides: break, requeue, reset, discard, forget, resolve,
+sweep.
 The store keeps a hash only: what is printed here can not be shown again. From the first token on, a
 server lets nobody in without one, also when all of them are revoked.")]
 pub(crate) struct CreateArgs {

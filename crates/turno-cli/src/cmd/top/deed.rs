@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use turno::inbox::{Inbox, ItemId};
 use turno::lock::BreakOutcome;
-use turno::once::{OnceClaim, OnceForget, OnceSettled};
+use turno::once::{OnceForget, OnceResolve, OnceResolved};
 use turno::{Token, Turno};
 use uuid::Uuid;
 
@@ -46,8 +46,14 @@ pub(super) enum Deed {
     Forget {
         key: String,
     },
-    Complete {
-        claim: OnceClaim,
+    /// Asks for the answer of a key; [`Deed::Resolve`] follows, which asks for the reason.
+    Answer {
+        key: String,
+    },
+    Resolve {
+        key: String,
+        /// As JSON text; `None` if the operator knows none.
+        answer: Option<String>,
     },
 }
 
@@ -68,7 +74,7 @@ impl Deed {
             Deed::Discard { .. } | Deed::DiscardEvent { .. } => 'd',
             Deed::Reset { .. } => 's',
             Deed::Forget { .. } => 'f',
-            Deed::Complete { .. } => 'c',
+            Deed::Answer { .. } | Deed::Resolve { .. } => 'c',
         }
     }
 
@@ -81,7 +87,7 @@ impl Deed {
             Deed::Discard { .. } | Deed::DiscardEvent { .. } => "discard",
             Deed::Reset { .. } => "reset stuck",
             Deed::Forget { .. } => "forget",
-            Deed::Complete { .. } => "it was done",
+            Deed::Answer { .. } | Deed::Resolve { .. } => "it was done",
         }
     }
 
@@ -95,14 +101,14 @@ impl Deed {
             Deed::DiscardEvent { .. } => "Discard this event?",
             Deed::Reset { .. } => "Reset stuck items?",
             Deed::Forget { .. } => "Forget this key?",
-            Deed::Complete { .. } => "Say that it was done?",
+            Deed::Answer { .. } | Deed::Resolve { .. } => "Say that it was done?",
         }
     }
 
     /// What is asked for.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Deed::Complete { .. } => "Answer, in JSON, or none: ",
+            Deed::Answer { .. } => "Answer, in JSON, or none: ",
             _ => "Reason: ",
         }
     }
@@ -110,10 +116,21 @@ impl Deed {
     /// Whether this is what was asked for: an answer, or a reason.
     pub(super) fn accepts(&self, typed: &str) -> bool {
         match self {
-            Deed::Complete { .. } => {
+            Deed::Answer { .. } => {
                 typed.is_empty() || serde_json::from_str::<&RawValue>(typed).is_ok()
             }
             _ => !typed.is_empty(),
+        }
+    }
+
+    /// What is asked for next, once this was typed; `None` if nothing is left to ask for.
+    pub(super) fn next(&self, typed: &str) -> Option<Deed> {
+        match self {
+            Deed::Answer { key } => Some(Deed::Resolve {
+                key: key.clone(),
+                answer: Some(typed.to_owned()).filter(|text| !text.is_empty()),
+            }),
+            _ => None,
         }
     }
 
@@ -143,24 +160,30 @@ impl Deed {
             Deed::Reset { queue } => format!(
                 "What a worker has had for longer than 15 minutes is taken from it, and given to another worker of {queue}."
             ),
-            Deed::Complete { claim } => format!(
-                "Whoever asks for {} is given this answer, and nobody does the work.",
-                claim.key
-            ),
+            Deed::Answer { key } => {
+                format!("Each request for {key} gets this answer, and the work is not done again.")
+            }
+            Deed::Resolve { key, answer } => match answer {
+                Some(answer) => format!("Each request for {key} gets the answer {answer}"),
+                None => {
+                    format!(
+                        "Each request for {key} is answered: it is done, and its answer was not stored."
+                    )
+                }
+            },
             Deed::Forget { key } => {
                 format!("Whoever asks next for {key} does the work: twice, if it was done.")
             }
         }
     }
 
-    /// Does it. What was typed is the reason, or the answer.
+    /// Does it. What was typed is the reason.
     pub(super) async fn carry_out(
         &self,
         turno: &Turno,
         user: Option<&str>,
-        typed: &str,
+        reason: &str,
     ) -> turno::Result<Told> {
-        let reason = typed;
         match self {
             Deed::Break {
                 resource, token, ..
@@ -180,15 +203,9 @@ impl Deed {
                     _ => counted("reset", "item", reset),
                 })
             }
-            Deed::Complete { claim } => {
-                let answer = Some(typed).filter(|text| !text.is_empty());
-                let key = &claim.key;
-                Ok(match turno.once_complete(claim, answer, None).await? {
-                    OnceSettled::Done => Told::Done(format!("{key} is done")),
-                    OnceSettled::Stale => Told::Nothing(format!(
-                        "{key} has begun anew, or has ended: nothing was changed"
-                    )),
-                })
+            Deed::Answer { key } => resolve(turno, key, None, user, reason).await,
+            Deed::Resolve { key, answer } => {
+                resolve(turno, key, answer.as_deref(), user, reason).await
             }
             Deed::RequeueAll { queue, .. } => requeue(turno, queue, None, user, reason).await,
             Deed::Requeue { queue, id } => requeue(turno, queue, Some(&[*id]), user, reason).await,
@@ -236,6 +253,31 @@ impl Deed {
             }
         }
     }
+}
+
+async fn resolve(
+    turno: &Turno,
+    key: &str,
+    answer: Option<&str>,
+    user: Option<&str>,
+    reason: &str,
+) -> turno::Result<Told> {
+    let ask = OnceResolve {
+        key: key.to_owned(),
+        answer: answer.map(str::to_owned),
+        user: user.map(str::to_owned),
+        reason: Some(reason.to_owned()),
+    };
+    Ok(match turno.once_resolve(&ask).await? {
+        OnceResolved::Resolved => Told::Done(format!("{key} is done")),
+        OnceResolved::InFlight(_) => {
+            Told::Nothing(format!("{key} has begun anew: nothing was changed"))
+        }
+        OnceResolved::Answered => {
+            Told::Nothing(format!("{key} has an answer: nothing was changed"))
+        }
+        OnceResolved::NotFound => Told::Nothing(format!("{key} is gone: nothing was changed")),
+    })
 }
 
 async fn requeue(

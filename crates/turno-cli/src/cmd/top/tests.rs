@@ -335,6 +335,7 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
     assert_eq!(verb("3d"), "discard");
     assert_eq!(verb("2s"), "reset stuck");
     assert_eq!(verb("4f"), "forget");
+    assert_eq!(verb("4c\n"), "it was done");
     for nowhere in ["d", "r", "2jr", "2d", "3b", "3s", "4jf", "4jc", "5b", "5r"] {
         assert_eq!(verb(nowhere), "nothing", "{nowhere}");
     }
@@ -344,15 +345,32 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
 
 #[test]
 fn an_answer_is_json_or_none() {
-    let answer = |typed: &str| match press(&mut view(), &format!("4c{typed}\n")) {
-        Step::Do(Deed::Complete { claim }, answer) => Some((claim.key, answer)),
+    let answer = |typed: &str| match press(&mut view(), &format!("4c{typed}\nwhy\n")) {
+        Step::Do(Deed::Resolve { key, answer }, reason) => Some((key, answer, reason)),
         _ => None,
     };
-    let of = |answer: &str| Some(("pago/77".to_owned(), answer.to_owned()));
+    let of = |answer: Option<&str>| {
+        let answer = answer.map(str::to_owned);
+        Some(("pago/77".to_owned(), answer, "why".to_owned()))
+    };
     assert_eq!(answer("paid"), None);
     assert_eq!(answer("{\"paid\": "), None);
-    assert_eq!(answer("{\"paid\": 7} "), of("{\"paid\": 7}"));
-    assert_eq!(answer(""), of(""));
+    assert_eq!(answer("{\"paid\": 7} "), of(Some("{\"paid\": 7}")));
+    assert_eq!(answer(""), of(None));
+}
+
+#[test]
+fn an_answer_is_stored_with_a_reason_only() {
+    let mut view = view();
+    assert_eq!(press(&mut view, "4c7\n\n  \n"), Step::Stay);
+    let shown = text(&mut view, 80, 20);
+    assert!(
+        shown.contains("gets the answer 7") && shown.contains("Reason:"),
+        "{shown}"
+    );
+    assert_eq!(press(&mut view, "why\u{1b}"), Step::Stay);
+    let shown = text(&mut view, 80, 20);
+    assert!(shown.contains("nothing was done"), "{shown}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::*;
 on_each_store!(
     json_says_how_it_went,
     people_see_and_forget_keys,
+    an_operator_says_that_it_was_done,
     pages_follow_each_other,
     answers_are_sealed,
     what_is_asked_wrongly_is_refused,
@@ -129,6 +130,65 @@ fn people_see_and_forget_keys(place: Place) {
     assert_eq!(text(&gone.expect(1).error(), "code"), "not_found");
 }
 
+fn an_operator_says_that_it_was_done(place: Place) {
+    let script = format!("{MARK} kill -KILL $$");
+    let done = |key: &str, more: &[&str]| {
+        let because = ["--user", "ana", "--reason", "the bank has it"];
+        place.turno(&[&["--json", "once", key, "--done"], more, &because].concat())
+    };
+    for key in ["code", "none", "other"] {
+        once(&place, key, &[], &script).expect(137);
+    }
+    let resolved = done("code", &["--exit-code", "0"]).expect(0);
+    assert_eq!(resolved.json(), json!({"key": "code", "state": "done"}));
+    let replayed = once(&place, "code", &[], &script).expect(0);
+    assert_eq!(replayed.out, "");
+    let again = done("code", &["--exit-code", "3"]).expect(1).error();
+    assert_eq!(text(&again, "code"), "answered");
+    once(&place, "code", &[], &script).expect(0);
+
+    let resolved = place.turno(&["once", "none", "--done", "--reason", "it was"]);
+    assert_eq!(resolved.expect(0).out, "done: none\n");
+    let told = once(&place, "none", &[], &script).expect(1);
+    assert!(told.err.contains("is done"), "{told:?}");
+    done("other", &["--answer", r#"{"receipt": 7}"#]).expect(0);
+    assert_eq!(status(&place, "other")["answer"], json!({"receipt": 7}));
+    assert_eq!(runs(&place), 3, "none of them ran again");
+
+    let never = done("never", &[]).expect(1).error();
+    assert_eq!(text(&never, "code"), "not_found");
+    let process = started(&place, "running", &[], ASK);
+    process.lines().expect_line("token", LONG);
+    let busy = done("running", &[]).expect(75).error();
+    assert_eq!(
+        (text(&busy, "code"), text(&busy, "key")),
+        ("in_flight", "running")
+    );
+    answer_line(&process);
+    assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
+
+    let told = place.json(0, &["history", "--part", "once"]);
+    let told = told["history"].as_array().unwrap().iter();
+    let told: Vec<Value> = told
+        .map(|entry| {
+            json!([
+                entry["event"],
+                entry["resource"],
+                entry["actor"],
+                entry["reason"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            json!(["resolved", "other", "ana", "the bank has it"]),
+            json!(["resolved", "none", null, "it was"]),
+            json!(["resolved", "code", "ana", "the bank has it"]),
+        ]
+    );
+}
+
 fn pages_follow_each_other(place: Place) {
     for key in ["a", "b", "c", "d", "e"] {
         place.turno(&["once", key, "--", "true"]).expect(0);
@@ -194,6 +254,18 @@ fn answers_are_sealed(place: Place) {
     .unwrap();
     assert_eq!(run(None, &words).expect(0).out, "s3cret\n");
     run(Some(new), &words).expect(1);
+    // What an operator says is sealed too.
+    run(Some(old), &["once", "cut", "--", "sh", "-c", "kill -9 $$"]).expect(137);
+    run(
+        Some(old),
+        &["once", "cut", "--done", "--answer", "\"s3cret\""],
+    )
+    .expect(0);
+    let stored = place.ask("select answer from {once} where key = 'cut'");
+    assert!(
+        stored.contains("turno_sealed") && !stored.contains("s3cret"),
+        "{stored}"
+    );
     // Without, one can still forget.
     run(None, &["once", "it", "--forget"]).expect(0);
     fs::remove_file(place.path("keys")).unwrap();
@@ -250,6 +322,15 @@ fn what_is_asked_wrongly_is_refused(place: Place) {
         &["once", "it", "--list"],
         &["once", "it", "--status", "--wait", "1s"],
         &["once", "it", "--forget", "--prefix", "i"],
+        &["once", "--done"],
+        &["once", "it", "--done", "--forget"],
+        &["once", "it", "--done", "--wait", "1s"],
+        &["once", "it", "--done", "--answer", "{"],
+        &["once", "it", "--done", "--answer", "1", "--exit-code", "0"],
+        &["once", "it", "--done", "--exit-code", "256"],
+        &["once", "it", "--done", "--reason", ""],
+        &["once", "it", "--status", "--answer", "1"],
+        &["once", "it", "--status", "--reason", "why"],
         &["once", "--list", "--state", "lost"],
         &["once", "--list", "--limit", "many"],
     ] {

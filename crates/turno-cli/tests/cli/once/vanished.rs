@@ -26,7 +26,13 @@ fn a_run_that_was_killed_is_unknown(place: Place) {
     });
     // Not before its lease is over; and then it is not known what it did.
     let refused = once(&place, "it", &["--wait", "60s"], &script).expect(1);
-    for word in ["unknown", "vanished", "--forget", "--unknown rerun"] {
+    for word in [
+        "unknown",
+        "vanished",
+        "--done",
+        "--forget",
+        "--unknown rerun",
+    ] {
         assert!(refused.err.contains(word), "{word}: {refused:?}");
     }
     let refused = place.turno(&[&["--json"], &*words("it", &[], &script)].concat());

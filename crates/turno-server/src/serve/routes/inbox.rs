@@ -172,9 +172,10 @@ async fn queues(
     path = "/v1/inbox/{queue}",
     operation_id = "inbox_stats",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Which; one that was never pushed to has none")),
+    params(("queue" = rules::Name, Path, description = "Which")),
     responses(
         (status = 200, body = QueueStats),
+        (status = 404, body = Told, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
         (status = 503, body = Told, content_type = "application/problem+json"),
     ),

@@ -52,6 +52,7 @@ struct Page {
     params(("queue" = rules::Name, Path, description = "Where they are"), Page),
     responses(
         (status = 200, body = Items),
+        (status = 404, body = Told, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
         (status = 503, body = Told, content_type = "application/problem+json"),
     ),

@@ -3,23 +3,28 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use http::StatusCode;
 use serde::Deserialize;
-use turno::once::{OnceForget, OnceList, OnceState};
-use turno_client::wire::{Forgotten, Keys, Known, Problem as Told, next, rules};
+use turno::once::{OnceForget, OnceList, OnceResolve, OnceResolved, OnceState};
+use turno_client::wire::{Forgotten, Keys, Known, Problem as Told, Resolve, next, rules};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::serve::App;
-use crate::serve::ask::{Name, Query, limit, printable};
+use crate::serve::ask::{Json, Name, Query, limit, printable};
 use crate::serve::caller::{Admin, Reader};
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
 
+/// The detail for a key that the store does not know.
+const NOT_KNOWN: &str =
+    "nothing is known of this key: the next caller that begins it does the work";
+
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list))
-        .routes(routes!(status, forget))
+        .routes(routes!(status, forget, resolve))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -97,8 +102,7 @@ async fn status(
     caller.scope("key", &key)?;
     match app.turno.once_status(&key).await? {
         Some(view) => Ok(axum::Json(Known::of(&view)?)),
-        None => Err(Problem::new(Code::NotFound)
-            .because("nothing is known of this key: whoever begins it does the work")),
+        None => Err(Problem::new(Code::NotFound).because(NOT_KNOWN)),
     }
 }
 
@@ -149,4 +153,42 @@ async fn forget(
     };
     let forgotten = app.turno.once_forget_with(&ask).await?;
     Ok(axum::Json(Forgotten { forgotten }))
+}
+
+/// Says that the work of an unknown key was done: from then on the key is done, with this answer.
+#[utoipa::path(
+    put,
+    path = "/v1/once-keys/{*key}",
+    operation_id = "once_resolve",
+    tag = "once",
+    params(("key" = rules::Name, Path, description = "The identity of the request")),
+    responses(
+        (status = 204, description = "The key is done, and the claim of the run that vanished is stale"),
+        (status = 404, body = Told, content_type = "application/problem+json", description = "`not_found`: nothing is known of it"),
+        (status = 409, body = Told, content_type = "application/problem+json", description = "`in_flight`: a run has a live lease; `answered`: the key has an answer"),
+        (status = "4XX", body = Told, content_type = "application/problem+json"),
+        (status = 503, body = Told, content_type = "application/problem+json"),
+    ),
+)]
+async fn resolve(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(key): Name,
+    Json(ask): Json<Resolve>,
+) -> Result<StatusCode, Problem> {
+    caller.scope("key", &key)?;
+    let ask = OnceResolve {
+        key,
+        answer: ask.answer.map(|answer| answer.get().to_owned()),
+        user: Some(caller.user(ask.user)),
+        reason: ask.reason,
+    };
+    match app.turno.once_resolve(&ask).await? {
+        OnceResolved::Resolved => Ok(StatusCode::NO_CONTENT),
+        OnceResolved::InFlight(run) => Err(Problem::in_flight(ask.key, run).because(
+            "a run of this key has a live lease: wait until it ends, or until its lease is over",
+        )),
+        OnceResolved::Answered => Err(Problem::new(Code::Answered)),
+        OnceResolved::NotFound => Err(Problem::new(Code::NotFound).because(NOT_KNOWN)),
+    }
 }

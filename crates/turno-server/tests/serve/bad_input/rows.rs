@@ -57,6 +57,7 @@ pub const BODIES: &[Body] = &[
     body("POST", "/v1/outbox/discard", r#"{"ids": ["0190f1f4-2b3c-7d4e-8f50-112233445566"]}"#, &["ids"]),
     body("POST", "/v1/once", r#"{"key": "k"}"#, &["key"]),
     body("PUT", "/v1/once/k@1", "{}", &[]),
+    body("PUT", "/v1/once-keys/k", "{}", &[]),
     optional("PATCH", "/v1/once/k@1"),
     optional("POST", "/v1/sweep"),
 ];
@@ -284,4 +285,8 @@ pub const QUERIES: &[Row] = &[
     row("DELETE", "/v1/once-keys/k?reason=a%00b", "", "reason"),
     row("DELETE", "/v1/once-keys/k?user=LONG", "", "user"),
     row("DELETE", "/v1/once-keys/k?nonsense=1", "", "nonsense"),
+    row("PUT", "/v1/once-keys/a%0Ab", "{}", "key"),
+    row("PUT", "/v1/once-keys/k", r#"{"reason": ""}"#, "reason"),
+    row("PUT", "/v1/once-keys/k", r#"{"user": ""}"#, "user"),
+    row("PUT", "/v1/once-keys/k", r#"{"nonsense": 1}"#, "nonsense"),
 ];

@@ -109,6 +109,28 @@ impl OnceStore for PostgresStore {
             .await?;
         get(&row, "done")
     }
+
+    async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
+        let row = self
+            .calls
+            .row(
+                include_str!("call/once_resolve.sql"),
+                &[
+                    (&ask.key, Type::TEXT),
+                    (&ask.answer, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
+        Ok(match get(&row, "outcome")? {
+            "resolved" => OnceResolved::Resolved,
+            "in_flight" => OnceResolved::InFlight(run(&row)?),
+            "answered" => OnceResolved::Answered,
+            "not_found" => OnceResolved::NotFound,
+            other => return Err(unexpected("outcome", other)),
+        })
+    }
 }
 
 /// What a begin may have to wait for, as people read it.

@@ -105,6 +105,36 @@ impl OnceStore for SqliteStore {
             .write(move |db| forget(db, &ask, clock::now_us()))
             .await
     }
+
+    async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| resolve(db, &ask, clock::now_us()))
+            .await
+    }
+}
+
+fn resolve(db: &Connection, ask: &OnceResolve, now: i64) -> Result<OnceResolved> {
+    let Some(known) = find(db, &ask.key)? else {
+        return Ok(OnceResolved::NotFound);
+    };
+    match known.state(now) {
+        Some(OnceState::Unknown) => {}
+        Some(OnceState::InFlight) => return Ok(OnceResolved::InFlight(known.run(now))),
+        Some(OnceState::Done) => return Ok(OnceResolved::Answered),
+        None => return Ok(OnceResolved::NotFound),
+    }
+    let params = (&ask.key, &ask.answer, now);
+    let deed = Deed {
+        part: Part::Once,
+        event: HistoryEvent::Resolved,
+        resource: &ask.key,
+        count: exec(db, include_str!("sql/once_resolve.sql"), params)?,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    };
+    deed.record(db, now)?;
+    Ok(OnceResolved::Resolved)
 }
 
 fn forget(db: &Connection, ask: &OnceForget, now: i64) -> Result<bool> {

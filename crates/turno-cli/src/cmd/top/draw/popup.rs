@@ -22,7 +22,7 @@ const HELP: [(&str, &str); 12] = [
     ),
     ("d", "discard a failed item, or a dead event"),
     ("f", "forget an unknown once key: it was not done"),
-    ("c", "complete an unknown once key: it was done"),
+    ("c", "resolve an unknown once key: it was done"),
     ("s", "reset what is stuck in a queue"),
     ("?", "this"),
     ("q", "quit"),

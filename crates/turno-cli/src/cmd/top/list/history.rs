@@ -82,6 +82,7 @@ fn tone(event: HistoryEvent) -> Tone {
         HistoryEvent::Broken
         | HistoryEvent::Late
         | HistoryEvent::Discarded
-        | HistoryEvent::Forgotten => Tone::Bad,
+        | HistoryEvent::Forgotten
+        | HistoryEvent::Resolved => Tone::Bad,
     }
 }

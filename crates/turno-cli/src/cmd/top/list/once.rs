@@ -39,8 +39,8 @@ fn row(view: &OnceView) -> Row {
     let forget = Deed::Forget {
         key: view.key.clone(),
     };
-    let complete = Deed::Complete {
-        claim: view.claim.clone(),
+    let resolve = Deed::Answer {
+        key: view.key.clone(),
     };
     Row {
         subject: Subject::Key(view.key.clone()),
@@ -62,7 +62,7 @@ fn row(view: &OnceView) -> Row {
             ("unknown", is_unknown.then(|| HELP.to_owned())),
         ]),
         deeds: if is_unknown {
-            vec![forget, complete]
+            vec![forget, resolve]
         } else {
             Vec::new()
         },

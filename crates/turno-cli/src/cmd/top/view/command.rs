@@ -28,9 +28,10 @@ impl View {
             },
             Mode::Asking(deed, mut typed) => match key.code {
                 KeyCode::Esc => self.note = Some(("nothing was done".to_owned(), Tone::Faint)),
-                KeyCode::Enter if deed.accepts(typed.trim()) => {
-                    return Step::Do(deed, typed.trim().to_owned());
-                }
+                KeyCode::Enter if deed.accepts(typed.trim()) => match deed.next(typed.trim()) {
+                    Some(next) => self.mode = Mode::Asking(next, String::new()),
+                    None => return Step::Do(deed, typed.trim().to_owned()),
+                },
                 _ => {
                     edit(&mut typed, key);
                     self.mode = Mode::Asking(deed, typed);

@@ -55,31 +55,6 @@ begin
 end
 $$;
 
-create or replace function turno.inbox_requeue(
-  queue   text,
-  ids     bigint[] default null,
-  "limit" integer  default 10000,
-  "user"  text     default null,
-  reason  text     default null
-) returns bigint
-language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  many bigint;
-begin
-  perform turno.deed_check(inbox_requeue."user", inbox_requeue.reason);
-  many := turno.inbox_revive(turno.inbox_queue_id(inbox_requeue.queue), inbox_requeue.ids, inbox_requeue."limit");
-  perform turno.deed_record(
-    'inbox', 'requeued', inbox_requeue.queue, many, inbox_requeue."user", inbox_requeue.reason);
-  return many;
-end
-$$;
-
-comment on function turno.inbox_requeue is
-  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit. The user and the reason go into the history.';
-
 -- Deletes failed items. Their groups went on when they failed, and are not concerned. Their keys are kept as those of
 -- completed items are, so that a repeated push is still a duplicate. Not for the outbox, whose keys may be parked.
 create or replace function turno.inbox_forget_failed(q integer, ids bigint[], "limit" integer) returns bigint
@@ -110,6 +85,54 @@ begin
 end
 $$;
 
+-- Applies a person's decision to failed items, and records it. Event is requeued or discarded.
+create or replace function turno.inbox_decide(
+  event   text,
+  queue   text,
+  ids     bigint[],
+  "limit" integer,
+  "user"  text,
+  reason  text
+) returns bigint
+language plpgsql
+as $$
+declare
+  q    integer;
+  many bigint;
+begin
+  perform turno.deed_check(inbox_decide."user", inbox_decide.reason);
+  q := turno.inbox_queue_id(inbox_decide.queue);
+  many := case inbox_decide.event
+    when 'requeued' then turno.inbox_revive(q, inbox_decide.ids, inbox_decide."limit")
+    when 'discarded' then turno.inbox_forget_failed(q, inbox_decide.ids, inbox_decide."limit")
+  end;
+  perform turno.deed_record(
+    'inbox', inbox_decide.event, inbox_decide.queue, many, inbox_decide."user", inbox_decide.reason);
+  return many;
+end
+$$;
+
+create or replace function turno.inbox_requeue(
+  queue   text,
+  ids     bigint[] default null,
+  "limit" integer  default 10000,
+  "user"  text     default null,
+  reason  text     default null
+) returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return turno.inbox_decide(
+    'requeued', inbox_requeue.queue, inbox_requeue.ids, inbox_requeue."limit", inbox_requeue."user",
+    inbox_requeue.reason);
+end
+$$;
+
+comment on function turno.inbox_requeue is
+  'Revives failed items of a queue, those with the ids or all, with all their attempts before them. Answers how many; call again while it answers limit. The user and the reason go into the history.';
+
 -- No default for ids: to discard all takes an explicit null.
 create or replace function turno.inbox_discard(
   queue   text,
@@ -122,19 +145,14 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  many bigint;
 begin
-  perform turno.deed_check(inbox_discard."user", inbox_discard.reason);
   if starts_with(inbox_discard.queue, '$') then
     raise exception 'queue is %, and names that begin with $ are Turno''s own', quote_literal(inbox_discard.queue)
       using errcode = 'invalid_parameter_value', hint = 'Dead events are discarded with outbox_discard.';
   end if;
-  many := turno.inbox_forget_failed(
-    turno.inbox_queue_id(inbox_discard.queue), inbox_discard.ids, inbox_discard."limit");
-  perform turno.deed_record(
-    'inbox', 'discarded', inbox_discard.queue, many, inbox_discard."user", inbox_discard.reason);
-  return many;
+  return turno.inbox_decide(
+    'discarded', inbox_discard.queue, inbox_discard.ids, inbox_discard."limit", inbox_discard."user",
+    inbox_discard.reason);
 end
 $$;
 

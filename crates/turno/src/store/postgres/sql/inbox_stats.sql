@@ -157,10 +157,9 @@ begin
   order by k.name;
   if not found and inbox_stats.queue is not null then
     perform turno.check_name('queue', inbox_stats.queue, 255);
-    return next row(inbox_stats.queue, 0, 0, 0, 0, 0, 0, null)::turno.inbox_counts;
   end if;
 end
 $$;
 
 comment on function turno.inbox_stats is
-  'How many items of one queue, or of all whose names begin with prefix, are pending, scheduled, processing, completed and failed.';
+  'How many items of one queue, or of all whose names begin with prefix, are pending, scheduled, processing, completed and failed; no row of a queue to which nothing was ever pushed.';

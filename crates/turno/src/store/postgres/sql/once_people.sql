@@ -46,36 +46,24 @@ begin
     raise exception 'state is %, and must be in_flight, done or unknown', quote_literal(once_list.state)
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for all.';
   end if;
-  -- Kept answers may be millions, and what is open a few: these are found by an index of their own.
-  if once_list.state in ('in_flight', 'unknown') then
-    return query
+  -- Kept answers may be millions, and what is open a few: these are found by an index of their own. The planner takes it
+  -- only if its condition is part of the statement.
+  return query execute
+    $query$
       select
         o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
         null::json
       from turno.once o
       cross join lateral (select turno.once_state(o) as state) s
-      where o.state = 'running'
-        and o.key > coalesce(once_list.after, '')
-        and o.key >= coalesce(once_list.prefix, '')
-        and starts_with(o.key, coalesce(once_list.prefix, ''))
-        and s.state = once_list.state
-      order by o.key
-      limit page;
-    return;
-  end if;
-  return query
-    select
-      o.key, s.state, o.key || '@' || o.token, o.attempt, o.fingerprint, o.worker, o.scope, o.began_at, o.until, o.late,
-      null::json
-    from turno.once o
-    cross join lateral (select turno.once_state(o) as state) s
-    where o.key > coalesce(once_list.after, '')
-      and o.key >= coalesce(once_list.prefix, '')
-      and starts_with(o.key, coalesce(once_list.prefix, ''))
-      and s.state <> 'gone'
-      and (once_list.state is null or s.state = once_list.state)
-    order by o.key
-    limit page;
+      where o.key > $1
+        and o.key >= $2
+        and starts_with(o.key, $2)
+        and s.state <> 'gone'
+        and ($3 is null or s.state = $3)
+    $query$
+    || case when once_list.state in ('in_flight', 'unknown') then $open$ and o.state = 'running' $open$ else '' end
+    || 'order by o.key limit $4'
+    using coalesce(once_list.after, ''), coalesce(once_list.prefix, ''), once_list.state, page;
 end
 $$;
 
@@ -113,3 +101,50 @@ $$;
 
 comment on function turno.once_forget is
   'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight. The user and the reason go into the history.';
+
+create or replace function turno.once_resolve(
+  key    text,
+  answer json default null,
+  "user" text default null,
+  reason text default null
+) returns turno.once_outcome
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  o   turno.once;
+  now text;
+begin
+  perform turno.check_name('key', once_resolve.key, 255);
+  perform turno.deed_check(once_resolve."user", once_resolve.reason);
+  -- Waits for a late answer that is being written: if that is committed, it counts.
+  select * into o
+  from turno.once t
+  where t.key = once_resolve.key
+  for no key update;
+  now := case when found then turno.once_state(o) else 'gone' end;
+  if now = 'gone' then
+    return row('not_found', once_resolve.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
+  end if;
+  if now <> 'unknown' then
+    return turno.once_told(o, case now when 'done' then 'answered' else now end);
+  end if;
+  update turno.once t
+  set state    = 'done',
+      -- A new token: the claim of the run that vanished is stale.
+      token    = greatest(t.token + 1, turno.lock_tick()),
+      until    = clock_timestamp() + t.ttl,
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + t.ttl),
+      answer   = once_resolve.answer
+  where t.key = once_resolve.key
+  returning * into o;
+  perform turno.once_call(o);
+  perform turno.deed_record('once', 'resolved', once_resolve.key, 1, once_resolve."user", once_resolve.reason);
+  return turno.once_told(o, 'resolved');
+end
+$$;
+
+comment on function turno.once_resolve is
+  'Says, for an operator, that the work of an unknown key was done, with its answer. The outcome is resolved; in_flight (a run has a live lease), answered or not_found: then nothing was changed. The user and the reason go into the history.';

@@ -60,6 +60,7 @@ as $$
     ('once_forget', 'turno_operator'),
     ('once_list', 'turno_app'),
     ('once_release', 'turno_app'),
+    ('once_resolve', 'turno_operator'),
     ('once_status', 'turno_app'),
     ('outbox_claim', 'turno_app'),
     ('outbox_discard', 'turno_operator'),

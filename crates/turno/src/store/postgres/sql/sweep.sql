@@ -44,33 +44,37 @@ begin
 end
 $$;
 
--- Failed items that are too old, queue by queue; none if keep_failed is null. Not the outbox's dead events: they wait for a
--- person, and events behind them may be parked.
+-- Failed items that are too old, queue by queue, each with one entry in the history; none if keep_failed is null. Not the
+-- outbox's dead events: they wait for a person, and events behind them may be parked.
 create or replace function turno.inbox_sweep_failed(keep_failed interval, batch integer) returns bigint
 language plpgsql
 as $$
 declare
-  q    integer;
+  q    record;
+  got  bigint;
   many bigint := 0;
 begin
   if keep_failed is null then
     return 0;
   end if;
   for q in
-    select t.id
+    select t.id, t.name
     from turno.inbox_queue t
     where not starts_with(t.name, '$')
   loop
-    many := many + turno.inbox_forget_failed(
-      q,
+    got := turno.inbox_forget_failed(
+      q.id,
       array(
         select f.id
         from turno.inbox_failed f
-        where f.lane / 4 = q
+        where f.lane / 4 = q.id
           and f.failed_at < clock_timestamp() - keep_failed
         order by f.failed_at
         limit batch - many),
       batch);
+    perform turno.deed_record(
+      'inbox', 'discarded', q.name, got, null, 'swept: failed longer ago than keep_failed');
+    many := many + got;
     exit when many >= batch;
   end loop;
   return many;

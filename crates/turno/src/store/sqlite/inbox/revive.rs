@@ -1,5 +1,7 @@
 //! What people do to stuck items: requeue or discard what has failed, reset what is held for too long.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::classify;
@@ -130,7 +132,7 @@ fn forget(db: &Connection, queue: i64, id: i64, tally: &mut Tally, now: i64) -> 
     Ok(())
 }
 
-/// Deletes items that failed before a time, at most `batch` of them. Returns how many.
+/// Deletes items that failed before a time, at most `batch` of them, and records it queue by queue. Returns how many.
 pub(in crate::store::sqlite) fn sweep_failed(
     db: &Connection,
     before: i64,
@@ -138,14 +140,27 @@ pub(in crate::store::sqlite) fn sweep_failed(
     now: i64,
 ) -> Result<u64> {
     let old = include_str!("../sql/sweep_inbox_failed.sql");
-    let failed: Vec<(i64, i64)> = many(db, old, (before, batch), |row| {
-        Ok((row.get(0)?, row.get(1)?))
+    let failed: Vec<(i64, i64, String)> = many(db, old, (before, batch), |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
     let mut tally = Tally::default();
-    for (queue, id) in &failed {
+    let mut of_queue: BTreeMap<&str, u64> = BTreeMap::new();
+    for (queue, id, name) in &failed {
         forget(db, *queue, *id, &mut tally, now)?;
+        *of_queue.entry(name).or_default() += 1;
     }
     tally.write(db)?;
+    for (queue, count) in of_queue {
+        Deed {
+            part: Part::Inbox,
+            event: HistoryEvent::Discarded,
+            resource: queue,
+            count,
+            user: None,
+            reason: Some(SWEPT_FAILED),
+        }
+        .record(db, now)?;
+    }
     Ok(failed.len() as u64)
 }
 

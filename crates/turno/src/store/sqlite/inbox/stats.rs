@@ -68,22 +68,5 @@ pub(super) fn stats(db: &Connection, ask: &InboxStats, now: i64) -> Result<Vec<Q
         let since: Option<i64> = one(db, oldest, (queue.queue, now))?;
         all.push(queue.stats(since.map(|since| between_us(since, now))));
     }
-    if let (true, Some(queue)) = (all.is_empty(), &ask.queue) {
-        all.push(untouched(queue));
-    }
     Ok(all)
-}
-
-/// The stats of a queue that nothing was ever pushed to.
-fn untouched(queue: &str) -> QueueStats {
-    QueueStats {
-        queue: queue.to_owned(),
-        total: 0,
-        pending: 0,
-        scheduled: 0,
-        processing: 0,
-        completed: 0,
-        failed: 0,
-        oldest_pending: None,
-    }
 }

@@ -216,7 +216,9 @@ impl Desk {
             queue: Some(QUEUE.to_owned()),
             prefix: String::new(),
         };
-        stats::stats(&self.db, &ask, self.now).unwrap().remove(0)
+        let all = stats::stats(&self.db, &ask, self.now).unwrap();
+        // Zeros, if nothing was pushed yet.
+        all.into_iter().next().unwrap_or_default()
     }
 
     /// Pending, scheduled, processing, completed, failed.

@@ -22,7 +22,8 @@ pub(super) fn stats(db: &Connection, now: i64) -> Result<OutboxStats> {
         queue: Some(OUTBOX_QUEUE.to_owned()),
         prefix: String::new(),
     };
-    let all = counts::stats(db, &ask, now)?.remove(0);
+    // Without an event the outbox has no queue yet.
+    let all = counts::stats(db, &ask, now)?.pop().unwrap_or_default();
     let blocked = match find_queue(db, OUTBOX_QUEUE)? {
         Some(queue) => u64::from(one::<u32>(
             db,
