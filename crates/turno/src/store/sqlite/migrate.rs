@@ -20,7 +20,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_batch", include_str!("migrations/0008_batch.sql")),
     ("0009_managed", include_str!("migrations/0009_managed.sql")),
     ("0010_limits", include_str!("migrations/0010_limits.sql")),
-    ("0011_reviewed", include_str!("migrations/0011_reviewed.sql")),
+    (
+        "0011_reviewed",
+        include_str!("migrations/0011_reviewed.sql"),
+    ),
 ];
 
 const BEGIN: &str = include_str!("sql/migration.sql");
@@ -71,6 +74,7 @@ pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
         from,
         to: SCHEMA_VERSION,
         missing_roles: Vec::new(),
+        changed_settings: Vec::new(),
     }))
 }
 
@@ -100,6 +104,7 @@ pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
         from,
         to: SCHEMA_VERSION,
         missing_roles: Vec::new(),
+        changed_settings: Vec::new(),
     })
 }
 
