@@ -1,6 +1,8 @@
 //! The schema: made once however many come at once, refused when it is newer, the same by hand.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "migrations/counters.rs"]
+mod counters;
 #[path = "migrations/roles.rs"]
 mod roles;
 #[path = "migrations/settings.rs"]
