@@ -174,6 +174,13 @@ fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
         assert!(!said.contains(SHOWN), "{said}");
         assert!(!said.contains("not signed"), "the secret was read: {said}");
     }
+    let both = "[outbox]\nsink = 'stdout:'\nsink_file = 'sink'\n";
+    fs::write(place.path("turno.toml"), both).unwrap();
+    let refused = place.turno(&["outbox", "relay"]).expect(2);
+    assert!(
+        refused.err.contains("both sink and sink_file"),
+        "{refused:?}"
+    );
     fs::write(place.path("turno.toml"), "").unwrap();
     let missing = place.turno(&["outbox", "relay", "--sink-file", "missing"]);
     let missing = missing.expect(2);

@@ -80,7 +80,7 @@ async fn a_setting_is_kept_shown_and_recorded() {
     ] {
         set(&turno, &[reset]).await.unwrap();
         let rows = owner.query("select from turno.setting", &[]).await.unwrap();
-        assert_eq!(rows.len(), if name == "max_ttl" { 1 } else { 0 });
+        assert_eq!(rows.len(), usize::from(name == "max_ttl"));
     }
     let history = History {
         part: Some(Part::Setting),

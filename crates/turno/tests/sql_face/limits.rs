@@ -182,3 +182,35 @@ async fn the_library_gets_the_databases_limits() {
     one(&owner, "select turno.setting_set('max_payload', '')").await;
     turno.inbox("q").push(&large).await.unwrap();
 }
+
+/// The table of settings is read only for more than the functions' own defaults.
+#[tokio::test]
+async fn the_usual_call_reads_no_limit() {
+    let (_bed, client) = bed().await;
+    let reads = "select (coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::text \
+                 from pg_stat_xact_user_tables where schemaname = 'turno' and relname = 'setting'";
+    client.batch_execute("begin").await.unwrap();
+    let token: i64 = one(
+        &client,
+        "select token from turno.lock_acquire('r', ttl => '24 hours', max_ttl => '100 years')",
+    )
+    .await
+    .get(0);
+    one(
+        &client,
+        &format!("select turno.lock_renew('r', {token}, '24 hours', '100 years')"),
+    )
+    .await;
+    let push = "select turno.inbox_push('q', '1', max_payload => 1073741823)";
+    one(&client, push).await;
+    one(&client, "select turno.outbox_emit('T', '1')").await;
+    assert_eq!(word(&client, reads).await, "0");
+    // The control.
+    one(
+        &client,
+        "select turno.lock_acquire('s', ttl => '25 hours', max_ttl => '26 hours')",
+    )
+    .await;
+    assert_ne!(word(&client, reads).await, "0");
+    client.batch_execute("rollback").await.unwrap();
+}

@@ -211,7 +211,7 @@ impl Calls {
 
     /// An error for a missing right names the role as this database calls it.
     async fn with_role(&self, error: Error) -> Error {
-        if !error.is_refused() {
+        if sqlstate(&error) != Some(rights::INSUFFICIENT_PRIVILEGE) {
             return error;
         }
         let named = async {

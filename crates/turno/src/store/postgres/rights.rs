@@ -8,7 +8,7 @@ use super::error;
 use crate::error::{Error, Kind};
 
 /// PostgreSQL's code for a right that is missing.
-const INSUFFICIENT_PRIVILEGE: &str = "42501";
+pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 /// What an application's role is a member of.
 pub(super) const APP: &str = "turno_app";

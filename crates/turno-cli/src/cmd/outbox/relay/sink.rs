@@ -199,6 +199,14 @@ fn either(
     said: ValueOrFile<'_>,
     file: ValueOrFile<'_>,
 ) -> Result<Option<String>, Usage> {
+    if let (Some(_), Some(_)) = file {
+        return Err(Usage::new(
+            format!("outbox.{name}_file"),
+            format!(
+                "[outbox] of the configuration file has both {name} and {name}_file: remove one of them"
+            ),
+        ));
+    }
     for (value, path) in [said, file] {
         match (value, path) {
             (Some(value), _) => return Ok(Some(value.clone())),
