@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::fail::Usage;
 use crate::logging::LogFormat;
 use crate::output::{Format, Output};
-use crate::{cmd, fail};
+use crate::{cmd, fail, secrets};
 
 /// Locks with fencing tokens, a work inbox and an event outbox, on the database you already have
 #[derive(Debug, Parser)]
@@ -88,6 +88,10 @@ pub(crate) struct Cli {
     /// The same of the server.
     #[arg(skip)]
     pub(crate) server_named: bool,
+
+    /// What to warn about: secrets that were given as options.
+    #[arg(skip)]
+    pub(crate) secret_warnings: Vec<String>,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -223,6 +227,7 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
             let mut cli = Cli::from_arg_matches(&matches)?;
             cli.store_named = names(&matches, "store");
             cli.server_named = names(&matches, "server");
+            cli.secret_warnings = secrets::warnings(&matches);
             if cli.store_named && cli.server_named {
                 return Err(both());
             }

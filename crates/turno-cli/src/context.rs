@@ -1,7 +1,7 @@
 //! What a command works with: the store, the settings and the output, put together from the command
 //! line, the environment, the file and the defaults, in that order.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +12,14 @@ use crate::args::{Cli, Command};
 use crate::config::{self, Cleanup, File, Once, Outbox, Schedule, Serve};
 use crate::fail::{self, Usage};
 use crate::output::Output;
-use crate::redact;
 use crate::remote::Remote;
+use crate::secrets;
 
 /// The store when nothing else is said.
 pub(crate) const DEFAULT_STORE: &str = "sqlite:turno.db";
 
 /// The variable that names a file with the store's URL in it.
 const STORE_FILE: &str = "TURNO_STORE_FILE";
-
-const PASSWORD_SHOWN: &str = "the password in --store is visible to every user of this machine (ps): use PGPASSWORD, ~/.pgpass, TURNO_STORE or TURNO_STORE_FILE instead";
 
 /// A command asks one thing at a time; the second connection is for waiting.
 const CONNECTIONS: usize = 2;
@@ -53,6 +51,9 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(cli: Cli) -> Result<(Command, Self)> {
         let file = config::read(cli.config.as_deref())?;
+        for warning in &cli.secret_warnings {
+            fail::warn(warning, cli.output());
+        }
         let server = server(&cli, &file).map(str::to_owned);
         let store = store(&cli, &file)?;
         let context = Context {
@@ -158,13 +159,10 @@ impl Context {
 /// The store's URL: the option, the environment, the file that the environment names, `turno.toml`, the file that it names.
 fn store(cli: &Cli, file: &File) -> Result<String, Usage> {
     if let Some(store) = &cli.store {
-        if cli.store_named && redact::has_password(store) {
-            fail::warn(PASSWORD_SHOWN, cli.output());
-        }
         return Ok(store.clone());
     }
     if let Some(path) = store_file_variable() {
-        return read_store(STORE_FILE, &path);
+        return secrets::of_file(STORE_FILE, &path);
     }
     match (&file.store, &file.store_file) {
         (Some(_), Some(_)) => Err(Usage::new(
@@ -172,7 +170,7 @@ fn store(cli: &Cli, file: &File) -> Result<String, Usage> {
             "the configuration file has both store and store_file: remove one of them",
         )),
         (Some(store), None) => Ok(store.clone()),
-        (None, Some(path)) => read_store("store_file", path),
+        (None, Some(path)) => secrets::of_file("store_file", path),
         (None, None) => Ok(DEFAULT_STORE.to_owned()),
     }
 }
@@ -180,20 +178,6 @@ fn store(cli: &Cli, file: &File) -> Result<String, Usage> {
 fn store_file_variable() -> Option<PathBuf> {
     let path = std::env::var_os(STORE_FILE).filter(|path| !path.is_empty());
     path.map(PathBuf::from)
-}
-
-/// The URL in a file, which is all that is in it.
-fn read_store(field: &str, path: &Path) -> Result<String, Usage> {
-    let wrong = |reason: &str| {
-        let detail = format!("{field} names {}, which {reason}", path.display());
-        Usage::new(field, detail)
-    };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| wrong(&format!("cannot be read ({error})")))?;
-    match text.trim() {
-        "" => Err(wrong("is empty: write the store's URL into it")),
-        store => Ok(store.to_owned()),
-    }
 }
 
 /// The server, if one is named no later than a store: options come first, then the environment, then the file.

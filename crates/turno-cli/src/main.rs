@@ -18,6 +18,7 @@ mod payload;
 mod progress;
 mod redact;
 mod remote;
+mod secrets;
 mod signals;
 mod size;
 #[cfg(feature = "otel")]

@@ -72,8 +72,8 @@ export default {
   history: 'History', history_empty: 'Nothing has ended yet.',
   acquired: 'acquired', renewed_late: 'renewed late', released: 'released', expired: 'expired', taken_over: 'taken over',
   broken_event: 'broken', late: 'late', requeued_event: 'requeued', reset_event: 'reset', discarded_event: 'discarded',
-  forgotten_event: 'forgotten', resolved_event: 'resolved', held_so: (text) => `held ${text}`, by: (name) => `by ${name}`, because: (text) => `“${text}”`,
-  part_lock: 'lock', part_inbox: 'queue', part_outbox: 'outbox', part_once: 'once key',
+  forgotten_event: 'forgotten', resolved_event: 'resolved', changed_event: 'changed', held_so: (text) => `held ${text}`, by: (name) => `by ${name}`, because: (text) => `“${text}”`,
+  part_lock: 'lock', part_inbox: 'queue', part_outbox: 'outbox', part_once: 'once key', part_setting: 'setting',
   late_mark: 'Late: somebody acted after losing the lock',
   late_release: 'a release came, and the lock was not theirs any more', late_renew: 'a renewal came, and the lock was not theirs any more',
 

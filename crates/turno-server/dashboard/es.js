@@ -72,8 +72,8 @@ export default {
   history: 'Historial', history_empty: 'Nada ha terminado todavía.',
   acquired: 'tomado', renewed_late: 'renovado tarde', released: 'liberado', expired: 'vencido', taken_over: 'relevado',
   broken_event: 'roto', late: 'tarde', requeued_event: 'reencolado', reset_event: 'reiniciado', discarded_event: 'descartado',
-  forgotten_event: 'olvidada', resolved_event: 'resuelta', held_so: (text) => `tomado ${text}`, by: (name) => `por ${name}`, because: (text) => `«${text}»`,
-  part_lock: 'bloqueo', part_inbox: 'cola', part_outbox: 'buzón de salida', part_once: 'clave de una vez',
+  forgotten_event: 'olvidada', resolved_event: 'resuelta', changed_event: 'cambiado', held_so: (text) => `tomado ${text}`, by: (name) => `por ${name}`, because: (text) => `«${text}»`,
+  part_lock: 'bloqueo', part_inbox: 'cola', part_outbox: 'buzón de salida', part_once: 'clave de una vez', part_setting: 'ajuste',
   late_mark: 'Tarde: alguien actuó después de perder el bloqueo',
   late_release: 'llegó una liberación, y el bloqueo ya no era suyo', late_renew: 'llegó una renovación, y el bloqueo ya no era suyo',
 

@@ -35,6 +35,7 @@ pub mod postgres;
 #[cfg(test)]
 mod round_trip;
 mod schedule;
+mod setting;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -46,6 +47,7 @@ pub use self::inbox::*;
 pub use self::once::*;
 pub use self::outbox::*;
 pub use self::schedule::*;
+pub use self::setting::*;
 
 /// One store: a database, and the rules that live in it.
 #[async_trait]
@@ -67,10 +69,25 @@ pub trait Store:
     /// Brings the schema up to this program's version; serialised between instances.
     async fn migrate(&self) -> Result<Migrated>;
 
-    /// [`Store::migrate`] that may leave the database's roles alone. A store without roles ignores `roles`.
-    async fn migrate_with(&self, roles: Roles) -> Result<Migrated> {
-        let _ = roles;
-        self.migrate().await
+    /// [`Store::migrate`] that may leave the database's roles alone, and change settings of the database. A store without roles
+    /// ignores `roles`; a store without settings rejects changes to them.
+    async fn migrate_with(&self, options: &MigrateOptions) -> Result<Migrated> {
+        match options.settings.first() {
+            None => self.migrate().await,
+            Some(change) => Err(Error::invalid(
+                "setting",
+                format!(
+                    "setting {} is one of a PostgreSQL database, and this store is {}: use turno.toml or the library's Settings",
+                    change.name,
+                    self.name()
+                ),
+            )),
+        }
+    }
+
+    /// The settings of the whole database, which its owner changes with [`Store::migrate_with`]. None, where there are none.
+    async fn database_settings(&self) -> Result<Vec<DatabaseSetting>> {
+        Ok(Vec::new())
     }
 
     /// What differs from the schema that this program ships: functions and rights. Nothing, where there are neither.
@@ -81,7 +98,7 @@ pub trait Store:
     /// Migrates, then re-creates the functions and re-applies the rights that differ. Safe while instances run: a call
     /// that is under way ends with the function that it began with. Answers what differed.
     async fn repair(&self, roles: Roles) -> Result<SchemaDrift> {
-        self.migrate_with(roles).await?;
+        self.migrate_with(&roles.into()).await?;
         Ok(SchemaDrift::default())
     }
 
@@ -615,6 +632,9 @@ pub struct Migrated {
     /// Roles that this migration should have created and was not allowed to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_roles: Vec<String>,
+    /// Settings of the database that it changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_settings: Vec<ChangedSetting>,
 }
 
 /// How good or bad a [`Finding`] is.
@@ -687,6 +707,7 @@ pub(crate) fn newer(found: Option<Schema>) -> Result<Option<Migrated>> {
             from: Some(schema.version),
             to: schema.version,
             missing_roles: Vec::new(),
+            changed_settings: Vec::new(),
         })),
         Some(Schema { version, .. }) if version > SCHEMA_VERSION => Err(Error::new(
             Kind::Schema,
@@ -735,8 +756,13 @@ pub(crate) fn schema_finding(found: Option<Schema>) -> Finding {
 const SWEEP_OVERDUE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What `doctor` says of the last sweep; `by` is `None` before the first one, and `age` is then that of the schema.
-pub(crate) fn sweep_finding(age: Duration, by: Option<&str>) -> Finding {
-    let next = "run `turno serve` or `turno sweep --every 5m`, on PostgreSQL with a role of turno_operator; without it the tables grow";
+/// `role` is what the sweeper's role must be a member of, where there are roles.
+pub(crate) fn sweep_finding(age: Duration, by: Option<&str>, role: Option<&str>) -> Finding {
+    let role = role.map_or(String::new(), |role| {
+        format!(" with a role that is a member of {role}")
+    });
+    let next =
+        format!("run `turno serve` or `turno sweep --every 5m`{role}; without it the tables grow");
     match by {
         _ if age > SWEEP_OVERDUE => Finding::warning(
             "sweep",

@@ -582,7 +582,7 @@ impl Builder {
         let store = open(url, &self.settings).await?;
         match self.settings.migrate {
             Migrate::Auto => {
-                let migrated = store.migrate_with(self.settings.roles).await?;
+                let migrated = store.migrate_with(&self.settings.roles.into()).await?;
                 if !migrated.missing_roles.is_empty() {
                     tracing::warn!(
                         missing = ?migrated.missing_roles,

@@ -72,7 +72,7 @@ async fn examine(context: &Context) -> Result<Examined> {
             check: "webhook".into(),
             severity: Severity::Warning,
             detail: "events go to a webhook, and are not signed: the receiver cannot know who sent them. Give a secret \
-                     (secret in [outbox] of turno.toml, or TURNO_WEBHOOK_SECRET)"
+                     (secret or secret_file in [outbox] of turno.toml, TURNO_WEBHOOK_SECRET, or TURNO_WEBHOOK_SECRET_FILE)"
                 .to_owned(),
         });
     }

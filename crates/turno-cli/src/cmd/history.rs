@@ -16,12 +16,13 @@ use crate::output::{number, optional, page, time};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 It begins with the locks that are held now. People break locks, requeue, reset, discard, forget and
-resolve: BY says who, and COUNT how many items or events it was done to. The outbox has no name.")]
+resolve, and the owner of a database changes its settings:
+BY says who, and COUNT how many items or events it was done to. The outbox has no name.")]
 pub(crate) struct HistoryArgs {
     /// Of one resource, queue or once key; of all, if none is named
     resource: Option<String>,
 
-    /// Only of this: lock, inbox, outbox or once
+    /// Only of this: lock, inbox, outbox, once or setting
     #[arg(long, value_name = "PART", hide_possible_values = true, value_parser = PossibleValuesParser::new(Part::ALL.map(Part::as_str)).try_map(|word| word.parse::<Part>()))]
     part: Option<Part>,
 
@@ -152,7 +153,8 @@ fn event(event: HistoryEvent) -> Cell {
         | HistoryEvent::Expired
         | HistoryEvent::TakenOver
         | HistoryEvent::Requeued
-        | HistoryEvent::Reset => cell.fg(Color::Yellow),
+        | HistoryEvent::Reset
+        | HistoryEvent::Changed => cell.fg(Color::Yellow),
         HistoryEvent::Broken
         | HistoryEvent::Late
         | HistoryEvent::Discarded

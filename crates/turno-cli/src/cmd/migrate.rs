@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use turno::Roles;
-use turno::store::{Migrated, SchemaDrift};
+use turno::store::{MigrateOptions, Migrated, SchemaDrift, SettingChange};
 
 use crate::context::Context;
 use crate::fail::Usage;
@@ -18,7 +18,14 @@ Instances that do so together take turns, and those that run meanwhile keep runn
 
 On PostgreSQL, other roles than the owner's use the schema through turno_app (applications) and
 turno_operator (also break, requeue, reset, discard, forget, resolve, sweep). They are created if
-the owner may create roles; otherwise an administrator creates them, and --repair then grants.")]
+the owner may create roles; otherwise an administrator creates them, and --repair then grants.
+
+Settings hold for every caller of a PostgreSQL database, and stay until they are changed:
+  app_role, operator_role  other roles in the place of turno_app and turno_operator
+  max_ttl                  the longest lease of a lock that any caller can take [default: 30 days]
+  max_payload              the largest payload that any caller can store [default: 64MB]
+  notify                   whether waiters are notified, on or off [default: on]
+`turno doctor` shows those that are changed, `turno history --part setting` who changed them.")]
 pub(crate) struct MigrateArgs {
     /// Print the whole schema as SQL, and connect to nothing
     #[arg(long)]
@@ -29,6 +36,18 @@ pub(crate) struct MigrateArgs {
     /// Re-create functions and re-apply grants that differ from what this program ships
     #[arg(long, conflicts_with = "print")]
     repair: bool,
+
+    /// Change a setting of the database; NAME= gives it its default again
+    #[arg(
+        long = "setting",
+        value_name = "NAME=VALUE",
+        conflicts_with = "service"
+    )]
+    settings: Vec<SettingChange>,
+
+    /// Who changes settings, for the history [default: that of turno.toml]
+    #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
+    user: Option<String>,
 
     /// With --print: as a migration file for supabase, whose command line applies it
     #[arg(
@@ -66,10 +85,15 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
     } else {
         Roles::Grant
     };
+    let options = MigrateOptions {
+        roles,
+        settings: args.settings,
+        user: args.user.or_else(|| context.settings.user.clone()),
+    };
     if args.print {
         let script = match args.service {
             Some(Service::Supabase) => turno::store::postgres::script_for_supabase(),
-            None => script(&context.store, roles)?,
+            None => script(&context.store, &options)?,
         };
         context.output.raw(script.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -77,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
     let (migrated, mut drift) = context
         .with(context.unchecked(), async |turno| {
             let store = turno.store();
-            let migrated = store.migrate_with(roles).await?;
+            let migrated = store.migrate_with(&options).await?;
             let drift = match args.repair {
                 // A newer schema has other functions than this program ships.
                 _ if migrated.to > turno::store::SCHEMA_VERSION => SchemaDrift::default(),
@@ -127,6 +151,12 @@ fn print(context: &Context, report: &Report) -> Result<()> {
     context
         .output
         .line(&format!("schema: {from} → {to}{unchanged}"))?;
+    for changed in &report.migrated.changed_settings {
+        context.output.line(&format!(
+            "setting {}: {} → {}",
+            changed.name, changed.before, changed.value
+        ))?;
+    }
     if report.repaired {
         for (what, names) in differing(&report.drift) {
             context.output.line(&format!("repaired, {what}: {names}"))?;
@@ -171,9 +201,16 @@ fn differing(drift: &SchemaDrift) -> impl Iterator<Item = (&'static str, String)
     .map(|(what, names)| (what, names.join(", ")))
 }
 
-fn script(store: &str, roles: Roles) -> Result<String> {
+fn script(store: &str, options: &MigrateOptions) -> Result<String> {
     match store.split(':').next() {
-        Some("postgres" | "postgresql") => Ok(turno::store::postgres::script_with(roles)),
+        Some("postgres" | "postgresql") => {
+            Ok(turno::store::postgres::script_with_settings(options)?)
+        }
+        Some("sqlite") if !options.settings.is_empty() => Err(Usage::new(
+            "setting",
+            "setting is for a PostgreSQL database: an SQLite store has its settings in turno.toml",
+        )
+        .into()),
         Some("sqlite") => Ok(turno::store::sqlite::script()),
         _ => Err(Usage::new("store", "unknown store: give --store sqlite: or --store postgres: to choose whose schema is printed").into()),
     }

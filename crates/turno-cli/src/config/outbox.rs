@@ -1,6 +1,7 @@
 //! `[outbox]`: what is emitted, and how it is relayed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -18,6 +19,8 @@ pub(crate) struct Outbox {
     max_payload: Option<Bytes>,
     /// Where events go. It may have a password in it.
     pub(crate) sink: Option<String>,
+    /// A file with the sink's URL.
+    pub(crate) sink_file: Option<PathBuf>,
     pub(crate) mode: Option<Mode>,
     batch: Option<Count<MAX_BATCH>>,
     max_attempts: Option<Count<MAX_ATTEMPTS>>,
@@ -33,6 +36,8 @@ pub(crate) struct Outbox {
     subject_prefix: Option<Name>,
     source: Option<Name>,
     pub(crate) secret: Option<String>,
+    /// A file with the secret.
+    pub(crate) secret_file: Option<PathBuf>,
     pub(crate) allow_private: Option<bool>,
     timeout: Option<Time>,
 }

@@ -1,8 +1,11 @@
 //! Where the store's URL and its password come from.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 
-use crate::common::{Done, Kind, Place};
+use turno_testkit::Process;
+
+use crate::common::{Done, Kind, LONG, Place};
 
 const SHOWN: &str = "visible to every user";
 
@@ -86,5 +89,103 @@ fn an_unknown_parameter_is_bad_usage() {
     assert!(
         done.err.contains("\"sslmod\"") && !done.err.contains("s3cret"),
         "{done:?}"
+    );
+}
+
+/// The words of a process, as every user of the machine sees them.
+fn shown_words(pid: u32) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    String::from_utf8_lossy(&words).replace('\0', " ")
+}
+
+/// A relay that runs, with these options and variables; answers its words, and what it says on standard error.
+fn relay(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> (String, String) {
+    let mut command = place.command([&["outbox", "relay"], options].concat());
+    let (reader, writer) = std::io::pipe().unwrap();
+    command
+        .envs(variables.iter().copied())
+        .env("TURNO_LOG", "info")
+        .stderr(writer);
+    let process = Process::spawn(&mut command).unwrap();
+    // Only the process holds the other end from now on.
+    drop(command);
+    let mut lines = BufReader::new(reader).lines().map_while(Result::ok);
+    let mut said = String::new();
+    for line in lines.by_ref() {
+        said.push_str(&line);
+        said.push('\n');
+        if line.contains("relaying") {
+            break;
+        }
+    }
+    let words = shown_words(process.id());
+    process.term();
+    process.wait_timeout(LONG).unwrap();
+    said.extend(lines.map(|line| line + "\n"));
+    (words, said)
+}
+
+#[test]
+fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
+    let place = Place::new(Kind::Sqlite);
+    place.turno(&["migrate"]).expect(0);
+    let sink = "amqp://turno:s3cret@127.0.0.1:1/";
+    let secret = "whsec_czNjcmV0czNjcmV0czNjcmV0czNjcmV0";
+    fs::write(place.path("sink"), format!("{sink}\n")).unwrap();
+    fs::write(place.path("secret"), format!("{secret}\n")).unwrap();
+    let hook = ["--sink", "http://127.0.0.1:1/", "--allow-private"];
+    // The control: as options they are in the list of processes, and warned about once.
+    for (options, hidden) in [
+        (vec!["--sink", sink], "s3cret"),
+        ([&hook[..], &["--secret", secret]].concat(), secret),
+    ] {
+        let (words, said) = relay(&place, &options, &[]);
+        assert!(words.contains(hidden), "{words}");
+        assert_eq!(said.matches(SHOWN).count(), 1, "{said}");
+        assert!(!said.contains(hidden), "{said}");
+    }
+    let file = "[outbox]\nsink_file = 'sink'\n";
+    for (options, variables, toml) in [
+        (vec![], vec![("TURNO_SINK", sink)], ""),
+        (vec![], vec![("TURNO_SINK_FILE", "sink")], ""),
+        (vec!["--sink-file", "sink"], vec![], ""),
+        (vec![], vec![], file),
+        (hook.to_vec(), vec![("TURNO_WEBHOOK_SECRET", secret)], ""),
+        (
+            hook.to_vec(),
+            vec![("TURNO_WEBHOOK_SECRET_FILE", "secret")],
+            "",
+        ),
+        (
+            [&hook[..], &["--secret-file", "secret"]].concat(),
+            vec![],
+            "",
+        ),
+        (hook.to_vec(), vec![], "[outbox]\nsecret_file = 'secret'\n"),
+    ] {
+        fs::write(place.path("turno.toml"), toml).unwrap();
+        let (words, said) = relay(&place, &options, &variables);
+        for hidden in ["s3cret", secret] {
+            assert!(
+                !words.contains(hidden) && !said.contains(hidden),
+                "{words}\n{said}"
+            );
+        }
+        assert!(!said.contains(SHOWN), "{said}");
+        assert!(!said.contains("not signed"), "the secret was read: {said}");
+    }
+    let both = "[outbox]\nsink = 'stdout:'\nsink_file = 'sink'\n";
+    fs::write(place.path("turno.toml"), both).unwrap();
+    let refused = place.turno(&["outbox", "relay"]).expect(2);
+    assert!(
+        refused.err.contains("both sink and sink_file"),
+        "{refused:?}"
+    );
+    fs::write(place.path("turno.toml"), "").unwrap();
+    let missing = place.turno(&["outbox", "relay", "--sink-file", "missing"]);
+    let missing = missing.expect(2);
+    assert!(
+        missing.err.contains("sink_file names missing"),
+        "{missing:?}"
     );
 }

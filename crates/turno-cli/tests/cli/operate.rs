@@ -121,7 +121,63 @@ fn roles_that_cannot_be_created_are_named_and_granted_later() {
         .turno(&["migrate", "--print", "--no-roles"])
         .expect(0)
         .out;
-    assert!(!script.contains("create role %I") && script.ends_with("commit;\n"));
+    assert!(!script.contains("-- Rights ") && script.ends_with("commit;\n"));
+}
+
+/// Settings of the database are changed, shown, kept and reset; what is unknown is refused with the names that are known.
+#[test]
+fn settings_of_the_database_are_changed_by_its_owner() {
+    let place = Place::new(Kind::Postgres);
+    let set = ["migrate", "--setting", "max_ttl=60 days", "--user", "eva"];
+    let told = place.turno(&set).expect(0);
+    assert!(
+        told.out.contains("setting max_ttl: 30 days → 60 days"),
+        "{told:?}"
+    );
+    let report = place.json(0, &set);
+    assert!(report.get("changed_settings").is_none(), "{report}");
+    let report = place.json(
+        0,
+        &[
+            "migrate",
+            "--setting",
+            "notify=off",
+            "--setting",
+            "max_ttl=",
+        ],
+    );
+    let changed = json!([
+        {"name": "notify", "before": "on", "value": "off"},
+        {"name": "max_ttl", "before": "60 days", "value": "30 days"}
+    ]);
+    assert_eq!(report["changed_settings"], changed);
+    let told = place.turno(&["doctor"]);
+    assert!(told.out.contains("notify is off (default on)"), "{told:?}");
+    let told = place.turno(&["history", "--part", "setting"]).expect(0);
+    for part in ["changed", "max_ttl", "eva", "from 30 days to 60 days"] {
+        assert!(told.out.contains(part), "{told:?}");
+    }
+    for bad in ["notfy=off", "notify=perhaps", "notify"] {
+        let error = place.turno(&["migrate", "--setting", bad]).expect(2);
+        assert!(error.err.contains("setting"), "{error:?}");
+    }
+    let error = place
+        .turno(&["migrate", "--setting", "notfy=off"])
+        .expect(2);
+    assert!(
+        error
+            .err
+            .contains("app_role, max_payload, max_ttl, notify, operator_role"),
+        "{error:?}"
+    );
+    let script = place.turno(&["migrate", "--print", "--setting", "max_ttl=60 days"]);
+    let statement = "select turno.setting_set('max_ttl', '60 days');";
+    assert!(script.expect(0).out.contains(statement));
+    let sqlite = Place::new(Kind::Sqlite);
+    let error = sqlite
+        .turno(&["migrate", "--setting", "notify=off"])
+        .expect(2);
+    assert!(error.err.contains("PostgreSQL"), "{error:?}");
 }
 
 /// Run by hand, the script makes a store that needs no migration any more.

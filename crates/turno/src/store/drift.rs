@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Roles {
-    /// Create `turno_app` and `turno_operator` if the owner may create roles, and grant to those that exist.
+    /// Create `turno_app` and `turno_operator` if the owner may create roles, and grant to those that exist. The settings
+    /// `app_role` and `operator_role` of the database can name other roles.
     #[default]
     Grant,
     /// Create no role and grant nothing: only the owner can use the schema, until rights are granted by hand.
@@ -54,6 +55,35 @@ impl SchemaDrift {
 pub(crate) fn create_roles(roles: &[String]) -> Vec<String> {
     roles
         .iter()
-        .map(|role| format!("create role {role} nologin;"))
+        .map(|role| format!("create role {} nologin;", identifier(role)))
         .collect()
+}
+
+/// A name as SQL writes it.
+pub(crate) fn identifier(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    match is_plain {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_named_as_sql_writes_it() {
+        let roles = ["turno_app".to_owned(), "The \"App\"".to_owned()];
+        assert_eq!(
+            create_roles(&roles),
+            [
+                "create role turno_app nologin;",
+                "create role \"The \"\"App\"\"\" nologin;"
+            ]
+        );
+    }
 }

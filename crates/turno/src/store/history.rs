@@ -23,11 +23,19 @@ pub enum Part {
     Outbox,
     /// A once key: that is named.
     Once,
+    /// A setting of the database: that is named.
+    Setting,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 4] = [Part::Lock, Part::Inbox, Part::Outbox, Part::Once];
+    pub const ALL: [Part; 5] = [
+        Part::Lock,
+        Part::Inbox,
+        Part::Outbox,
+        Part::Once,
+        Part::Setting,
+    ];
 
     /// The word that stores and faces use.
     pub fn as_str(self) -> &'static str {
@@ -36,6 +44,7 @@ impl Part {
             Part::Inbox => "inbox",
             Part::Outbox => "outbox",
             Part::Once => "once",
+            Part::Setting => "setting",
         }
     }
 
@@ -57,14 +66,16 @@ impl FromStr for Part {
         Part::ALL
             .into_iter()
             .find(|part| part.as_str() == word)
-            .ok_or_else(|| Error::invalid("part", "part must be lock, inbox, outbox or once"))
+            .ok_or_else(|| {
+                Error::invalid("part", "part must be lock, inbox, outbox, once or setting")
+            })
     }
 }
 
 /// Parameters of [`Store::history`](super::Store::history); a page of everything, unless said otherwise.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// Of locks, of the inbox, of the outbox or of once; of all, if not said.
+    /// Of locks, of the inbox, of the outbox, of once or of settings; of all, if not said.
     pub part: Option<Part>,
     /// One resource, queue or key, or all.
     pub resource: Option<String>,
@@ -157,11 +168,13 @@ pub enum HistoryEvent {
     Forgotten,
     /// A person said that the work of an unknown key was done.
     Resolved,
+    /// The owner changed a setting of the database; `reason` has both values.
+    Changed,
 }
 
 impl HistoryEvent {
     /// All of them.
-    pub const ALL: [HistoryEvent; 12] = [
+    pub const ALL: [HistoryEvent; 13] = [
         HistoryEvent::Acquired,
         HistoryEvent::RenewedLate,
         HistoryEvent::Released,
@@ -174,6 +187,7 @@ impl HistoryEvent {
         HistoryEvent::Discarded,
         HistoryEvent::Forgotten,
         HistoryEvent::Resolved,
+        HistoryEvent::Changed,
     ];
 
     /// The word that stores and faces use.
@@ -191,6 +205,7 @@ impl HistoryEvent {
             HistoryEvent::Discarded => "discarded",
             HistoryEvent::Forgotten => "forgotten",
             HistoryEvent::Resolved => "resolved",
+            HistoryEvent::Changed => "changed",
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
 use self::interval::Interval;
 use self::lock_queues::LockQueues;
-pub use self::migrate::{script, script_with};
+pub use self::migrate::{script, script_with, script_with_settings};
 use self::once::{Begins, OnceCompletions};
 pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
@@ -170,11 +170,31 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> Result<Migrated> {
-        self.migrate_with(Roles::default()).await
+        self.migrate_with(&MigrateOptions::default()).await
     }
 
-    async fn migrate_with(&self, roles: Roles) -> Result<Migrated> {
-        migrate::migrate(&mut *self.calls.client().await?, roles).await
+    async fn migrate_with(&self, options: &MigrateOptions) -> Result<Migrated> {
+        let mut client = self.calls.client().await?;
+        match migrate::migrate(&mut client, options).await {
+            Err(error) => Err(rights::named(&***client, error).await),
+            migrated => migrated,
+        }
+    }
+
+    async fn database_settings(&self) -> Result<Vec<DatabaseSetting>> {
+        let rows = self
+            .calls
+            .rows(include_str!("postgres/call/settings.sql"), &[])
+            .await?;
+        Ok(rows
+            .iter()
+            .map(|row| DatabaseSetting {
+                name: row.get("name"),
+                value: row.get("value"),
+                default_value: row.get("default_value"),
+                meaning: row.get("meaning"),
+            })
+            .collect())
     }
 
     async fn schema_drift(&self) -> Result<SchemaDrift> {

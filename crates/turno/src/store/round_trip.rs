@@ -189,6 +189,11 @@ fn upkeep() {
         from: None,
         to: 1,
         missing_roles: vec!["turno_app".to_owned()],
+        changed_settings: vec![crate::store::ChangedSetting {
+            name: "notify".into(),
+            before: "on".into(),
+            value: "off".into(),
+        }],
     });
     comes_back(&Finding::warning("clock", "it is late"));
     comes_back(&AdoptedStats {

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod calls;
+mod limits;
 mod notified;
 mod once;
 mod readers;

@@ -93,6 +93,7 @@ async fn the_role_may_call_and_nothing_else() {
         "select turno.access_any()".into(),
         "select * from turno.sweep_last()".into(),
         "select * from turno.rights()".into(),
+        "select * from turno.settings()".into(),
         "select turno.schema_version()".into(),
         "select turno.schema_oldest_program()".into(),
     ] {

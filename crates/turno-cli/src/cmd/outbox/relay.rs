@@ -35,8 +35,8 @@ Events are published at least once; their ids are stable, and receivers de-dupli
 While the sink is out nothing is lost and no attempt is spent.
 An event that it refuses is tried again, and at last is dead: see `turno outbox list --state dead`.
 INT and TERM end it when what is under way is settled, a second one ends it at once.
-Every option but --until-empty may also be in [outbox] of turno.toml; keep secrets there, or in the
-environment: other users of the machine can see the options of a command.")]
+Every option but --until-empty may also be in [outbox] of turno.toml. Keep secrets there, in the
+environment or in files: other users of the machine can see the options of a command.")]
 pub(crate) struct RelayArgs {
     #[command(flatten)]
     sink: sink::SinkArgs,

@@ -18,6 +18,7 @@ use super::connect::{Place, Pool, PooledSession, Route, Verdict, pool_error};
 use super::dial::SESSION_CHECK;
 use super::error::sqlstate;
 use super::lock_queues::LockQueues;
+use super::rights;
 use super::rows::{get, is_claim_later};
 use crate::error::{Error, Kind, Result};
 
@@ -33,6 +34,8 @@ const LAST_ATTEMPT: Duration = Duration::from_millis(150);
 const QUEUE_LANES: usize = 1;
 /// The same for claims of one queue: while the answer of one is under way, the other claims.
 const CLAIM_LANES: usize = 2;
+/// Time to look up which role has a right that is missing.
+const ROLE_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for a cancelled statement to end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -190,7 +193,7 @@ impl Calls {
                     tries.pause(error, deadline.as_mut()).await?;
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.with_role(error).await),
             };
             locked = true;
             match if_locked {
@@ -204,6 +207,22 @@ impl Calls {
                 _ => pause(LOCK_PAUSE, error, lock_deadline.as_mut()).await?,
             }
         }
+    }
+
+    /// An error for a missing right names the role as this database calls it.
+    async fn with_role(&self, error: Error) -> Error {
+        if sqlstate(&error) != Some(rights::INSUFFICIENT_PRIVILEGE) {
+            return error;
+        }
+        let named = async {
+            match self.client().await {
+                Ok(client) => rights::named(&***client, error.clone()).await,
+                Err(_) => error.clone(),
+            }
+        };
+        tokio::time::timeout(ROLE_LOOKUP_TIMEOUT, named)
+            .await
+            .unwrap_or_else(|_| error.clone())
     }
 
     /// Waits until the caller is one of the first of those that wait for a lock.

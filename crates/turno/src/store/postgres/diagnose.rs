@@ -76,6 +76,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     // The rest asks functions that a schema of another version may not have.
     if in_store.is_some_and(|schema| schema.version == SCHEMA_VERSION) {
         findings.extend(found("functions", schema::findings(store).await));
+        findings.extend(found("settings", schema::settings(store).await));
         findings.extend(found("tables", tables::findings(store).await));
         findings.extend(found("numbers", numbers::findings(store).await));
         findings.extend(found("relay", relay::finding(store).await));

@@ -7,7 +7,6 @@ use tokio_postgres::GenericClient;
 
 use super::classify;
 use super::migrate::FUNCTIONS;
-use super::rights::{APP, OPERATOR};
 use super::shipped::{self, Function};
 use crate::error::Result;
 use crate::store::SchemaDrift;
@@ -34,8 +33,12 @@ impl Found {
 /// Compares functions and rights. Every role may ask.
 pub(super) async fn drift(client: &impl GenericClient) -> Result<SchemaDrift> {
     let mut drift = functions(client).await?;
-    // The rights are listed by a function; without it, the functions are to be repaired first.
-    if !drift.missing_functions.iter().any(|name| name == "rights") {
+    // The rights are listed by functions; without them, the functions are to be repaired first.
+    let is_missing = |listing: &str| drift.missing_functions.iter().any(|name| name == listing);
+    if !["rights", "settings", "setting_list", "setting_value"]
+        .into_iter()
+        .any(is_missing)
+    {
         grants(client, &mut drift).await?;
     }
     Ok(drift)
@@ -98,19 +101,11 @@ async fn grants(client: &impl GenericClient, drift: &mut SchemaDrift) -> Result<
     Ok(())
 }
 
-/// The roles of Turno that do not exist in this cluster.
+/// The roles that the settings name and that do not exist in this cluster.
 pub(super) async fn missing_roles(client: &impl GenericClient) -> Result<Vec<String>> {
     let rows = client
-        .query_typed(
-            "select r.rolname::text from pg_roles r where r.rolname in ('turno_app', 'turno_operator')",
-            &[],
-        )
+        .query_typed(include_str!("call/missing_roles.sql"), &[])
         .await
         .map_err(classify)?;
-    let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    Ok([APP, OPERATOR]
-        .into_iter()
-        .filter(|role| !there.iter().any(|name| name == role))
-        .map(str::to_owned)
-        .collect())
+    Ok(rows.iter().map(|row| row.get("role")).collect())
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use tokio_postgres::error::DbError;
+
 use super::refusal;
 use super::rights;
 use crate::error::{Error, Kind};
@@ -40,10 +42,15 @@ pub(super) fn silent(timeout: Duration) -> Error {
 
 /// The SQLSTATE that an error was made from, if the server sent one.
 pub(super) fn sqlstate(error: &Error) -> Option<&str> {
+    answer(error).map(|error| error.code().code())
+}
+
+/// The server's error that an error was made from, if it sent one.
+pub(super) fn answer(error: &Error) -> Option<&DbError> {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<tokio_postgres::Error>() {
-            return error.code().map(tokio_postgres::error::SqlState::code);
+            return error.as_db_error();
         }
         cause = error.source();
     }
@@ -106,7 +113,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
 
 /// The field that a message of the functions' checks begins with.
 fn field(said: &str) -> &'static str {
-    const FIELDS: [&str; 42] = [
+    const FIELDS: [&str; 43] = [
         "queue",
         "worker",
         "items",
@@ -149,6 +156,7 @@ fn field(said: &str) -> &'static str {
         "role",
         "prefix",
         "hash",
+        "setting",
     ];
     FIELDS
         .into_iter()

@@ -2,11 +2,15 @@
 //! no data, are written anew with every version. All of it is one transaction behind one advisory
 //! lock, so that instances that start together take turns.
 
+use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Row};
 
 use super::{classify, drift};
 use crate::error::{Error, Kind, Result};
-use crate::store::{Migrated, OLDEST_PROGRAM, Roles, SCHEMA_VERSION, Schema, SchemaDrift, newer};
+use crate::store::{
+    ChangedSetting, MigrateOptions, Migrated, OLDEST_PROGRAM, Roles, SCHEMA_VERSION, Schema,
+    SchemaDrift, SettingChange, newer,
+};
 
 /// Every instance that migrates holds this advisory lock ("turno" in ASCII).
 pub(super) const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
@@ -35,6 +39,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("wake", include_str!("sql/wake.sql")),
     ("lock_token", include_str!("sql/lock_token.sql")),
     ("lock_check", include_str!("sql/lock_check.sql")),
+    ("setting", include_str!("sql/setting.sql")),
     ("lock_rules", include_str!("sql/lock_rules.sql")),
     ("lock_holders", include_str!("sql/lock_holders.sql")),
     ("lock_acquire", include_str!("sql/lock_acquire.sql")),
@@ -94,13 +99,15 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("access", include_str!("sql/access.sql")),
     ("sweep", include_str!("sql/sweep.sql")),
     ("schema_version", include_str!("sql/schema_version.sql")),
+    ("roles", include_str!("sql/roles.sql")),
+    ("grants", include_str!("sql/grants.sql")),
+    // The last: it closes the others to every role but the owner.
     ("rights", include_str!("sql/rights.sql")),
 ];
 
 /// The roles and their rights, which [`Roles::Skip`] leaves out.
 const GRANTS: &[(&str, &str)] = &[
-    ("roles", include_str!("sql/roles.sql")),
-    ("grants", include_str!("sql/grants.sql")),
+    ("grant_roles", include_str!("sql/grant_roles.sql")),
     ("service_role", include_str!("sql/service_role.sql")),
 ];
 
@@ -148,20 +155,27 @@ pub(super) fn known(rows: Result<Vec<Row>>) -> Result<Option<u32>> {
 
 pub(super) async fn migrate(
     client: &mut deadpool_postgres::ClientWrapper,
-    roles: Roles,
+    options: &MigrateOptions,
 ) -> Result<Migrated> {
+    options.check()?;
     // A role that may only call the functions succeeds when there is nothing to do.
     let found = schema(&**client).await?;
-    if let Some(nothing_to_do) = newer(found)? {
-        return Ok(nothing_to_do);
-    }
-    let found = found.map(|schema| schema.version);
-    if found == Some(SCHEMA_VERSION) {
-        return Ok(Migrated {
-            from: found,
+    let up_to_date = newer(found)?.or_else(|| {
+        let from = found.map(|schema| schema.version);
+        (from == Some(SCHEMA_VERSION)).then_some(Migrated {
+            from,
             to: SCHEMA_VERSION,
             missing_roles: Vec::new(),
-        });
+            changed_settings: Vec::new(),
+        })
+    });
+    if let Some(mut migrated) = up_to_date {
+        if !options.settings.is_empty() {
+            let tx = alone(client).await?;
+            migrated.changed_settings = set(&*tx, options).await?;
+            tx.commit().await.map_err(classify)?;
+        }
+        return Ok(migrated);
     }
     let tx = alone(client).await?;
     tx.batch_execute(BEGIN).await.map_err(classify)?;
@@ -178,21 +192,56 @@ pub(super) async fn migrate(
     {
         return Ok(nothing_to_do);
     }
-    let mut missing_roles = Vec::new();
-    if from != Some(SCHEMA_VERSION) {
-        tx.batch_execute(&steps(from.unwrap_or(0), roles))
+    let is_old = from != Some(SCHEMA_VERSION);
+    if is_old {
+        tx.batch_execute(&steps(from.unwrap_or(0)))
             .await
             .map_err(classify)?;
-        if roles == Roles::Grant {
-            missing_roles = drift::missing_roles(&*tx).await?;
-        }
+    }
+    // Before roles are created and granted to: settings name them.
+    let changed_settings = set(&*tx, options).await?;
+    let mut missing_roles = Vec::new();
+    if is_old && options.roles == Roles::Grant {
+        tx.batch_execute(&rights(Roles::Grant))
+            .await
+            .map_err(classify)?;
+        missing_roles = drift::missing_roles(&*tx).await?;
     }
     tx.commit().await.map_err(classify)?;
     Ok(Migrated {
         from,
         to: SCHEMA_VERSION,
         missing_roles,
+        changed_settings,
     })
+}
+
+/// Changes settings of the database; answers those that had another value.
+async fn set(client: &impl GenericClient, options: &MigrateOptions) -> Result<Vec<ChangedSetting>> {
+    let mut changed = Vec::new();
+    for change in &options.settings {
+        let row = client
+            .query_typed_one(
+                include_str!("call/setting_set.sql"),
+                &[
+                    (&change.name, Type::TEXT),
+                    (&change.value, Type::TEXT),
+                    (&options.user, Type::TEXT),
+                ],
+            )
+            .await
+            .map_err(classify)?;
+        let (before, value): (Option<String>, String) = (row.get("before"), row.get("value"));
+        let before = before.unwrap_or_default();
+        if before != value {
+            changed.push(ChangedSetting {
+                name: change.name.clone(),
+                before,
+                value,
+            });
+        }
+    }
+    Ok(changed)
 }
 
 /// Re-creates functions and re-applies rights, where they differ from what this program ships. A call that is under way
@@ -201,7 +250,7 @@ pub(super) async fn repair(
     client: &mut deadpool_postgres::ClientWrapper,
     roles: Roles,
 ) -> Result<SchemaDrift> {
-    if migrate(client, roles).await?.to > SCHEMA_VERSION {
+    if migrate(client, &roles.into()).await?.to > SCHEMA_VERSION {
         // The functions of a newer schema are not this program's to replace.
         return Ok(SchemaDrift::default());
     }
@@ -214,9 +263,7 @@ pub(super) async fn repair(
             .map_err(classify)?;
     }
     if roles == Roles::Grant {
-        tx.batch_execute(&joined("Rights", GRANTS))
-            .await
-            .map_err(classify)?;
+        tx.batch_execute(&rights(roles)).await.map_err(classify)?;
         found.missing_roles = drift::missing_roles(&*tx).await?;
     }
     // After a restore of data alone, or on a logical replica.
@@ -270,8 +317,8 @@ async fn refuse_other_owner(client: &impl GenericClient) -> Result<()> {
     }
 }
 
-/// The SQL from one version to the latest.
-fn steps(from: u32, roles: Roles) -> String {
+/// The SQL from one version to the latest, without the rights.
+fn steps(from: u32) -> String {
     let mut sql = String::new();
     for (version, (name, text)) in (1u32..)
         .zip(MIGRATIONS)
@@ -282,20 +329,25 @@ fn steps(from: u32, roles: Roles) -> String {
             "insert into turno.migration (version, name) values ({version}, '{name}');\n\n"
         ));
     }
-    sql.push_str(&latest(roles));
+    sql.push_str(&latest());
     sql
 }
 
-/// What is written anew with every version: functions, rights, and the oldest program that may use them.
-pub(super) fn latest(roles: Roles) -> String {
+/// What is written anew with every version: functions, and the oldest program that may use them.
+pub(super) fn latest() -> String {
     let mut sql = joined("Function file", FUNCTIONS);
     sql.push_str(&format!(
         "update turno.migration\nset oldest_program = {OLDEST_PROGRAM}\nwhere version = {SCHEMA_VERSION};\n\n"
     ));
-    if roles == Roles::Grant {
-        sql.push_str(&joined("Rights", GRANTS));
-    }
     sql
+}
+
+/// What creates the roles and grants to them, as the settings name them.
+pub(super) fn rights(roles: Roles) -> String {
+    match roles {
+        Roles::Grant => joined("Rights", GRANTS),
+        Roles::Skip => String::new(),
+    }
 }
 
 fn joined(what: &str, files: &[(&str, &str)]) -> String {
@@ -312,9 +364,35 @@ pub fn script() -> String {
 
 /// [`script`] that may leave out the roles and their rights.
 pub fn script_with(roles: Roles) -> String {
+    script_of(&roles.into())
+}
+
+/// [`script`] with settings of the database.
+///
+/// # Errors
+///
+/// If the options contradict each other. Names and values of settings are checked by the database.
+pub fn script_with_settings(options: &MigrateOptions) -> Result<String> {
+    options.check()?;
+    Ok(script_of(options))
+}
+
+fn script_of(options: &MigrateOptions) -> String {
+    let settings: String = options.settings.iter().map(setting_sql).collect();
     format!(
-        "begin;\n{SEARCH_PATH}\n\n{BEGIN}\n{}commit;\n",
-        steps(0, roles)
+        "begin;\n{SEARCH_PATH}\n\n{BEGIN}\n{}{settings}{}commit;\n",
+        steps(0),
+        rights(options.roles)
+    )
+}
+
+/// The statement that changes a setting.
+fn setting_sql(change: &SettingChange) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    format!(
+        "select turno.setting_set({}, {});\n\n",
+        quoted(&change.name),
+        quoted(change.value.as_deref().unwrap_or("default"))
     )
 }
 
@@ -327,7 +405,7 @@ mod tests {
     #[test]
     fn a_changed_function_needs_a_new_version() {
         // FNV-1a, because it is five lines and only has to notice a change.
-        let sum = steps(0, Roles::Grant)
+        let sum = (steps(0) + &rights(Roles::Grant))
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
                 (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

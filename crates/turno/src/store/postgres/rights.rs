@@ -1,4 +1,14 @@
-//! Which role may call which function, read from the one list there is: `sql/rights.sql`.
+//! Which role may call which function, read from the one list there is: `sql/rights.sql`. The settings `app_role` and `operator_role`
+//! can give the two roles other names in a database; the list has their usual ones.
+
+use tokio_postgres::GenericClient;
+use tokio_postgres::types::Type;
+
+use super::error;
+use crate::error::{Error, Kind};
+
+/// PostgreSQL's code for a right that is missing.
+pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 /// What an application's role is a member of.
 pub(super) const APP: &str = "turno_app";
@@ -20,16 +30,48 @@ pub(super) fn role_for(function: &str) -> Option<&'static str> {
     }
 }
 
-/// What to run about `permission denied for function NAME`.
+/// What to run about `permission denied for function NAME`, with the roles' usual names.
 pub(super) fn advice(said: &str) -> String {
-    let function = said.rsplit_once("for function ").map(|(_, name)| name);
-    match function.and_then(role_for) {
+    let role = function(said).and_then(role_for);
+    advice_with(said, role.unwrap_or(APP))
+}
+
+fn advice_with(said: &str, role: &str) -> String {
+    let owner = match function(said).and_then(role_for) {
+        Some(_) => "",
+        None => ", or the owner of the schema does it",
+    };
+    format!("the role may not do this; an administrator runs `grant {role} to <role>`{owner}")
+}
+
+/// The function that a message is about.
+fn function(said: &str) -> Option<&str> {
+    said.rsplit_once("for function ").map(|(_, name)| name)
+}
+
+/// The same error, with the name that the missing role has in this database. Any other error stays as it is.
+pub(super) async fn named(client: &impl GenericClient, error: Error) -> Error {
+    let Some(said) = error::answer(&error)
+        .filter(|answer| answer.code().code() == INSUFFICIENT_PRIVILEGE && answer.hint().is_none())
+        .map(|answer| answer.message().to_owned())
+    else {
+        return error;
+    };
+    let rows = client
+        .query_typed(
+            include_str!("call/role_needed.sql"),
+            &[(&function(&said), Type::TEXT)],
+        )
+        .await;
+    let role = rows
+        .ok()
+        .and_then(|rows| rows.first().map(|row| row.get::<_, String>("role")));
+    match role {
         Some(role) => {
-            format!("the role may not do this; an administrator runs `grant {role} to <role>`")
+            let message = format!("{said}: {}", advice_with(&said, &role));
+            Error::caused(Kind::Refused, message, error)
         }
-        None => format!(
-            "the role may not do this; an administrator runs `grant {APP} to <role>`, or the owner of the schema does it"
-        ),
+        None => error,
     }
 }
 

@@ -4,7 +4,7 @@
 //! the file has no `begin` and no `commit`, and can be applied to any earlier version and again to its own: a step that the
 //! database has already is skipped.
 
-use super::migrate::{ADVISORY_LOCK, BEGIN, MIGRATIONS, latest};
+use super::migrate::{ADVISORY_LOCK, BEGIN, MIGRATIONS, latest, rights};
 use crate::store::{Roles, SCHEMA_VERSION};
 
 const HEADER: &str = "\
@@ -16,8 +16,8 @@ const HEADER: &str = "\
 
 /// The whole schema as one migration file for Supabase's command line.
 ///
-/// It is also right where another tool applies SQL files statement by statement. Role `service_role` may call what role
-/// `turno_app` may, role `anon` nothing.
+/// It is also right where another tool applies SQL files statement by statement. Role `service_role` may call what the role of
+/// applications may (`turno_app`, unless setting `app_role` names another), role `anon` nothing.
 #[must_use]
 pub fn script_for_supabase() -> String {
     let mut sql = format!(
@@ -27,7 +27,8 @@ pub fn script_for_supabase() -> String {
     for (version, (name, text)) in (1u32..).zip(MIGRATIONS) {
         sql.push_str(&unless_applied(version, name, text));
     }
-    sql.push_str(&latest(Roles::Grant));
+    sql.push_str(&latest());
+    sql.push_str(&rights(Roles::Grant));
     // Once more after the schema was granted.
     for text in [
         include_str!("sql/for_supabase.sql"),

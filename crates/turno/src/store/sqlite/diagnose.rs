@@ -79,5 +79,5 @@ fn sweep(db: &Connection) -> Result<Finding> {
         })
         .map_err(classify)?;
     let age = Duration::from_micros(u64::try_from(clock::now_us() - at).unwrap_or(0));
-    Ok(sweep_finding(age, by.as_deref()))
+    Ok(sweep_finding(age, by.as_deref(), None))
 }

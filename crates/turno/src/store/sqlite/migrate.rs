@@ -74,6 +74,7 @@ pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
         from,
         to: SCHEMA_VERSION,
         missing_roles: Vec::new(),
+        changed_settings: Vec::new(),
     }))
 }
 
@@ -103,6 +104,7 @@ pub(super) fn migrate(db: &Connection) -> Result<Migrated> {
         from,
         to: SCHEMA_VERSION,
         missing_roles: Vec::new(),
+        changed_settings: Vec::new(),
     })
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Inside {
 pub(crate) fn has_unsigned_webhook(file: &Outbox) -> Result<bool> {
     let nothing = std::iter::empty::<OsString>();
     let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
-    Ok(said.sink.is_unsigned_webhook(file))
+    Ok(said.sink.is_unsigned_webhook(file)?)
 }
 
 impl Inside {

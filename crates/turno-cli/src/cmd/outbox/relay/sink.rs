@@ -1,5 +1,6 @@
 //! Where events go: the options, over the environment, over the file.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,22 @@ use super::reader::WithReader;
 use crate::config::Outbox;
 use crate::duration;
 use crate::fail::Usage;
+use crate::secrets;
 
 #[derive(Debug, Args)]
 pub(super) struct SinkArgs {
-    /// Where events go, such as amqp://user:password@broker:5672/vhost
+    /// Where events go, such as amqp://broker:5672/vhost; put a URL with a password into TURNO_SINK or a file
     #[arg(long, env = "TURNO_SINK", hide_env_values = true, value_name = "URL")]
     sink: Option<String>,
+
+    /// The file with the sink's URL, if --sink does not say it
+    #[arg(
+        long,
+        env = "TURNO_SINK_FILE",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    sink_file: Option<PathBuf>,
 
     /// RabbitMQ: the exchange, durable and of type topic [default: turno.events]
     #[arg(
@@ -46,7 +57,7 @@ pub(super) struct SinkArgs {
     )]
     source: Option<String>,
 
-    /// Webhook: the secret that requests are signed with, whsec_ and base64
+    /// Webhook: the secret that requests are signed with, whsec_ and base64; better in TURNO_WEBHOOK_SECRET or a file
     #[arg(
         long,
         env = "TURNO_WEBHOOK_SECRET",
@@ -54,6 +65,15 @@ pub(super) struct SinkArgs {
         value_name = "SECRET"
     )]
     secret: Option<String>,
+
+    /// Webhook: the file with the secret, if --secret does not say it
+    #[arg(
+        long,
+        env = "TURNO_WEBHOOK_SECRET_FILE",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    secret_file: Option<PathBuf>,
 
     /// Webhook: private and local addresses may be called
     #[arg(
@@ -87,30 +107,53 @@ pub(super) struct Opened {
 impl SinkArgs {
     /// Whether it is said anywhere where events go.
     pub(super) fn is_named(&self, file: &Outbox) -> bool {
-        self.sink.is_some() || file.sink.is_some()
+        self.sink.is_some()
+            || self.sink_file.is_some()
+            || file.sink.is_some()
+            || file.sink_file.is_some()
+    }
+
+    /// The sink's URL: the option or its variable, the file that they name, `turno.toml`, the file that it names.
+    fn url(&self, file: &Outbox) -> Result<Option<String>, Usage> {
+        either(
+            "sink",
+            (&self.sink, &self.sink_file),
+            (&file.sink, &file.sink_file),
+        )
+    }
+
+    /// The webhook's secret, found in the same way.
+    fn secret(&self, file: &Outbox) -> Result<Option<String>, Usage> {
+        either(
+            "secret",
+            (&self.secret, &self.secret_file),
+            (&file.secret, &file.secret_file),
+        )
     }
 
     /// Whether events go to a webhook, and there is no secret to sign them with.
-    pub(super) fn is_unsigned_webhook(&self, file: &Outbox) -> bool {
-        let url = self.sink.as_deref().or(file.sink.as_deref());
-        let scheme = url.and_then(|url| url.split_once(':')).map(|it| it.0);
+    pub(super) fn is_unsigned_webhook(&self, file: &Outbox) -> Result<bool, Usage> {
+        let url = self.url(file)?;
+        let scheme = url
+            .as_deref()
+            .and_then(|url| url.split_once(':'))
+            .map(|it| it.0);
         let is_webhook = scheme.is_some_and(|scheme| {
             scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
         });
-        is_webhook && self.secret.is_none() && file.secret.is_none()
+        Ok(is_webhook && self.secret(file)?.is_none())
     }
 
     /// The sink, not connected yet.
     pub(super) fn open(&self, file: &Outbox) -> anyhow::Result<Opened> {
-        let url = self.sink.as_deref().or(file.sink.as_deref());
-        let url = url.ok_or_else(|| {
+        let url = self.url(file)?.ok_or_else(|| {
             Usage::new(
                 "sink",
                 "sink is not given: say where events go with --sink amqp://… (or nats://…, https://…, stdout:), \
-                 TURNO_SINK, or sink in [outbox] of turno.toml",
+                 TURNO_SINK, a file that --sink-file names, or sink in [outbox] of turno.toml",
             )
         })?;
-        let sink = sink::from_url(url, &self.options(file)?)?;
+        let sink = sink::from_url(&url, &self.options(file)?)?;
         let is_stdout = url
             .split_once(':')
             .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("stdout"));
@@ -139,10 +182,37 @@ impl SinkArgs {
         Ok(SinkOptions {
             exchange: or(&self.exchange, file.exchange()),
             subject_prefix: or(&self.subject_prefix, file.subject_prefix()),
-            secret: or(&self.secret, file.secret.clone()),
+            secret: self.secret(file)?,
             allow_private: allow_private.unwrap_or(false),
             timeout: self.timeout.or(file.timeout()),
             source: or(&self.source, file.source()),
         })
     }
+}
+
+/// A value and the file that may hold it.
+type ValueOrFile<'a> = (&'a Option<String>, &'a Option<PathBuf>);
+
+/// A value of the command line or the environment, over that of `turno.toml`; each itself, over the file that it names.
+fn either(
+    name: &str,
+    said: ValueOrFile<'_>,
+    file: ValueOrFile<'_>,
+) -> Result<Option<String>, Usage> {
+    if let (Some(_), Some(_)) = file {
+        return Err(Usage::new(
+            format!("outbox.{name}_file"),
+            format!(
+                "[outbox] of the configuration file has both {name} and {name}_file: remove one of them"
+            ),
+        ));
+    }
+    for (value, path) in [said, file] {
+        match (value, path) {
+            (Some(value), _) => return Ok(Some(value.clone())),
+            (None, Some(path)) => return secrets::of_file(&format!("{name}_file"), path).map(Some),
+            (None, None) => {}
+        }
+    }
+    Ok(None)
 }

@@ -78,7 +78,8 @@ fn tone(event: HistoryEvent) -> Tone {
         | HistoryEvent::Expired
         | HistoryEvent::TakenOver
         | HistoryEvent::Requeued
-        | HistoryEvent::Reset => Tone::Warn,
+        | HistoryEvent::Reset
+        | HistoryEvent::Changed => Tone::Warn,
         HistoryEvent::Broken
         | HistoryEvent::Late
         | HistoryEvent::Discarded

@@ -1,8 +1,8 @@
-//! Functions and rights, compared with those that this program ships.
+//! Functions, rights and settings, compared with those that this program ships.
 
 use super::super::PostgresStore;
 use crate::error::Result;
-use crate::store::{Finding, SchemaDrift, Store};
+use crate::store::{DatabaseSetting, Finding, SchemaDrift, Store};
 
 /// How many names a finding lists.
 const NAMES_SHOWN: usize = 5;
@@ -11,6 +11,29 @@ const REPAIR: &str = "run `turno migrate --repair` as the owner of the schema";
 pub(super) async fn findings(store: &PostgresStore) -> Result<[Finding; 2]> {
     let drift = store.schema_drift().await?;
     Ok([functions(&drift), grants(&drift)])
+}
+
+/// The settings that the owner has changed. None of them is a fault.
+pub(super) async fn settings(store: &PostgresStore) -> Result<[Finding; 1]> {
+    let changed: Vec<String> = store
+        .database_settings()
+        .await?
+        .iter()
+        .filter(|setting| setting.is_changed())
+        .map(shown_setting)
+        .collect();
+    let said = match changed.is_empty() {
+        true => "all have their defaults".to_owned(),
+        false => changed.join(", "),
+    };
+    Ok([Finding::ok("settings", said)])
+}
+
+fn shown_setting(setting: &DatabaseSetting) -> String {
+    format!(
+        "{} is {} (default {})",
+        setting.name, setting.value, setting.default_value
+    )
 }
 
 fn functions(drift: &SchemaDrift) -> Finding {
@@ -42,7 +65,7 @@ fn grants(drift: &SchemaDrift) -> Finding {
     if drift.missing_roles.is_empty() {
         return Finding::ok(
             "grants",
-            "turno_app and turno_operator may call their functions",
+            "the roles of applications and operators may call their functions",
         );
     }
     Finding::ok(

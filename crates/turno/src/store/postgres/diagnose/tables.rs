@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::PostgresStore;
 use super::super::interval::Interval;
 use crate::error::Result;
-use crate::store::{Finding, sweep_finding};
+use crate::store::{Finding, Store, sweep_finding};
 
 /// Fewer dead rows than this are not worth a word: autovacuum waits for some before it starts.
 const DEAD_ROWS_WORTH_A_WARNING: i64 = 100_000;
@@ -85,7 +85,15 @@ async fn last_sweep(store: &PostgresStore) -> Result<Finding> {
         .await?;
     let age = row.get::<_, Option<Interval>>("age").map(|age| age.0);
     let by: Option<String> = row.get("by");
-    Ok(sweep_finding(age.unwrap_or(Duration::ZERO), by.as_deref()))
+    let settings = store.database_settings().await?;
+    let role = settings
+        .iter()
+        .find(|setting| setting.name == "operator_role");
+    Ok(sweep_finding(
+        age.unwrap_or(Duration::ZERO),
+        by.as_deref(),
+        role.map(|setting| setting.value.as_str()),
+    ))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 -- Purpose: access tokens. Those who serve may look one up; to make, to list and to end them is for the owner of the
---          schema: these run as whoever calls them, and turno_app may not.
+--          schema: these run with the rights of their caller, and the roles of applications and operators have none.
 -- Index:   access_pkey, access_created.
 
 -- What an access token is at this moment.

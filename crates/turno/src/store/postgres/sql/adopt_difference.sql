@@ -56,7 +56,7 @@ begin
         end,
         case
           when o.f is not null and n.signature is not null then turno.adopt_lines('+', concat(
-            n.definition, E'\nmay be called by: ', coalesce(turno.adopt_roles('turno_app', 'service_role'), 'its owner')))
+            n.definition, E'\nmay be called by: ', coalesce(turno.adopt_roles(turno.setting_value('app_role'), 'service_role'), 'its owner')))
         end) as entry
     from unnest(taken) o (f)
     full join (

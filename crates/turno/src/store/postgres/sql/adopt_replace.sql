@@ -42,8 +42,8 @@ as $$
   select array[
       format('revoke all on function %s from %s', adopt_rights.f, turno.adopt_roles('public', 'anon', 'authenticated'))]
     || case
-      when turno.adopt_roles('turno_app', 'service_role') is null then '{}'
-      else array[format('grant execute on function %s to %s', adopt_rights.f, turno.adopt_roles('turno_app', 'service_role'))]
+      when turno.adopt_roles(turno.setting_value('app_role'), 'service_role') is null then '{}'
+      else array[format('grant execute on function %s to %s', adopt_rights.f, turno.adopt_roles(turno.setting_value('app_role'), 'service_role'))]
     end
 $$;
 
@@ -131,7 +131,7 @@ as $$
   select array[rtrim(pg_get_functiondef(p.oid), E'\n')]
     || array[
       format('comment on routine %s is %L', f, obj_description(p.oid, 'pg_proc')),
-      format('revoke all on routine %s from %s', f, turno.adopt_roles('public', 'anon', 'authenticated', 'service_role', 'turno_app'))]
+      format('revoke all on routine %s from %s', f, turno.adopt_roles('public', 'anon', 'authenticated', 'service_role', turno.setting_value('app_role')))]
     || coalesce((
       select array_agg(format(
         'grant execute on routine %s to %s%s', f,

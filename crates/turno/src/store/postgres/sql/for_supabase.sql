@@ -1,13 +1,15 @@
--- Purpose: the end of the migration file for Supabase. Role service_role may call what turno_app may; role anon may call
+-- Purpose: the end of the migration file for Supabase. Role service_role may call what the role of applications may; role anon may call
 --          nothing, whatever default privileges say; role authenticated keeps what its owner granted it, which is nothing
 --          at first. PostgREST reads the functions anew.
 -- Index:   none.
 
 do $$
+declare
+  app name := turno.setting_value('app_role');
 begin
-  if to_regrole('turno_app') is null then
-    raise exception 'role turno_app does not exist, and role % may not create it', current_user
-      using errcode = 'insufficient_privilege', hint = 'Run "create role turno_app nologin" as an administrator, then apply this file again.';
+  if not exists (select from pg_roles r where r.rolname = app) then
+    raise exception 'role % does not exist, and role % may not create it', quote_ident(app), current_user
+      using errcode = 'insufficient_privilege', hint = format('Run "create role %I nologin" as an administrator, then apply this file again.', app);
   end if;
   if to_regrole('service_role') is null then
     raise exception 'role service_role does not exist: this is no database of Supabase'

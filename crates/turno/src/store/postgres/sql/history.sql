@@ -18,8 +18,8 @@ declare
   page integer := least(greatest(history."limit", 1), 1000);
   last bigint  := coalesce(history.before, 9223372036854775807);
 begin
-  if history.part is not null and history.part not in ('lock', 'inbox', 'outbox', 'once') then
-    raise exception 'part is %, and must be lock, inbox, outbox or once', quote_literal(history.part)
+  if history.part is not null and history.part not in ('lock', 'inbox', 'outbox', 'once', 'setting') then
+    raise exception 'part is %, and must be lock, inbox, outbox, once or setting', quote_literal(history.part)
       using errcode = 'invalid_parameter_value', hint = 'Leave part out for all of them.';
   end if;
   return query
@@ -60,4 +60,4 @@ end
 $$;
 
 comment on function turno.history is
-  'The audit trail, newest first: how holdings of locks ended, and what people did by hand to queues, events and once keys, with who and why. Of one resource, of all that begin with a prefix, or of one part: lock, inbox, outbox, once. The outbox has no name: its resource is empty. before is the last id of the page before.';
+  'The audit trail, newest first: how holdings of locks ended, and what people did by hand to queues, events, once keys and settings, with who and why. Of one resource, of all that begin with a prefix, or of one part: lock, inbox, outbox, once, setting. The outbox has no name: its resource is empty. before is the last id of the page before.';

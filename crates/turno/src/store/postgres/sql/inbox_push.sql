@@ -13,7 +13,7 @@ create or replace function turno.inbox_push_check(
   max_payload  integer
 ) returns void
 language plpgsql
-immutable
+stable
 as $$
 declare
   many  integer := coalesce(cardinality(payloads), 0);
@@ -31,9 +31,12 @@ begin
   -- The whole first: a set-based look costs less than one by one, and is enough nearly always.
   if exists (
     select from unnest(payloads) p
-    where p is null or octet_length(p) > max_payload) then
-    raise exception 'payload is missing, or has more than % bytes', max_payload
-      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and push a reference, or raise max_payload.';
+    where p is null or octet_length(p) > least(max_payload, 1048576)) then
+    if array_position(payloads, null) is not null then
+      raise exception 'payload is missing'
+        using errcode = 'invalid_parameter_value', hint = 'Give each item a payload, JSON null if there is nothing to say.';
+    end if;
+    perform turno.check_max_payload(max_payload, (select max(octet_length(p)) from unnest(payloads) p));
   end if;
   if exists (select from unnest(priorities) p where p not between 0 and 3) then
     select min(p)::text into wrong from unnest(priorities) p where p not between 0 and 3;

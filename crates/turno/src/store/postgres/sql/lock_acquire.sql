@@ -48,6 +48,7 @@ begin
 
   -- The usual winner: the row is there, free, with nobody in line, and the arguments are plainly good.
   if ttl between '1 millisecond' and max_ttl
+     and ttl <= '24 hours'
      and min_hold is null
      and max_hold is null
      and turno.lock_is_plain(owner, "user", service, description, host) then

@@ -49,7 +49,7 @@ begin
       select distinct on (a.resource) a.*
       from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests)
         with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, place)
-      where a.ttl >= '1 millisecond'
+      where a.ttl between '1 millisecond' and '24 hours'
         and a.request is not null
         and octet_length(concat(a.owner, a."user", a.service, a.description, a.host)) < 250
         and (plain or turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host))
@@ -96,7 +96,7 @@ begin
         from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests, done)
           with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, done, place)
         where not a.done
-          and a.ttl >= '1 millisecond'
+          and a.ttl between '1 millisecond' and '24 hours'
           and a.request is not null
           and octet_length(a.resource) between 1 and 255
           and a.resource !~ '[[:cntrl:]]'
@@ -163,6 +163,12 @@ begin
   for i in 1..cardinality(resources) loop
     continue when done[i];
     place := i;
+    -- An error is for its own caller alone: one that may be above the owner's limit is asked alone.
+    if ttls[i] > '24 hours' then
+      answer := row('later', resources[i], null, null, null, null, null, null, null, null, null)::turno.lock_outcome;
+      return next;
+      continue;
+    end if;
     -- A batch must not wait: a re-entry beside an open guard of its own waits for that guard's transaction, and the gate of
     -- shared holds is tried for some milliseconds while it is locked.
     perform 1
@@ -184,7 +190,7 @@ begin
     answer := turno.lock_acquire(
       resource => resources[i], owner => owners[i], ttl => ttls[i], "user" => users[i],
       service => services[i], description => descriptions[i], host => hosts[i], pid => pids[i],
-      request => requests[i], max_ttl => greatest(ttls[i], '24 hours'));
+      request => requests[i]);
     return next;
   end loop;
 end
@@ -307,7 +313,7 @@ begin
     select distinct on (a.resource) a.*
     from unnest(lock_renew_batch.resources, lock_renew_batch.tokens, lock_renew_batch.ttls)
       with ordinality a(resource, token, ttl, place)
-    where a.ttl >= '1 millisecond'
+    where a.ttl between '1 millisecond' and '24 hours'
     order by a.resource, a.place),
   live as materialized (
     select a.*

@@ -21,6 +21,41 @@ begin
 end
 $$;
 
+-- The owner's limit, whatever max_ttl a caller gives. Callers ask only for more than the functions' own default, 24 hours.
+create or replace function turno.check_max_ttl(ttl interval) returns void
+language plpgsql
+stable
+as $$
+begin
+  if ttl > turno.setting_value('max_ttl')::interval then
+    raise exception 'ttl is %, and % is the most in this database', ttl, turno.setting_value('max_ttl')
+      using errcode = 'invalid_parameter_value',
+        hint = 'Take a shorter lease and renew it. Or the owner of schema turno raises the setting max_ttl: '
+               '`turno migrate --setting max_ttl=90d`, or select turno.setting_set(''max_ttl'', ''90 days'').';
+  end if;
+end
+$$;
+
+-- The largest payload that is accepted: the caller's limit, or the owner's if that is lower. Callers ask only when a payload is larger
+-- than the functions' own default, 1 MiB.
+create or replace function turno.check_max_payload(max_payload integer, largest integer) returns void
+language plpgsql
+stable
+as $$
+begin
+  if largest > max_payload then
+    raise exception 'payload has % bytes, and % is the most', largest, max_payload
+      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and keep a reference, or raise max_payload.';
+  end if;
+  if largest > turno.setting_value('max_payload')::integer then
+    raise exception 'payload has % bytes, and % is the most in this database', largest, turno.setting_value('max_payload')
+      using errcode = 'invalid_parameter_value',
+        hint = 'Store it elsewhere and keep a reference. Or the owner of schema turno raises the setting max_payload: '
+               '`turno migrate --setting max_payload=128MB`, or select turno.setting_set(''max_payload'', ''128MB'').';
+  end if;
+end
+$$;
+
 create or replace function turno.lock_check(ask turno.lock_ask) returns void
 language plpgsql
 as $$
@@ -38,6 +73,9 @@ begin
   if ask.max_ttl is null or ask.ttl > ask.max_ttl then
     raise exception 'ttl is %, and % is the most', ask.ttl, coalesce(ask.max_ttl::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Take a shorter lease and renew it, or raise max_ttl.';
+  end if;
+  if ask.ttl > '24 hours' then
+    perform turno.check_max_ttl(ask.ttl);
   end if;
   if ask.min_hold < '0' or ask.min_hold > ask.ttl then
     raise exception 'min_hold is %, and must be between 0 and the ttl (%)', ask.min_hold, ask.ttl

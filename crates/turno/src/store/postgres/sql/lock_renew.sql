@@ -19,7 +19,8 @@ declare
   got turno.lock_renewal;
   l   turno.lock;
 begin
-  if not coalesce(lock_renew.ttl between '1 millisecond' and lock_renew.max_ttl, false) then
+  if not coalesce(
+      lock_renew.ttl between '1 millisecond' and lock_renew.max_ttl and lock_renew.ttl <= '24 hours', false) then
     perform turno.lock_check(
       row(lock_renew.resource, 'renew', lock_renew.ttl, null, null, null, 'exclusive', null, null, null,
           null, null, null, lock_renew.max_ttl)::turno.lock_ask);

@@ -56,7 +56,7 @@ create or replace function turno.outbox_check(
   max_payload     integer
 ) returns void
 language plpgsql
-immutable
+stable
 as $$
 declare
   many  integer := coalesce(cardinality(types), 0);
@@ -78,9 +78,12 @@ begin
   end if;
   if coalesce(cardinality(payloads), 0) <> many or exists (
     select from unnest(payloads) p
-    where p is null or octet_length(p) > max_payload) then
-    raise exception 'payload is missing, or has more than % bytes', max_payload
-      using errcode = 'invalid_parameter_value', hint = 'Store it elsewhere and emit a reference, or raise max_payload.';
+    where p is null or octet_length(p) > least(max_payload, 1048576)) then
+    if array_position(payloads, null) is not null or coalesce(cardinality(payloads), 0) <> many then
+      raise exception 'payload is missing'
+        using errcode = 'invalid_parameter_value', hint = 'Give each event a payload, JSON null if there is nothing to say.';
+    end if;
+    perform turno.check_max_payload(max_payload, (select max(octet_length(p)) from unnest(payloads) p));
   end if;
   perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
   perform turno.check_name('correlation_id', c, 255) from unnest(correlation_ids) c where c is not null;

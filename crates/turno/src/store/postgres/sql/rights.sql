@@ -1,15 +1,18 @@
 -- Purpose: the list of public functions, each with the role that may call it. It is the only such list: grants.sql grants
 --          by it, `turno doctor` compares with it, and the error for a missing right names the role that is in it.
---          turno_operator may call everything that turno_app may call.
--- Index:   none.
+--          turno_operator may call everything that turno_app may call. The settings app_role and operator_role rename the two.
+-- Index:   setting_pkey.
 
 create or replace function turno.rights(out function text, out role text) returns setof record
 language sql
-immutable
+stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  values
+  select
+    l.function,
+    turno.setting_value(case l.role when 'turno_operator' then 'operator_role' else 'app_role' end)
+  from (values
     ('access_any', 'turno_app'),
     ('access_find', 'turno_app'),
     ('adopted_calls', 'turno_app'),
@@ -79,12 +82,13 @@ as $$
     ('schema_oldest_program', 'turno_app'),
     ('schema_version', 'turno_app'),
     ('seen', 'turno_app'),
+    ('settings', 'turno_app'),
     ('sweep', 'turno_operator'),
-    ('sweep_last', 'turno_app')
+    ('sweep_last', 'turno_app')) l (function, role)
 $$;
 
 comment on function turno.rights is
-  'The public functions, each with the role that may call it; turno_operator may call those of turno_app too.';
+  'The public functions, each with the role that may call it; the role of operators may call those of applications too.';
 
 -- Only the owner touches tables and internal functions.
 revoke all on schema turno from public;

@@ -1,0 +1,216 @@
+//! What the owner allows at most, whatever limit a caller gives.
+
+use std::time::Duration;
+
+use turno::{Error, Turno};
+
+use super::{bed, code, one, word};
+
+const INVALID: &str = "22023";
+const MIB: usize = 1024 * 1024;
+
+/// The message and the hint of a call that must fail.
+async fn refusal(client: &tokio_postgres::Client, sql: &str) -> String {
+    let error = client.query(sql, &[]).await.unwrap_err();
+    let answer = error.as_db_error().unwrap();
+    assert_eq!(answer.code().code(), INVALID, "{sql}");
+    format!(
+        "{}: {}",
+        answer.message(),
+        answer.hint().unwrap_or_default()
+    )
+}
+
+#[tokio::test]
+async fn a_caller_cannot_raise_the_longest_lease() {
+    let (bed, owner) = bed().await;
+    let app = bed.postgres_connection_as("app").await;
+    let request = "array[gen_random_uuid()]";
+    let batch = |ttl: &str| {
+        format!(
+            "select (answer).outcome from turno.lock_acquire_batch('{{b}}', '{{o}}', '{{{ttl}}}', '{{u}}', '{{s}}', '{{d}}', '{{h}}', '{{1}}', {request})"
+        )
+    };
+    // Above the functions' default and below the database's limit: a caller asks for it by name.
+    let token: i64 = one(
+        &app,
+        "select token from turno.lock_acquire('r', owner => 'a', ttl => '30 days', max_ttl => '100 years')",
+    )
+    .await
+    .get(0);
+    assert_eq!(
+        code(&app, "select turno.lock_acquire('s', ttl => '25 hours')").await,
+        INVALID
+    );
+    let asks = [
+        "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years')".to_owned(),
+        // A resource that is there and free.
+        "select turno.lock_acquire('free', ttl => '31 days', max_ttl => '100 years')".into(),
+        "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years', wait => '1 ms')".into(),
+        "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years', mode => 'shared')".into(),
+        "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years', permits => 2)".into(),
+        "select turno.lock_acquire_all('{x,y}', ttl => '31 days', max_ttl => '100 years')".into(),
+        format!("select turno.lock_renew('r', {token}, '31 days', '100 years')"),
+    ];
+    let free: i64 = one(
+        &app,
+        "select token from turno.lock_acquire('free', owner => 'a')",
+    )
+    .await
+    .get(0);
+    one(&app, &format!("select turno.lock_release('free', {free})")).await;
+    for sql in &asks {
+        let said = refusal(&app, sql).await;
+        assert!(
+            said.starts_with("ttl is 31 days, and 30 days is the most in this database"),
+            "{said}"
+        );
+        assert!(
+            said.contains("setting max_ttl") && said.contains("owner of schema turno"),
+            "{said}"
+        );
+    }
+    // A batch has callers that must not fail with it.
+    assert_eq!(word(&app, &batch("31 days")).await, "later");
+    assert_eq!(word(&app, &batch("24 hours")).await, "acquired");
+    let renewals =
+        format!("select * from turno.lock_renew_batch('{{r}}', '{{{token}}}', '{{31 days}}')");
+    assert_eq!(
+        app.query(&renewals, &[]).await.unwrap().len(),
+        0,
+        "asked alone"
+    );
+
+    one(&owner, "select turno.setting_set('max_ttl', '60 days')").await;
+    for sql in &asks {
+        assert_eq!(code(&app, sql).await, "00000", "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_cannot_raise_the_largest_payload() {
+    let (bed, owner) = bed().await;
+    let app = bed.postgres_connection_as("app").await;
+    one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
+    let json = |bytes: usize| format!("('\"' || repeat('x', {}) || '\"')", bytes - 2);
+    let push = |bytes: usize, limit: &str| {
+        format!(
+            "select turno.inbox_push('q', {}::json, max_payload => {limit})",
+            json(bytes)
+        )
+    };
+    let emit = |bytes: usize| {
+        format!(
+            "select turno.outbox_emit_batch('{{T}}', array[{}], max_payload => 1073741823)",
+            json(bytes)
+        )
+    };
+    let tick = |bytes: usize| {
+        format!(
+            "select turno.schedule_tick('s', clock_timestamp() + interval '{bytes} s', 'q', {}::json, max_payload => 1073741823)",
+            json(bytes)
+        )
+    };
+    let together = |bytes: usize| {
+        format!(
+            "select turno.inbox_push_together('{{q}}', '{{1}}', array[gen_random_uuid()], array[{}], max_payload => 1073741823)",
+            json(bytes)
+        )
+    };
+    one(&app, "select turno.schedule_state('s')").await;
+    assert_eq!(code(&app, &push(MIB, "1048576")).await, "00000");
+    assert_eq!(code(&app, &push(MIB + 1, "1048576")).await, INVALID);
+    for sql in [
+        push(2 * MIB, "1073741823"),
+        push(2 * MIB, "null"),
+        emit(2 * MIB),
+        tick(2 * MIB),
+        together(2 * MIB),
+    ] {
+        assert_eq!(code(&app, &sql).await, "00000", "{sql}");
+    }
+    let too_large = [
+        push(2 * MIB + 1, "1073741823"),
+        push(2 * MIB + 1, "null"),
+        emit(2 * MIB + 1),
+        tick(2 * MIB + 1),
+        together(2 * MIB + 1),
+    ];
+    for sql in &too_large {
+        let said = refusal(&app, sql).await;
+        assert!(
+            said.starts_with("payload has 2097153 bytes, and 2097152 is the most in this database"),
+            "{said}"
+        );
+        assert!(said.contains("setting max_payload"), "{said}");
+    }
+    one(&owner, "select turno.setting_set('max_payload', 'default')").await;
+    for sql in &too_large {
+        assert_eq!(code(&app, sql).await, "00000", "{sql}");
+    }
+}
+
+/// The library's own limits are its callers', and the database's go before them.
+#[tokio::test]
+async fn the_library_gets_the_databases_limits() {
+    let (bed, owner) = bed().await;
+    let turno = Turno::builder()
+        .max_ttl(Duration::from_secs(365 * 86_400))
+        .max_payload(8 * MIB)
+        .connect(&bed.url_as("app"))
+        .await
+        .unwrap();
+    let month = Duration::from_secs(31 * 86_400);
+    let acquire = async |resource: &str| {
+        let lease = turno.lock(resource).ttl(month).acquire().await?;
+        lease.acquired().unwrap().release().await
+    };
+    let is_named = |error: &Error, field: &str, setting: &str| {
+        assert_eq!(error.field(), Some(field), "{error:?}");
+        assert!(
+            error.to_string().contains(&format!("--setting {setting}=")),
+            "{error}"
+        );
+    };
+    is_named(&acquire("r").await.unwrap_err(), "ttl", "max_ttl");
+    one(&owner, "select turno.setting_set('max_ttl', '60 days')").await;
+    acquire("r").await.unwrap();
+    let large = "x".repeat(4 * MIB);
+    one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
+    let refused = turno.inbox("q").push(&large).await.unwrap_err();
+    is_named(&refused, "payload", "max_payload");
+    one(&owner, "select turno.setting_set('max_payload', '')").await;
+    turno.inbox("q").push(&large).await.unwrap();
+}
+
+/// The table of settings is read only for more than the functions' own defaults.
+#[tokio::test]
+async fn the_usual_call_reads_no_limit() {
+    let (_bed, client) = bed().await;
+    let reads = "select (coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::text \
+                 from pg_stat_xact_user_tables where schemaname = 'turno' and relname = 'setting'";
+    client.batch_execute("begin").await.unwrap();
+    let token: i64 = one(
+        &client,
+        "select token from turno.lock_acquire('r', ttl => '24 hours', max_ttl => '100 years')",
+    )
+    .await
+    .get(0);
+    one(
+        &client,
+        &format!("select turno.lock_renew('r', {token}, '24 hours', '100 years')"),
+    )
+    .await;
+    let push = "select turno.inbox_push('q', '1', max_payload => 1073741823)";
+    one(&client, push).await;
+    one(&client, "select turno.outbox_emit('T', '1')").await;
+    assert_eq!(word(&client, reads).await, "0");
+    // The control.
+    one(
+        &client,
+        "select turno.lock_acquire('s', ttl => '25 hours', max_ttl => '26 hours')",
+    )
+    .await;
+    assert_ne!(word(&client, reads).await, "0");
+    client.batch_execute("rollback").await.unwrap();
+}
