@@ -32,7 +32,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
     place.turno(&["migrate"]).expect(0);
     let session = Session::new(&place.store);
     let run = |text: &str| drop(session.run(&mut Known::default(), text));
-    let (example, off) = (example("prepare transaction"), example("turno.setting"));
+    let (example, off) = (example("prepare transaction"), example("turno.setting_set"));
     let succeeds = example.split("-- ERROR").next().unwrap();
 
     // Without a worker it can be prepared.

@@ -14,9 +14,8 @@ use crate::actors::*;
 use crate::common::LONG;
 use crate::silent::soon;
 
-const OFF: &str = "insert into turno.setting (name, value) values ('notify', 'off') \
-    on conflict (name) do update set value = excluded.value";
-const ON: &str = "update turno.setting set value = 'on' where name = 'notify'";
+const OFF: &str = "select turno.setting_set('notify', 'off')";
+const ON: &str = "select turno.setting_set('notify', 'on')";
 const CANNOT_PREPARE: &str = "0A000";
 
 /// Programs without work, and for each a statement that gives it some.
@@ -151,8 +150,8 @@ async fn without_notifications_a_transaction_can_be_prepared_while_programs_wait
     scene.expect_all_found().await;
     assert!(scene.heard_nothing().await);
     let findings = scene.waiting[0].store().diagnose().await.unwrap();
-    let finding = findings.iter().find(|finding| finding.check == "notify");
-    assert!(finding.unwrap().detail.contains("off"));
+    let finding = findings.iter().find(|finding| finding.check == "settings");
+    assert!(finding.unwrap().detail.contains("notify is off"));
 }
 
 /// The control: with notifications, none of these transactions can be prepared.

@@ -1,6 +1,5 @@
 //! What `turno doctor` says of a PostgreSQL database. Every query works for a role that may only call functions.
 
-mod notify;
 mod numbers;
 mod relay;
 mod schema;
@@ -80,10 +79,6 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
         findings.extend(found("tables", tables::findings(store).await));
         findings.extend(found("numbers", numbers::findings(store).await));
         findings.extend(found("relay", relay::finding(store).await));
-        match notify::finding(store).await {
-            Ok(finding) => findings.extend(finding),
-            Err(error) => findings.push(Finding::problem("notify", error.to_string())),
-        }
     }
     Ok(findings)
 }
