@@ -180,8 +180,7 @@ fn failover_with_a_refusing_primary_named_first() {
         let patient = json!({"resource": "r", "ttl": "60s", "owner": "b", "wait": "60s"});
         let waiting = scope.spawn(|| server.post("/v1/locks", patient));
         eventually(LONG, "a listening session", || {
-            let listening =
-                "select count(*) from pg_stat_activity where query like 'listen turno%'";
+            let listening = "select count(*) from pg_stat_activity where query like '%turno.notifies%' and pid <> pg_backend_pid()";
             (ask_postgres(&pair.standby.superuser_url(&pair.database), listening) != "0")
                 .then_some(())
         });

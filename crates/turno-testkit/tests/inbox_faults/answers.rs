@@ -67,7 +67,7 @@ impl Line {
                 where datname = current_database()
                   and application_name = 'lossy'
                   and state = 'idle'
-                  and query like 'listen turno%'";
+                  and query like '%turno.notifies%'";
             let row = self.observer.query_one(sql, &[]).await.unwrap();
             (row.get::<_, i64>(0) == 1).then_some(())
         })

@@ -26,7 +26,7 @@ async fn oldest(client: &Client) -> i32 {
         from pg_stat_activity
         where datname = current_database()
           and application_name = 'turno'
-          and query not like 'listen%'
+          and query not like '%turno.notifies%'
         order by backend_start, pid
         limit 1";
     client.query_one(sql, &[]).await.unwrap().get(0)

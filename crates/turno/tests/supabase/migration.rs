@@ -115,6 +115,32 @@ async fn service_role_may_call_what_turno_app_may_and_the_others_nothing() {
     assert_eq!(readable, 0);
 }
 
+/// The file follows the settings of the database, when it is applied again.
+#[tokio::test]
+async fn the_file_keeps_roles_that_the_settings_name() {
+    let database = Database::with_turno().await;
+    let manager = database.manager().await;
+    let application = callable(&manager, "turno_app").await;
+    manager
+        .batch_execute(
+            "select turno.setting_set('app_role', 'shop_app'); select turno.setting_set('operator_role', 'shop_operator')",
+        )
+        .await
+        .unwrap();
+    for applied in [false, true] {
+        if applied {
+            apply(&manager, &script_for_supabase()).await.unwrap();
+        }
+        for role in ["shop_app", "service_role"] {
+            assert_eq!(callable(&manager, role).await, application, "{role}");
+        }
+        assert!(callable(&manager, "shop_operator").await.len() > application.len());
+        for role in ["turno_app", "turno_operator", "anon"] {
+            assert_eq!(callable(&manager, role).await, [""; 0], "{role}");
+        }
+    }
+}
+
 /// A grant to anon is taken back by the next migration; one to authenticated is its owner's decision, and stays.
 #[tokio::test]
 async fn the_file_closes_what_was_open_to_anon() {
