@@ -40,7 +40,7 @@ const NO_DONE: [&str; 5] = ["status", "forget", "list", "command", "find"];
 turno once [OPTIONS] <KEY> -- <COMMAND>...
        turno once <KEY> --status
        turno once <KEY> --forget [--reason <TEXT>] [--user <NAME>]
-       turno once <KEY> --done [--answer <JSON> | --exit-code <CODE>] [--reason <TEXT>] [--user <NAME>]
+       turno once <KEY> --done [--answer <JSON>] [--reason <TEXT>] [--user <NAME>]
        turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]
        turno once --find --routes <FILE> --route <NAME> --key <KEY> [--header <NAME: VALUE>]...",
     after_help = "\

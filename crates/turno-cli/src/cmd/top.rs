@@ -44,8 +44,8 @@ const QUEUED: usize = 16;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys: 1 to 5 or Tab switch, arrows or j and k select, / filters, Enter opens, ? helps, q quits.
-b breaks a lock, r requeues, d discards, s resets what is stuck, f forgets an unknown once key, c says
-that it was done: each asks for a reason first, which goes into the history.
+b breaks a lock, r requeues, d discards, s resets what is stuck, f forgets an unknown once key,
+c says that it was done: each asks for a reason first, which goes into the history.
 It looks about once a second, and less often if that is slow.")]
 pub(crate) struct TopArgs {
     /// Only names that begin with this, such as payments/; events have none

@@ -37,7 +37,7 @@ async fn what_is_not_there_is_not_found() {
         ("GET", "/v1/outbox/requeue", &["POST"]),
         ("DELETE", "/v1/once", &["GET", "POST"]),
         ("GET", "/v1/once/k@1", &["DELETE", "PATCH", "PUT"]),
-        ("PUT", "/v1/once-keys/k", &["DELETE", "GET"]),
+        ("PATCH", "/v1/once-keys/k", &["DELETE", "GET", "PUT"]),
         ("GET", "/v1/sweep", &["POST"]),
         ("POST", "/v1/doctor", &["GET"]),
         ("NONSENSE", "/v1/locks", &["GET", "POST"]),
