@@ -194,7 +194,7 @@ impl InboxStore for RemoteStore {
         Ok(items.items.into_iter().map(item).collect())
     }
 
-    /// Returns at once: the server sends no notifications, so an idle worker polls.
+    /// Always returns `None`: the server sends no notifications, so an idle worker polls.
     async fn inbox_wait(&self, _: &str) -> Result<Option<Duration>> {
         Ok(None)
     }
