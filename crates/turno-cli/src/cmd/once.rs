@@ -22,12 +22,12 @@ use crate::answer_keys;
 use crate::context::Context;
 use crate::fail::Usage;
 
-/// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
+/// Actions without a run: options of a run conflict with them. (Not `requires`, which clap waives for excluded arguments.)
 const NO_RUN: [&str; 4] = ["status", "forget", "list", "find"];
-/// And without a list nothing of that.
+/// Actions without a list: options of `--list` conflict with them.
 const NO_LIST: [&str; 4] = ["status", "forget", "command", "find"];
 
-/// Nor a reason without anything to forget.
+/// Actions without a forget: options of `--forget` conflict with them.
 const NO_FORGET: [&str; 4] = ["status", "list", "command", "find"];
 
 /// Run a command once, however often it is asked for
@@ -120,7 +120,7 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
     }
 }
 
-/// The file's settings, with the keys that open and seal answers.
+/// Returns the settings of the file, with the keys that encrypt and decrypt answers.
 fn settings(context: &Context) -> Result<Settings> {
     let answer_keys = answer_keys::read(&context.once)?;
     if answer_keys.is_some() && context.remote().is_some() {

@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// An error if nothing was ever pushed to a queue: its name may be mistyped.
+/// Returns an error if nothing was ever pushed to a queue: the name may be mistyped.
 pub(super) async fn expect_queue(turno: &Turno, queue: &str) -> Result<()> {
     let begin_so = turno.inbox_stats(queue).await?;
     if begin_so.iter().any(|stats| stats.queue == queue) {

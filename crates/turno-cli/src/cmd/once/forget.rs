@@ -17,7 +17,7 @@ pub(super) struct ForgetArgs {
     reason: Option<String>,
 
     /// Forget: who does it [default: that of turno.toml]
-    // What the environment says is said of every run, so nothing excludes it.
+    // The environment may set this for every run, so no option conflicts with it.
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     user: Option<String>,
 }
@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, key: &str, args: ForgetArgs) -> Resul
         user: args.user.or_else(|| context.settings.user.clone()),
         reason: args.reason,
     };
-    // Without the keys of answers: whoever has lost them must be able to forget.
+    // Without the encryption keys of answers: a key must be deletable even if they are lost.
     let (forgotten, left) = context
         .with_store(async |turno| {
             let forgotten = turno.once_forget_with(&ask).await?;

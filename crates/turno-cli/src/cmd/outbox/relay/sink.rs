@@ -1,4 +1,4 @@
-//! Where events go: the options, over the environment, over the file.
+//! Options of the sink: the command line over the environment, over the file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,23 +74,23 @@ pub(super) struct SinkArgs {
     timeout: Option<Duration>,
 }
 
-/// A sink, and what the command has to know of it.
+/// A sink, and what the command must know about it.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) sink: Arc<dyn Sink>,
-    /// Events are printed: nothing else may be.
+    /// Events are printed on standard output. Then nothing else may be.
     pub(super) is_stdout: bool,
-    /// Nobody reads what is printed any more.
+    /// Cancelled when the reader of standard output is gone.
     pub(super) reader_gone: CancellationToken,
 }
 
 impl SinkArgs {
-    /// Whether it is said anywhere where events go.
+    /// Whether a sink is configured.
     pub(super) fn is_named(&self, file: &Outbox) -> bool {
         self.sink.is_some() || file.sink.is_some()
     }
 
-    /// Whether events go to a webhook, and there is no secret to sign them with.
+    /// Whether the sink is a webhook without a secret to sign its requests.
     pub(super) fn is_unsigned_webhook(&self, file: &Outbox) -> bool {
         let url = self.sink.as_deref().or(file.sink.as_deref());
         let scheme = url.and_then(|url| url.split_once(':')).map(|it| it.0);
@@ -100,7 +100,7 @@ impl SinkArgs {
         is_webhook && self.secret.is_none() && file.secret.is_none()
     }
 
-    /// The sink, not connected yet.
+    /// Returns the sink, not connected.
     pub(super) fn open(&self, file: &Outbox) -> anyhow::Result<Opened> {
         let url = self.sink.as_deref().or(file.sink.as_deref());
         let url = url.ok_or_else(|| {
