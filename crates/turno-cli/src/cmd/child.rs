@@ -32,7 +32,7 @@ impl Reach {
     }
 
     /// Returns the signals to listen for. A command on the terminal gets Ctrl-C, Ctrl-\ and Ctrl-Z from the terminal itself, and
-    /// must not get them twice. We listen for them only so that they do not end us before the command.
+    /// must not get them twice. We listen for the first two only so that they do not end us before the command.
     pub(super) fn signals(self) -> &'static [Signal] {
         const WITH_STOP: [Signal; 6] = {
             let [int, term, hup, quit] = ENDING;

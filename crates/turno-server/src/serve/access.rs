@@ -21,7 +21,7 @@ use super::seen::{SHORT, Seen};
 use super::words::Code;
 use super::{Admission, Opening};
 
-/// How often the server checks whether the first access token was created meanwhile.
+/// Minimum interval between two checks of whether the first access token was created.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long a failed check of the store is cached.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -120,7 +120,7 @@ impl Gatekeeper {
     }
 }
 
-/// Whether an access token was ever created. Checked every [`LOOK`] until there is one, then never again.
+/// Whether an access token was ever created. Checked on demand, at most every [`LOOK`], until there is one; then never again.
 #[derive(Default)]
 struct Open {
     closed: AtomicBool,

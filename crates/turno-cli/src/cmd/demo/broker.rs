@@ -78,7 +78,7 @@ impl Sink for Heard {
     }
 }
 
-/// A sink that requests permission before it publishes, and skips the events of other runs.
+/// A sink that requests permission before it publishes. Publishes nothing of a batch with events of other runs.
 #[derive(Debug)]
 pub(super) struct Ours {
     sink: Arc<dyn Sink>,

@@ -20,7 +20,7 @@ pub(super) enum Input {
 }
 
 /// Reads the keyboard in a thread of its own, because reading blocks. The thread is not joined: if the terminal is gone, it
-/// blocks forever and ends with the program.
+/// reads forever and ends with the program.
 pub(super) struct Keys {
     input: mpsc::Receiver<io::Result<Input>>,
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::OutboxStats;
 
-/// Minimum interval between two checks of whether events are left.
+/// Maximum interval between two checks of whether events are left. A shorter poll interval of the relay takes precedence.
 const LOOK: Duration = Duration::from_millis(200);
 /// Minimum time without progress before the relay gives up on events that wait behind blocked ones.
 const STUCK: Duration = Duration::from_secs(2);
