@@ -1,5 +1,5 @@
-//! The keys that stored answers are sealed with: from the environment, or from a file that `turno.toml` names. Never
-//! from an option, which other users of the machine can see; and nothing of them is ever shown.
+//! The encryption keys of stored answers: from the environment, or from a file that `turno.toml` names. Never from an option,
+//! which other users of the machine can see. The keys are never printed.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,13 +12,13 @@ use crate::fail::Usage;
 
 pub(crate) const VARIABLE: &str = "TURNO_ANSWER_KEYS";
 const SETTING: &str = "once.answer_keys_file";
-/// A thousand keys and more; whatever is longer is another file.
+/// Maximum size of the file in bytes: more than a thousand keys. A larger file is the wrong file.
 const LONGEST: u64 = 64 * 1024;
 
-/// The keys of the environment, over those of the file; none if neither says so.
+/// Returns the keys of the environment, or else of the file; `None` if neither is set.
 pub(crate) fn read(file: &Once) -> Result<Option<AnswerKeys>, Usage> {
     match std::env::var(VARIABLE) {
-        // Also if it is empty: whoever sets it wants answers to be sealed.
+        // Also if the variable is empty, which is an error: it was set because answers are to be encrypted.
         Ok(text) => parse(&text, VARIABLE, VARIABLE).map(Some),
         Err(std::env::VarError::NotUnicode(_)) => {
             Err(refused(VARIABLE, VARIABLE, "it is not a text"))
@@ -48,7 +48,7 @@ fn of_file(path: &Path) -> Result<AnswerKeys, Usage> {
     }
 }
 
-/// Keys stand on lines of their own, or between commas; `#` begins a comment.
+/// Parses keys, separated by line breaks or commas. `#` begins a comment.
 fn parse(text: &str, field: &str, place: &str) -> Result<AnswerKeys, Usage> {
     let lines = text.lines().map(str::trim);
     let keys: Vec<&str> = lines

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line.
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -81,11 +81,11 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = 104)]
     pub(crate) verbose: u8,
 
-    /// Whether the store was named as an option, and not by the environment.
+    /// Whether the store was named by an option and not by the environment.
     #[arg(skip)]
     pub(crate) store_named: bool,
 
-    /// The same of the server.
+    /// Whether the server was named by an option and not by the environment.
     #[arg(skip)]
     pub(crate) server_named: bool,
 
@@ -128,7 +128,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What it is called, if it works on a store and not through a server.
+    /// Returns the name of the command, if it needs a store and does not work through a server.
     pub(crate) fn needs_store(&self) -> Option<&'static str> {
         match self {
             Command::Serve(_) => Some("serve"),
@@ -142,7 +142,7 @@ impl Command {
         }
     }
 
-    /// Whether it runs until it is stopped, and is read by its log.
+    /// Whether the command is a service: it runs until it is stopped, and reports through its log.
     pub(crate) fn is_service(&self) -> bool {
         matches!(
             self,
@@ -150,12 +150,12 @@ impl Command {
         )
     }
 
-    /// Whether it draws on the terminal, and nothing else may write there.
+    /// Whether the command draws on the terminal. Then nothing else may write there.
     pub(crate) fn has_screen(&self) -> bool {
         matches!(self, Command::Top(_))
     }
 
-    /// Who reads the log.
+    /// Returns the format of the log.
     pub(crate) fn log_format(&self, context: &Context) -> LogFormat {
         match self {
             Command::Serve(args) => args.log_format(&context.serve),
@@ -185,7 +185,7 @@ impl Color {
 }
 
 impl Cli {
-    /// How to print, as far as the command line says.
+    /// Returns the output settings of the command line.
     pub(crate) fn output(&self) -> Output {
         output(
             if self.json {
@@ -206,9 +206,9 @@ fn output(format: Format, color: Color) -> Output {
     )
 }
 
-/// Reads the command line. Help, version and bad usage are printed here, and end with their own code.
+/// Parses the command line. Prints help, version and usage errors, and returns their exit code.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    // Looked for by hand: what cannot be parsed is still answered as it was asked for.
+    // Scanned without clap, so that usage errors too are printed in the requested format.
     let words: Vec<_> = std::env::args_os()
         .skip(1)
         .take_while(|word| word != "--")
@@ -241,13 +241,13 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
                 output(Format::Json, color),
             );
         }
-        // Nothing is left to do if even this cannot be printed.
+        // Nothing is left to do if printing fails.
         let _ = error.print();
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
     })
 }
 
-/// Global options may stand before or after the verbs, and clap tells of each level by itself.
+/// Whether an option was given. Global options may stand before or after the verbs, and clap reports each level separately.
 fn names(matches: &clap::ArgMatches, option: &str) -> bool {
     matches.value_source(option) == Some(ValueSource::CommandLine)
         || matches
@@ -255,7 +255,8 @@ fn names(matches: &clap::ArgMatches, option: &str) -> bool {
             .is_some_and(|(_, inner)| names(inner, option))
 }
 
-/// By hand: clap would also refuse an option beside the other's variable, over which it wins.
+/// Conflict of `--store` and `--server`. Not left to clap, which would also reject an option beside the other one's variable,
+/// although the option takes precedence.
 fn both() -> clap::Error {
     let mut error = clap::Error::new(ErrorKind::ArgumentConflict).with_cmd(&Cli::command());
     error.insert(
@@ -287,12 +288,12 @@ fn color_of(words: &[impl AsRef<OsStr>]) -> Color {
     color
 }
 
-/// What clap complains of, as our own complaints are.
+/// Converts an error of clap to a usage error.
 pub(crate) fn refused(error: &clap::Error) -> Usage {
     Usage::new(field_of(error).unwrap_or_default(), without_usage(error))
 }
 
-/// The option that clap complains of, as the other faces name it: `--max-hold <DURATION>` is `max_hold`.
+/// Returns the option of a clap error, under the name that the other interfaces use: `--max-hold <DURATION>` is `max_hold`.
 fn field_of(error: &clap::Error) -> Option<String> {
     let name = match error.get(ContextKind::InvalidArg)? {
         ContextValue::String(name) => name,
@@ -307,7 +308,7 @@ fn field_of(error: &clap::Error) -> Option<String> {
     )
 }
 
-/// The complaint alone, without the usage and the tip that follow it.
+/// Returns the message of a clap error, without the usage and the tip after it.
 fn without_usage(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let complaint: Vec<&str> = text

@@ -1,4 +1,4 @@
-//! Many things from a file: read and stored by turns, all or none of each batch.
+//! Bulk input from a file, in batches. Each batch is stored all or none.
 
 use anyhow::{Result, anyhow};
 
@@ -7,24 +7,24 @@ use crate::ndjson::Lines;
 use crate::output::Output;
 use crate::progress;
 
-/// How many things of a file are stored at a time, all or none.
+/// Number of values per batch.
 const BATCH: usize = 1000;
 
-/// What a command does, in words.
+/// Words for the messages of a command.
 #[derive(Debug)]
 pub(crate) struct Words {
-    /// What it stores: `items`.
+    /// The objects: `items`.
     pub(crate) things: &'static str,
-    /// What it does: `push`.
+    /// The verb: `push`.
     pub(crate) push: &'static str,
-    /// What it has done: `pushed`.
+    /// The participle: `pushed`.
     pub(crate) pushed: &'static str,
-    /// How a file may be stored twice without harm.
+    /// How to store a file twice without duplicates.
     pub(crate) safe: &'static str,
 }
 
-/// Reads and stores by turns; `store` answers how many are new. Reading blocks the program's one thread, which has
-/// nothing else to do.
+/// Reads and stores batches in turn. `store` returns the number of new values. Reading blocks the program's only thread, which
+/// has nothing else to do.
 pub(crate) async fn store<T>(
     output: Output,
     mut lines: Lines,
@@ -59,7 +59,7 @@ pub(crate) async fn store<T>(
     }
 }
 
-/// The next things; fewer or none at the end of the file.
+/// Reads the next batch. It is shorter or empty at the end of the file.
 fn batch<T>(lines: &mut Lines, read: impl Fn(String) -> Result<T>) -> Result<Vec<T>> {
     let mut batch = Vec::with_capacity(BATCH);
     while batch.len() < BATCH
@@ -70,7 +70,7 @@ fn batch<T>(lines: &mut Lines, read: impl Fn(String) -> Result<T>) -> Result<Vec
     Ok(batch)
 }
 
-/// Names the line that is wrong, and says what the lines before it have come to.
+/// Adds to an error the number of the invalid line, and what was stored before.
 fn refused(error: anyhow::Error, lines: &Lines, words: &Words, stored: u64) -> anyhow::Error {
     let stored = format!(
         "What was stored before this batch: {stored} {}; of this batch: none",
@@ -78,7 +78,7 @@ fn refused(error: anyhow::Error, lines: &Lines, words: &Words, stored: u64) -> a
     );
     match usage(error) {
         Ok(Usage { field, detail }) => {
-            // Each value is one line: its own first line is the file's.
+            // Each value is parsed on its own, so serde's "line 1" is the line of the file that the message already has.
             let detail = detail.replace(" at line 1 column ", " at column ");
             let detail = format!("line {}: {detail}. {stored}", lines.number());
             Usage::new(field, detail).into()
@@ -87,7 +87,7 @@ fn refused(error: anyhow::Error, lines: &Lines, words: &Words, stored: u64) -> a
     }
 }
 
-/// The error, if something was asked for wrongly; whoever found that out.
+/// Returns the usage error, from the library or the command, if the error is one.
 fn usage(error: anyhow::Error) -> Result<Usage> {
     let error = match error.downcast::<turno::Error>() {
         Ok(known) if known.is_invalid() => {
@@ -100,7 +100,7 @@ fn usage(error: anyhow::Error) -> Result<Usage> {
     error.downcast()
 }
 
-/// The store has not answered for a batch. What was stored before stays.
+/// Warns that the store was unavailable during a batch. The batches before it stay stored.
 fn interrupted(output: Output, words: &Words, stored: u64, first: u64) {
     let Words {
         things, push, safe, ..

@@ -1,4 +1,4 @@
-//! The verbs, one file each.
+//! The commands, one file each.
 
 pub(crate) mod adopt;
 mod by_hand;
@@ -23,8 +23,8 @@ pub(crate) mod top;
 
 use std::process::ExitCode;
 
-/// The parts of `turno` that it starts itself, or that make its packages, and that nobody else should start: neither help
-/// nor completions know them, and some are started too often to be parsed at leisure.
+/// Runs the internal commands, which `turno` starts itself or which build its packages. They are not in the help or the
+/// completions, and some start too often to parse a command line with clap.
 pub(crate) fn hidden() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next()?.to_str()? {

@@ -1,8 +1,7 @@
-//! `turno.toml`: what every command of one installation shares.
+//! `turno.toml`: the settings that all commands of an installation share.
 //!
-//! A file that cannot be read, an unknown key and a bad value are refused, with the key and the line
-//! named: a setting that is silently ignored is worse than none. The line itself is never shown, for
-//! it may hold a password.
+//! An unreadable file, an unknown key and an invalid value are errors that name the key and the line: a setting that is
+//! silently ignored is worse than none. Errors do not show the line itself, which may have a password.
 
 mod once;
 mod outbox;
@@ -25,13 +24,13 @@ pub(crate) use self::serve::{MOST, MOST_CONNECTIONS, Serve};
 use self::value::{Bytes, Name, Pause, Time, Tries};
 use crate::fail::Usage;
 
-/// The pause between two sweeps when `[cleanup]` names none.
+/// Default of `cleanup.interval`.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The file that is read when none is named.
+/// Default path of the file.
 pub(crate) const DEFAULT_FILE: &str = "turno.toml";
 
-/// The whole file. Every key may be absent.
+/// The whole file. All keys are optional.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
@@ -39,7 +38,7 @@ pub(crate) struct File {
     /// A file with the store's URL, for a URL with a password in it.
     pub(crate) store_file: Option<PathBuf>,
     pub(crate) server: Option<String>,
-    /// A file, and not the token itself: this one is read by many.
+    /// A file and not the token itself, because many users can read `turno.toml`.
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) ca_file: Option<PathBuf>,
     idle_poll_max: Option<Time>,
@@ -56,7 +55,7 @@ pub(crate) struct File {
     pub(crate) application: Application,
 }
 
-/// How locks are taken.
+/// Settings of locks.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Lock {
@@ -65,7 +64,7 @@ pub(crate) struct Lock {
     pub(crate) retry: Retry,
 }
 
-/// How a busy lock is tried again.
+/// Retry policy for a busy lock.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retry {
@@ -73,7 +72,7 @@ pub(crate) struct Retry {
     delay: Option<Pause>,
 }
 
-/// How work is pushed and claimed.
+/// Settings of the inbox.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Inbox {
@@ -82,7 +81,7 @@ pub(crate) struct Inbox {
     lease: Option<Spanned<Time>>,
 }
 
-/// When and what to tidy up.
+/// Settings of the sweep.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Cleanup {
@@ -111,7 +110,7 @@ impl Default for Cleanup {
     }
 }
 
-/// Who asks, when a command does not say.
+/// Defaults of the caller's identity.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Application {
@@ -168,12 +167,12 @@ impl Inbox {
 }
 
 impl Cleanup {
-    /// The pause between two sweeps.
+    /// Returns the interval between two sweeps.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.map_or(SWEEP_INTERVAL, |time| time.0)
     }
 
-    /// What is forgotten, over the defaults.
+    /// Returns the retention times: those of the file over the defaults.
     pub(crate) fn sweep(&self) -> Sweep {
         let defaults = Sweep::default();
         let or = |said: Option<Pause>, default| said.map_or(default, |pause: Pause| pause.0);
@@ -199,7 +198,7 @@ impl Application {
     }
 }
 
-/// Reads the file that was named, or the default one if it is there.
+/// Reads the named file, or the default file if it exists.
 pub(crate) fn read(named: Option<&Path>) -> Result<File, Usage> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     match std::fs::read_to_string(path) {
@@ -248,7 +247,7 @@ fn parse(path: &Path, text: &str) -> Result<File, Usage> {
     Ok(file)
 }
 
-/// The line that an offset is on, and the full key that the line is about.
+/// Returns the line of an offset, and the full key of that line.
 fn place(text: &str, offset: usize) -> (usize, Option<String>) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count();

@@ -1,5 +1,5 @@
-//! What a command works with: the store, the settings and the output, put together from the command
-//! line, the environment, the file and the defaults, in that order.
+//! What a command works with: store, settings and output. In order of precedence, they come from the command line, the
+//! environment, the file and the defaults.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use crate::output::Output;
 use crate::remote::Remote;
 use crate::secrets;
 
-/// The store when nothing else is said.
+/// Default store.
 pub(crate) const DEFAULT_STORE: &str = "sqlite:turno.db";
 
-/// The variable that names a file with the store's URL in it.
+/// Environment variable with the path of a file that contains the store's URL.
 const STORE_FILE: &str = "TURNO_STORE_FILE";
 
 /// A command asks one thing at a time; the second connection is for waiting.
 const CONNECTIONS: usize = 2;
 
-/// What every command has.
+/// The environment of a command.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) store: String,
-    /// The store, if it was named as an option of this very command.
+    /// The store, if it was named by an option of this command.
     pub(crate) named_store: Option<String>,
-    /// The server that is asked in the store's place.
+    /// The server, if one is used instead of a store.
     remote: Option<Remote>,
-    /// The file's settings; a command's options go over them.
+    /// Settings of the file. The options of a command override them.
     pub(crate) settings: Settings,
     pub(crate) cleanup: Option<Cleanup>,
-    /// How long a claim lives when a command does not say.
+    /// Default lease of a claim.
     pub(crate) inbox_lease: Duration,
-    /// How events are emitted and relayed, as far as the file says.
+    /// Section `[outbox]` of the file.
     pub(crate) outbox: Outbox,
-    /// How work is done once, as far as the file says.
+    /// Section `[once]` of the file.
     pub(crate) once: Once,
-    /// How the server works, as far as the file says.
+    /// Section `[serve]` of the file.
     pub(crate) serve: Serve,
-    /// What a server pushes by the clock.
+    /// Schedules of the server.
     pub(crate) schedules: Vec<Schedule>,
 }
 
@@ -59,7 +59,7 @@ impl Context {
         let context = Context {
             output: cli.output(),
             settings: settings(&file),
-            // Not the locks' timeout: work takes as long as it takes.
+            // Not the timeout of locks: an item takes as long as its work takes.
             inbox_lease: file.inbox.lease().unwrap_or(Settings::default().ttl),
             named_store: cli.store.clone().filter(|_| cli.store_named),
             store,
@@ -73,7 +73,7 @@ impl Context {
         Ok((cli.command, context))
     }
 
-    /// Does something with the store, and closes it.
+    /// Opens the store, runs some work with it, and closes it.
     pub(crate) async fn with<T>(
         &self,
         settings: Settings,
@@ -97,7 +97,7 @@ impl Context {
         })
     }
 
-    /// Does something with claims of a queue; a store needs no name to know them.
+    /// Runs some work with claims of a queue. Only a server needs the name of the queue; a store finds it itself.
     pub(crate) async fn with_queue<T>(
         &self,
         queue: Option<&str>,
@@ -109,12 +109,12 @@ impl Context {
         done
     }
 
-    /// The server that is asked in the store's place, if one is.
+    /// Returns the server, if one is used instead of a store.
     pub(crate) fn remote(&self) -> Option<&Remote> {
         self.remote.as_ref()
     }
 
-    /// Refuses to do through a server what works on a store only.
+    /// Rejects a command that needs a store if a server is used.
     pub(crate) fn expect_store(&self, command: &str) -> Result<(), Usage> {
         match self.remote {
             Some(_) => Err(Usage::new(
@@ -127,7 +127,7 @@ impl Context {
         }
     }
 
-    /// The same with the settings of the file.
+    /// Same as [`Context::with`], with the settings of the file.
     pub(crate) async fn with_store<T>(
         &self,
         work: impl AsyncFnOnce(&Turno) -> Result<T>,
@@ -135,7 +135,7 @@ impl Context {
         self.with(self.settings.clone(), work).await
     }
 
-    /// The same for a command that only reads: it creates no store, and no schema in one.
+    /// Same as [`Context::with_store`], for a command that only reads: it creates neither a store nor a schema.
     pub(crate) async fn read_store<T>(
         &self,
         work: impl AsyncFnOnce(&Turno) -> Result<T>,
@@ -147,7 +147,7 @@ impl Context {
         self.with(settings, work).await
     }
 
-    /// The settings for looking at a store, or bringing it up to date, whatever is in it.
+    /// Returns settings that open a store with any schema version, to inspect or migrate it.
     pub(crate) fn unchecked(&self) -> Settings {
         Settings {
             migrate: Migrate::Unchecked,
@@ -156,7 +156,8 @@ impl Context {
     }
 }
 
-/// The store's URL: the option, the environment, the file that the environment names, `turno.toml`, the file that it names.
+/// Returns the store's URL: from the option, the environment, the file that the environment names, `turno.toml`, or the file
+/// that it names.
 fn store(cli: &Cli, file: &File) -> Result<String, Usage> {
     if let Some(store) = &cli.store {
         return Ok(store.clone());

@@ -1,4 +1,4 @@
-//! How a length of time is written.
+//! Text format of durations.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use turno_client::wire::Span;
 
-/// Below this, seconds say it best.
+/// Durations below this are shown in seconds.
 const COUNTED_IN_SECONDS: Duration = Duration::from_secs(600);
 
-/// Reads `500ms`, `30s`, `5m`, `1h30m`, `1d`.
+/// Parses `500ms`, `30s`, `5m`, `1h30m`, `1d`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     text.parse().map(|Span(duration)| duration)
 }
 
-/// A length of time for people, rounded up: "0 s left" would be a lie while something is held.
+/// A duration for people, rounded up: "0 s left" would be false while a lock is still held.
 pub(crate) struct Shown(pub(crate) Duration);
 
 impl fmt::Display for Shown {

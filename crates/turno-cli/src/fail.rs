@@ -1,4 +1,4 @@
-//! What went wrong, said on standard error, and the exit code that goes with it.
+//! Error messages on standard error, and their exit codes.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use crate::output::{Format, Output};
 const FAILED: u8 = 1;
 const BAD_USAGE: u8 = 2;
 
-/// Something was asked for wrongly: exit code 2, with the field named.
+/// Bad usage: exit code 2. Names the invalid field.
 #[derive(Debug)]
 pub(crate) struct Usage {
     pub(crate) field: String,
@@ -36,7 +36,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// A lease was lost while something depended on it.
+/// A lease was lost while work depended on it.
 #[derive(Debug)]
 pub(crate) struct Lost(pub(crate) String);
 
@@ -48,7 +48,7 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
-/// What was asked about is not there.
+/// The requested object does not exist.
 #[derive(Debug)]
 pub(crate) struct NotFound(pub(crate) String);
 
@@ -60,10 +60,10 @@ impl fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// Tells of an error, and answers with its exit code.
+/// Prints an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     if is_broken_pipe(error) {
-        // Whoever reads us has seen enough.
+        // The reader of our output has closed the pipe.
         return ExitCode::from(FAILED);
     }
     if let Some(wrong) = error.downcast_ref::<Usage>() {
@@ -76,27 +76,27 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
         return say("not_found", &missing.0, None, output, FAILED);
     }
     match error.downcast_ref::<turno::Error>() {
-        // Its own words only: they already name the cause, and causes repeat themselves.
+        // Only the error's own text: it names the cause already, and the chain would repeat it.
         Some(known) if known.is_invalid() => usage(&known.to_string(), known.field(), output),
         Some(known) => say(&code(known), &known.to_string(), None, output, FAILED),
         None => say("failed", &format!("{error:#}"), None, output, FAILED),
     }
 }
 
-/// Tells of bad usage.
+/// Prints a usage error.
 pub(crate) fn usage(detail: &str, field: Option<&str>, output: Output) -> ExitCode {
     say("invalid", detail, field, output, BAD_USAGE)
 }
 
-/// How a command that could not do its work ends.
+/// How a command ends that could not do its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Failed,
-    /// Somebody else is at it: try again later.
+    /// Another process holds the lock or does the work: retry later.
     Busy,
 }
 
-/// Tells why the work was not done, and what is known of it: on standard error, for the output is the work's.
+/// Prints why the work was not done, with details. On standard error, because standard output belongs to the work.
 pub(crate) fn problem(
     code: &str,
     detail: &str,
@@ -123,7 +123,7 @@ pub(crate) fn problem(
     })
 }
 
-/// Tells of something that is worth a word and does not change the exit code.
+/// Prints a warning. It does not change the exit code.
 pub(crate) fn warn(detail: &str, output: Output) {
     match output.format {
         Format::Json => print(&json!({"code": "warning", "detail": detail}).to_string()),
@@ -146,11 +146,11 @@ fn say(code: &str, detail: &str, field: Option<&str>, output: Output, exit: u8) 
 }
 
 fn print(line: &str) {
-    // Nothing is left to do if even this cannot be said.
+    // Nothing is left to do if standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// A server's own code, which says more; the library's kind otherwise.
+/// Returns the server's problem code, which is more specific, or else the library's error kind.
 fn code(error: &turno::Error) -> String {
     let source = std::error::Error::source(error);
     source

@@ -1,4 +1,4 @@
-//! The routes of `turno gate`: which requests are answered once, and how.
+//! The routes of `turno gate`: which requests are processed once, and how.
 
 mod explain;
 mod file;

@@ -1,12 +1,12 @@
-//! Where to listen: an address, or a name such as localhost, and a port.
+//! Listen address: an IP address or a name such as localhost, and a port.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
-/// Reads `127.0.0.1:7117`, `[::1]:7117` or `localhost:7117`. Of several addresses of a name, the first of IPv4 is taken: it is
-/// what most clients try.
+/// Parses `127.0.0.1:7117`, `[::1]:7117` or `localhost:7117`. If a name has several addresses, the first IPv4 address is used,
+/// because most clients try it first.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let how = |reason: String| format!("{reason}: name an address such as 127.0.0.1:7117");
     let found = text.to_socket_addrs();
@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     chosen.ok_or_else(|| how("the name has no address".to_owned()))
 }
 
-/// The same in a file.
+/// Same, for a value in a file.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<SocketAddr>, D::Error> {

@@ -1,4 +1,4 @@
-//! What the library has to say, on standard error.
+//! Log on standard error.
 
 mod repeats;
 
@@ -30,14 +30,14 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What logs, and has to be ended when all is done.
+/// The log and the traces, which must be flushed at the end.
 pub(crate) struct Logging {
     reporter: Reporter,
     telemetry: Option<Telemetry>,
 }
 
 impl Logging {
-    /// Logs and sends what is left.
+    /// Writes and sends what is left.
     pub(crate) fn end(self) {
         self.reporter.end();
         if let Some(telemetry) = self.telemetry {
@@ -50,7 +50,7 @@ impl Logging {
 /// as an error of its own, which Turno logs too: its lines are shown with `-vv` only.
 fn default_filter(is_service: bool, verbose: u8) -> &'static str {
     match verbose {
-        // What runs as a service says what it works on, and that it waits.
+        // A service logs what it works on, and that it waits.
         0 if is_service => "warn,turno=info,turno_server=info,lapin=off",
         0 => "warn,lapin=off",
         1 => "info,lapin=off",
@@ -58,10 +58,10 @@ fn default_filter(is_service: bool, verbose: u8) -> &'static str {
     }
 }
 
-/// Warnings by default, and of what runs as a service its own words too; `-v` and `-vv` say more, and `TURNO_LOG` has the last word.
-/// Lines that repeat a cause within a second are counted, and not logged one by one.
+/// Starts the log. Default level: warnings, and for services also Turno's own info messages. `-v` and `-vv` raise the level, and
+/// `TURNO_LOG` overrides it. Lines that repeat a cause within a second are counted instead of logged.
 ///
-/// Traces of what runs as a service are sent too, if a collector is configured.
+/// Traces of services are sent too, if a collector is configured.
 pub(crate) fn start(command: &Command, verbose: u8, context: &Context) -> anyhow::Result<Logging> {
     let is_drawn_over = command.has_screen() && std::io::stderr().is_terminal();
     let filter = match std::env::var(FILTER) {

@@ -1,4 +1,4 @@
-//! The `turno` command: the operator's and the script's face of Turno.
+//! The `turno` command, for operators and scripts.
 
 mod answer_keys;
 mod args;
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use crate::args::{Cli, Command};
 use crate::context::Context;
 
-/// Somebody else has it, or there is nothing to do: `EX_TEMPFAIL`, try again later.
+/// Exit code `EX_TEMPFAIL`: another holder has the lock, or there is nothing to do. Retry later.
 const BUSY: u8 = 75;
 
 fn main() -> ExitCode {
@@ -58,14 +58,14 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let logging = logging::start(&command, verbose, &context)?;
     let mut runtime = match command {
-        // They serve many clients at once.
+        // These serve many clients at once.
         Command::Gate(_) | Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
-        // One thread: `turno run` and `turno once` must start their command from the thread that lives as long as they do.
+        // One thread: `turno run` and `turno once` must start their command from a thread that lives as long as they do.
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = runtime.enable_all().build()?;
     let done = runtime.block_on(dispatch(command, &context));
-    // A name that is still being resolved must not keep a finished command waiting.
+    // A pending name resolution must not delay the end of the command.
     runtime.shutdown_background();
     logging.end();
     done

@@ -1,6 +1,6 @@
-//! What a name may be, told before the library would: where a line of a file can still be named with it.
+//! Early check of names, at a point where the error can still name the line of a file.
 
-/// Refuses what the library would refuse as a name.
+/// Rejects names that the library would reject.
 pub(crate) fn check(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > turno::NAME_BYTES || name.chars().any(char::is_control) {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! Values from a file, one a line.
+//! Values from a file, one per line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,33 +8,33 @@ use anyhow::{Context as _, Result};
 
 use crate::fail::Usage;
 
-/// What stands for standard input.
+/// Path that stands for standard input.
 const STDIN: &str = "-";
 
-/// What a line is.
+/// Kind of the values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
-    /// As messages name it: `payload`.
+    /// Name in messages: `payload`.
     pub(crate) field: &'static str,
-    /// The most bytes that it may have.
+    /// Maximum size of a value, in bytes.
     pub(crate) longest: usize,
-    /// What to do with one that has more.
+    /// Advice for a value that is too large.
     pub(crate) remedy: &'static str,
 }
 
-/// The lines of a file that are not empty.
+/// The non-empty lines of a file.
 pub(crate) struct Lines {
     from: Box<dyn BufRead>,
     kind: Kind,
-    /// The last line's number, from one.
+    /// Number of the last line, from 1.
     number: u64,
     bytes: u64,
-    /// How long the file is, if that is known.
+    /// Size of the file in bytes, if it is known.
     length: Option<u64>,
 }
 
 impl Lines {
-    /// Opens a file of such lines.
+    /// Opens a file.
     pub(crate) fn open(path: &Path, kind: Kind) -> Result<Self, Usage> {
         let (from, length): (Box<dyn BufRead>, _) = if path.as_os_str() == STDIN {
             (Box::new(io::stdin().lock()), None)
@@ -77,9 +77,9 @@ impl Lines {
         self.length
     }
 
-    /// The next line that is not empty, or none at the end.
+    /// Returns the next non-empty line; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<String>> {
-        // Bounded: nobody's memory is filled by a file without line breaks.
+        // Limited, so that a file without line breaks does not fill the memory.
         let longest = self.kind.longest.saturating_add("\r\n".len());
         loop {
             let mut line = Vec::new();
@@ -102,7 +102,7 @@ impl Lines {
                     format!("{field} is not UTF-8: write the file in UTF-8"),
                 )
             })?;
-            // White space around a value is none of it.
+            // White space around a value is not part of it.
             let text = text.trim();
             if text.len() > self.kind.longest {
                 return Err(self.too_long().into());

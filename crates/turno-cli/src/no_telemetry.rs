@@ -1,10 +1,10 @@
-//! In the place of `telemetry`, in a program that was built without it.
+//! Replacement of `telemetry` in a program that is built without it.
 
 use anyhow::Result;
 use tracing_subscriber::layer::Identity;
 use turno_server::serve::Adopt;
 
-/// There is none.
+/// Never constructed.
 pub(crate) enum Telemetry {}
 
 pub(crate) fn adopt() -> Option<Adopt> {

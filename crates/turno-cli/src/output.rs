@@ -11,17 +11,17 @@ use turno::lock::Language;
 
 use crate::payload;
 
-/// The space between two columns.
+/// Number of spaces between two columns.
 const BETWEEN: u16 = 2;
 
-/// Who reads it.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
     Human,
 }
 
-/// How to print.
+/// Output settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) format: Format,
@@ -50,19 +50,19 @@ impl Output {
         self.color_stderr
     }
 
-    /// One JSON value, on a line of its own.
+    /// Prints one JSON value on one line.
     pub(crate) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
-        // Payloads are printed as they were stored; a line break in one stands between its parts.
+        // Payloads are printed as they were stored. A line break in one can only be between its tokens.
         self.line(&payload::one_line(&serde_json::to_string(value)?))
     }
 
-    /// One line on standard output.
+    /// Prints one line on standard output.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
         writeln!(io::stdout().lock(), "{text}")?;
         Ok(())
     }
 
-    /// Text as it is, on standard output.
+    /// Prints bytes unchanged on standard output.
     pub(crate) fn raw(self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
@@ -70,12 +70,12 @@ impl Output {
         Ok(())
     }
 
-    /// One line on standard error: for people, beside what programs read.
+    /// Prints one line on standard error: for people, while programs read standard output.
     pub(crate) fn note(self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
-    /// A word that stands out on standard error. The number is ANSI's colour.
+    /// Highlights a word for standard error. `color` is the ANSI colour number.
     pub(crate) fn alert(self, word: &str, color: &str) -> String {
         if self.color_stderr {
             format!("\x1b[1;{color}m{word}\x1b[0m")
@@ -84,14 +84,14 @@ impl Output {
         }
     }
 
-    /// Rows under a header.
+    /// Prints a table with a header.
     pub(crate) fn table(self, header: &[&str], rows: Vec<Vec<Cell>>) -> anyhow::Result<()> {
         let mut table = self.headed_table(header);
         table.add_rows(rows);
         self.print(table)
     }
 
-    /// Rows of one line each: what the screen has no room for is cut, except in the first so many columns.
+    /// Prints a table with one line per row. Text that does not fit the screen is cut, except in the first `whole` columns.
     pub(crate) fn short_table(
         self,
         header: &[&str],
@@ -108,7 +108,7 @@ impl Output {
             column.set_constraint(if column.index < whole {
                 ColumnConstraint::ContentWidth
             } else {
-                // A title is never broken, however narrow the screen.
+                // A title is never broken, however narrow the screen is.
                 let width = title.len() + usize::from(BETWEEN);
                 let width = u16::try_from(width).unwrap_or(u16::MAX);
                 ColumnConstraint::LowerBoundary(Width::Fixed(width))
@@ -117,7 +117,7 @@ impl Output {
         self.print(table)
     }
 
-    /// Rows under a header, beside what programs read.
+    /// Prints a table with a header on standard error.
     pub(crate) fn note_table(self, header: &[&str], rows: Vec<Vec<Cell>>) {
         let mut table = plain_table(&io::stderr());
         table.set_header(header.iter().map(|title| Cell::new(title).fg(Color::Cyan)));
@@ -131,7 +131,7 @@ impl Output {
         table
     }
 
-    /// Names and values, one pair a line; absent values are left out.
+    /// Prints names and values, one pair per line. Absent values are left out.
     pub(crate) fn pairs(self, pairs: &[(&str, Option<String>)]) -> anyhow::Result<()> {
         let mut table = plain_table(&io::stdout());
         for (name, value) in pairs {
@@ -152,12 +152,12 @@ fn plain_table(stream: &impl IsTerminal) -> Table {
     table.load_style(comfy_table::presets::NOTHING);
     if stream.is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic);
-        // Said aloud: without colour the table takes its screen for none, and forgets the width.
+        // Set explicitly: without colour, the table does not recognize the terminal and loses its width.
         if let Some(width) = table.width() {
             table.set_width(width);
         }
     } else {
-        // A reader that is no screen has no width: no line is broken.
+        // Output that is not a terminal has no width, so no line is broken.
         table.set_content_arrangement(ContentArrangement::Disabled);
     }
     table
@@ -175,27 +175,27 @@ fn rendered(mut table: Table, color: bool) -> String {
     table.trim_fmt()
 }
 
-/// The size of a page, as every store has it.
+/// Clamps the size of a page to what stores accept.
 pub(crate) fn page(limit: u32) -> u32 {
     limit.clamp(1, turno::MAX_PAGE)
 }
 
-/// A number, aligned as numbers are.
+/// A right-aligned number.
 pub(crate) fn number(value: impl ToString) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
-/// A value that may be absent.
+/// An optional value; "–" if it is absent.
 pub(crate) fn optional(value: Option<impl ToString>) -> Cell {
     Cell::new(value.map_or_else(|| "–".to_owned(), |value| value.to_string()))
 }
 
-/// A time of day, to the second, in UTC.
+/// Formats a time in UTC, to the second.
 pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// The language of the person at the terminal, as POSIX says it.
+/// Returns the user's language, from the POSIX locale variables.
 pub(crate) fn language() -> Language {
     let set = |name| {
         std::env::var(name)

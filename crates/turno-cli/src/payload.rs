@@ -1,14 +1,14 @@
-//! Payloads between the command line and the store: JSON text on both sides, and never rounded.
+//! Payloads between the command line and the store: JSON text on both sides, so that numbers are never rounded.
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::fail::Usage;
 
-/// What one level of a payload is indented by.
+/// Indentation per level.
 const INDENT: &str = "  ";
 
-/// Refuses what is no JSON.
+/// Rejects text that is not JSON.
 pub(crate) fn check(text: &str) -> Result<(), Usage> {
     serde_json::from_str::<IgnoredAny>(text)
         .map(drop)
@@ -19,12 +19,12 @@ pub(crate) fn check(text: &str) -> Result<(), Usage> {
         })
 }
 
-/// A payload for people.
+/// Formats a payload on one line.
 pub(crate) fn shown(text: &str) -> String {
     printable(&one_line(text))
 }
 
-/// The same for people who have room: one part a line. Nothing is parsed, so that no number is rounded.
+/// Formats a payload on several lines. Does not parse it, so that numbers are not rounded.
 pub(crate) fn pretty(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
@@ -72,7 +72,7 @@ pub(crate) fn pretty(text: &str) -> String {
     out
 }
 
-/// The text of a string, or a number as it is written; none of anything else.
+/// Returns the text of a string, or a number as it is written; `None` for other values.
 pub(crate) fn word(value: &RawValue) -> Option<String> {
     let text = value.get();
     match text.chars().next() {
@@ -82,19 +82,19 @@ pub(crate) fn word(value: &RawValue) -> Option<String> {
     }
 }
 
-/// JSON may have line breaks between its words, never inside one: there they are written `\n`.
+/// Replaces line breaks. JSON has them only between tokens: inside a string they are written `\n`.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// Text from anywhere, with nothing in it that a terminal would obey.
+/// Replaces control characters, which a terminal would interpret.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-/// Text from anywhere, in at most so many characters.
+/// Cuts text to at most `longest` characters.
 pub(crate) fn cut(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         None => text.to_owned(),
@@ -129,7 +129,7 @@ mod tests {
                 r#"{"a":12345678901234567890.10,"b":[1,{}]}"#,
                 "{\n  \"a\": 12345678901234567890.10,\n  \"b\": [\n    1,\n    {}\n  ]\n}",
             ),
-            // What stands in a text is none of the payload's own marks.
+            // Punctuation inside a string is not structure.
             (
                 r#"{"a\"{": "x\\", "b": ",:[]"}"#,
                 "{\n  \"a\\\"{\": \"x\\\\\",\n  \"b\": \",:[]\"\n}",

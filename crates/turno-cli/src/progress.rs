@@ -1,4 +1,4 @@
-//! How far long work has got: on standard error, for a person at a terminal, and for nobody else.
+//! Progress of long work: on standard error, and only if it is a terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::Output;
 
-/// Often enough to look alive.
+/// Refresh interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
 const BAR: &str = "{wide_bar} {percent:>3} %  {msg}  {eta} left";
 const SPINNER: &str = "{spinner} {msg}";
 
-/// A bar for work of a known length. It vanishes when it is dropped.
+/// A bar for work of known length. It disappears when it is dropped.
 pub(crate) fn bar(output: Output, length: u64) -> ProgressBar {
     if !is_watched(output) {
         return ProgressBar::hidden();
@@ -21,7 +21,7 @@ pub(crate) fn bar(output: Output, length: u64) -> ProgressBar {
     ProgressBar::new(length).with_style(style(BAR))
 }
 
-/// A sign of life for work of unknown length. It vanishes when it is dropped.
+/// A spinner for work of unknown length. It disappears when it is dropped.
 pub(crate) fn spinner(output: Output, message: impl Into<String>) -> ProgressBar {
     if !is_watched(output) {
         return ProgressBar::hidden();

@@ -1,8 +1,8 @@
-//! A store's URL without its password, for showing.
+//! Removes the password from a store's URL, for messages.
 
 const HIDDEN: &str = "***";
 
-/// The URL with `***` for a password, wherever a URL can have one.
+/// Replaces the password with `***`, in every place where a URL can have one.
 pub(crate) fn url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return pairs(url);
@@ -10,7 +10,7 @@ pub(crate) fn url(url: &str) -> String {
     let (rest, query) = rest
         .split_once('?')
         .map_or((rest, None), |(rest, query)| (rest, Some(query)));
-    // The last @: a password that was not encoded may have one too.
+    // The last @: an unencoded password may contain one too.
     let address = match rest.rsplit_once('@') {
         Some((who, host)) => match who.split_once(':') {
             Some((user, _)) => format!("{user}:{HIDDEN}@{host}"),
@@ -37,7 +37,7 @@ fn parameter(part: &str) -> String {
     }
 }
 
-/// A connection string without everything from its password on: a quoted one may have spaces and signs of equality in it.
+/// Cuts a connection string at its password: a quoted password may contain spaces and equals signs.
 fn pairs(text: &str) -> String {
     match text.find("password") {
         Some(start) if text[start..].contains('=') => {

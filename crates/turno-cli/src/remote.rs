@@ -1,5 +1,5 @@
-//! A server in the place of a store: its address, and the token that it wants to see. A token comes from the environment, or
-//! from a file that `turno.toml` names. Never from an option, which other users of the machine can see.
+//! A server instead of a store: its address and access token. The token comes from the environment, or from a file that
+//! `turno.toml` names. Never from an option, which other users of the machine can see.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,10 +12,10 @@ use crate::fail::Usage;
 const TOKEN: &str = "TURNO_TOKEN";
 const TOKEN_FILE: &str = "token_file";
 const CA_FILE: &str = "ca_file";
-/// Whatever is longer is another file.
+/// Maximum size of a token file in bytes. A larger file is the wrong file.
 const LONGEST: u64 = 4096;
 
-/// Where the server is, and what it is shown.
+/// Address and credentials of a server.
 #[derive(Debug)]
 pub(crate) struct Remote {
     url: String,
@@ -32,12 +32,12 @@ impl Remote {
         }
     }
 
-    /// Where it is.
+    /// Returns the address.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// A client of it. Nothing is sent yet.
+    /// Creates a client. Sends nothing.
     pub(crate) fn client(&self) -> Result<Client, Usage> {
         let mut client = Client::new(&self.url).map_err(|error| wrong("server", &error))?;
         if let Some(file) = &self.ca_file {
@@ -51,7 +51,7 @@ impl Remote {
         }
     }
 
-    /// It, as a store. Claims that were not made by this very process are of `queue`.
+    /// Returns the server as a store. `queue` is the queue of claims that were not made by this process.
     pub(crate) fn store(&self, queue: Option<&str>) -> Result<RemoteStore, Usage> {
         let store = RemoteStore::new(self.client()?);
         Ok(match queue {
@@ -60,7 +60,7 @@ impl Remote {
         })
     }
 
-    /// The token of the environment, over that of the file; none if neither says so.
+    /// Returns the token of the environment, or else of the file; `None` if neither is set.
     fn token(&self) -> Result<Option<String>, Usage> {
         match std::env::var(TOKEN) {
             Ok(token) if token.is_empty() => Err(Usage::new(

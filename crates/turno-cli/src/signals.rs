@@ -1,4 +1,4 @@
-//! The signals that end a command, or that `turno run` hands on.
+//! The signals that end a command, or that `turno run` forwards.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,17 +7,17 @@ use std::task::Poll;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// What a person, a service manager and a closing terminal send.
+/// Signals that a user, a service manager or a closing terminal sends.
 pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// Signals that are heard of instead of obeyed.
+/// A listener for signals, which replaces their default action.
 #[derive(Debug)]
 pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
-    /// Starts to listen. From here on these signals do nothing by themselves.
+    /// Starts listening. From here on the signals have no default action.
     pub(crate) fn listen(signals: &[Signal]) -> io::Result<Self> {
         let streams = signals
             .iter()
@@ -26,7 +26,7 @@ impl Signals {
         Ok(Signals { streams })
     }
 
-    /// The next signal. Cancel-safe.
+    /// Waits for the next signal. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -40,7 +40,7 @@ impl Signals {
     }
 }
 
-/// The exit code of a program that a signal ended, as shells have it.
+/// Returns the exit code of a program that was ended by a signal, as in shells.
 pub(crate) fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

@@ -1,9 +1,9 @@
-//! How a number of bytes is written.
+//! Text format of sizes in bytes.
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Reads `65536`, `64KiB` or `1MiB`.
+/// Parses `65536`, `64KiB` or `1MiB`.
 pub(crate) fn parse(text: &str) -> Result<usize, String> {
     let text = text.trim();
     let unit = |suffix: &str| {

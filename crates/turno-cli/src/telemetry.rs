@@ -1,4 +1,4 @@
-//! Traces for a collector of OpenTelemetry: over HTTP, in protobuf; off, unless the standard variables name one.
+//! Traces for an OpenTelemetry collector: over HTTP, in protobuf. Off unless the standard variables name a collector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,23 +20,23 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 use turno_server::serve::Adopt;
 
-/// The variables that name a collector, and the one that says no.
+/// Variables that name a collector. `DISABLED` turns traces off.
 const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 const DISABLED: &str = "OTEL_SDK_DISABLED";
-/// How the service is called, if nobody says.
+/// Default name of the service.
 const SERVICE: &str = "turno";
-/// How long the last spans may take to leave.
+/// Timeout for sending the last spans.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What sends traces.
+/// The sender of traces.
 pub(crate) struct Telemetry {
     provider: SdkTracerProvider,
 }
 
-/// How requests get their parents, if anybody collects their spans.
+/// Returns how requests get the parent of their span, if traces are sent.
 pub(crate) fn adopt() -> Option<Adopt> {
     is_wanted().then_some(parent)
 }
@@ -47,14 +47,14 @@ fn is_wanted() -> bool {
     !is_off && ENDPOINTS.iter().any(said)
 }
 
-/// `traceparent`, if it is one; whatever else the header says is ignored.
+/// Sets the parent from a valid `traceparent`. Invalid values are ignored.
 fn parent(span: &Span, headers: &HeaderMap) {
     let context = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-    // An error says that nobody collects this span.
+    // An error means that this span is not collected.
     let _ = span.set_parent(context);
 }
 
-/// Begins, if a collector is named. Not inside a runtime: what sends has a thread of its own.
+/// Starts sending traces, if a collector is named. Must not be called inside a runtime: the sender has its own thread.
 pub(crate) fn start() -> Result<Option<Telemetry>> {
     if !is_wanted() {
         return Ok(None);
@@ -75,7 +75,7 @@ pub(crate) fn start() -> Result<Option<Telemetry>> {
     Ok(Some(Telemetry { provider }))
 }
 
-/// With the cryptography that is named here: what the process would choose by itself depends on what else is linked.
+/// Builds the HTTP client. Names the crypto provider, because the process default depends on the other linked crates.
 fn client() -> Result<reqwest::blocking::Client> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider.clone())
@@ -83,7 +83,7 @@ fn client() -> Result<reqwest::blocking::Client> {
     let mut said = ENDPOINTS.iter().filter_map(|name| std::env::var(name).ok());
     let is_plain = said.all(|url| url.starts_with("http:"));
     let tls = if is_plain {
-        // A machine without certificates may still speak plainly.
+        // A machine without certificates can still use plain HTTP.
         tls.with_root_certificates(rustls::RootCertStore::empty())
             .with_no_client_auth()
     } else {
@@ -97,7 +97,7 @@ fn client() -> Result<reqwest::blocking::Client> {
 }
 
 impl Telemetry {
-    /// Takes what the server and the library tell of, however quiet the log is.
+    /// Returns a layer that takes the spans of server and library, whatever the log level is.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -112,7 +112,7 @@ impl Telemetry {
             .with_filter(ours)
     }
 
-    /// Sends what was not sent yet. Not inside a runtime.
+    /// Sends the remaining spans. Must not be called inside a runtime.
     pub(crate) fn end(self) {
         if let Err(error) = self.provider.shutdown_with_timeout(PATIENCE) {
             tracing::warn!(%error, "the last traces could not be sent");

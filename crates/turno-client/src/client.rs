@@ -1,4 +1,4 @@
-//! The client: an address, a token, and how calls are made.
+//! The client: server address, access token and connection settings.
 
 mod error;
 mod inbox;
@@ -25,17 +25,17 @@ pub use self::locks::{Acquired, AcquiredAll, Broke, Released, Renewed};
 pub use self::once::{Began, Ended, Resolved};
 pub use self::stream::{Stream, StreamEvent};
 
-/// How long it may take to connect.
+/// Timeout for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an idle connection is kept; shorter than servers and what is between usually keep theirs.
+/// How long an idle connection is kept. Shorter than the usual limits of servers and proxies, so that the client closes first.
 const IDLE: Duration = Duration::from_secs(50);
-/// How many idle connections are kept.
+/// Maximum number of idle connections.
 const IDLE_CONNECTIONS: usize = 64;
 
-/// A client of one server. Cheap to clone; connections are kept and shared.
+/// A client of one server. Cheap to clone; clones share their connections.
 ///
-/// Calls take at the most 30 seconds, and as much longer as they are told to wait. One whose answer was lost is repeated a
-/// few times, if that is safe: it carries an identity, and is applied once.
+/// The timeout of a call is 30 seconds plus the `wait` of the request. If the response is lost, the client retries the call if
+/// that is safe: the request carries an id, and the server applies it once. A call has at most 3 attempts, with a growing pause.
 ///
 /// ```
 /// let client = turno_client::Client::new("https://turno.example")?.token("turno_…_secret")?;
@@ -59,12 +59,12 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the server at this address, such as `http://127.0.0.1:7117`. Nothing is sent yet.
+    /// Creates a client of the server at this address, such as `http://127.0.0.1:7117`. Sends nothing.
     ///
-    /// Proxies that the environment names are not used, and redirects not followed: a token goes to nobody else.
+    /// The client ignores proxies of the environment and does not follow redirects, so that no other host gets the token.
     ///
     /// # Errors
-    /// If it is no address of a server.
+    /// Returns an error if `url` is not an `http` or `https` address, or if it has a user, a password, a query or a fragment.
     pub fn new(url: &str) -> Result<Self> {
         let url = path::base(url)?;
         Ok(Client {
@@ -74,10 +74,10 @@ impl Client {
         })
     }
 
-    /// Shows this access token with every call. It appears in no log and no `Debug`.
+    /// Sends this access token with every call. The token appears in no log and in no `Debug` output.
     ///
     /// # Errors
-    /// If it has characters that no token has.
+    /// Returns an error if the token has characters that are invalid in an HTTP header.
     pub fn token(mut self, secret: impl AsRef<str>) -> Result<Self> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", secret.as_ref().trim()))
             .map_err(|_| {
@@ -91,10 +91,10 @@ impl Client {
         Ok(self)
     }
 
-    /// Trusts the authorities of a file in PEM, besides those of the system.
+    /// Trusts the certificate authorities of a PEM file, in addition to those of the system. Replaces an earlier call.
     ///
     /// # Errors
-    /// If the file cannot be read, or has no certificates.
+    /// Returns an error if the file cannot be read or has no certificates.
     pub fn ca_file(self, file: impl AsRef<Path>) -> Result<Self> {
         let file = file.as_ref();
         let pem = std::fs::read_to_string(file).map_err(|error| {
@@ -109,16 +109,16 @@ impl Client {
         self.authorities(&pem)
     }
 
-    /// Trusts these authorities, in PEM, besides those of the system.
+    /// Trusts these certificate authorities (PEM), in addition to those of the system. Replaces an earlier call.
     ///
     /// # Errors
-    /// If they are no certificates.
+    /// Returns an error if the text has no valid certificates.
     pub fn authorities(mut self, pem: &str) -> Result<Self> {
         self.http = http(&self.url, Some(pem))?;
         Ok(self)
     }
 
-    /// The server's address, without a password.
+    /// Returns the server's address, without a trailing slash. It never has a password.
     pub fn url(&self) -> &str {
         self.url.as_str().trim_end_matches('/')
     }
@@ -150,16 +150,16 @@ fn http(url: &Url, authorities: Option<&str>) -> Result<reqwest::Client> {
         .map_err(|error| Error::broken(format!("no client can be built: {error}")))
 }
 
-/// One page of a list: all of it, unless said otherwise.
+/// Position and size of one page of a list. Default: the first page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<A = String> {
-    /// The size of the page: 1 to 1000; 100, if not said.
+    /// Maximum number of entries of the page: 1 to 1000. Default: 100.
     pub limit: Option<u32>,
-    /// Where it begins: the `next` of the page before.
+    /// Where the page begins: the `next` of the previous page. Default: the beginning of the list.
     pub after: Option<A>,
 }
 
-/// Not derived: a place in a list need not have a default of its own.
+/// Not derived, because a derived implementation requires `A: Default`.
 impl<A> Default for Page<A> {
     fn default() -> Self {
         Page {

@@ -1,9 +1,9 @@
-//! A typed client of `turno serve`, and the words that are spoken over HTTP.
+//! A typed client of `turno serve`, and the types of its HTTP API.
 //!
-//! - [`Client`]: one method for each call. Contention is an outcome, not an error, as in the library.
-//! - [`RemoteStore`]: the server as a store of the library, so that `turno::Turno` works over HTTP: renewing, waiting,
-//!   workers and all.
-//! - [`wire`]: what is asked and answered, one type each; the server is built on the same.
+//! - [`Client`]: one method per call. Contention is an outcome, not an error, as in the library.
+//! - [`RemoteStore`]: the server as a store of the library. With it, `turno::Turno` works over HTTP, including renewal,
+//!   waiting and workers.
+//! - [`wire`]: one type per request body and response body. The server uses the same types.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -25,10 +25,11 @@ use self::queues::Queues;
 use crate::Client;
 use crate::wire::SweepAsk;
 
-/// `turno serve` as a store: with it, the whole of the library's API works over HTTP.
+/// `turno serve` as a store: with it, the library's API works over HTTP.
 ///
-/// Waiting for a lock, for work or for somebody's answer is the server's: it answers when the time has come. What works on
-/// a store only (migrating, relaying, adopting, schedules, access tokens) is refused, and says so.
+/// The server does the waiting for a lock, for items or for the answer of another run: it responds when the wait is over.
+/// The operations that need a direct connection to a store (migrations, relays, adopted tables, schedules, access tokens)
+/// return an error that says so.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,13 +48,13 @@ use crate::wire::SweepAsk;
 #[derive(Debug)]
 pub struct RemoteStore {
     client: Client,
-    /// Nobody calls from the server: whoever waits looks, or has the server wait.
+    /// Never notified: the server sends no notifications. Callers poll, or let the server wait.
     wakers: Arc<Wakers>,
     queues: Queues,
 }
 
 impl RemoteStore {
-    /// The store behind a server.
+    /// Creates a store from a client.
     pub fn new(client: Client) -> Self {
         RemoteStore {
             client,
@@ -62,15 +63,15 @@ impl RemoteStore {
         }
     }
 
-    /// Where claims are settled that were not made through this store: a server has to be told a queue, and lets a token
-    /// with a prefix settle in its own queues only.
+    /// Sets the queue for claims that were not made through this store. The server's paths contain the queue, and a token with a
+    /// prefix may settle claims only in the queues of its prefix.
     #[must_use = "it is another store"]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queues = Queues::new(queue.into());
         self
     }
 
-    /// The client underneath.
+    /// Returns the client.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -123,7 +124,7 @@ impl Store for RemoteStore {
         self.break_lock(ask).await
     }
 
-    /// A server signs those in who have it wait, and whoever looks by itself is in no line.
+    /// Does nothing: the server registers the waiters that it waits for, and a caller that polls is not registered.
     async fn lock_wait(&self, _: &LockWait) -> Result<WaitOutcome> {
         Ok(WaitOutcome::SignedIn)
     }

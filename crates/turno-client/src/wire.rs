@@ -1,7 +1,7 @@
-//! What is asked and answered over HTTP: one type for each body.
+//! Request and response bodies of the HTTP API: one type per body.
 //!
-//! Questions refuse fields that they do not know: a misspelt one that is silently ignored is worse than an error. Answers
-//! may get more fields with time, and whoever reads them skips what it does not know.
+//! Requests with unknown fields are rejected: a misspelt field that is silently ignored is worse than an error. Later versions
+//! may add fields to responses, and clients must ignore those that they do not know.
 
 mod inbox;
 mod lock;
@@ -25,7 +25,7 @@ pub use self::people::*;
 pub use self::problem::*;
 pub use self::span::Span;
 
-/// Whole milliseconds, rounded down: what is left is not told as more than it is.
+/// Converts to whole milliseconds, rounded down, so that a remaining time is never overstated.
 pub fn ms(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,5 @@
-// Asking the server: with the access token, if there is one. It is kept in this tab's session storage; never in an address,
-// which others see, and never in a cookie, which a browser sends along for any page that asks.
+// Requests to the server, with the access token if there is one. The token is kept in this tab's session storage. It is never in
+// a URL, which others can see, and never in a cookie, which a browser also sends for requests of other sites.
 import { language, t } from './words.js';
 
 const KEY = 'turno.token';
@@ -10,7 +10,7 @@ export const token = {
   clear: () => sessionStorage.removeItem(KEY),
 };
 
-/** What went wrong, as the server says it: RFC 9457. */
+/** An error response of the server: RFC 9457. */
 export class Problem extends Error {
   constructor(status, told) {
     super([told?.detail || t('no_answer'), told?.reason].filter(Boolean).join(' '));
@@ -24,14 +24,14 @@ export function headers() {
   return { 'accept-language': language(), ...(shown ? { authorization: `Bearer ${shown}` } : {}) };
 }
 
-/** A path: what follows names is not read as part of them. */
+/** A path with a name as one percent-encoded segment. */
 export function path(start, name, rest = '') {
-  // Every URL is read with these taken for "here" and "up", however they are encoded.
+  // URL parsers treat these as "this directory" and "parent directory" even if they are percent-encoded.
   if (name === '.' || name === '..') throw new Problem(0, { detail: t('no_url') });
   return `${start}/${encodeURIComponent(name)}${rest}`;
 }
 
-/** Numbers that JavaScript would round stay as they are written. */
+/** Reviver for JSON.parse that keeps numbers which JavaScript would round. */
 function exact(_key, value, context) {
   const source = context?.source;
   const isRounded = typeof value === 'number' && source && String(value) !== source;
@@ -40,7 +40,7 @@ function exact(_key, value, context) {
 
 export const parse = (text) => JSON.parse(text, exact);
 
-/** The text of a number, rounded by nobody. */
+/** The digits of a number, not rounded. */
 export const digits = (number) => number?.rawJSON ?? String(number);
 
 export async function ask(method, address, body) {
@@ -56,7 +56,7 @@ export async function ask(method, address, body) {
 
 export const get = (address) => ask('GET', address);
 
-/** An answer, or the news that there is none. */
+/** Sends a request. Throws a Problem if there is no response. */
 export async function send(address, options) {
   try {
     return await fetch(address, { cache: 'no-store', credentials: 'omit', redirect: 'error', ...options });

@@ -1,4 +1,4 @@
-// The dialog before something is done that others will feel: it says what, and asks why.
+// The dialog before an action that affects others: it says what happens, and asks for the reason.
 import { $, clear, el, show, write } from './dom.js';
 import { state } from './state.js';
 import { t } from './words.js';
@@ -6,7 +6,7 @@ import { t } from './words.js';
 const NAME = 'turno.name';
 let act = null;
 
-/** A field of the dialog: its label, and what may be in it. */
+/** A field of the dialog: label, and attributes of its input. */
 function field(name, label, attributes, hint) {
   const id = `ask-${name}`;
   const described = hint ? { 'aria-describedby': `${id}-hint` } : {};
@@ -18,8 +18,8 @@ function field(name, label, attributes, hint) {
 }
 
 /**
- * Asks, and does it: `deed` is given the fields' values, `{reason, user}` among them, and answers what to tell then. What
- * it fails with is shown, and can be tried again.
+ * Opens the dialog and runs the action: `deed` gets the values of the fields, among them `{reason, user}`, and returns the text to
+ * show. If it fails, the error is shown and the user can try again.
  */
 export function ask({ title, what, go, deed, more = [], kind = '' }) {
   act = deed;
@@ -42,7 +42,7 @@ export function news(text) {
   write($('news'), text);
 }
 
-// What it was opened from may be gone by now: a keyboard must not start over.
+// The element that opened the dialog may be gone by now. Move the focus, so that keyboard users do not start at the top.
 $('ask').addEventListener('close', () => {
   if (document.activeElement === document.body) $('main').focus({ preventScroll: true });
 });
@@ -65,13 +65,13 @@ $('ask-form').addEventListener('submit', async (event) => {
   }
 });
 
-/** What a person may do, by their role; what they may not is not offered. */
+/** Whether the user's role permits an action. Actions that it does not permit are not shown. */
 export const may = (role) => {
   const order = ['read', 'operate', 'admin'];
   return order.indexOf(state.me?.role) >= order.indexOf(role);
 };
 
-/** Shows a button only to those who may press it. */
+/** Shows an element only to users whose role permits it. */
 export function offered(element, role, isThere = true) {
   show(element, isThere && may(role));
   return element;

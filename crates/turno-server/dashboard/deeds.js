@@ -1,4 +1,4 @@
-// What a person can do here: one call each. `why` is who does it, and the reason; both go into the history.
+// Operator actions: one call each. `why` has the user and the reason, which are recorded in the history.
 import { ask, digits, path } from './api.js';
 
 const query = (values) => `?${new URLSearchParams(values)}`;

@@ -1,7 +1,7 @@
-// The page's elements. Names and payloads are strangers' text: they become text and nothing else.
+// DOM helpers. Names and payloads are untrusted: they are only ever inserted as text.
 export const $ = (id) => document.getElementById(id);
 
-/** An element with attributes and children: elements, or texts. */
+/** Creates an element with attributes and children (elements or texts). */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,7 +13,7 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Writes a text, unless it is there: what does not change keeps its selection, and is not read out again. */
+/** Sets a text if it has changed: an unchanged text keeps its selection, and screen readers do not read it again. */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -24,20 +24,20 @@ export function show(element, isShown) {
 
 export const mark = (element, name, isSo) => element.classList.toggle(name, Boolean(isSo));
 
-/** A value with its name, which is seen where there are no columns, and always heard. */
+/** A value with its label. The label is visible where there are no columns, and always there for screen readers. */
 export function part(name, label, ...children) {
   const value = el('span', { class: 'value' }, ...children);
   const whole = el('span', { class: `part ${name}` }, el('span', { class: 'label' }, label, ' '), value);
   return Object.assign(whole, { value });
 }
 
-/** A button, and the key that presses it where its row is selected. */
+/** A button, and the key that presses it while its row is selected. */
 export const button = (text, act, key, kind = '') =>
   el('button', { type: 'button', class: `act ${kind}`, 'data-key': key, 'aria-keyshortcuts': key, on: { click: act } }, text);
 
 /**
- * Rows for things, each known by its key, which can be selected. A row that is there stays where it is, so that it keeps the focus. `make(thing)`
- * answers an element with a method `update(thing)`.
+ * Updates the rows of a list, each identified by its key and selectable. An existing row stays in place and keeps the focus.
+ * `make(thing)` returns an element with a method `update(thing)`.
  */
 export function rows(parent, things, key, make) {
   const known = (parent.known ??= new Map());
@@ -61,13 +61,13 @@ export function rows(parent, things, key, make) {
   }
 }
 
-/** Begins anew, in another language. */
+/** Removes all children and rows, for example when the language changes. */
 export function clear(parent) {
   parent.known?.clear();
   parent.replaceChildren();
 }
 
-/** Where the focus goes when what had it is gone, so that a keyboard does not start over: to the next row, or to the heading. */
+/** Moves the focus away from a row that is removed: to the next row, or to the heading. A keyboard user does not start over. */
 function leave(row) {
   const next = row.nextElementSibling ?? row.previousElementSibling;
   if (row === document.activeElement && next) return next.focus({ preventScroll: true });

@@ -1,4 +1,4 @@
-// Failed items, with what went wrong. An administrator requeues or discards them.
+// Failed items and their errors. An administrator requeues or discards them.
 import { digits, get, path } from './api.js';
 import { ask, offered } from './ask.js';
 import { discardItems, requeueItems } from './deeds.js';
@@ -8,17 +8,17 @@ import { fold, found, list } from './list.js';
 import { state } from './state.js';
 import { t } from './words.js';
 
-/** How many queues are asked for their failed items, and for how many. */
+/** Maximum number of queues whose failed items are requested, and of items per queue. */
 const QUEUES = 10;
 const ITEMS = 20;
-/** How often they are asked for when their number is the same: one may have gone, and another come. */
+/** Interval of the requests in ms while the count stays the same: one item may have gone and another failed. */
 const AGAIN = 15_000;
 
-/** What was asked for, by queue: how many had failed then, and which. */
+/** Responses by queue: the count of failed items at the time, and the items. */
 const known = new Map();
 let isAsking = false;
 
-/** Asks for what has changed, one queue after the other. */
+/** Requests the items of queues that have changed, one queue after the other. */
 export async function look() {
   for (const name of known.keys()) if (!state.queues.get(name)?.failed) known.delete(name);
   const troubled = [...state.queues.values()].filter((queue) => queue.failed > 0).slice(0, QUEUES);
@@ -32,7 +32,7 @@ export async function look() {
     const { items } = await get(path('v1/inbox', stale.queue, `/items?state=failed&limit=${ITEMS}`));
     known.set(stale.queue, { failed: stale.failed, at: Date.now(), items });
   } catch {
-    // Asked again a while later.
+    // Retried after AGAIN.
     known.set(stale.queue, { failed: stale.failed, at: Date.now(), items: [] });
   } finally {
     isAsking = false;
@@ -43,14 +43,14 @@ export async function look() {
 
 const words = (item) => [digits(item.id), item.key, item.group, item.worker, JSON.stringify(item.payload), ...item.errors.map((error) => error.error)];
 
-/** The last thing that went wrong. */
+/** The last error. */
 export const last = (errors) => {
   const error = errors.at(-1);
   if (!error) return t('no_error');
   return error.kind === 'abandoned' ? t('abandoned') : error.error;
 };
 
-/** All of them, a line each. */
+/** All errors, one per line. */
 export const every = (errors) => errors.map((error) => [error.attempt, clock(error.at), error.worker, error.kind === 'abandoned' ? t('abandoned') : error.error].filter((word) => word != null).join('  ')).join('\n');
 
 function make({ queue, item }) {
@@ -78,7 +78,7 @@ function make({ queue, item }) {
   return row;
 }
 
-/** The button for all that failed in a queue. */
+/** The button for all failed items of a queue. */
 export function allOf(queue) {
   const act = button('', () => reviveAll(queue), 'r');
   act.update = (failed) => {
@@ -89,7 +89,7 @@ export function allOf(queue) {
   return act;
 }
 
-/** The queue that the following items are of. */
+/** The heading of a queue, above its items. */
 const heading = ({ queue }) => Object.assign(el('li', { class: 'whose' }, el('span', { class: 'name' }, queue)), { update() {} });
 
 function revive(queue, item) {

@@ -1,4 +1,4 @@
-// Numbers, times and texts, as people read them.
+// Numbers, times and texts in readable form.
 import { language, t } from './words.js';
 
 const cache = new Map();
@@ -10,7 +10,7 @@ function intl(kind, options) {
 
 export const number = (value) => intl(Intl.NumberFormat, {}).format(value);
 
-/** A rate: small ones with a digit more. */
+/** A rate; values below 10 with one decimal. */
 export function rate(value) {
   const maximumFractionDigits = value > 0 && value < 10 ? 1 : 0;
   return intl(Intl.NumberFormat, { maximumFractionDigits }).format(value);
@@ -18,7 +18,7 @@ export function rate(value) {
 
 const UNITS = [['d', 86_400], ['h', 3600], ['min', 60], ['s', 1]];
 
-/** The two largest units: 4 min 45 s. */
+/** A duration in its two largest units: 4 min 45 s. */
 export function span(ms) {
   if (ms < 950 && ms > 0) return `${intl(Intl.NumberFormat, { maximumFractionDigits: 1 }).format(Math.max(ms / 1000, 0.1))} s`;
   let seconds = Math.max(Math.round(ms / 1000), 0);
@@ -33,7 +33,7 @@ export function span(ms) {
   return said.join(' ');
 }
 
-/** The time of the day, with the day if it is not today's. */
+/** The time of day, with the date if it is not today. */
 export function clock(text) {
   const at = new Date(text);
   const isToday = at.toDateString() === new Date().toDateString();
@@ -41,14 +41,14 @@ export function clock(text) {
   return intl(Intl.DateTimeFormat, isToday ? time : { day: '2-digit', month: 'short', ...time }).format(at);
 }
 
-/** Any JSON, as it was stored. */
+/** JSON, indented. */
 export const json = (value) => JSON.stringify(value, null, 2) ?? '';
 
-/** Who it is, as a person sees it. */
+/** The user and service of a holder, or else its owner. */
 export function person(one) {
   const who = [one.user && t('user', one.user), one.service].filter(Boolean).join(' · ');
   return who || one.owner || t('nobody');
 }
 
-/** Where it runs. */
+/** Host and process id. */
 export const machine = (one) => [one.host, one.pid != null && `pid ${one.pid}`].filter(Boolean).join(' ');

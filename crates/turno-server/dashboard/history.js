@@ -1,16 +1,16 @@
-// What happened, newest first; what came late is marked.
+// The history, newest first. Late calls are marked.
 import { el, mark, show, write } from './dom.js';
 import { clock, machine, number, person, span } from './format.js';
 import { found, list } from './list.js';
 import { state } from './state.js';
 import { t } from './words.js';
 
-/** A stale release or renewal, or one that came after the expiry: somebody worked on after losing the lock. */
+/** A release or renewal that was stale or came after the expiry: the holder worked on after it had lost the lock. */
 const LATE = new Set(['late', 'renewed_late']);
 /** What a person did by force. */
 const FORCED = new Set(['broken', 'requeued', 'reset', 'discarded', 'forgotten', 'resolved']);
 
-/** The word for an event; some are words of the page already, with another meaning. */
+/** The label of an event. Some have a name that the page already uses with another meaning. */
 const word = (event) => {
   const own = t(`${event}_event`);
   return own === `${event}_event` ? t(event) : own;
@@ -24,7 +24,7 @@ function make(entry) {
   const row = el('li', { class: 'row past' },
     el('time', { datetime: entry.at }, clock(entry.at)), ' ', badge,
     isLate ? el('span', { class: 'vh' }, ` ${t('late_mark')} `) : null,
-    // The outbox has no name of its own.
+    // Entries of the outbox have no name.
     el('span', { class: 'name' }, entry.resource || t('outbox')), about, reason);
   mark(row, 'late', isLate);
   mark(row, 'forced', FORCED.has(entry.event));

@@ -1,12 +1,12 @@
-// The keys, the same as those of `turno top`: to a part, from row to row, and what can be done to the row that is selected.
-// A row is selected when it has the focus, so that a screen reader knows of it too.
+// Keyboard shortcuts, the same as in `turno top`: jump to a section, move between rows, act on the selected row.
+// The selected row is the one with the focus, so that screen readers know it too.
 import { news } from './ask.js';
 import { $, clear, el } from './dom.js';
 import { t } from './words.js';
 
 const OFF = 'turno.keys.off';
 const PARTS = ['locks', 'queues', 'outbox', 'once', 'history'];
-/** What a letter does, where a row has a button for it: the button is what is pressed. */
+/** Letters of actions. A letter presses the button that the selected row has for it. */
 const DEEDS = ['b', 'r', 'd', 'f', 'c', 's'];
 const HELP = [['1 – 5', 'key_parts'], ['j k', 'key_rows'], ['g G', 'key_ends'], ['/', 'key_search'],
   ['b', 'key_b'], ['r', 'key_r'], ['d', 'key_d'], ['f', 'key_f'], ['c', 'key_c'], ['s', 'key_s'], ['?', 'key_help']];
@@ -19,7 +19,7 @@ function select(row) {
   row?.focus();
 }
 
-/** To a part: to its first row, or where it has none, to its heading. */
+/** Jumps to a section: to its first row, or to its heading if it has no rows. */
 function turn(name) {
   const part = $(name);
   const [first] = rowsOf(part);
@@ -39,7 +39,7 @@ function end(which) {
   select(rowsOf(selected()?.closest('section') ?? $('locks')).at(which));
 }
 
-/** Presses the button of the selected row: what is not offered cannot be pressed. */
+/** Presses a button of the selected row. Hidden buttons cannot be pressed. */
 function press(letter) {
   const button = selected()?.querySelector(`button[data-key="${letter}"]:not([hidden])`);
   if (button) button.click();
@@ -59,7 +59,7 @@ function help() {
   $('keys').showModal();
 }
 
-/** Those who talk to their computer type by accident: keys can be turned off, and a button leads back here. */
+/** Speech input types letters by accident, so the shortcuts can be turned off. A button opens this dialog without them. */
 export function keys() {
   $('keys-open').addEventListener('click', help);
   $('keys-close').addEventListener('click', () => $('keys').close());

@@ -1,15 +1,15 @@
-// Lists that are searched, bounded, and that say what would fill them.
+// Lists: searchable, limited in length, with help while they are empty.
 import { $, clear, el, rows, show, write } from './dom.js';
 import { number } from './format.js';
 import { state } from './state.js';
 import { language, t } from './words.js';
 
-/** How many rows of a list are drawn. */
+/** Maximum number of rows that are drawn. */
 const DRAWN = 100;
 
 const sought = () => $('search').value.trim().toLocaleLowerCase();
 
-/** Whether one of these texts has what is sought. */
+/** Whether one of the texts contains the search text. */
 export function found(...texts) {
   const text = sought();
   return !text || texts.some((one) => one != null && String(one).toLocaleLowerCase().includes(text));
@@ -17,7 +17,7 @@ export function found(...texts) {
 
 export const isSeeking = () => sought() !== '';
 
-/** Draws a list: `says` is the heading's note, `beyond` the command that lists what the stream did not tell. */
+/** Draws a list. `says`: note at the heading. `beyond`: the command that lists what the stream left out. */
 export function list(name, { things, all, key, make, says, beyond, empty, commands }) {
   rows($(`${name}-list`), things.slice(0, DRAWN), key, make);
   const more = things.length > DRAWN ? t('more', number(things.length - DRAWN)) : '';
@@ -26,7 +26,7 @@ export function list(name, { things, all, key, make, says, beyond, empty, comman
   else teach(name, things.length === 0 && empty, commands);
 }
 
-/** An empty list says so, and shows the commands that would fill it. */
+/** Shows that a list is empty, and the commands that would fill it. */
 export function teach(name, says, commands) {
   const box = $(`${name}-empty`);
   if (!box) return;
@@ -39,7 +39,7 @@ export function teach(name, says, commands) {
   if (commands.length) box.append(el('p', { class: 'hint' }, t('try_it')), el('pre', { tabindex: 0 }, commands.join('\n')));
 }
 
-/** A text that unfolds. Where it was open, it stays open. */
+/** A text that unfolds. It keeps its state on updates. */
 export function fold(label, text) {
   const pre = el('pre', { tabindex: 0 });
   const whole = el('details', {}, el('summary', {}, label), pre);

@@ -1,4 +1,4 @@
-// The locks that are held: by whom, why, for how long still, and who waits.
+// The locks that are held: holder, description, remaining time and waiters.
 import { ask, offered } from './ask.js';
 import { breakLock } from './deeds.js';
 import { $, button, clear, el, mark, part, show, write } from './dom.js';
@@ -7,7 +7,7 @@ import { found, list } from './list.js';
 import { now, state } from './state.js';
 import { t } from './words.js';
 
-/** Less than this part of a lease is little. */
+/** Below this fraction of its lease, the remaining time is marked. */
 const LITTLE = 0.2;
 
 function make(lock) {
@@ -74,7 +74,7 @@ export function draw() {
 
 export const count = () => (state.held >= 1000 ? `${number(1000)}+` : number(state.held));
 
-/** The names of the columns, where there is room for them. */
+/** The column headings, where there is space for them. */
 export function columns() {
   const head = $('locks-head');
   clear(head);

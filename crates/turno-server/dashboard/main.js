@@ -1,4 +1,4 @@
-// The page: it listens, draws what it hears, and draws again what runs by itself.
+// The page: reads the stream, draws the changes, and redraws what changes with time.
 import { get, token } from './api.js';
 import { news } from './ask.js';
 import { $, clear, el, mark, show, write } from './dom.js';
@@ -21,7 +21,7 @@ const LISTS = ['locks-list', 'queues-list', 'failed-list', 'outbox-stats', 'dead
 
 let isDue = false;
 
-/** Draws with the next frame, however often it is called until then. */
+/** Draws at the next frame, once however often it is called until then. */
 function due() {
   if (isDue) return;
   isDue = true;
@@ -42,7 +42,7 @@ function draw() {
   outbox.look();
 }
 
-/** Everything in four numbers; what wants somebody's attention is marked. */
+/** The summary in four numbers. Those that need attention are marked. */
 function tiles() {
   const all = [...state.queues.values()];
   const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
@@ -76,7 +76,7 @@ function tile(name, value, says, kind, unit = '') {
 let told = null;
 let toldAt = 0;
 
-/** What is read out, when it gets worse; not more often than every ten seconds. */
+/** Announces to screen readers that the counts have risen, at most every ten seconds. */
 function attention(...counts) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   document.title = total ? `(${total}) Turno` : 'Turno';
@@ -87,7 +87,7 @@ function attention(...counts) {
   told = total;
 }
 
-/** Asks who asks, then listens until somebody signs out. */
+/** Requests the user's role, then reads the stream until the user signs out. */
 let stop = null;
 async function begin() {
   stop?.abort();
@@ -109,13 +109,13 @@ async function begin() {
     state.me = await get('v1/whoami');
   } catch (error) {
     if (error.status === 401 || error.status === 403) return on.refused(error);
-    // The stream tries again and again, and says why.
+    // The stream retries, and shows the reason.
   }
   identify();
   if (!own.signal.aborted) listen({ ...on, state(...told) { on.state(...told); who(); } }, own.signal);
 }
 
-/** Who asks, if that could not be learnt before. */
+/** Requests the user's role if that failed before. */
 async function who() {
   if (state.me) return;
   state.me = await get('v1/whoami').catch(() => null);
@@ -142,7 +142,7 @@ $('sign-in-form').addEventListener('submit', (event) => {
   $('sign-in').close();
   begin();
 });
-// Without a token there is nothing to see: escaping leads back here.
+// Without a token there is nothing to see, so Escape opens the dialog again.
 $('sign-in').addEventListener('close', () => {
   if (!token.get()) $('sign-in').showModal();
 });

@@ -1,4 +1,4 @@
-// Once keys whose work has begun and not ended; of the unknown ones, somebody has to say what became of them.
+// Once keys that are in flight or unknown. An operator has to decide about the unknown ones.
 import { parse } from './api.js';
 import { ask, offered } from './ask.js';
 import { forgetKey, resolveKey } from './deeds.js';

@@ -1,4 +1,4 @@
-// The outbox: how far it is behind, and the events that nobody would take.
+// The outbox: how far the relay is behind, and the events that the sink refused.
 import { get } from './api.js';
 import { ask, offered } from './ask.js';
 import { discardEvents, requeueEvents } from './deeds.js';
@@ -11,14 +11,14 @@ import { state } from './state.js';
 import { t } from './words.js';
 
 const EVENTS = 50;
-/** How often they are asked for when their number is the same: one may have gone, and another come. */
+/** Interval of the requests in ms while the counts stay the same: one event may have gone and another died. */
 const AGAIN = 15_000;
 
 let known = { name: '', at: 0, events: [] };
 let isAsking = false;
 let stats = null;
 
-/** Asks for the dead and blocked events, whenever there are more or fewer. */
+/** Requests the dead and blocked events when their number has changed. */
 export async function look() {
   const { dead = 0, blocked = 0 } = state.outbox ?? {};
   const name = `${dead} ${blocked}`;
@@ -30,7 +30,7 @@ export async function look() {
     if (blocked) lists.push(get(`v1/outbox/events?state=blocked&limit=${EVENTS}`));
     known = { name, at: Date.now(), events: (await Promise.all(lists)).flatMap((page) => page.events) };
   } catch {
-    // Asked again with the next look.
+    // Retried with the next call.
   } finally {
     isAsking = false;
   }
@@ -84,7 +84,7 @@ function giveUp(event) {
   });
 }
 
-/** Begins anew, in another language. */
+/** Removes the statistics, so that they are drawn in another language. */
 export function anew() {
   clear($('outbox-stats'));
   stats = null;

@@ -1,4 +1,4 @@
-// A small line over the last five minutes, drawn by hand.
+// A small line plot of the last five minutes, drawn without a library.
 import { el, write } from './dom.js';
 import { WINDOW } from './samples.js';
 
@@ -12,7 +12,7 @@ function svg(tag, attributes) {
   return element;
 }
 
-/** A plot with what it says: `update(points, text, besides)`, each point with its time and its value. */
+/** A plot with its text: `update(points, text, besides)`. A point has a time and a value. */
 export function plot(kind, label) {
   const area = svg('path', { class: 'area' });
   const line = svg('path', { class: 'line' });

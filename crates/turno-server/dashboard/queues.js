@@ -1,4 +1,4 @@
-// The queues: how many items are in which state, how quickly they are done, how long they wait.
+// The queues: items per state, throughput and waiting time.
 import { ask, offered } from './ask.js';
 import { resetItems } from './deeds.js';
 import { button, el, mark, write } from './dom.js';
@@ -10,7 +10,7 @@ import { rates, through, waits } from './samples.js';
 import { age, state } from './state.js';
 import { t } from './words.js';
 
-/** Counts, each with its word. */
+/** Counts with their labels. */
 export function counts(names) {
   const places = names.map((name) => ({ name, value: el('b'), whole: null }));
   const whole = el('span', { class: 'counts' });
@@ -24,7 +24,7 @@ export function counts(names) {
   return whole;
 }
 
-/** Two plots: what is done, and what waits. */
+/** Two plots: throughput and waiting time. */
 export function plots(series, done, waiting) {
   const speed = plot('speed', t(done));
   const delay = plot('delay', t(waiting));

@@ -1,12 +1,12 @@
-// Counts over the last minutes, for the plots: what the stream told, looked at every two seconds.
+// Samples of the stream's counts for the plots, taken every two seconds.
 const EVERY = 2000;
-/** How far back the plots go. */
+/** Time range of the plots in ms. */
 export const WINDOW = 5 * 60_000;
 
 const series = new Map();
 let next = 0;
 
-/** Takes one sample, if it is time: of each queue, and of the outbox under the empty name. */
+/** Takes a sample if it is due: of each queue, and of the outbox under the empty name. */
 export function sample(state) {
   const at = Date.now();
   if (at < next) return;
@@ -27,10 +27,10 @@ export function sample(state) {
 
 const points = (name) => series.get(name) ?? [];
 
-/** How long the oldest had been waiting. */
+/** Waiting time of the oldest pending entry. */
 export const waits = (name) => points(name).map(({ at, oldest }) => ({ at, value: oldest }));
 
-/** Done each second, between each two samples, smoothed over ten seconds. */
+/** Completions per second, smoothed over ten seconds. */
 export function rates(name) {
   const all = points(name);
   return all.map((point, index) => {
@@ -40,7 +40,7 @@ export function rates(name) {
   });
 }
 
-/** How long one takes from its push to its end, on average, by Little's law; null if nothing was done. */
+/** Average time from push to completion in ms, by Little's law; null if nothing was completed. */
 export function through(name) {
   const all = points(name).slice(-31);
   if (all.length < 2) return null;

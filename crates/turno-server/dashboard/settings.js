@@ -1,4 +1,4 @@
-// What a person chooses for themselves: language, light or dark; and who they are.
+// The user's settings: language and theme. Also shows the user's name and role.
 import { token } from './api.js';
 import { $, write, show } from './dom.js';
 import { choose, other, t, translate } from './words.js';
@@ -17,7 +17,7 @@ function dress() {
   $('theme').setAttribute('aria-label', `${t('theme')}: ${t(`theme_${chosen}`)}`);
 }
 
-/** Says everything in the chosen language. */
+/** Writes all texts in the chosen language. */
 export function speak() {
   translate();
   dress();
@@ -26,13 +26,13 @@ export function speak() {
   identify();
 }
 
-/** Who asks, and what they may. */
+/** Shows the user's name, role and prefix. */
 export function identify() {
   const { me } = state;
   const isOpen = me && !token.get();
   write($('who'), !me ? '' : isOpen ? t('open_server') : [me.name, t(`role_${me.role}`), me.prefix && t('scope', me.prefix)].filter(Boolean).join(' · '));
   show($('sign-out'), Boolean(token.get()));
-  // A link shows no token.
+  // A link cannot send a token, so it is shown only if none is needed.
   show($('metrics'), Boolean(isOpen));
 }
 

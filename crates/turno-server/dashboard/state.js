@@ -1,8 +1,8 @@
-// Everything that is known: what the stream told, and what runs by itself since then.
+// The state of the page: what the stream has sent, and what has changed with time since.
 import { get } from './api.js';
 import { sample } from './samples.js';
 
-/** How much of the history is shown. */
+/** Maximum number of history entries. */
 const PAST = 200;
 
 export const state = {
@@ -13,15 +13,15 @@ export const state = {
   history: [], moreHistory: false,
   /** `connecting`, `live`, `lost`, `down`. */
   connection: 'connecting',
-  /** Why the server does not tell, if it says. */
+  /** The problem of the server's last response, if there was one. */
   problem: null,
   me: null,
 };
 
-/** How far the store's clock is from ours. */
+/** Difference between the store's clock and ours, in ms. */
 let skew = 0;
 export const now = () => Date.now() + skew;
-/** The store's clock, roughly; locks tell it better. */
+/** Sets the store's clock from the `Date` header, which is a rough value. Locks give a better one. */
 export function date(text) {
   const told = Date.parse(text ?? '');
   if (told && Math.abs(told - Date.now()) > 2000) skew = told - Date.now();
@@ -33,7 +33,7 @@ function keep(lock) {
   const old = state.locks.get(nameOf(lock));
   const expires = Date.parse(lock.expires_at);
   skew = expires - lock.remaining_ms - Date.now();
-  // A whole bar is what remained when this expiry was new; of a lock that was there before us, its whole time is taken.
+  // A full bar is the remaining time when this expiry was new. For a lock that is older than the page, it is the whole lease.
   const whole = old && old.expires_at !== lock.expires_at ? lock.remaining_ms
     : old?.whole ?? Math.max(expires - Date.parse(lock.acquired_at), 1);
   state.locks.set(nameOf(lock), { ...lock, until: Date.now() + lock.remaining_ms, whole });
@@ -41,10 +41,10 @@ function keep(lock) {
 
 const aged = (stats) => ({ ...stats, since: stats.oldest_pending_ms == null ? null : Date.now() - stats.oldest_pending_ms });
 
-/** How long the oldest has been waiting, in milliseconds; null if nothing waits. */
+/** Waiting time of the oldest pending entry in ms; null if nothing is pending. */
 export const age = (stats) => (stats.since == null ? null : Math.max(Date.now() - stats.since, 0));
 
-/** Newest first, each once. */
+/** Adds history entries: newest first, without duplicates. */
 function remember(entries) {
   const known = new Set(state.history.map((entry) => entry.id));
   const fresh = entries.filter((entry) => entry.id != null && !known.has(entry.id));
@@ -96,7 +96,7 @@ export function apply(name, data) {
   sample(state);
 }
 
-/** What happened before the stream began. */
+/** Loads the history from before the stream began. */
 export async function past() {
   const page = await get('v1/history?limit=100');
   remember(page.history);

@@ -1,14 +1,14 @@
-// What happens, as it happens. `EventSource` cannot show an access token, so the stream is read with `fetch`.
+// Client of the event stream. `EventSource` cannot send an access token, so it uses `fetch`.
 import { headers, problem, send } from './api.js';
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
-/** The server says something every 15 seconds; a connection that is silent for longer is dead. */
+/** The server sends something at least every 15 s. A connection that is silent for this long (ms) is dead. */
 const SILENCE = 40_000;
 
 /**
- * Listens until `stop` is aborted, and connects again whenever the stream ends. `on.event(name, data)` is told each event,
- * `on.state('live' | 'lost', problem)` how the connection is, `on.refused(problem)` when a token is missing or not good enough.
+ * Reads the stream until `stop` is aborted, and reconnects when it ends. `on.event(name, data)` gets each event,
+ * `on.state('live' | 'lost', problem)` the state of the connection, `on.refused(problem)` a missing or insufficient token.
  */
 export async function listen(on, stop) {
   let pause = FIRST_PAUSE;
@@ -16,7 +16,7 @@ export async function listen(on, stop) {
     let problem = null;
     try {
       const reason = await once(on, stop, () => { pause = FIRST_PAUSE; });
-      // A stream has its time. Whoever listens on has missed nothing.
+      // The stream has reached its maximum lifetime. Nothing was missed.
       if (reason === 'time') continue;
     } catch (error) {
       if (error.status === 401 || error.status === 403) return on.refused(error);
@@ -61,7 +61,7 @@ async function once(on, stop, begun) {
   }
 }
 
-/** Cuts a text that comes in pieces into events. */
+/** Parses chunks of text into events. */
 export function parser(tell) {
   let rest = '', name = '', data = [];
   return (piece) => {

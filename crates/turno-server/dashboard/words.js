@@ -1,4 +1,4 @@
-// The page's words: English or Spanish, as the browser prefers or the person has chosen.
+// The texts of the page: English or Spanish, by the browser's preference or the user's choice.
 import en from './en.js';
 import es from './es.js';
 
@@ -19,13 +19,13 @@ export function choose(language) {
   localStorage.setItem(KEY, language);
 }
 
-/** A text by its name; one that needs something to say it with is a function. */
+/** A text by its name. Texts with parameters are functions. */
 export function t(name, ...values) {
   const text = SPOKEN[spoken][name] ?? en[name] ?? name;
   return typeof text === 'function' ? text(...values) : text;
 }
 
-/** Writes what the markup itself says. */
+/** Translates the texts of the markup. */
 export function translate() {
   document.documentElement.lang = spoken;
   for (const element of document.querySelectorAll('[data-t]')) element.textContent = t(element.dataset.t);

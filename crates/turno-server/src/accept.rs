@@ -1,4 +1,4 @@
-//! Letting clients in, so many at a time.
+//! Accepts connections, up to a limit.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long to wait when the system gives no connection: it has no file descriptors left, say.
+/// Pause after the system has refused a connection, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Room for so many clients.
+/// Limit on the number of open connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Room(Arc<Semaphore>);
 
-/// The room that one client takes, until this is dropped.
+/// One connection's share of the limit. Dropping it makes room for the next connection.
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
@@ -27,7 +27,7 @@ impl Room {
         Room(Arc::new(Semaphore::new(most)))
     }
 
-    /// The next client, once there is room for it. Cancel-safe.
+    /// Accepts the next connection, once the limit allows it. Cancel-safe.
     pub(crate) async fn next(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, Place) {
         let permit = self.0.clone().acquire_owned().await;
         let place = Place {
@@ -46,7 +46,7 @@ impl Room {
     }
 }
 
-/// Whether one client went away before it was let in, which is nobody else's concern.
+/// Whether the error concerns one client only: it closed its connection before it was accepted.
 fn is_of_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,7 +1,7 @@
-//! `turno gate`: a reverse proxy that lets each request be answered once.
+//! `turno gate`: a reverse proxy that applies once to the requests of a service.
 //!
-//! It stands before a service in any language, and puts [`turno::once::http`] around it: a policy for each route, and
-//! everything else passes as it is.
+//! It stands in front of a service in any language and wraps it in [`turno::once::http`]. Each route has a policy; requests
+//! of routes without a policy pass unchanged.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,10 +20,10 @@
 //! # drop(counts); Ok(()) }
 //! ```
 //!
-//! - What goes wrong on the way to the service is told apart: if nothing of the request was sent, the next one does its
-//!   work; if something was, its outcome is *unknown*.
-//! - A request is sent once. The gate never repeats one that may have reached the service.
-//! - Bodies of routes without a policy are streamed, both ways; upgrades (WebSocket) are tunnelled.
+//! - If the connection to the service fails before anything of a request was sent, the next request with the same key runs. If
+//!   a part was sent, the outcome is *unknown*.
+//! - A request is sent once. The gate never repeats a request that may have reached the service.
+//! - Bodies of routes without a policy are streamed in both directions. Upgrades (WebSocket) are tunnelled.
 
 mod admin;
 mod answering;
@@ -52,45 +52,46 @@ pub use self::probe::{HttpProber, ProbePath};
 use self::proxy::Proxy;
 pub use self::upstream::{BadUpstream, Upstream};
 
-/// How long the head of an answer may take, unless said otherwise.
+/// Default of [`Options::answer_timeout`].
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a client may send nothing of its body before the answer begins, unless said otherwise.
+/// Default of [`Options::body_timeout`].
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long either side of a streamed answer may be silent, unless said otherwise.
+/// Default of [`Options::stream_timeout`].
 pub const STREAM_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// How long work in flight may take to end at shutdown, unless said otherwise.
+/// Default of [`Options::drain`].
 pub const DRAIN: Duration = Duration::from_secs(30);
-/// How many clients may be connected, unless said otherwise.
+/// Default of [`Options::max_connections`].
 pub const MAX_CONNECTIONS: usize = 1024;
 
-/// The header `Host` that the service gets.
+/// Which `Host` header the service gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostHeader {
-    /// The client's own.
+    /// The client's `Host` header.
     #[default]
     Client,
-    /// The one of the upstream's address.
+    /// Host and port of the upstream's address.
     Upstream,
 }
 
-/// How a gate works.
+/// Options of a gate.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How requests are told apart. All gates before one service need the same secret.
+    /// How once keys are derived from requests. All gates of one service need the same secret.
     pub identities: Identities,
-    /// The header `Host` that the service gets. A service that is spoken to in HTTP/2 always gets its own.
+    /// Which `Host` header the service gets. A service that speaks HTTP/2 always gets its own.
     pub host: HostHeader,
-    /// How long the head of an answer may take, and under a policy each further part. A claim is kept alive meanwhile.
+    /// Timeout for the head of the service's response and, under a policy, for each further part. The claim is extended
+    /// meanwhile. Default: 60 seconds.
     pub answer_timeout: Duration,
-    /// How long a client may send nothing of its body before the answer begins; then it gets 408. Under a policy, its
-    /// `body_timeout` bounds the whole body.
+    /// How long a client may send nothing of its body before the response begins; then it gets 408. Under a policy, the policy's
+    /// `body_timeout` limits the whole body. Default: 60 seconds.
     pub body_timeout: Duration,
-    /// Where no policy applies: how long the service may send nothing of its answer, the client nothing more of its body, and
-    /// the client read nothing.
+    /// For routes without a policy: how long the service may send nothing of its response, the client may send nothing more of
+    /// its body, and the client may read nothing. Default: 10 minutes.
     pub stream_timeout: Duration,
-    /// How long work in flight may take to end at shutdown.
+    /// How long requests in flight may take to end at shutdown. Default: 30 seconds.
     pub drain: Duration,
-    /// How many clients may be connected; more wait.
+    /// Maximum number of connected clients. Further clients wait. Default: 1024.
     pub max_connections: usize,
 }
 
@@ -108,7 +109,7 @@ impl Default for Options {
     }
 }
 
-/// A reverse proxy that lets each request be answered once.
+/// A reverse proxy that applies once to the requests of a service.
 pub struct Gate {
     turno: Turno,
     layer: OnceLayer,
@@ -126,7 +127,7 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// A gate before a service.
+    /// Creates a gate in front of a service.
     pub fn new(turno: Turno, upstream: Upstream, routes: Routes, options: Options) -> Self {
         let proxy = Proxy::new(upstream, &options);
         let layer = OnceLayer::routed(turno.clone(), routes).identities(options.identities);
@@ -139,12 +140,12 @@ impl Gate {
         }
     }
 
-    /// How often what happened.
+    /// Returns the number of requests under a policy, per outcome.
     pub fn counts(&self) -> Counts {
         self.layer.counts()
     }
 
-    /// Answers `/healthz`, `/readyz` and `/metrics` on an address of their own, until `stop` is cancelled. `/readyz` answers 503
+    /// Serves `/healthz`, `/readyz` and `/metrics` on an address of their own, until `stop` is cancelled. `/readyz` returns 503
     /// while the store does not accept writes, and as soon as `closing` is cancelled.
     ///
     /// # Errors
@@ -165,14 +166,14 @@ impl Gate {
         .await
     }
 
-    /// Answers whoever connects, until `shutdown` is cancelled; then work in flight ends first, within a bound.
+    /// Serves clients until `shutdown` is cancelled. Then requests in flight may end within [`Options::drain`].
     ///
-    /// Not cancel-safe: dropping it cuts off its clients, and leaves the requests that are in flight *unknown*.
+    /// Not cancel-safe: dropping the future closes the connections and leaves the requests in flight *unknown*.
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Counts {
         let mut clients =
             Clients::new(self.proxy.clone(), self.layer.clone(), self.max_connections);
         clients.accept(&listener, &shutdown).await;
-        // Nobody else is let in.
+        // Accept no more connections.
         drop(listener);
         clients.end(self.drain).await;
         let counts = self.counts();

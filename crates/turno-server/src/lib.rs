@@ -1,7 +1,7 @@
-//! Turno for programs in any language, over HTTP.
+//! Turno over HTTP, for programs in any language.
 //!
-//! - [`serve`]: the HTTP API: locks, inbox, outbox, once.
-//! - [`gate`]: a reverse proxy that lets each request of a service be answered once, without touching the service.
+//! - [`serve`]: the HTTP API of locks, inbox, outbox and once.
+//! - [`gate`]: a reverse proxy that applies once to a service without changes to the service.
 #![forbid(unsafe_code)]
 
 mod accept;

@@ -1,4 +1,4 @@
-//! What a client is told that gets no answer: RFC 9457, with a stable code.
+//! Error responses of the gate: RFC 9457, with a stable code.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LANGUAGE, CONTENT_TYPE, HeaderValue};
@@ -7,11 +7,11 @@ use http_body_util::Full;
 use serde_json::json;
 use turno::lock::Language;
 
-/// A problem, in both languages.
+/// A problem, with its text in both languages.
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
-    /// What happened, and what to do next.
+    /// Title and detail. The detail says what to do next.
     pub(crate) english: (&'static str, &'static str),
     pub(crate) spanish: (&'static str, &'static str),
 }

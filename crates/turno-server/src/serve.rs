@@ -1,7 +1,7 @@
 //! `turno serve`: Turno over HTTP, for programs in any language.
 //!
-//! Each handler is a thin call of the library; what a request may be is said once, in [`turno_client::wire`], and every error
-//! is a problem of RFC 9457.
+//! Each handler is a thin call of the library. The bodies of requests are defined once, in [`turno_client::wire`], and every
+//! error is a problem of RFC 9457.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,8 +15,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The way of a request: [`listen`](self) lets a client in; `around` gives the request an id, a language and a bound; `access`
-//! looks at its token; a route reads it, checks the names against the caller's prefix, and calls the library.
+//! The path of a request: [`listen`](self) accepts the connection; `around` gives the request an id, a language and a timeout;
+//! `access` verifies its token; a route reads it, checks the names against the caller's prefix, and calls the library.
 
 mod access;
 mod around;
@@ -65,71 +65,71 @@ use self::tls::Tls;
 pub use self::tls::TlsFiles;
 use self::words::Code;
 
-/// Where a server listens, unless said otherwise.
+/// Default address on which a server listens.
 pub const ADDRESS: &str = "127.0.0.1:7117";
 
-/// Who is let in.
+/// Which callers a server admits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
-    /// Whoever has an access token; and, as long as none was ever made, everybody who is on this machine.
+    /// Callers with an access token. As long as no token was ever created, all callers on this machine.
     #[default]
     TokenOrLocal,
-    /// Whoever has an access token.
+    /// Callers with an access token.
     Token,
-    /// Everybody, from anywhere.
+    /// All callers, from any machine.
     Everybody,
 }
 
-/// Who is let in as things are now.
+/// Which callers a server admits at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// Whoever has an access token.
+    /// Callers with an access token.
     Tokens,
-    /// Everybody on this machine, until the first access token is made.
+    /// All callers on this machine, until the first access token is created.
     Local,
-    /// Everybody, from anywhere.
+    /// All callers, from any machine.
     Everybody,
 }
 
-/// How a server works.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How people know the store: its URL, say, without a password. What kind of store it is, if not said.
+    /// Display name of the store, such as its URL without a password. Default: the kind of the store.
     pub store: Option<String>,
-    /// Who is let in.
+    /// Which callers are admitted. Default: [`Admission::TokenOrLocal`].
     pub admission: Admission,
-    /// The names by which clients may address a server that everybody is let in to, besides its addresses and names without
-    /// a dot. Another name could be another site's, made to point here.
+    /// Host names by which clients may address a server that admits all callers, besides IP addresses and names without a dot.
+    /// Other names are rejected, because a hostile site can make its own name resolve to this server (DNS rebinding).
     pub hosts: Vec<String>,
-    /// How long a claim of an item lives when a request does not say.
+    /// Lease of an inbox claim for requests without one. Default: 30 seconds.
     pub inbox_lease: Duration,
-    /// The longest that one request may wait for its turn; it asks again if it wants to wait longer.
+    /// Maximum wait of one request. A client that wants to wait longer sends another request. Default: 60 seconds.
     pub max_wait: Duration,
-    /// The largest body, in bytes.
+    /// Maximum size of a request body, in bytes. Default: 16 MiB.
     pub max_body: usize,
-    /// How long a client may take to say what it wants.
+    /// Timeout for the head of a request. Default: 30 seconds.
     pub head_timeout: Duration,
-    /// How long a body may take to arrive.
+    /// Timeout for the body of a request. Default: 30 seconds.
     pub body_timeout: Duration,
-    /// How long a client may leave an answer untouched.
+    /// How long a client may read nothing of a response. Default: 30 seconds.
     pub write_timeout: Duration,
-    /// How many clients may be connected; more wait.
+    /// Maximum number of connected clients. Further clients wait. Default: 10 000.
     pub max_connections: usize,
-    /// How many requests may be in flight; more are told to come back.
+    /// Maximum number of requests in flight. Further requests are rejected with a `Retry-After`. Default: 10 000.
     pub max_in_flight: usize,
-    /// How many requests a second each caller may make; as many as it likes, if not said.
+    /// Maximum number of requests per second and caller. Default: no limit.
     pub rate: Option<u32>,
-    /// How long work in flight may take to end at shutdown.
+    /// How long requests in flight may take to end at shutdown. Default: 30 seconds.
     pub drain: Duration,
-    /// The certificate; plain HTTP is spoken, if not said.
+    /// Certificate and key. Default: plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// How often the store is tidied, and of what; never, if not said.
+    /// Interval and retention of the sweep. Default: no sweep.
     pub sweep: Option<(Duration, Sweep)>,
-    /// What is pushed at its times.
+    /// Schedules that this server runs.
     pub schedules: Vec<Schedule>,
-    /// Who publishes the outbox's events; nobody here, if not said.
+    /// Relay that publishes the events of the outbox. Default: none in this process.
     pub relay: Option<MakeRelay>,
-    /// How the span of a request gets its parent; it has none, if not said.
+    /// Sets the parent of a request's span. Default: no parent.
     pub trace: Option<Adopt>,
 }
 
@@ -158,7 +158,7 @@ impl Default for Options {
     }
 }
 
-/// What every handler has.
+/// State of the server, shared by all handlers.
 pub(crate) struct App {
     pub(crate) turno: Turno,
     pub(crate) options: Options,
@@ -167,7 +167,7 @@ pub(crate) struct App {
     readiness: Readiness,
     pub(crate) metrics: Arc<Metrics>,
     feeds: Arc<Feeds>,
-    /// Cancelled when the server shuts down: whoever waits is sent away.
+    /// Cancelled when the server shuts down, which ends the requests that wait.
     closing: CancellationToken,
 }
 
@@ -178,7 +178,7 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// Something that may wait: cut off when the server shuts down, so that nobody is kept until the end of its patience.
+    /// Runs work that may wait. At shutdown it is cancelled, so that no request waits until its timeout.
     pub(crate) async fn patiently<T>(
         &self,
         work: impl Future<Output = turno::Result<T>>,
@@ -190,13 +190,13 @@ impl App {
         }
     }
 
-    /// How long a request may wait that wants to wait so long.
+    /// Limits the wait of a request to [`Options::max_wait`].
     pub(crate) fn wait(&self, asked: Duration) -> Duration {
         asked.min(self.options.max_wait)
     }
 }
 
-/// Turno over HTTP.
+/// An HTTP server on a store.
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
@@ -204,7 +204,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server on a store.
+    /// Creates a server on a store.
     pub fn new(turno: Turno, options: Options) -> Self {
         let gatekeeper = Gatekeeper::new(turno.clone(), options.admission, options.hosts.clone());
         let metrics = Arc::new(Metrics::new(&turno));
@@ -226,11 +226,12 @@ impl Server {
         }
     }
 
-    /// Whether it may listen there, and who would be let in. [`Server::serve`] asks this too.
+    /// Checks whether the server may listen on this address. Returns which callers it would admit. [`Server::serve`] does the
+    /// same check.
     ///
     /// # Errors
-    /// If everybody on other machines would be let in and nobody said so, if the certificate cannot be used, or if the store
-    /// does not answer.
+    /// Returns an error if callers on other machines would be admitted without a token although [`Admission::Everybody`] is not
+    /// set, if the certificate is invalid, or if the store is unavailable.
     pub async fn check(&self, address: SocketAddr) -> turno::Result<Opening> {
         self.tls().await?;
         let opening = self.app.gatekeeper.opening().await?;
@@ -246,17 +247,17 @@ impl Server {
         Ok(opening)
     }
 
-    /// The routes, with everything around them.
+    /// Returns the routes with all middleware.
     fn router(&self) -> Router {
         around::layers(routes::all().0, &self.app).with_state(self.app.clone())
     }
 
-    /// Answers whoever connects, until `shutdown` is cancelled; then work in flight ends first, within a bound.
+    /// Serves clients until `shutdown` is cancelled. Then requests in flight may end within [`Options::drain`].
     ///
-    /// Not cancel-safe: dropping it cuts off its clients.
+    /// Not cancel-safe: dropping the future closes the connections.
     ///
     /// # Errors
-    /// As [`Server::check`], before anybody is let in.
+    /// Same as [`Server::check`], before the first connection is accepted.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -274,10 +275,10 @@ impl Server {
         Ok(())
     }
 
-    /// Reads the certificate's files again, now; they are looked at once a minute anyway.
+    /// Reads the certificate files again now. The server also checks them once per minute.
     ///
     /// # Errors
-    /// If they cannot be used; what was read before is used on.
+    /// Returns an error if the files are invalid. The server keeps the certificate that it has.
     pub async fn reload(&self) -> turno::Result<()> {
         match self.tls().await? {
             Some(tls) => tls.reload().await.map(drop),

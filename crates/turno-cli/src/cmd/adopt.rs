@@ -76,7 +76,7 @@ pub(crate) async fn run(context: &Context, args: AdoptArgs) -> Result<ExitCode> 
             if args.print {
                 return script(context, &adopt.print().await?);
             }
-            // People see what is lost before it is; programs read `replaced` of the answer.
+            // People see what is lost before it is lost. Programs read `replaced` of the output.
             if args.replace && !context.output.is_json() {
                 difference(context, &adopt.clone().difference().await?)?;
             }

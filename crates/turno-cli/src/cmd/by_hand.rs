@@ -1,4 +1,4 @@
-//! Who does something by hand, and why: what the verbs of people have in common.
+//! User and reason of an operator action: options that several commands have in common.
 
 use clap::Args;
 use turno::inbox::Inbox;
@@ -17,7 +17,7 @@ pub(super) struct ByHand {
 }
 
 impl ByHand {
-    /// A queue, in somebody's name and with a reason.
+    /// Sets user and reason on a queue.
     pub(super) fn inbox(self, mut inbox: Inbox) -> Inbox {
         if let Some(user) = self.user {
             inbox = inbox.user(user);
@@ -28,7 +28,7 @@ impl ByHand {
         }
     }
 
-    /// The same of the outbox.
+    /// Sets user and reason on the outbox.
     pub(super) fn outbox(self, mut outbox: Outbox) -> Outbox {
         if let Some(user) = self.user {
             outbox = outbox.user(user);

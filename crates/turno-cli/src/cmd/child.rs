@@ -1,4 +1,4 @@
-//! A command that runs on somebody's behalf, under `turno run` or `turno once`, and whom its signals reach.
+//! The child process of `turno run` and `turno once`, and its signals.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -12,17 +12,17 @@ use tokio::process::{ChildStderr, ChildStdout};
 use crate::cmd::exec;
 use crate::signals::{ENDING, Signals, exit_code};
 
-/// Whom a signal reaches.
+/// Which processes a signal is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// The command alone: it shares our terminal, and so our process group.
+    /// The command only: it shares our terminal and therefore our process group.
     Child,
-    /// The command and all that it started, in a process group of their own.
+    /// The command and all processes that it started, in their own process group.
     Group,
 }
 
 impl Reach {
-    /// As the standard input says, which the command inherits.
+    /// Decides by whether standard input, which the command inherits, is a terminal.
     pub(super) fn here() -> Self {
         if io::stdin().is_terminal() {
             Reach::Child
@@ -31,8 +31,8 @@ impl Reach {
         }
     }
 
-    /// The signals to listen for. Ctrl-C, Ctrl-\ and Ctrl-Z reach a command on the terminal by
-    /// themselves, and twice would be once too often; they only must not end us before it.
+    /// Returns the signals to listen for. A command on the terminal gets Ctrl-C, Ctrl-\ and Ctrl-Z from the terminal itself, and
+    /// must not get them twice. We listen for the first two only so that they do not end us before the command.
     pub(super) fn signals(self) -> &'static [Signal] {
         const WITH_STOP: [Signal; 6] = {
             let [int, term, hup, quit] = ENDING;
@@ -45,19 +45,19 @@ impl Reach {
     }
 }
 
-/// Where the command prints to.
+/// Where the output of the command goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prints {
-    /// Where we do.
+    /// To our own standard output and standard error.
     AsWe,
-    /// Into pipes, which we read.
+    /// To pipes that we read.
     ToUs,
 }
 
-/// What the command finds in its environment, beside what we have found in ours.
+/// Environment variables of the command, in addition to our own.
 pub(super) type Variables<'a> = &'a [(&'a str, String)];
 
-/// The command, started.
+/// The running command.
 #[derive(Debug)]
 pub(super) struct Child {
     process: tokio::process::Child,
@@ -67,8 +67,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the command, by way of [`exec`]. Must be called from the main thread: when the thread
-    /// that started it ends, the kernel kills the command.
+    /// Starts the command through [`exec`]. Must be called from the main thread: the kernel kills the command when the thread
+    /// that started it ends.
     pub(super) fn start(
         command: &[OsString],
         variables: Variables<'_>,
@@ -103,18 +103,18 @@ impl Child {
         })
     }
 
-    /// What it prints, if that is for us.
+    /// Returns the pipes of the output, if there are any.
     pub(super) fn take_output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
         Some((self.process.stdout.take()?, self.process.stderr.take()?))
     }
 
-    /// Whether a signal that ends commands has reached it through us, or together with us.
+    /// Whether the command got a signal to end, from us or together with us.
     pub(super) fn is_told_to_end(&self) -> bool {
         self.is_told_to_end
     }
 
-    /// Waits for the command, and hands signals on to it; `None` if `over` came first. After a pause it only goes on if
-    /// it may.
+    /// Waits for the command and forwards signals to it; `None` if `over` resolves first. After a pause the command continues
+    /// only if `may_go_on` returns true.
     pub(super) async fn watch(
         &mut self,
         signals: &mut Signals,
@@ -124,13 +124,13 @@ impl Child {
         let mut over = std::pin::pin!(over);
         loop {
             tokio::select! {
-                // The command first: what is finished is finished.
+                // The command first: if it has ended, its result counts.
                 biased;
                 status = self.wait() => return Ok(Some(status?)),
                 () = &mut over => return Ok(None),
                 signal = signals.next() => match signal {
                     Signal::TSTP => self.pause(),
-                    // Where the pause was too long, it is not woken up to work for nobody.
+                    // If the pause was too long, the command stays stopped, because its lease is gone.
                     Signal::CONT => if may_go_on().await {
                         self.signal(Signal::CONT);
                     },
@@ -140,7 +140,7 @@ impl Child {
         }
     }
 
-    /// TERM now, KILL when `gone` comes.
+    /// Sends TERM now, and KILL when `gone` resolves.
     pub(super) async fn stop(&mut self, gone: impl Future<Output = ()>) -> Result<()> {
         self.signal(Signal::TERM);
         tokio::select! {
@@ -148,21 +148,21 @@ impl Child {
             _ = self.wait() => {}
             () = gone => {}
         }
-        // Also when the command has ended: others of its group may not have.
+        // Also if the command has ended: other processes of its group may still run.
         self.signal(Signal::KILL);
         self.wait().await?;
         Ok(())
     }
 
-    /// Waits for its end. Cancel-safe, and answers the same again.
+    /// Waits for the end of the command. Cancel-safe, and returns the same result again.
     async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.process.wait().await
     }
 
-    /// Hands on a signal that was sent to us.
+    /// Forwards a signal that was sent to us.
     fn forward(&mut self, signal: Signal) {
         self.is_told_to_end = true;
-        // The terminal has sent these to the command already.
+        // The terminal has already sent these to the command.
         if self.reach == Reach::Group || !matches!(signal, Signal::INT | Signal::QUIT) {
             self.signal(signal);
         }
@@ -171,7 +171,7 @@ impl Child {
     fn signal(&self, signal: Signal) {
         let sent = match self.reach {
             Reach::Group => kill_process_group(self.pid, signal),
-            // Once it has been waited for, its id may be somebody else's.
+            // After the process has been waited for, its id may belong to another process.
             Reach::Child if self.process.id().is_none() => return,
             Reach::Child => kill_process(self.pid, signal),
         };
@@ -180,17 +180,17 @@ impl Child {
         }
     }
 
-    /// Stops together with us: it must not run on while nobody keeps its lease.
+    /// Stops the command together with us: it must not run while its lease is not renewed.
     fn pause(&self) {
         self.signal(Signal::STOP);
-        // Takes hold in a moment, on whichever thread: nothing may rely on having been stopped here.
+        // Takes effect a moment later and on any thread, so nothing may rely on having been stopped here.
         if let Err(error) = kill_process(getpid(), Signal::STOP) {
             tracing::debug!(%error, "could not stop");
         }
     }
 }
 
-/// The exit code that says the same: the command's own, or that of a signal.
+/// Returns the exit code for a status: the command's own, or that of a signal.
 pub(super) fn code_of(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
@@ -198,12 +198,12 @@ pub(super) fn code_of(status: ExitStatus) -> u8 {
     }
 }
 
-/// What a signal says when nothing was begun yet.
+/// Returns the exit code for a signal that came before any work began.
 pub(super) fn stopped_by(signal: Signal) -> ExitCode {
     ExitCode::from(exit_code(signal.as_raw()))
 }
 
-/// This very program, even if its file has been replaced since.
+/// Returns the path of this program, which is valid even if the file has been replaced since.
 fn own_program() -> Result<std::path::PathBuf> {
     if cfg!(target_os = "linux") {
         return Ok("/proc/self/exe".into());

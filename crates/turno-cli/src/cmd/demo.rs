@@ -1,4 +1,4 @@
-//! `turno demo`: what goes wrong without Turno, and does not with it, in five systems that asked for it.
+//! `turno demo`: five scenarios from real systems, which fail without Turno and work with it.
 
 mod actor;
 mod afore;
@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitCode> {
     };
     let folder = tempfile::tempdir().context("a temporary folder is needed")?;
     let store = store(context, folder.path())?;
-    // Migrated once, before the processes start; and a store that cannot be used is told here.
+    // Migrated once, before the processes start. An unavailable store is reported here.
     let turno = Turno::connect(&store).await?;
     let shown = async {
         let broker = args
@@ -121,7 +121,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitCode> {
     }
 }
 
-/// The store that was named as an option, or one that vanishes.
+/// Returns the store that was named as an option, or a temporary one.
 fn store(context: &Context, folder: &Path) -> Result<String> {
     match &context.named_store {
         Some(store) if store.contains(":memory:") => Err(Usage::new(

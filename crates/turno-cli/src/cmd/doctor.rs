@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     })
 }
 
-/// A store or a server that cannot be reached is itself a finding; only a wrong question is an error.
+/// An unavailable store or server is a finding. Only bad usage is an error.
 async fn examine(context: &Context) -> Result<Examined> {
     if let Some(remote) = context.remote() {
         let client = remote.client()?;

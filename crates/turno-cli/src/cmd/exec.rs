@@ -1,8 +1,7 @@
 //! `turno __exec PARENT COMMAND…`: the last step before a guarded command.
 //!
-//! The kernel is asked to kill this process when its parent, `turno run` or `turno once`, dies however suddenly, and
-//! then the command takes its place, keeping that promise with its process id. So a command never
-//! outlives the one who keeps its lease.
+//! This process asks the kernel to kill it when its parent, `turno run` or `turno once`, dies. Then it executes the command,
+//! which keeps the process id and with it this setting. So a command never outlives the process that renews its lease.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -11,21 +10,21 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
 
-/// How `turno run` and `turno once` call it.
+/// Name under which `turno run` and `turno once` start it.
 pub(crate) const VERB: &str = "__exec";
 
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// How it ends what it says when the command cannot be run.
+/// End of the message for a command that cannot be run.
 const REFUSED_END: &str = "): check its name and its rights";
 
-/// How it begins that.
+/// Returns the beginning of that message.
 fn refused_begin(program: &OsStr) -> String {
     format!("error: {} cannot be run (", program.display())
 }
 
-/// Whether a command that ended so never ran: it is not there, or cannot be run.
+/// Whether a command that ended like this never ran, because it does not exist or is not executable.
 pub(crate) fn never_ran(program: &OsStr, code: u8, stderr: &[u8]) -> bool {
     let said = String::from_utf8_lossy(stderr);
     matches!(code, NOT_FOUND | NOT_EXECUTABLE)
@@ -59,7 +58,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 #[cfg(target_os = "linux")]
 fn die_with(parent: i32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // A parent that died before the request was made sends nothing: then somebody else adopted us.
+    // If the parent died before the request, no signal comes: then the parent is now another process.
     match rustix::process::getppid() {
         Some(now) if now.as_raw_nonzero().get() == parent => Ok(()),
         _ => Err(io::Error::other("turno has died meanwhile")),

@@ -24,9 +24,9 @@ use crate::output::number;
 use crate::redact;
 use crate::signals::{ENDING, Signals, exit_code};
 
-/// Where the secret of identities is, for those who keep it in no file.
+/// Environment variable with the secret of identities, for installations without a secret file.
 const SECRET: &str = "TURNO_ONCE_SECRET";
-/// Begins and completions that arrive together share a call; so many calls go on at once.
+/// Number of connections to the store. Concurrent begins and completions share a call; this many calls run at once.
 const CONNECTIONS: usize = 8;
 
 /// Answer the requests of a service once: a reverse proxy before it
@@ -179,7 +179,7 @@ async fn serve(
     let admin_address = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     announce(context, listener.local_addr()?, admin_address, &upstream)?;
     let stop = CancellationToken::new();
-    // It says until the end that the gate is shutting down.
+    // The admin endpoints report the shutdown until the gate has ended.
     let ended = CancellationToken::new();
     let work = async {
         let counts = gate.serve(listener, stop.clone()).await;
@@ -215,7 +215,7 @@ async fn listen(field: &'static str, option: &str, address: SocketAddr) -> Resul
     Ok(listener)
 }
 
-/// Where it listens, for people and for programs that start it.
+/// Prints the addresses, for people and for programs that start the gate.
 fn announce(
     context: &Context,
     address: SocketAddr,
@@ -251,17 +251,17 @@ fn announce(
     ))
 }
 
-/// The first signal is a request, the second an order.
+/// The first signal starts a graceful shutdown, the second ends the process at once.
 fn stopped(signal: Signal, stop: &CancellationToken) {
     if stop.is_cancelled() {
-        // Not even the store is waited for: what is in flight is unknown when its lease is over.
+        // Does not even wait for the store: requests in flight become unknown when their lease expires.
         std::process::exit(exit_code(signal.as_raw()).into());
     }
     tracing::info!("told to stop; what is in flight is done first. Once more, and it ends at once");
     stop.cancel();
 }
 
-/// What it came to.
+/// Prints the counts.
 fn tell(context: &Context, counts: Counts) -> Result<()> {
     if context.output.is_json() {
         return context.output.json(&counts);
@@ -314,7 +314,7 @@ impl GateArgs {
     }
 }
 
-/// Identities with the secret of the file, of the environment, or with none.
+/// Returns identities with the secret of the file or of the environment, or without one.
 pub(crate) fn identities(secret_file: Option<&Path>) -> Result<Identities> {
     if let Some(path) = secret_file {
         let secret = std::fs::read(path).map_err(|error| {
@@ -326,7 +326,7 @@ pub(crate) fn identities(secret_file: Option<&Path>) -> Result<Identities> {
                 ),
             )
         })?;
-        // A file ends with a line break, and a secret does not.
+        // The line break at the end of a file is not part of the secret.
         return Ok(Identities::with_secret(secret.trim_ascii_end())?);
     }
     match std::env::var_os(SECRET) {

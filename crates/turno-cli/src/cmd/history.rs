@@ -53,7 +53,7 @@ pub(super) struct PageArgs {
 }
 
 impl PageArgs {
-    /// These entries, of a part or of all.
+    /// Returns the query of a component, or of all.
     pub(super) fn of(self, part: Option<Part>, resource: Option<String>) -> History {
         History {
             part,
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<ExitCode
     show(context, args.page.of(args.part, args.resource)).await
 }
 
-/// Prints a page.
+/// Prints a page of the history.
 pub(super) async fn show(context: &Context, ask: History) -> Result<ExitCode> {
     let limit = ask.limit;
     let only_locks = ask.part == Some(Part::Lock);
@@ -98,7 +98,7 @@ pub(super) async fn show(context: &Context, ask: History) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A column, and whether locks have it.
+/// A column of the table, and whether it applies to locks.
 struct Column {
     name: &'static str,
     locks: bool,

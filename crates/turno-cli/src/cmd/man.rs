@@ -1,4 +1,4 @@
-//! `turno __man FOLDER`: the manual pages, a file for each verb, for whoever makes packages (`cargo xtask dist`).
+//! `turno __man FOLDER`: writes the manual pages, one file per command, for packages (`cargo xtask dist`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use clap::CommandFactory;
 
 use crate::args::Cli;
 
-/// How `cargo xtask dist` calls it.
+/// Name under which `cargo xtask dist` starts it.
 pub(crate) const VERB: &str = "__man";
 
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {

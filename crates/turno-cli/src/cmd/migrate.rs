@@ -66,16 +66,16 @@ enum Service {
     Supabase,
 }
 
-/// What is printed as JSON.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
     migrated: Migrated,
-    /// Whether what differed was repaired.
+    /// Whether differences were repaired.
     repaired: bool,
     #[serde(flatten)]
     drift: SchemaDrift,
-    /// What an administrator has to run so that the roles exist.
+    /// SQL that an administrator must run to create the roles.
     administrator_sql: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
             let store = turno.store();
             let migrated = store.migrate_with(&options).await?;
             let drift = match args.repair {
-                // A newer schema has other functions than this program ships.
+                // A newer schema has other functions than those of this program.
                 _ if migrated.to > turno::store::SCHEMA_VERSION => SchemaDrift::default(),
                 true => store.repair(roles).await?,
                 false => store.schema_drift().await?,
@@ -112,7 +112,7 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
         })
         .await?;
     if roles == Roles::Skip {
-        // Asked for: no role is missed.
+        // The user asked for no roles, so none is missing.
         drift.missing_roles.clear();
         drift.missing_grants.clear();
         drift
@@ -165,7 +165,7 @@ fn print(context: &Context, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// What is left for a person to do, on standard error.
+/// Prints what is left for the operator to do, on standard error.
 fn explain(context: &Context, report: &Report) {
     if !report.repaired {
         for (what, names) in differing(&report.drift) {
@@ -188,7 +188,7 @@ fn explain(context: &Context, report: &Report) {
     }
 }
 
-/// The kinds of difference that there are, each with its names.
+/// Returns the kinds of difference that occur, each with its names.
 fn differing(drift: &SchemaDrift) -> impl Iterator<Item = (&'static str, String)> {
     [
         ("functions that are missing", &drift.missing_functions),

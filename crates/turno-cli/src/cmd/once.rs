@@ -135,7 +135,7 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
     }
 }
 
-/// The file's settings, with the keys that open and seal answers.
+/// Returns the settings of the file, with the keys that encrypt and decrypt answers.
 fn settings(context: &Context) -> Result<Settings> {
     let answer_keys = answer_keys::read(&context.once)?;
     if answer_keys.is_some() && context.remote().is_some() {

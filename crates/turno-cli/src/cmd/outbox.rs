@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
     }
 }
 
-/// The id of an event, as it is written.
+/// Parses the id of an event.
 fn id(text: &str) -> Result<Uuid, String> {
     text.parse()
         .map_err(|_| "an id is a UUID such as 0190f1f4-2b3c-7d4e-8f50-112233445566".to_owned())

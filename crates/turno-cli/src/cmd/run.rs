@@ -1,7 +1,7 @@
 //! `turno run`
 //!
-//! The command runs while the lease is renewed in the background. If the lease is lost, or cannot be
-//! renewed, the command has had TERM and then KILL before the lease could have expired.
+//! The lease is renewed in the background while the command runs. If the lease is lost or cannot be renewed, the command gets
+//! TERM and then KILL before the lease can have expired.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ use crate::context::Context;
 use crate::signals::Signals;
 use crate::{BUSY, fail};
 
-/// What the command still gets when its lease is gone already.
+/// Time between TERM and KILL if the lease is lost already.
 const GRACE: Duration = Duration::from_millis(100);
-/// A lease that goes within this was gone already.
+/// A lease that is lost within this time counts as lost already.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// How long to try to give a lease back that could not be renewed.
+/// Timeout for releasing a lease that could not be renewed.
 const LATE_RELEASE: Duration = Duration::from_secs(2);
 
 /// Run a command under a lock
@@ -104,7 +104,7 @@ async fn under(
         }
         None => {
             let id = lease.id();
-            // Perhaps the store is back: then the next one need not wait for the expiry.
+            // The store may be available again. Then the next holder need not wait for the expiry.
             let _ = tokio::time::timeout(LATE_RELEASE, lease.release()).await;
             let detail = format!(
                 "the lease {id} was lost, could not be renewed, or is at its max-hold, and the command was stopped: \
@@ -116,11 +116,11 @@ async fn under(
     }
 }
 
-/// Until the lease must be taken for gone, which is before it could have expired.
+/// Resolves when the lease must be considered lost, which is before it can have expired.
 async fn gone(lease: &Lease) {
     let left = lease.remaining();
     if tokio::time::timeout(AT_ONCE, lease.gone()).await.is_ok() {
-        // Lost already. A moment to clean up, if there is one; a lease that has expired has none to lose.
+        // Lost already: the command gets a moment to clean up, within the rest of the lease. An expired lease has no rest.
         tokio::time::sleep(if left.is_zero() {
             GRACE
         } else {
@@ -132,7 +132,7 @@ async fn gone(lease: &Lease) {
     }
 }
 
-/// Releases the lease. Answers whether the command was alone all the time, as far as is known.
+/// Releases the lease. Returns whether the command held the lock all the time, as far as is known.
 async fn give_back(context: &Context, lease: Lease) -> bool {
     let id = lease.id();
     match lease.release().await {

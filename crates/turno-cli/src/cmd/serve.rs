@@ -36,7 +36,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
     let address = args.listen(&context.serve)?;
     let options = args.options(context, turno)?;
     for schedule in &options.schedules {
-        // A pattern that is none is found out now, by a person.
+        // Report an invalid cron pattern now, while the operator is watching.
         schedule.tick().await?;
     }
     let has_certificate = options.tls.is_some();
@@ -59,7 +59,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
         tokio::select! {
             done = &mut work => return Ok(done?),
             signal = signals.next() => match signal {
-                // As service managers have it; without a certificate it is a terminal that closes.
+                // Service managers send HUP to reload. Without a certificate, HUP means that the terminal was closed.
                 Signal::HUP if has_certificate => reload(&server).await,
                 _ => stopped(signal, &stop),
             }
@@ -67,7 +67,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
     }
 }
 
-/// What the library says, and what the command has besides.
+/// Adds the option `--insecure` to the library's error message.
 fn or_insecure(error: turno::Error) -> anyhow::Error {
     match error.field() {
         Some("listen") => {
@@ -78,7 +78,7 @@ fn or_insecure(error: turno::Error) -> anyhow::Error {
     }
 }
 
-/// Where it listens and who is let in, for people and for programs that start it.
+/// Prints the address and which callers are admitted, for people and for programs that start the server.
 fn announce(context: &Context, scheme: &str, address: SocketAddr, opening: Opening) -> Result<()> {
     let output = context.output;
     tracing::info!(store = redact::url(&context.store), "the server is up");
@@ -97,7 +97,7 @@ fn announce(context: &Context, scheme: &str, address: SocketAddr, opening: Openi
         ),
     };
     if let Some(warning) = warning {
-        // In the log, so that it is read where the rest is, in its format.
+        // In the log, so that it has the log's format and place.
         tracing::warn!("{warning}");
     }
     let url = format!("{scheme}://{address}");
@@ -120,10 +120,10 @@ async fn reload(server: &Server) {
     }
 }
 
-/// The first signal is a request, the second an order.
+/// The first signal starts a graceful shutdown, the second ends the process at once.
 fn stopped(signal: Signal, stop: &CancellationToken) {
     if stop.is_cancelled() {
-        // Not even the store is waited for: what is in flight is repeated by whoever asked, with the same request.
+        // Does not even wait for the store: clients repeat their requests in flight with the same request id.
         std::process::exit(exit_code(signal.as_raw()).into());
     }
     tracing::info!(

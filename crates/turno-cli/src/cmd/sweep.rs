@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: SweepArgs) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The options, over the file, over the defaults.
+/// Returns the retention times: options over the file over the defaults.
 fn ask(args: &SweepArgs, file: Option<&Cleanup>) -> Sweep {
     let file = file.map(Cleanup::sweep).unwrap_or_default();
     Sweep {
@@ -80,7 +80,7 @@ fn ask(args: &SweepArgs, file: Option<&Cleanup>) -> Sweep {
     }
 }
 
-/// Until a signal comes. A sweep that fails is tried again: nothing depends on it.
+/// Sweeps until a signal comes. A failed sweep is retried, because nothing depends on it.
 async fn again_and_again(
     context: &Context,
     turno: &Turno,

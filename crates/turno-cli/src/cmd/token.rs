@@ -1,4 +1,4 @@
-//! `turno token …`: access tokens, which let callers of `turno serve` in.
+//! `turno token …`: the access tokens of callers of `turno serve`.
 
 mod create;
 mod list;

@@ -1,7 +1,7 @@
-//! `turno top`: what the dashboard shows, at a terminal.
+//! `turno top`: the dashboard on a terminal.
 //!
-//! One task looks at the store, or at the server (`look`); one thread reads keys (`keys`); what they bring changes the view
-//! (`view`), which is drawn (`draw`). What a person does by hand (`deed`) is done beside that, so that nothing hangs.
+//! One task polls the store or the server (`look`), and one thread reads keys (`keys`). Their input changes the view (`view`),
+//! which is drawn (`draw`). Operator actions (`deed`) run concurrently, so that the screen does not freeze.
 
 mod deed;
 mod draw;
@@ -35,9 +35,9 @@ use crate::fail::Usage;
 use crate::redact;
 use crate::signals::{self, Signals};
 
-/// How often it is drawn when nothing happens: what remains of a lease shrinks by itself.
+/// Redraw interval without input: the remaining time of leases shrinks on its own.
 const TICK: Duration = Duration::from_secs(1);
-/// How many looks and outcomes may wait to be drawn.
+/// Maximum number of polls and outcomes that wait to be drawn.
 const QUEUED: usize = 16;
 
 /// Watch locks, queues, outbox, once keys and history live, and act on them
@@ -77,12 +77,12 @@ pub(crate) async fn run(context: &Context, args: TopArgs) -> Result<ExitCode> {
         .await
 }
 
-/// Until it is quit, or a signal comes.
+/// Runs until the user quits or a signal comes.
 async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCode> {
     let looker = Looker::new(turno.clone(), args.prefix);
     let mut view = View::new(name(context));
     let (focus, focused) = watch::channel(view.focus());
-    // What cannot be seen at all is an error like any other command's.
+    // If the first poll fails, the command fails.
     view.see(looker.look(&focused.borrow().clone()).await?);
     let user = user(context, args.user);
 
@@ -120,7 +120,7 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
             },
             Some(outcome) = done.recv() => {
                 view.tell(outcome);
-                // What was done is to be seen at once.
+                // Poll at once, so that the change is visible.
                 focus.send_modify(|_| {});
             }
             signal = signals.next() => {
@@ -149,11 +149,11 @@ async fn act(
     outcomes: mpsc::Sender<turno::Result<Told>>,
 ) {
     let outcome = deed.carry_out(&turno, user.as_deref(), &reason).await;
-    // Nobody listens any more: it was quit meanwhile.
+    // An error means that the user has quit meanwhile.
     let _ = outcomes.send(outcome).await;
 }
 
-/// What is looked at, as it is shown.
+/// Returns the name of the store or server, without secrets.
 fn name(context: &Context) -> String {
     match context.remote() {
         Some(remote) => redact::url(remote.url()),
@@ -161,7 +161,7 @@ fn name(context: &Context) -> String {
     }
 }
 
-/// Who acts. A server knows who calls by the access token, unless told otherwise.
+/// Returns the user of actions. A server takes the name of the access token, unless a user is given.
 fn user(context: &Context, named: Option<String>) -> Option<String> {
     let named = named.or_else(|| context.settings.user.clone());
     match context.remote() {

@@ -1,4 +1,4 @@
-//! `[once]`: work that is done once, and how its answers are kept.
+//! `[once]`: leases and TTL of once, and the encryption of answers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use super::value::{Lease, Pause};
 
-/// How work is done once.
+/// Settings of once.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Once {
     lease: Option<Lease>,
     ttl: Option<Pause>,
-    /// A file, and not the keys themselves: this one is read by many.
+    /// A file and not the keys themselves, because many users can read `turno.toml`.
     pub(crate) answer_keys_file: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! `[outbox]`: what is emitted, and how it is relayed.
+//! `[outbox]`: events and relay.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use super::value::{Bytes, Count, Lease, Name, Time};
 
 const MAX_ATTEMPTS: u32 = turno::MAX_ATTEMPTS as u32;
 
-/// How events are emitted and relayed.
+/// Settings of events and relay.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Outbox {
     max_payload: Option<Bytes>,
-    /// Where events go. It may have a password in it.
+    /// Destination of the events. The URL may have a password.
     pub(crate) sink: Option<String>,
     /// A file with the sink's URL.
     pub(crate) sink_file: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub(crate) struct Outbox {
     name: Option<Name>,
     pub(crate) lock_id: Option<i64>,
     pub(crate) on_dead: Option<OnDead>,
-    /// The same for the events of one type.
+    /// Overrides `on_dead` for one type of event.
     pub(crate) on_dead_of: BTreeMap<String, OnDead>,
     pub(crate) archive: Option<bool>,
     exchange: Option<Name>,

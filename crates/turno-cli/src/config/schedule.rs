@@ -1,4 +1,4 @@
-//! `[[schedule]]`: what a server pushes by the clock.
+//! `[[schedule]]`: items that a server pushes at certain times.
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -8,7 +8,7 @@ use turno::schedule::Missed;
 
 use super::value::Name;
 
-/// What is pushed at its times, and where.
+/// A schedule, and the item that it pushes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Schedule {
@@ -22,7 +22,7 @@ pub(crate) struct Schedule {
     missed: OnMissed,
 }
 
-/// What becomes of the times that came while no server ran.
+/// What happens to the times that passed while no server ran.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum OnMissed {
@@ -50,7 +50,7 @@ impl Schedule {
     }
 }
 
-/// JSON, written in TOML.
+/// JSON that is written in TOML.
 #[derive(Debug, Default)]
 struct Payload(Value);
 
@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// Times become texts.
+/// Converts TOML to JSON. Dates and times become strings.
 fn json(written: toml::Value) -> Option<Value> {
     Some(match written {
         toml::Value::String(text) => text.into(),

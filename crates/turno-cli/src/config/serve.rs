@@ -1,4 +1,4 @@
-//! `[serve]`: how the server works.
+//! `[serve]`: settings of the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::value::{Bytes, Count, Pause, Time};
 use crate::logging::LogFormat;
 
-/// The most clients at once, and the most requests a second of one of them.
+/// Maximum of the connection limit, and of the rate limit per second.
 pub(crate) const MOST: u32 = 1_000_000;
-/// The most connections to the store.
+/// Maximum number of connections to the store.
 pub(crate) const MOST_CONNECTIONS: u32 = 1000;
 
-/// How the server works.
+/// Settings of the server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Serve {

@@ -1,4 +1,4 @@
-//! What a setting may be.
+//! Types of settings.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use turno_client::wire::Span;
 
 use crate::name;
 
-/// A length of time above zero.
+/// A duration above zero.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time(pub(crate) Duration);
 
@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// A length of time, perhaps none.
+/// A duration that may be zero.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pause(pub(crate) Duration);
 
@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Pause {
     }
 }
 
-/// A number of tries.
+/// A number of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tries(pub(crate) u32);
 
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Tries {
     }
 }
 
-/// A size.
+/// A size in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes(pub(crate) usize);
 
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Who: as short and printable as the library wants it.
+/// A name that the library accepts.
 #[derive(Debug, Clone)]
 pub(crate) struct Name(pub(crate) String);
 
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// How long a claim lives.
+/// Duration of a claim's lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lease(pub(crate) Duration);
 

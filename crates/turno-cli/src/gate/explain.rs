@@ -1,4 +1,4 @@
-//! What each route does, for whoever wants to be sure.
+//! Prints what each route does.
 
 use serde_json::{Value, json};
 use turno::once::http::KeyFrom;
@@ -12,7 +12,7 @@ use super::word::WordOr;
 use crate::duration::Shown;
 use crate::output::Output;
 
-/// Prints it.
+/// Prints the routes.
 pub(crate) fn explain(file: &RoutesFile, output: Output) -> anyhow::Result<()> {
     if output.is_json() {
         let routes: Vec<Value> = file.routes.iter().map(told).collect();

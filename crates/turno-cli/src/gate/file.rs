@@ -1,4 +1,4 @@
-//! The routes file: read, checked, and refused with the place of what is wrong.
+//! The routes file: parsed and checked. Errors name the line and column.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use turno_server::gate::Upstream;
 use super::route::{Keys, Route};
 use crate::fail::Usage;
 
-/// What the file says.
+/// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
@@ -23,14 +23,14 @@ struct Said {
     route: Vec<Spanned<Keys>>,
 }
 
-/// What the file means.
+/// The file with all defaults applied.
 #[derive(Debug)]
 pub(crate) struct RoutesFile {
     pub(super) routes: Vec<Route>,
 }
 
 impl RoutesFile {
-    /// The policies, for the service behind the gate.
+    /// Returns the policies for the service behind the gate.
     pub(crate) fn routes(&self, upstream: &Upstream) -> turno::Result<Routes> {
         self.routes.iter().try_fold(Routes::new(), |routes, route| {
             routes.add(&route.path, route.policy(upstream))
@@ -38,19 +38,19 @@ impl RoutesFile {
     }
 }
 
-/// A route, as far as the keys of its requests go.
+/// The parts of a route that determine the once keys of its requests.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) policy: Policy,
     pub(crate) path: &'a str,
     /// The first of its methods.
     pub(crate) method: Method,
-    /// Where clients send their keys; nowhere, if the content is the key.
+    /// Header with the client's key; `None` if the key is derived from the content.
     pub(crate) key_header: Option<HeaderName>,
 }
 
 impl RoutesFile {
-    /// The route of this name.
+    /// Returns the route with this name.
     pub(crate) fn find(&self, name: &str) -> Option<Found<'_>> {
         let route = self.routes.iter().find(|route| route.name == name)?;
         let anywhere: Upstream = "http://localhost".parse().ok()?;
@@ -113,10 +113,10 @@ fn parse(path: &Path, text: &str) -> Result<RoutesFile, Usage> {
     Ok(RoutesFile { routes })
 }
 
-/// What is wrong, and where, if it has a place of its own.
+/// An error, and its place in the file if it has one.
 pub(super) type Wrong = (Option<Range<usize>>, String);
 
-/// The routes so far: two must not be in each other's way.
+/// The routes so far, to detect conflicts.
 #[derive(Default)]
 struct Known {
     routes: Routes,
@@ -134,7 +134,7 @@ impl Known {
                 ),
             ));
         }
-        // Wherever the service is: only the paths and methods are looked at.
+        // The address does not matter: only paths and methods are compared.
         let anywhere: Upstream = "http://localhost"
             .parse()
             .map_err(|error| (None, format!("{error}")))?;
@@ -146,7 +146,7 @@ impl Known {
     }
 }
 
-/// The line and the column of an offset, counted from one.
+/// Returns line and column of an offset, from 1.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(certificacion.lease.as_secs(), 30);
     }
 
-    /// What is wrong in a list is told with the place of the list, and in its own words.
+    /// An error in a list has the place of the list, and its own message.
     #[test]
     fn what_is_wrong_is_named_with_its_line_and_column() {
         for (text, line, column, says) in [

@@ -1,4 +1,4 @@
-//! A route: what the file says of it, over the defaults, over what is usual.
+//! A route: the keys of the file, over the section `[defaults]`, over the built-in defaults.
 
 use std::ops::Range as Span;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use super::value::{
 use super::word::WordOr;
 use crate::config::value::{Bytes, Count, Lease, Time};
 
-/// The header of the draft standard.
+/// Header of the IETF draft.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// How many live keys can be a quota.
+/// Maximum of a quota of live keys.
 const MAX_QUOTA: u32 = 1_000_000;
 
-/// The keys of a route, or of the defaults. Every one may be absent.
+/// The keys of a route or of `[defaults]`. All are optional.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Keys {
@@ -54,21 +54,21 @@ pub(super) struct Keys {
     switch: Option<Force>,
 }
 
-/// A route, with everything said.
+/// A route with all defaults applied.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) name: String,
     pub(super) path: String,
     pub(super) methods: Vec<Method>,
     pub(super) key: KeyFrom,
-    /// What the library takes, if nothing is said.
+    /// `None`: the library's default.
     pub(super) principal: Option<Principal>,
     pub(super) tenant: Vec<Header>,
     pub(super) lease: Duration,
     pub(super) ttl: Duration,
     pub(super) in_flight: Flight,
     pub(super) unknown: Vanished,
-    /// Those that are usual, if nothing is said.
+    /// `None`: the library's default.
     pub(super) store: Option<Vec<Range>>,
     pub(super) unstored: Unstored,
     pub(super) store_down: Door,
@@ -83,7 +83,7 @@ pub(super) struct Route {
 }
 
 impl Keys {
-    /// Nothing that belongs to one route.
+    /// Checks that `[defaults]` has no key that belongs to a single route.
     pub(super) fn are_defaults(&self) -> Result<(), (Span<usize>, &'static str)> {
         const OF_ONE: &str = "is of one route, and not of all: move it there";
         let name = self.name.as_ref().map(Spanned::span);
@@ -93,7 +93,7 @@ impl Keys {
         }
     }
 
-    /// The route, and the place of its path.
+    /// Returns the route, and the place of its path in the file.
     pub(super) fn over(self, defaults: &Keys) -> Result<(Route, Span<usize>), Wrong> {
         let Some(path) = self.path else {
             return Err((
@@ -208,7 +208,7 @@ impl Door {
 }
 
 impl Route {
-    /// What is done with its requests.
+    /// Returns the policy of the route.
     pub(super) fn policy(&self, upstream: &Upstream) -> Policy {
         let policy = Policy::new(&self.name)
             .methods(self.methods.iter().cloned())
@@ -247,7 +247,7 @@ impl Route {
         }
     }
 
-    /// The headers that say who sends a request, and for which tenant.
+    /// Returns the headers that identify the caller and the tenant.
     fn callers(&self) -> Vec<HeaderName> {
         let mut callers: Vec<HeaderName> = match &self.principal {
             None => vec![header::AUTHORIZATION],

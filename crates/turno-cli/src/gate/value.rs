@@ -1,4 +1,4 @@
-//! What a key of a route may be. Each is checked where it is read, so that an error comes with its place.
+//! Values of a route's keys. Each is checked when it is parsed, so that errors have their place in the file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,11 +15,11 @@ use turno_server::gate::ProbePath;
 use super::word::WordOr;
 use crate::config::value::{Pause, Time};
 
-/// How long an answer can be kept: ten years.
+/// Maximum TTL of an answer: ten years.
 const MAX_TTL: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
-/// How long somebody can wait.
+/// Maximum wait of a request: one day.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Keys in the store begin with the name.
+/// Maximum size of a route's name. Once keys begin with it.
 const MAX_NAME_BYTES: usize = 100;
 
 /// A route's name.
@@ -40,7 +40,7 @@ impl TryFrom<String> for Name {
     }
 }
 
-/// A path, perhaps with parameters.
+/// A path, optionally with parameters.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Path(pub(super) String);
@@ -59,7 +59,7 @@ impl TryFrom<String> for Path {
     }
 }
 
-/// A method.
+/// An HTTP method.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Verb(pub(super) Method);
@@ -101,7 +101,7 @@ impl Header {
     }
 }
 
-/// Who sends a request: `"none"`, a list of headers, or `{ cookie = "session" }`.
+/// The caller of a request: `"none"`, a list of headers, or `{ cookie = "session" }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Principal {
     None,
@@ -159,7 +159,7 @@ impl<'de> Deserialize<'de> for Principal {
     }
 }
 
-/// The name of a header that an answer can have of itself: not one that says how it is carried.
+/// Name of a response header that may be stored: not a header of the transfer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "Header")]
 pub(super) struct AnswerHeader(pub(super) Header);
@@ -200,7 +200,7 @@ impl TryFrom<String> for HeaderText {
     }
 }
 
-/// Where the key comes from.
+/// Source of the key.
 pub(super) type Key = WordOr<KeyWord, KeyTable>;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -216,7 +216,7 @@ pub(super) struct KeyTable {
     pub(super) header: Header,
 }
 
-/// What a request is answered that meets its own work in flight.
+/// Response to a request whose own work is in flight.
 pub(super) type Flight = WordOr<FlightWord, FlightTable>;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -268,7 +268,7 @@ impl TryFrom<Time> for Wait {
     }
 }
 
-/// An answer of one's own.
+/// A custom response.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "AnswerKeys")]
 pub(super) struct Answer {
@@ -285,7 +285,7 @@ struct AnswerKeys {
     body: Json,
 }
 
-/// Text that is JSON: checked before the rest, so that its own place is told.
+/// JSON text. Checked before the other keys, so that an error has its own place.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
 struct Json(String);
@@ -294,7 +294,7 @@ impl TryFrom<String> for Json {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        // Any status will do: this is about the body.
+        // The status does not matter: only the body is checked.
         Template::new(200, text.clone()).map_err(|error| error.to_string())?;
         Ok(Json(text))
     }
@@ -315,7 +315,7 @@ impl TryFrom<AnswerKeys> for Answer {
     }
 }
 
-/// What is done with a request whose earlier run has vanished.
+/// What happens to a request whose earlier run is unknown.
 pub(super) type Vanished = WordOr<VanishedWord, VanishedTable>;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -338,7 +338,7 @@ pub(super) struct Probe {
     pub(super) timeout: Option<Time>,
 }
 
-/// Where a probe asks.
+/// Path of a probe.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Question {
@@ -355,7 +355,7 @@ impl TryFrom<String> for Question {
     }
 }
 
-/// Statuses: `2xx`, `404`, `200-299`.
+/// Range of statuses: `2xx`, `404`, `200-299`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Range {
@@ -395,7 +395,7 @@ impl TryFrom<String> for Range {
     }
 }
 
-/// What an answer means that is not stored.
+/// Meaning of a response that is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unstored {
@@ -403,7 +403,7 @@ pub(super) enum Unstored {
     Unknown,
 }
 
-/// What is done when something does not work.
+/// What happens on a failure: reject the request (closed) or pass it on (open).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Door {
@@ -411,7 +411,7 @@ pub(super) enum Door {
     Open,
 }
 
-/// Whether a route's policy is in force.
+/// Whether a route's policy is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Force {
@@ -420,7 +420,7 @@ pub(super) enum Force {
     Off,
 }
 
-/// How long an answer is kept.
+/// TTL of an answer.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "Pause")]
 pub(super) struct Ttl(pub(super) Duration);

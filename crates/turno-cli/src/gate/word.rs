@@ -1,4 +1,4 @@
-//! A setting that is one word, or a table of its own.
+//! A setting that is either a word or a table.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-/// What was written.
+/// The value as it is written.
 #[derive(Debug, Clone)]
 pub(super) enum WordOr<W, T> {
     Word(W),

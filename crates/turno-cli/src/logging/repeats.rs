@@ -15,18 +15,18 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// One line per cause in this time.
+/// Period in which one line per cause is logged.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The target of the lines with the counts.
+/// Target of the lines with the counts.
 const TARGET: &str = "turno::repeated";
-/// The fields that tell the cause of a line. Others, such as ids, differ from line to line.
+/// Fields that contain the cause of a line. Other fields, such as ids, differ from line to line.
 const CAUSE_FIELDS: [&str; 4] = ["error", "outage", "cause", "why"];
-/// The longest cause that is compared and shown.
+/// Maximum size of a cause that is compared and shown.
 const MAX_CAUSE_BYTES: usize = 300;
-/// So many causes are told apart at a time. With more of them, lines are told apart by where they come from.
+/// Maximum number of causes that are distinguished at a time. Beyond it, lines are distinguished by their place in the code.
 const MAX_CAUSES: usize = 1000;
 
-/// A filter that passes the first line of each cause, and counts those that follow within a second.
+/// A filter that passes the first line of each cause, and counts the lines that follow within a second.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repeats(Arc<Shared>);
 
@@ -48,7 +48,7 @@ struct Cause {
     text: String,
 }
 
-/// A line that was logged, and how often it was repeated since.
+/// A line that was logged, and the number of its repetitions since.
 #[derive(Debug)]
 struct Seen {
     logged: Instant,
@@ -57,7 +57,7 @@ struct Seen {
     message: String,
 }
 
-/// What is logged of the repeated lines of one cause.
+/// The log line for the repetitions of one cause.
 #[derive(Debug)]
 struct Summary {
     times: u64,
@@ -83,7 +83,7 @@ impl Repeats {
         })
     }
 
-    /// Waits for counts that have to be logged; `None` at the end. Sleeps while there is nothing to count.
+    /// Waits for counts that are due; `None` at the end. Sleeps while there is nothing to count.
     fn next_due(&self) -> Option<Vec<Summary>> {
         let mut state = self.state();
         loop {
@@ -110,7 +110,7 @@ impl Repeats {
         }
     }
 
-    /// Whether a line is the first of its cause in this second. Otherwise it is counted.
+    /// Whether a line is the first of its cause in this second. If not, it is counted.
     fn is_first(&self, event: &Event<'_>) -> bool {
         let mut line = Line::default();
         event.record(&mut line);
@@ -143,7 +143,7 @@ impl Repeats {
 }
 
 impl State {
-    /// When the next count has to be looked at.
+    /// Returns when the next count is due.
     fn next(&self) -> Option<Instant> {
         self.causes
             .values()
@@ -151,7 +151,7 @@ impl State {
             .min()
     }
 
-    /// The counts of the intervals that have ended, which begin anew. A cause that was not repeated is forgotten.
+    /// Returns the counts of the periods that have ended, and resets them. A cause that was not repeated is removed.
     fn due(&mut self, now: Instant) -> Vec<Summary> {
         let is_ending = self.is_ending;
         let has_ended = |seen: &Seen| is_ending || now >= seen.logged + INTERVAL;
@@ -199,7 +199,7 @@ impl<S> Filter<S> for Repeats {
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
         match *metadata.level() > Level::WARN {
             true => Interest::always(),
-            // Each line is looked at.
+            // Each line is checked.
             false => Interest::sometimes(),
         }
     }
@@ -214,7 +214,7 @@ impl<S> Filter<S> for Repeats {
     }
 }
 
-/// What a line says, as far as it tells its cause.
+/// The fields of a line that identify its cause.
 #[derive(Debug, Default)]
 struct Line {
     message: String,
@@ -251,7 +251,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Logs the last counts, and ends the thread.
+    /// Logs the last counts and ends the thread.
     pub(super) fn end(self) {
         self.repeats.state().is_ending = true;
         self.repeats.0.changed.notify_one();
@@ -302,7 +302,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The lines that some work logs through a filter.
+    /// Returns the lines that some work logs through a filter.
     pub(in crate::logging) fn logged(
         filter: impl Filter<tracing_subscriber::Registry> + Send + Sync + 'static,
         work: impl FnOnce(),

@@ -1,4 +1,4 @@
-//! What went wrong on the way to the server, or there.
+//! The error of a call.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,9 +9,9 @@ use crate::wire::Problem;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Something is broken, or was asked for wrongly. Contention is not: it is an outcome.
+/// A failed call: an invalid argument, no response, or a problem from the server. Contention is an outcome, not an error.
 ///
-/// Cheap to clone; says in its text what to do next. What kind it is can be asked with its predicates.
+/// Cheap to clone. Its text says what to do next; its predicates tell the kinds apart.
 ///
 /// ```
 /// let error = turno_client::Client::new("ftp://turno").unwrap_err();
@@ -28,13 +28,13 @@ struct Inner {
 
 #[derive(Debug)]
 enum Kind {
-    /// Not sent: it is out of rule.
+    /// An invalid argument: field and message. Nothing was sent.
     Invalid(Cow<'static, str>, Cow<'static, str>),
-    /// No answer: the server may or may not have had it.
+    /// No response. The server may or may not have processed the request.
     Unanswered(String),
-    /// The server's own word.
+    /// The server responded with a problem.
     Problem(Box<Problem>),
-    /// An answer that is none of Turno's, or a bug.
+    /// A response that Turno does not send, or a bug.
     Broken(String),
 }
 
@@ -68,7 +68,7 @@ impl Error {
         }))
     }
 
-    /// What the server says; `None` if it was not reached, or not asked.
+    /// Returns the problem of the server's response; `None` if there was no response or it was not a problem.
     pub fn problem(&self) -> Option<&Problem> {
         match &self.0.kind {
             Kind::Problem(problem) => Some(problem),
@@ -76,7 +76,7 @@ impl Error {
         }
     }
 
-    /// The server's stable code, if it said one.
+    /// Returns the stable problem code of the server's response, if there is one.
     pub fn code(&self) -> Option<&str> {
         self.problem().map(|problem| problem.code.as_str())
     }
@@ -85,7 +85,7 @@ impl Error {
         self.problem().map(|problem| problem.status)
     }
 
-    /// The server or its store cannot be reached, or is too busy, right now. Repeating the call may succeed.
+    /// Whether the server or its store is unreachable or overloaded at the moment. A retry may succeed.
     pub fn is_unavailable(&self) -> bool {
         match &self.0.kind {
             Kind::Unanswered(_) => true,
@@ -97,17 +97,17 @@ impl Error {
         }
     }
 
-    /// The server wants a token, or another one.
+    /// Whether the access token is missing or not accepted (HTTP 401).
     pub fn is_unauthorized(&self) -> bool {
         self.status() == Some(401)
     }
 
-    /// The token may not do this: its role is too small, or the name outside its prefix.
+    /// Whether the access token does not permit the call (HTTP 403): its role is too low, or the name is outside its prefix.
     pub fn is_forbidden(&self) -> bool {
         self.status() == Some(403)
     }
 
-    /// Something that was asked is out of rule; [`Error::field`] names it, and nothing was stored.
+    /// Whether an argument is invalid. [`Error::field`] names it. Nothing was stored.
     pub fn is_invalid(&self) -> bool {
         match &self.0.kind {
             Kind::Invalid(..) => true,
@@ -118,7 +118,7 @@ impl Error {
         }
     }
 
-    /// What is out of rule.
+    /// Returns the name of the invalid argument, if one is known.
     pub fn field(&self) -> Option<&str> {
         match &self.0.kind {
             Kind::Invalid(field, _) => Some(field),
@@ -136,7 +136,7 @@ impl fmt::Display for Error {
             Kind::Problem(problem) => {
                 f.write_str(&problem.detail)?;
                 match &problem.request_id {
-                    // What the server's log has more of.
+                    // The server's log has the details of this request.
                     Some(id) if problem.status == 500 => {
                         write!(f, " (request {id} in the server's log)")
                     }
@@ -168,7 +168,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// As the library says it: so that whoever works over HTTP need not know that it does.
+/// Maps the error to the library's kinds, so that code on a [`RemoteStore`](crate::RemoteStore) handles errors as on any store.
 impl From<Error> for turno::Error {
     fn from(error: Error) -> Self {
         let text = error.to_string();

@@ -1,4 +1,4 @@
-//! The calls of the inbox.
+//! Calls of the inbox.
 
 use reqwest::Method;
 use serde::Serialize;
@@ -16,10 +16,10 @@ use crate::wire::{
 };
 
 impl Client {
-    /// Stores items in a queue, all or none.
+    /// Pushes items to a queue, all or none.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn push(&self, queue: &str, ask: &Push) -> Result<Pushed> {
         match ask.request {
             Some(_) => self.send(queue, None, ask).await?.read(),
@@ -31,10 +31,10 @@ impl Client {
         }
     }
 
-    /// Takes items; none, if there is nothing to do.
+    /// Claims items of a queue. Returns no items if none is due within the wait.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn claim(&self, queue: &str, ask: &Claim) -> Result<Claimed> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
@@ -44,35 +44,36 @@ impl Client {
         self.call(call).await?.read()
     }
 
-    /// Ends items that are done.
+    /// Completes claimed items.
     ///
     /// # Errors
-    /// If the server does not answer. A claim that is no longer right is in [`Settled::stale`].
+    /// Returns an error if an argument is invalid or the server is unavailable. A claim that has ended is not an error: it is
+    /// listed in [`Settled::stale`].
     pub async fn complete(&self, queue: &str, ask: &Settle) -> Result<Settled> {
         self.settle(queue, "complete", ask).await
     }
 
-    /// Records failed attempts.
+    /// Records failed attempts of claimed items.
     ///
     /// # Errors
-    /// As [`Client::complete`].
+    /// Same as [`Client::complete`].
     pub async fn fail(&self, queue: &str, ask: &Settle) -> Result<Settled> {
         self.settle(queue, "fail", ask).await
     }
 
-    /// Lengthens claims.
+    /// Extends claims.
     ///
     /// # Errors
-    /// As [`Client::complete`].
+    /// Same as [`Client::complete`].
     pub async fn extend(&self, queue: &str, ask: &Settle) -> Result<Settled> {
-        // Said twice, it is the same without a request.
+        // Idempotent without a request id.
         self.send(queue, Some("extend"), ask).await?.read()
     }
 
-    /// Gives items back that were not begun.
+    /// Gives back claimed items whose processing has not begun.
     ///
     /// # Errors
-    /// As [`Client::complete`].
+    /// Same as [`Client::complete`].
     pub async fn give_back(&self, queue: &str, ask: &Settle) -> Result<Settled> {
         self.settle(queue, "give-back", ask).await
     }
@@ -93,29 +94,29 @@ impl Client {
         self.call(call).await
     }
 
-    /// How many items are in which state, in the queues whose names begin with a prefix.
+    /// Returns the number of items per state, for the queues whose names begin with a prefix.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn queues(&self, prefix: &str) -> Result<Queues> {
         let target = Target::new("v1/inbox").with("prefix", said(prefix));
         self.call(Call::get(target)).await?.read()
     }
 
-    /// How many items of a queue are in which state.
+    /// Returns the number of items per state of one queue.
     ///
     /// # Errors
-    /// If the name is out of rule, or the server does not answer.
+    /// Returns an error if the name is invalid or the server is unavailable.
     pub async fn queue(&self, queue: &str) -> Result<QueueStats> {
         self.call(Call::get(queue_target(queue, None)?))
             .await?
             .read()
     }
 
-    /// One page of a queue's items in one state.
+    /// Returns one page of a queue's items in one state.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn items(&self, queue: &str, state: ItemState, page: &Page<ItemId>) -> Result<Items> {
         let target = queue_target(queue, Some("items"))?
             .with("state", Some(state))
@@ -124,13 +125,13 @@ impl Client {
         self.call(Call::get(target)).await?.read()
     }
 
-    /// Revives failed items.
+    /// Requeues failed items.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn requeue(&self, queue: &str, ask: &FailedItems) -> Result<Requeued> {
         let call = Call::new(Method::POST, queue_target(queue, Some("requeue"))?).body(ask)?;
-        // Repeated, it would say that there was nothing to revive.
+        // A repeat would report that nothing was requeued.
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }
 
@@ -147,7 +148,7 @@ impl Client {
     /// Takes items away from workers that hang.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn reset(&self, queue: &str, ask: &Reset) -> Result<WasReset> {
         let call = Call::new(Method::POST, queue_target(queue, Some("reset"))?).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()

@@ -1,4 +1,4 @@
-//! The calls of locks and leases.
+//! Calls of locks and leases.
 
 use reqwest::{Method, StatusCode};
 use turno::Token;
@@ -12,69 +12,69 @@ use super::send::{Answer, Call};
 use super::{Client, Page};
 use crate::wire::{Acquire, AcquireAll, Lease, Leases, Locks, Problem, Renew, Status};
 
-/// The header that tells how many holds are left.
+/// Response header with the number of holds that are left.
 pub(crate) const HOLDS: &str = "turno-holds";
 
-/// Answer of [`Client::acquire`].
+/// Outcome of [`Client::acquire`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acquired {
-    /// It is the caller's now.
+    /// The caller holds the lock now.
     Acquired(Lease),
-    /// It was the owner's already.
+    /// The owner held the lock already and holds it once more.
     Reentered(Lease),
-    /// Somebody else has it.
+    /// Another owner holds the lock.
     Busy(Box<Problem>),
 }
 
-/// Answer of [`Client::acquire_all`].
+/// Outcome of [`Client::acquire_all`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AcquiredAll {
-    /// All are the caller's now.
+    /// The caller holds all the locks now.
     Acquired(Leases),
-    /// All were the owner's already.
+    /// The owner held all the locks already and holds them once more.
     Reentered(Leases),
-    /// Somebody else has one of them; none is held.
+    /// Another owner holds one of the locks. The call acquired none.
     Busy(Box<Problem>),
 }
 
-/// Answer of [`Client::renew`].
+/// Outcome of [`Client::renew`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Renewed {
-    /// It ends later now.
+    /// The lease as it is after the renewal.
     Renewed(Lease),
-    /// It is not the holder's any more.
+    /// The lease has ended: it expired, was released or was broken.
     Lost(Box<Problem>),
 }
 
-/// Answer of [`Client::release`].
+/// Outcome of [`Client::release`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {
-    /// One hold was given back.
+    /// One hold was released.
     Released {
-        /// How many the owner still has.
+        /// Number of holds that the owner still has.
         holds: u32,
     },
-    /// It is not the holder's any more.
+    /// The lease had ended before: it expired, was released or was broken.
     Lost(Box<Problem>),
 }
 
-/// Answer of [`Client::break_lock`].
+/// Outcome of [`Client::break_lock`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Broke {
-    /// It is free now.
+    /// The lock is free now.
     Broken,
-    /// That token does not hold it.
+    /// This fencing token does not hold the lock.
     NotHeld(Box<Problem>),
 }
 
 impl Client {
-    /// Takes a lock, or tells who has it.
+    /// Acquires a lock, or reports its holder.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable. A busy lock is not an error.
     pub async fn acquire(&self, ask: &Acquire) -> Result<Acquired> {
         let mut ask = ask.clone();
-        // With both the same, a repeated call is the same one.
+        // A retry is recognized only if both are the same.
         ask.request.get_or_insert_with(Uuid::now_v7);
         ask.owner.get_or_insert_with(|| Uuid::new_v4().to_string());
         let call = Call::post("v1/locks", &ask)?.wait(ask.wait);
@@ -87,10 +87,10 @@ impl Client {
         })
     }
 
-    /// Takes several locks, all or none.
+    /// Acquires several locks, all or none.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable. A busy lock is not an error.
     pub async fn acquire_all(&self, ask: &AcquireAll) -> Result<AcquiredAll> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
@@ -105,10 +105,10 @@ impl Client {
         })
     }
 
-    /// Lengthens a lease; never shortens it.
+    /// Extends a lease. Never shortens it.
     ///
     /// # Errors
-    /// If the time is out of rule, or the server does not answer.
+    /// Returns an error if the TTL is invalid or the server is unavailable. A lost lease is not an error.
     pub async fn renew(&self, lease: &LeaseId, ask: &Renew) -> Result<Renewed> {
         let call = Call::new(Method::PUT, lease_target(lease)?).body(ask)?;
         Ok(match outcome(self.call(call).await, &["lost"])? {
@@ -117,18 +117,18 @@ impl Client {
         })
     }
 
-    /// Gives one hold of a lease back: the one that this request took, or the newest.
+    /// Releases one hold of a lease. `hold` is the request id that acquired it. Default: the newest hold.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Returns an error if the server is unavailable. A lost lease is not an error.
     pub async fn release(&self, lease: &LeaseId, hold: Option<Uuid>) -> Result<Released> {
         self.release_as(lease, hold, Uuid::now_v7()).await
     }
 
-    /// [`Client::release`] with a request of the caller's own: sent again with the same, it gives back nothing more.
+    /// [`Client::release`] with the caller's own request id. Repeated with the same id, it releases nothing more.
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Client::release`].
     pub async fn release_as(
         &self,
         lease: &LeaseId,
@@ -154,19 +154,19 @@ impl Client {
         }
     }
 
-    /// Who holds a resource.
+    /// Returns the holders of a resource.
     ///
     /// # Errors
-    /// If the name is out of rule, or the server does not answer.
+    /// Returns an error if the name is invalid or the server is unavailable.
     pub async fn lock_status(&self, resource: &str) -> Result<Status> {
         let target = Target::new("v1/locks").name("resource", resource)?;
         self.call(Call::get(target)).await?.read()
     }
 
-    /// One page of the locks that are held and begin with a prefix.
+    /// Returns one page of the held locks whose names begin with a prefix.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn locks(&self, prefix: &str, page: &Page) -> Result<Locks> {
         let target = Target::new("v1/locks")
             .with("prefix", said(prefix))
@@ -175,10 +175,10 @@ impl Client {
         self.call(Call::get(target)).await?.read()
     }
 
-    /// Forces a lock open, for a person: names the token that is broken, and why.
+    /// Breaks a lock: ends the lease with this fencing token. For operators; the reason is recorded in the history.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn break_lock(
         &self,
         resource: &str,
@@ -196,10 +196,10 @@ impl Client {
         .await
     }
 
-    /// [`Client::break_lock`] with a request of the caller's own.
+    /// [`Client::break_lock`] with the caller's own request id.
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Client::break_lock`].
     pub async fn break_lock_with(&self, ask: &LockBreak) -> Result<Broke> {
         let target = Target::new("v1/locks")
             .name("resource", &ask.resource)?
@@ -219,12 +219,12 @@ fn lease_target(lease: &LeaseId) -> Result<Target> {
     Target::new("v1/leases").name("lease", &lease.to_string())
 }
 
-/// A parameter that is not worth saying when it is empty.
+/// Returns a query parameter's value; `None` if it is empty, which leaves the parameter out.
 pub(super) fn said(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Tells the problems that are outcomes from those that are errors.
+/// Separates the problems that are outcomes from those that are errors.
 pub(super) fn outcome(
     answer: Result<Answer>,
     outcomes: &[&str],

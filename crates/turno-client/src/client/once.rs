@@ -1,4 +1,4 @@
-//! The calls of requests that are answered once.
+//! Calls of once: requests that are processed once.
 
 use reqwest::{Method, StatusCode};
 use turno::once::{OnceClaim, OnceForget, OnceState, Released};
@@ -13,29 +13,29 @@ use crate::wire::{
     Begin, Begun, Complete, Extend, Forgotten, Keys, Known, Problem, Replayed, Resolve,
 };
 
-/// Answer of [`Client::begin`].
+/// Outcome of [`Client::begin`].
 #[derive(Debug, Clone)]
 pub enum Began {
-    /// The work is the caller's now.
+    /// The caller has the run and must do the work.
     Fresh(Begun),
-    /// It is done.
+    /// The work is done; the stored answer.
     Replay(Replayed),
-    /// Somebody does it.
+    /// Another run is in flight.
     InFlight(Box<Problem>),
-    /// The key is that of a request with other content.
+    /// The key belongs to a request with another fingerprint.
     Mismatch(Box<Problem>),
-    /// Somebody did it, and vanished half-way.
+    /// The lease of an earlier run expired without an answer. The work may have been done.
     Unknown(Box<Problem>),
-    /// The caller has as many live keys as it may.
+    /// The caller has reached its quota of live keys.
     OverQuota(Box<Problem>),
 }
 
-/// Answer to a run that is ended or lengthened.
+/// Outcome of a call that ends or extends a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// As asked.
+    /// The change was applied.
     Done,
-    /// The claim is not the newest, or not running any more; nothing was changed.
+    /// The claim is not the newest of its key, or its run has ended. Nothing was changed.
     Stale(Box<Problem>),
 }
 
@@ -53,10 +53,10 @@ pub enum Resolved {
 }
 
 impl Client {
-    /// Takes the work of a key, or says what became of it.
+    /// Begins the run of a key, or reports the state of the key.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn begin(&self, ask: &Begin) -> Result<Began> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
@@ -74,28 +74,28 @@ impl Client {
         })
     }
 
-    /// Ends the work with its answer. Said twice, it is the same; the first answer stays.
+    /// Ends a run with its answer. Idempotent: the first answer stays.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn complete_once(&self, claim: &OnceClaim, ask: &Complete) -> Result<Ended> {
         let call = Call::new(Method::PUT, claim_target(claim)?).body(ask)?;
         self.end(call).await
     }
 
-    /// Says that the work still goes on.
+    /// Extends the lease of a run.
     ///
     /// # Errors
-    /// If the lease is out of rule, or the server does not answer.
+    /// Returns an error if the lease is invalid or the server is unavailable.
     pub async fn extend_once(&self, claim: &OnceClaim, ask: &Extend) -> Result<Ended> {
         let call = Call::new(Method::PATCH, claim_target(claim)?).body(ask)?;
         self.end(call).await
     }
 
-    /// Gives the work back: undone, or perhaps done.
+    /// Ends a run without an answer: the work was not done, or its outcome is unknown.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Returns an error if the server is unavailable.
     pub async fn release_once(&self, claim: &OnceClaim, released: Released) -> Result<Ended> {
         let outcome = match released {
             Released::Undone => "undone",
@@ -112,10 +112,10 @@ impl Client {
         })
     }
 
-    /// One page of the keys, without their answers.
+    /// Returns one page of the once keys, without their answers.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn keys(&self, state: Option<OnceState>, prefix: &str, page: &Page) -> Result<Keys> {
         let target = Target::new("v1/once")
             .with("state", state)
@@ -125,10 +125,10 @@ impl Client {
         self.call(Call::get(target)).await?.read()
     }
 
-    /// What is known of a key.
+    /// Returns the state of a once key; `None` if the key is not stored.
     ///
     /// # Errors
-    /// If the key is out of rule, or the server does not answer.
+    /// Returns an error if the key is invalid or the server is unavailable.
     pub async fn key(&self, key: &str) -> Result<Option<Known>> {
         let call = Call::get(key_target(key)?);
         match outcome(self.call(call).await, &["not_found"])? {
@@ -137,10 +137,10 @@ impl Client {
         }
     }
 
-    /// Forgets a key that is not in flight.
+    /// Deletes a once key that is not in flight.
     ///
     /// # Errors
-    /// If the key is out of rule, or the server does not answer.
+    /// Returns an error if the key is invalid or the server is unavailable.
     pub async fn forget(&self, key: &str) -> Result<Forgotten> {
         self.forget_with(&OnceForget {
             key: key.to_owned(),
@@ -150,10 +150,10 @@ impl Client {
         .await
     }
 
-    /// [`Client::forget`] in somebody's name and with a reason, for the history.
+    /// [`Client::forget`] with a user and a reason, which are recorded in the history.
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Client::forget`].
     pub async fn forget_with(&self, ask: &OnceForget) -> Result<Forgotten> {
         let target = key_target(&ask.key)?
             .with("user", ask.user.as_deref())

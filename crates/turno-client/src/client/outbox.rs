@@ -1,4 +1,4 @@
-//! The calls of the outbox.
+//! Calls of the outbox.
 
 use reqwest::Method;
 use turno::inbox::ItemId;
@@ -13,10 +13,10 @@ use super::{Client, Page};
 use crate::wire::{Discard, Discarded, Emit, Emitted, Event, Events, RequeueEvents, Requeued};
 
 impl Client {
-    /// Stores events, all or none.
+    /// Emits events, all or none.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn emit(&self, ask: &Emit) -> Result<Emitted> {
         let call = match ask.request {
             Some(_) => Call::post("v1/outbox", ask)?,
@@ -29,18 +29,18 @@ impl Client {
         self.call(call).await?.read()
     }
 
-    /// How many events are in which state.
+    /// Returns the number of events per state.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Returns an error if the server is unavailable.
     pub async fn outbox(&self) -> Result<OutboxStats> {
         self.call(Call::get(Target::new("v1/outbox"))).await?.read()
     }
 
-    /// One page of the events in one state.
+    /// Returns one page of the events in one state.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn events(&self, state: EventState, page: &Page<ItemId>) -> Result<Events> {
         let target = Target::new("v1/outbox/events")
             .with("state", Some(state))
@@ -49,10 +49,10 @@ impl Client {
         self.call(Call::get(target)).await?.read()
     }
 
-    /// One event, wherever it is; `None` if it is not known.
+    /// Returns one event in any state; `None` if there is no event with this id.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Returns an error if the server is unavailable.
     pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
         let target = Target::new("v1/outbox/events").name("id", &id.to_string())?;
         match outcome(self.call(Call::get(target)).await, &["not_found"])? {
@@ -61,19 +61,19 @@ impl Client {
         }
     }
 
-    /// Revives dead and blocked events.
+    /// Requeues dead and blocked events.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn requeue_events(&self, ask: &RequeueEvents) -> Result<Requeued> {
         let call = Call::new(Method::POST, Target::new("v1/outbox/requeue")).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }
 
-    /// Gives dead and blocked events up for good.
+    /// Discards dead and blocked events. The relay does not try to publish them again.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn discard(&self, ask: &Discard) -> Result<Discarded> {
         let call = Call::new(Method::POST, Target::new("v1/outbox/discard")).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()

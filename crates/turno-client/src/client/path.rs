@@ -1,21 +1,21 @@
-//! Addresses: the server's, and those of its calls.
+//! URLs: the server's address and the paths of its calls.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 
 use super::error::{Error, Result};
 
-/// What a name is written with as it is; everything else is encoded, a slash too.
+/// Characters that are percent-encoded in a name: all but the unreserved ones. A slash is encoded too.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// The server's address, ready to have a path put behind it.
+/// Parses the server's address. The path of the result ends with a slash, so that paths can be joined to it.
 pub(super) fn base(text: &str) -> Result<Url> {
     let wrong = |why: &str| {
-        // The text itself is not shown: it may hold a password.
+        // The message does not contain the address, which may have a password.
         Error::invalid(
             "server",
             format!("the server's address {why}: give one such as http://127.0.0.1:7117"),
@@ -38,7 +38,7 @@ pub(super) fn base(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// The path of a call, and what is asked besides.
+/// Path and query parameters of a call.
 #[derive(Debug)]
 pub(super) struct Target {
     path: String,
@@ -53,9 +53,9 @@ impl Target {
         }
     }
 
-    /// One more segment, which may be any name but two.
+    /// Adds a name as one more path segment. Rejects `.`, `..` and the empty name.
     pub(super) fn name(mut self, field: &'static str, name: &str) -> Result<Self> {
-        // Every URL is read with these taken for "here" and "up", however they are encoded.
+        // URL parsers treat these as "this directory" and "parent directory" even if they are percent-encoded.
         if matches!(name, "." | "..") {
             return Err(Error::invalid(
                 field,
@@ -73,14 +73,14 @@ impl Target {
         Ok(self)
     }
 
-    /// The rest of the path.
+    /// Adds the rest of the path, unencoded.
     pub(super) fn then(mut self, rest: &str) -> Self {
         self.path.push('/');
         self.path.push_str(rest);
         self
     }
 
-    /// A parameter, if there is something to say.
+    /// Adds a query parameter, unless the value is `None`.
     pub(super) fn with(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.query
             .extend(value.map(|value| (name, value.to_string())));

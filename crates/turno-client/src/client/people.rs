@@ -1,4 +1,4 @@
-//! The calls that are for people: the history, sweeping, examining, and how the server is.
+//! Calls for operators: history, sweep, diagnosis and the state of the server.
 
 use reqwest::Method;
 use turno::history::Part;
@@ -12,10 +12,10 @@ use super::{Client, Page};
 use crate::wire::{Examined, Health, History, SweepAsk, Whoami};
 
 impl Client {
-    /// One page of the audit trail, newest first: of one resource, queue or key, or of all whose names begin with a prefix.
+    /// Returns one page of the history, newest first: of one resource, queue or key, or of all whose names begin with a prefix.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn history(
         &self,
         part: Option<Part>,
@@ -32,43 +32,43 @@ impl Client {
         self.call(Call::get(target)).await?.read()
     }
 
-    /// Closes what has expired and forgets what is old.
+    /// Sweeps the store: ends what has expired and deletes what is older than its retention.
     ///
     /// # Errors
-    /// If something is out of rule, or the server does not answer.
+    /// Returns an error if an argument is invalid or the server is unavailable.
     pub async fn sweep(&self, ask: &SweepAsk) -> Result<Swept> {
         let call = Call::new(Method::POST, Target::new("v1/sweep")).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }
 
-    /// Examines the server's store.
+    /// Diagnoses the server's store.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Returns an error if the server is unavailable.
     pub async fn doctor(&self) -> Result<Examined> {
         self.call(Call::get(Target::new("v1/doctor"))).await?.read()
     }
 
-    /// Who the server takes the caller for, and what they may do.
+    /// Returns the name, role and prefix of the caller's access token.
     ///
     /// # Errors
-    /// If the server does not know the caller, or does not answer.
+    /// Returns an error if the server does not accept the token or is unavailable.
     pub async fn whoami(&self) -> Result<Whoami> {
         self.call(Call::get(Target::new("v1/whoami"))).await?.read()
     }
 
-    /// Whether the server is there.
+    /// Returns the health of the server process (`/healthz`).
     ///
     /// # Errors
-    /// If it does not answer.
+    /// Returns an error if the server is unavailable.
     pub async fn health(&self) -> Result<Health> {
         self.call(Call::get(Target::new("healthz"))).await?.read()
     }
 
-    /// Whether the server can do its work: its status is `unavailable` if the store does not answer.
+    /// Returns the readiness of the server (`/readyz`). Its status is `unavailable` if the store is unavailable.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// Returns an error if the server is unavailable.
     pub async fn ready(&self) -> Result<Health> {
         self.call(Call::get(Target::new("readyz"))).await?.read()
     }

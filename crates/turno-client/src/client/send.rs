@@ -1,4 +1,4 @@
-//! Sending a call, repeating it where that is safe, and reading what comes back.
+//! Sends a call, retries it where that is safe, and reads the response.
 
 use std::io;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use super::error::{Error, Result};
 use super::path::Target;
 use crate::wire::{Health, Problem};
 
-/// How long a call may take, besides what it waits.
+/// Timeout of a call, without the wait of the request.
 const CALL: Duration = Duration::from_secs(30);
-/// How often a call is made at the most.
+/// Maximum number of attempts of a call.
 const TRIES: u32 = 3;
-/// The first pause between two tries; it doubles.
+/// Backoff before the first retry. It doubles with each retry and is jittered by ±50 %.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause that a server can ask for: whoever calls has patience of its own.
+/// Upper limit of a pause, also of one that the server requests: callers have their own timeouts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The largest answer that is read.
+/// Maximum size of a response body, in bytes.
 const LARGEST: usize = 256 * 1024 * 1024;
 
-/// Whether a call may be repeated when its answer was lost.
+/// When a call may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// It changes nothing the second time, and is answered the same.
+    /// Always: a repeat changes nothing and gets the same response.
     Safe,
-    /// Only if the server has certainly not begun it.
+    /// Only if the server has certainly not begun to process the call.
     Unbegun,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Call {
     repeat: Repeat,
 }
 
-/// What came back: it was done.
+/// A successful response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -78,7 +78,7 @@ impl Call {
         Ok(self)
     }
 
-    /// The server answers so much later.
+    /// Adds the wait of the request to the timeout.
     pub(super) fn wait(mut self, wait: Option<crate::wire::Span>) -> Self {
         self.wait = wait.map_or(Duration::ZERO, |span| span.0);
         self
@@ -91,7 +91,7 @@ impl Call {
 }
 
 impl Answer {
-    /// The answer itself.
+    /// Deserializes the body.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| {
             Error::broken(format!(
@@ -101,7 +101,7 @@ impl Answer {
     }
 }
 
-/// Why a try came to nothing.
+/// A failed attempt.
 struct Failed {
     error: Error,
     again: Again,
@@ -109,14 +109,14 @@ struct Failed {
 
 enum Again {
     Never,
-    /// The server has not begun it.
+    /// The server has not begun to process the call. Contains the pause that the server requested.
     Surely(Option<Duration>),
-    /// It may have been done.
+    /// The server may have processed the call. Contains the pause that the server requested.
     IfSafe(Option<Duration>),
 }
 
 impl Client {
-    /// Makes a call, again if that is safe and makes sense.
+    /// Makes a call, and retries it if that is safe and may help.
     pub(super) async fn call(&self, call: Call) -> Result<Answer> {
         let mut pause = PAUSE;
         let mut tries = 1;
@@ -160,7 +160,7 @@ impl Client {
             .map_err(|error| self.unanswered(error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.bounded(response).await?;
-        // That the store is down is what `/readyz` was asked for.
+        // A 503 of `/readyz` is a regular response: the store is unavailable.
         let is_health =
             || status.as_u16() == 503 && serde_json::from_slice::<Health>(&body).is_ok();
         if status.is_success() || is_health() {
@@ -183,7 +183,7 @@ impl Client {
         })
     }
 
-    /// The body, as far as it is bearable.
+    /// Reads the body, up to [`LARGEST`] bytes.
     async fn bounded(&self, mut response: Response) -> Result<Bytes, Failed> {
         let mut body = BytesMut::new();
         while let Some(chunk) = response
@@ -217,7 +217,7 @@ impl Client {
     }
 }
 
-/// Says why there is no answer, in the words of whoever knows best: the innermost.
+/// Builds the error of a call without a response. The text has the innermost cause, which is the most specific one.
 pub(super) fn unanswered(server: &str, error: reqwest::Error) -> Error {
     let error = error.without_url();
     let mut why: &(dyn std::error::Error + 'static) = &error;
@@ -240,12 +240,12 @@ pub(super) fn unanswered(server: &str, error: reqwest::Error) -> Error {
     Error::unanswered(text, error)
 }
 
-/// Whether it is the certificate that is wrong.
+/// Whether the cause is an invalid certificate.
 fn is_untrusted(why: &(dyn std::error::Error + 'static)) -> bool {
     if let Some(error) = why.downcast_ref::<rustls::Error>() {
         return matches!(error, rustls::Error::InvalidCertificate(_));
     }
-    // An error of a socket passes over the one that it is about when it is asked for its source.
+    // `io::Error::source` skips the error that it wraps; `get_ref` returns it.
     let inner = why.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     inner.is_some_and(|inner| is_untrusted(inner))
 }
@@ -256,7 +256,7 @@ fn again(problem: &Problem, headers: &HeaderMap) -> Again {
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
     match problem.code.as_str() {
-        // Turned away before anything was done.
+        // Rejected before any processing.
         "overloaded" | "shutting_down" => Again::Surely(after),
         "unavailable" => after.map_or(Again::Never, |after| Again::IfSafe(Some(after))),
         _ => Again::Never,

@@ -1,4 +1,4 @@
-//! Server-sent events, as they come.
+//! Client of the server-sent events of `GET /v1/stream`.
 
 use reqwest::Response;
 
@@ -8,10 +8,10 @@ use super::locks::said;
 use super::path::Target;
 use crate::wire::Problem;
 
-/// The longest line and the largest event that are read.
+/// Maximum size of a line and of an event, in bytes.
 const LARGEST: usize = 8 * 1024 * 1024;
 
-/// What the server tells of, as it happens. Dropped, it ends.
+/// A stream of server-sent events. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
     response: Response,
@@ -19,22 +19,22 @@ pub struct Stream {
     parser: Parser,
 }
 
-/// One thing that happened.
+/// One event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamEvent {
-    /// What kind of thing.
+    /// Type of the event, such as `snapshot`.
     pub event: String,
-    /// What there is to say of it: JSON.
+    /// The event's data, as JSON text.
     pub data: String,
-    /// Its place in the stream, if it has one.
+    /// Position in the stream, if the event has one.
     pub id: Option<String>,
 }
 
 impl Client {
-    /// Listens to what happens to names that begin with a prefix.
+    /// Opens a stream of the changes to names that begin with a prefix.
     ///
     /// # Errors
-    /// If the server does not answer, or may not tell.
+    /// Returns an error if the server is unavailable or the access token does not permit the stream.
     pub async fn stream(&self, prefix: &str) -> Result<Stream> {
         let target = Target::new("v1/stream").with("prefix", said(prefix));
         let request = self
@@ -59,10 +59,10 @@ impl Client {
 }
 
 impl Stream {
-    /// The next event; `None` when the server has ended the stream. Cancel-safe.
+    /// Returns the next event; `None` when the server has ended the stream. Cancel-safe.
     ///
     /// # Errors
-    /// If the connection is lost, or an event is larger than is bearable.
+    /// Returns an error if the connection is lost or an event is larger than 8 MiB.
     pub async fn next(&mut self) -> Result<Option<StreamEvent>> {
         loop {
             if let Some(event) = self.parser.next()? {
@@ -77,7 +77,7 @@ impl Stream {
     }
 }
 
-/// Lines to events.
+/// Incremental parser: bytes to events.
 #[derive(Debug, Default)]
 struct Parser {
     unread: Vec<u8>,
@@ -90,7 +90,7 @@ impl Parser {
         self.unread.extend_from_slice(bytes);
     }
 
-    /// The next whole event, if there is one.
+    /// Returns the next complete event, if there is one.
     fn next(&mut self) -> Result<Option<StreamEvent>> {
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
@@ -101,7 +101,7 @@ impl Parser {
                 continue;
             }
             let event = std::mem::take(&mut self.event);
-            // Without data it is none: a comment that keeps the connection alive.
+            // An event without data is a comment that keeps the connection alive.
             if std::mem::take(&mut self.has_data) {
                 return Ok(Some(event));
             }
@@ -127,7 +127,7 @@ impl Parser {
                 self.has_data = true;
                 self.event.data.push_str(value);
             }
-            // A comment, or what is not for us.
+            // A comment or an unknown field.
             _ => {}
         }
     }
@@ -137,7 +137,7 @@ impl Parser {
 mod tests {
     use super::*;
 
-    /// Whatever the pieces are that it arrives in.
+    /// For any split of the bytes into chunks.
     #[test]
     fn events_are_read_as_they_come() {
         let text = ": hello\n\nevent: lock\r\nid: 7\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\n:keep\n\ndata:é\n\ndata: half";

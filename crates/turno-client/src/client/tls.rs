@@ -1,4 +1,4 @@
-//! Whom the client trusts: the system's authorities, and those that it is told of.
+//! TLS: the client trusts the system's certificate authorities and those that the caller adds.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rustls_platform_verifier::Verifier;
 
 use super::error::{Error, Result};
 
-/// The cryptography is named here: what the process would choose by itself depends on what else is linked into it.
+/// Builds the TLS configuration. Names the crypto provider, because the process default depends on the other linked crates.
 pub(super) fn client(authorities: Option<&str>) -> Result<ClientConfig> {
     let extra = authorities.map(certificates).transpose()?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -23,7 +23,7 @@ pub(super) fn client(authorities: Option<&str>) -> Result<ClientConfig> {
         .with_no_client_auth())
 }
 
-/// TLS that trusts nobody, for addresses without TLS: a machine without certificates may still speak plainly.
+/// A TLS configuration without roots, for `http` addresses: a machine without certificates can still use plain HTTP.
 pub(super) fn none() -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(ClientConfig::builder_with_provider(provider)

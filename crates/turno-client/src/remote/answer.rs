@@ -1,4 +1,4 @@
-//! What a server answered, as a store says it.
+//! Conversion of the server's responses to the store's types.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use turno::{Error, Result};
 
 use crate::wire::{self, Begun, Lease, Problem, Pushed};
 
-/// Something that a server always says was not said.
+/// The error for a response without a field that servers always send.
 pub(super) fn missing(what: &str) -> Error {
     Error::broken(format!(
         "the server has not said {what}: it may be of another version; use the same on both sides"
     ))
 }
 
-/// JSON text as it goes over the wire.
+/// Parses JSON text for a request body.
 pub(super) fn raw(field: &'static str, text: &str) -> Result<Box<RawValue>> {
     RawValue::from_string(text.to_owned()).map_err(|error| {
         Error::invalid_field(
@@ -32,7 +32,7 @@ fn text(raw: Box<RawValue>) -> String {
     Box::<str>::from(raw).into()
 }
 
-/// A lease, and whether the owner had it already.
+/// Converts a lease. `reentered`: whether the owner held the lock already.
 pub(super) fn grant(lease: Lease, reentered: bool) -> Result<Grant> {
     Ok(Grant {
         resource: lease.resource,
@@ -134,14 +134,14 @@ pub(super) fn begun(begun: Begun) -> OnceGrant {
     }
 }
 
-/// The answer that is replayed; one may itself be null.
+/// Returns the stored answer of a replay, if there is one. An answer may itself be `null`.
 pub(super) fn replayed(replayed: wire::Replayed) -> Option<String> {
     replayed
         .stored
         .then(|| replayed.replay.map_or_else(|| "null".to_owned(), text))
 }
 
-/// Somebody else's run.
+/// Converts the run of another caller.
 pub(super) fn run(problem: Problem) -> Result<OnceRun> {
     let at = |at: Option<Timestamp>| at.ok_or_else(|| missing("when a run began or ends"));
     Ok(OnceRun {

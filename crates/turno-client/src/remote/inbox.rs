@@ -1,4 +1,4 @@
-//! The verbs of the inbox, over HTTP.
+//! Inbox operations over HTTP.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{RemoteStore, wait};
 use crate::client::Page;
 use crate::wire::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim, Span};
 
-/// What is done with claims.
+/// How claims are settled.
 #[derive(Debug, Clone, Copy)]
 enum How {
     Complete,
@@ -45,7 +45,7 @@ impl RemoteStore {
         Ok(items)
     }
 
-    /// Settles claims, queue by queue. Nearly always that is one.
+    /// Settles claims, with one call per queue. Nearly always that is one call.
     async fn settle(
         &self,
         how: How,
@@ -54,7 +54,7 @@ impl RemoteStore {
     ) -> Result<Settled> {
         let order: Vec<ClaimId> = claims.iter().map(|claim| claim.claim).collect();
         let mut queues: Vec<(String, Vec<SettleClaim>)> = Vec::new();
-        // Those that were not made here go with the others: one request stays one call, also when it is sent again.
+        // Claims of unknown queues join those of the first known queue: one request stays one call, also when it is retried.
         let known = order.iter().find_map(|claim| self.queues.of(claim));
         let other = known.unwrap_or_else(|| self.queues.other().to_owned());
         for claim in claims {
@@ -68,7 +68,8 @@ impl RemoteStore {
         let mut all = Settled::default();
         let several = queues.len() > 1;
         for (place, (queue, claims)) in queues.into_iter().enumerate() {
-            // One request is one call; those of several queues are told apart by their places, also when sent again.
+            // One request id stands for one call. With several queues, each call derives its id from its position, which is the
+            // same in a retry.
             let request = match request {
                 Some(request) if several => Some(Uuid::from_u128(
                     request.as_u128().wrapping_add(place as u128),
@@ -126,7 +127,7 @@ impl InboxStore for RemoteStore {
             .await
     }
 
-    /// One after the other: each is safe to repeat, and so are both.
+    /// Two calls, one after the other. Each is idempotent, so the whole is too.
     async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
         let settled = self.inbox_complete(&ask.complete).await?;
         Ok((settled, self.inbox_claim(&ask.claim).await?))
@@ -197,7 +198,7 @@ impl InboxStore for RemoteStore {
         Ok(items.items.into_iter().map(item).collect())
     }
 
-    /// Nobody calls us: whoever has nothing to do looks now and then.
+    /// Always returns `None`: the server sends no notifications, so an idle worker polls.
     async fn inbox_wait(&self, _: &str) -> Result<Option<Duration>> {
         Ok(None)
     }

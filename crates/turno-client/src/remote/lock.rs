@@ -1,4 +1,4 @@
-//! The verbs of locks, over HTTP.
+//! Lock operations over HTTP.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{RemoteStore, wait};
 use crate::client::{Acquired, AcquiredAll, Broke, Page, Released, Renewed};
 use crate::wire::{Acquire, AcquireAll, Mode, Order, Renew, Span};
 
-/// Later than everything that has happened: a page of what is over, without what is held now.
+/// A cursor after every entry: the page has ended leases only, without the locks that are held now.
 const LATEST: i64 = i64::MAX;
 
 impl RemoteStore {
@@ -53,7 +53,7 @@ impl RemoteStore {
             resources: ask.resources.clone(),
             owner: Some(each.owner.clone()),
             ttl: Some(each.ttl.into()),
-            // A look is one look, whatever the server's file says of trying again.
+            // One attempt, whatever retry policy the server's configuration has.
             wait: Some(Span(Duration::ZERO)),
             min_hold: each.min_hold.map(Span),
             max_hold: each.max_hold.map(Span),
@@ -73,7 +73,7 @@ impl RemoteStore {
             }
         };
         let grants = leases.leases.into_iter().map(|lease| {
-            // Of several, one may have been entered again.
+            // Of several locks, only some may have been reentered.
             let again = reentered || lease.holds.is_some_and(|holds| holds > 1);
             grant(lease, again)
         });

@@ -1,4 +1,4 @@
-//! What works on a store only.
+//! Operations that need a direct connection to a store.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use turno::{Error, Result};
 
 use super::RemoteStore;
 
-/// Says where it works.
+/// The error for an operation that does not work through a server.
 pub(super) fn not_here(what: &str) -> Error {
     Error::refused(format!(
         "{what} works on a store, and not through a server: use --store URL"
@@ -22,7 +22,7 @@ pub(super) fn not_here(what: &str) -> Error {
 const ADOPTING: &str = "adopting a table";
 const SCHEDULING: &str = "a schedule";
 
-/// Access tokens are made where they are kept.
+/// Access tokens are managed on the store itself: the trait's defaults return an error.
 #[async_trait]
 impl AccessStore for RemoteStore {}
 

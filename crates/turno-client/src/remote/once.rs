@@ -1,4 +1,4 @@
-//! The verbs of once, over HTTP.
+//! Once operations over HTTP.
 
 use std::time::Duration;
 

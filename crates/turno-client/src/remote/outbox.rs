@@ -1,4 +1,4 @@
-//! The verbs of the outbox, over HTTP. Relaying is done where the store is.
+//! Outbox operations over HTTP. A relay needs a direct connection to the store.
 
 use async_trait::async_trait;
 use turno::Result;

@@ -1,4 +1,4 @@
-//! Which queue a claim is of. The library's claims do not say, and a server's paths do.
+//! Cache of the queue of each claim: the library's claims do not contain their queue, but the server's paths do.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use turno::inbox::ClaimId;
 use uuid::Uuid;
 
-/// How many claims are remembered: far more than a process has in hand.
+/// Maximum number of cached claims: far more than a process has in flight.
 const MANY: usize = 10_000;
-/// Said of a claim that is not remembered.
+/// Queue in the path for a claim that is not in the cache.
 const ELSEWHERE: &str = "-";
 
-/// The claims that were made here, and of which queues.
+/// Queues of the claims that were made through this store.
 #[derive(Debug)]
 pub(super) struct Queues {
     known: Mutex<Known>,
@@ -21,7 +21,7 @@ pub(super) struct Queues {
 #[derive(Debug, Default)]
 struct Known {
     queues: HashMap<Uuid, String>,
-    /// The oldest first.
+    /// Tokens in order of insertion, for eviction of the oldest.
     order: VecDeque<Uuid>,
 }
 
@@ -32,7 +32,7 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// Claims that were not made here are of this queue.
+    /// Creates an empty cache. `other` is the queue for claims that are not in it.
     pub(super) fn new(other: String) -> Self {
         Queues {
             known: Mutex::default(),
@@ -40,7 +40,7 @@ impl Queues {
         }
     }
 
-    /// Items of a queue are in our hands.
+    /// Stores the queue of new claims.
     pub(super) fn claimed<'a>(&self, queue: &str, claims: impl Iterator<Item = &'a ClaimId>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for claim in claims {
@@ -57,13 +57,13 @@ impl Queues {
         }
     }
 
-    /// The queue of a claim, if it was made here.
+    /// Returns the queue of a claim, if it was made through this store.
     pub(super) fn of(&self, claim: &ClaimId) -> Option<String> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.queues.get(&claim.token).cloned()
     }
 
-    /// Said of the others.
+    /// Returns the queue for claims that are not in the cache.
     pub(super) fn other(&self) -> &str {
         &self.other
     }

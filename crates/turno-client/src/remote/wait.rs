@@ -1,4 +1,4 @@
-//! Having the server wait, for as long as a caller wants to: slice by slice.
+//! Long waits, as a series of requests in which the server waits.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use turno::Result;
 
 use crate::wire::Span;
 
-/// The longest that one call waits: a connection on which nothing happens for longer is soon taken for dead by what is
-/// between us and the server. The server may wait for less.
+/// Longest wait of one request: proxies and firewalls tend to close a connection that is idle for longer. The server may wait
+/// for less.
 const SLICE: Duration = Duration::from_secs(60);
-/// The least time between two calls, whatever the server thinks of waiting.
+/// Minimum time between two requests, in case the server does not wait.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// Asks until there is something else to say than that it is not time yet, or the time is up.
+/// Repeats the request until its answer is final (`is_waiting` is false) or the wait is over.
 pub(super) async fn until<T, F>(
     wait: Duration,
     mut ask: impl FnMut(Span) -> F + Send,

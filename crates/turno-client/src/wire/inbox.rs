@@ -1,4 +1,4 @@
-//! Items of work and claims on them.
+//! Bodies of the inbox: items and claims.
 
 use jiff::Timestamp;
 use serde::de::{self, MapAccess, Visitor, value::MapAccessDeserializer};

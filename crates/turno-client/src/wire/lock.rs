@@ -1,4 +1,4 @@
-//! Locks and leases.
+//! Bodies of locks and leases.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

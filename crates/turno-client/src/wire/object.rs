@@ -1,4 +1,4 @@
-//! Objects that are objects. serde would take a list for one too, field by field.
+//! Deserialization of objects only. serde's derived code also accepts a list, field by field.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A list of objects.
+/// Deserializes a list of objects.
 pub(super) fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -15,7 +15,7 @@ pub(super) fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Ok(objects.into_iter().map(|object| object.0).collect())
 }
 
-/// An object that may be left out.
+/// Deserializes an optional object.
 pub(super) fn maybe<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

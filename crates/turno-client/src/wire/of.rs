@@ -1,4 +1,4 @@
-//! What the library answers, as it is said over HTTP.
+//! Conversion of the library's types to response bodies.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -9,14 +9,17 @@ use turno::{Error, Result};
 
 use super::{ClaimedItem, Event, Item, Known, Pushed};
 
-/// JSON text of the store's, which was JSON when it was stored.
+/// Parses JSON text from the store.
+///
+/// # Errors
+/// Returns an error if the text is not JSON. The store checks it when it is stored, so the data was corrupted since.
 pub fn raw(text: &str) -> Result<Box<RawValue>> {
     RawValue::from_string(text.to_owned()).map_err(|error| {
         Error::broken("what is stored is not JSON, and was when it was stored").caused_by(error)
     })
 }
 
-/// Of what may be absent, null is not: it is a payload or an answer like any other.
+/// An explicit `null` is kept as a value (a payload or an answer); only a missing field becomes `None`.
 pub(super) fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
 }
@@ -26,7 +29,7 @@ fn maybe(text: Option<&str>) -> Result<Option<Box<RawValue>>> {
 }
 
 impl Pushed {
-    /// What became of pushed items, in their order.
+    /// Converts the outcomes of pushed items, in their order.
     pub fn of(items: &[PushedItem]) -> Self {
         let duplicates = || items.iter().enumerate().filter(|(_, item)| item.duplicate);
         Pushed {
@@ -40,10 +43,10 @@ impl Pushed {
 }
 
 impl ClaimedItem {
-    /// An item in a worker's hands.
+    /// Converts a claimed item.
     ///
     /// # Errors
-    /// If its payload is not as it was stored.
+    /// Returns an error if the stored payload is not JSON.
     pub fn of(item: &turno::inbox::ClaimedItem) -> Result<Self> {
         Ok(ClaimedItem {
             id: item.claim.item,
@@ -62,10 +65,10 @@ impl ClaimedItem {
 }
 
 impl Item {
-    /// An item as people see it.
+    /// Converts an item of a list.
     ///
     /// # Errors
-    /// If its payload is not as it was stored.
+    /// Returns an error if the stored payload is not JSON.
     pub fn of(view: &ItemView) -> Result<Self> {
         Ok(Item {
             id: view.id,
@@ -85,10 +88,10 @@ impl Item {
 }
 
 impl Event {
-    /// An event as people see it.
+    /// Converts an event of a list.
     ///
     /// # Errors
-    /// If its payload is not as it was stored.
+    /// Returns an error if the stored payload is not JSON.
     pub fn of(view: &EventView) -> Result<Self> {
         Ok(Event {
             seq: view.seq,
@@ -111,10 +114,10 @@ impl Event {
 }
 
 impl Known {
-    /// What is known of a key.
+    /// Converts a once key and its state.
     ///
     /// # Errors
-    /// If its answer is not as it was stored.
+    /// Returns an error if the stored answer is not JSON.
     pub fn of(view: &OnceView) -> Result<Self> {
         Ok(Known {
             claim: view.claim.clone(),
@@ -132,7 +135,7 @@ impl Known {
     }
 }
 
-/// Where the next page begins, if this one is full.
+/// Returns the cursor of the next page; `None` if this page is not full.
 pub fn next<T, A>(page: &[T], limit: u32, place: impl Fn(&T) -> A) -> Option<A> {
     page.last()
         .filter(|_| page.len() >= limit as usize)

@@ -1,4 +1,4 @@
-//! Requests that are answered once.
+//! Bodies of once: requests that are processed once.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Events.
+//! Bodies of the outbox: events.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is for people: sweeping, examining, and how the server is.
+//! Bodies for operators: sweep, diagnosis and the state of the server.
 
 use serde::{Deserialize, Serialize};
 use turno::access::Role;

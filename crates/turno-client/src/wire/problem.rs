@@ -1,4 +1,4 @@
-//! What went wrong: RFC 9457, with a stable code.
+//! Error responses: RFC 9457, with a stable code.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

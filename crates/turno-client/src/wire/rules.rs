@@ -1,13 +1,13 @@
-//! What a name, a text and a payload may be, as OpenAPI says it. The rules themselves are the library's.
+//! OpenAPI schemas of names, texts, durations and payloads. The library enforces the rules; these types only describe them.
 
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// No control characters.
+/// Pattern: no control characters.
 const PRINTABLE: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
 
-/// A name, and a token.
+/// Pattern: a name, `@` and a token.
 const WITH_TOKEN: &str = r"^[^\x00-\x1f\x7f-\x9f]+@[0-9]{1,18}$";
 
 fn text(longest: usize, pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
@@ -103,7 +103,7 @@ impl PartialSchema for ClaimName {
 
 impl ToSchema for ClaimName {}
 
-/// A length of time, as text with a unit.
+/// Schema of a duration as text with a unit.
 pub(super) fn span(description: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::String))

@@ -1,4 +1,4 @@
-//! A length of time, as it is written.
+//! Durations on the wire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -66,7 +66,7 @@ fn negative() -> String {
     "a duration cannot be negative: give one such as 30s".to_owned()
 }
 
-/// Whole milliseconds, rounded up: what is a little more than nothing must not become nothing.
+/// Whole milliseconds, rounded up, so that a duration above zero never becomes zero.
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let whole = self.0.as_nanos().div_ceil(1_000_000);

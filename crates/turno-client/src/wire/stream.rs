@@ -1,8 +1,8 @@
-//! What `GET /v1/stream` tells: one type for each kind of event.
+//! Events of `GET /v1/stream`: one type per kind of event.
 //!
-//! The first event is a `snapshot`; whoever applies the changes that follow has, at any time, what a new snapshot would
-//! say. Times that run by themselves are not told again: what remains of a lease shrinks, and the age of the oldest item
-//! grows, until an event says otherwise.
+//! The first event is a `snapshot`. A client that applies the changes that follow has, at any time, the state that a new
+//! snapshot would contain. Times that pass on their own are not sent again: the remaining time of a lease shrinks, and the age
+//! of the oldest item grows, until an event says otherwise.
 
 use serde::{Deserialize, Serialize};
 use turno::Token;

@@ -1,5 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics` of a gate, on an address of its own: every path of the gate's own address is the
-//! service's.
+//! `/healthz`, `/readyz` and `/metrics` of a gate, on an address of their own: all paths of the gate's main address belong to
+//! the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::once::http::{Counts, OnceLayer};
 
-/// How long the store may take to say that it accepts writes.
+/// Timeout of the check that the store accepts writes.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -29,11 +29,11 @@ struct Admin {
     layer: OnceLayer,
     /// Cancelled when the gate shuts down.
     closing: CancellationToken,
-    /// Held while the store is asked: one request at a time does.
+    /// Held during a check of the store: only one request at a time checks it.
     asking: Mutex<()>,
 }
 
-/// Answers until `stop` is cancelled.
+/// Serves requests until `stop` is cancelled.
 pub(super) async fn serve(
     listener: TcpListener,
     turno: Turno,
@@ -81,7 +81,7 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     }
 }
 
-/// The counts, one sample each.
+/// Renders the counts as one metric with a sample per outcome.
 fn render(counts: &Counts) -> Option<String> {
     let requests = Family::<[(&str, String); 1], Counter>::default();
     let counts = serde_json::to_value(counts).ok()?;

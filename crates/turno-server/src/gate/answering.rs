@@ -1,4 +1,4 @@
-//! An answer's body on its way back.
+//! The body of the service's response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,12 +11,12 @@ use tokio::time::Sleep;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body that breaks off if the service sends nothing for too long.
+/// A response body that fails if the service sends nothing for too long.
 pub(super) struct Answering {
     body: Incoming,
-    /// How long the next part may take.
+    /// Timeout for the next part.
     longest_silence: Duration,
-    /// Only while a part is waited for.
+    /// Timer; set only while the body waits for a part.
     over: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Clients: let in, served, and sent away at the end.
+//! Client connections: accepted, served and closed at shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,26 +23,26 @@ use super::proxy::{Forward, Proxy};
 use crate::accept::{Place, Room};
 use crate::serve::patient::{Busy, Patient};
 
-/// How long a client may take to say what it wants.
+/// Timeout for the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How many requests one connection of HTTP/2 may have under way: each may hold a body.
+/// Maximum number of concurrent requests per HTTP/2 connection: each may hold a body in memory.
 const MAX_STREAMS: u32 = 100;
-/// How often the counts are told, if they have changed.
+/// How often the counts are logged if they have changed.
 const REPORT: Duration = Duration::from_secs(60);
 
-/// Where a request comes from.
+/// The connection of a request.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) peer: Peer,
-    /// Cancelled when the gate shuts down: tunnels end then.
+    /// Cancelled when the gate shuts down, which ends the tunnels.
     pub(super) closing: CancellationToken,
-    /// Where tunnels run.
+    /// Runs the tunnels.
     pub(super) tasks: TaskTracker,
-    /// Whoever still works for the client, or is a tunnel to it, takes its room.
+    /// Counts against the connection limit as long as a request or a tunnel of the client exists.
     _place: Place,
 }
 
-/// The clients of one listener.
+/// The connections of one listener.
 pub(super) struct Clients {
     proxy: Arc<Proxy>,
     layer: OnceLayer,
@@ -64,7 +64,7 @@ impl Clients {
         }
     }
 
-    /// Lets clients in until it is told to stop.
+    /// Accepts connections until `closing` is cancelled.
     pub(super) async fn accept(&mut self, listener: &TcpListener, closing: &CancellationToken) {
         let mut told = self.layer.counts();
         let mut minutes = tokio::time::interval_at(Instant::now() + REPORT, REPORT);
@@ -79,7 +79,7 @@ impl Clients {
                         told = counts;
                     }
                 }
-                // Whoever has gone is forgotten.
+                // Drop the tasks of closed connections.
                 Some(_) = self.connections.join_next() => {}
                 (stream, peer, place) = self.room.next(listener) => self.start(stream, Origin {
                     peer: Peer::new(peer),
@@ -98,12 +98,12 @@ impl Clients {
             .spawn(serve(stream, client, self.layer.clone(), watcher));
     }
 
-    /// Lets what is under way end, within a bound; then cuts off what has not.
+    /// Waits for the requests in flight, within a limit. Then closes the connections that remain.
     pub(super) async fn end(mut self, bound: Duration) {
         self.tunnels.close();
         let ended = async {
             self.graceful.shutdown().await;
-            // The work of clients that went away is to end too.
+            // Work whose client has disconnected must end too.
             self.layer.idle().await;
         };
         if tokio::time::timeout(bound, ended).await.is_err() {
@@ -117,7 +117,7 @@ impl Clients {
 }
 
 async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Watcher) {
-    // Which protocol it speaks is read without a bound of its own.
+    // hyper detects the protocol version without a timeout, so wait here until there are bytes to read.
     let spoken = tokio::select! {
         () = client.closing().cancelled() => return,
         spoken = tokio::time::timeout(HEAD_PATIENCE, stream.readable()) => spoken,
@@ -127,7 +127,7 @@ async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Wa
     }
     let longest_silence = client.stream_timeout();
     let service = layer.layer(client);
-    // The proxy is always ready.
+    // No `poll_ready` is needed: the proxy is always ready.
     let answer = service_fn(move |request: Request<Incoming>| service.clone().call(request));
     let mut server = auto::Builder::new(TokioExecutor::new());
     server
@@ -145,7 +145,7 @@ async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Wa
     }
 }
 
-/// Tells the counts.
+/// Logs the counts.
 pub(super) fn report(counts: &Counts) {
     tracing::info!(
         fresh = counts.fresh,

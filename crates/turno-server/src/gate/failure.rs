@@ -1,4 +1,4 @@
-//! What went wrong between the gate and the service, and what that means for the request.
+//! Failures between the gate and the service, and what they mean for a request.
 
 use std::error::Error;
 
@@ -12,23 +12,23 @@ use turno::once::http::Fate;
 use super::sending::SilentClient;
 use crate::problem::Problem;
 
-/// What went wrong.
+/// Kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nothing of the request was processed: there was no connection, or it was over before anything was written.
+    /// Nothing of the request was processed: there was no connection, or it closed before anything was written.
     Unsent,
-    /// The connection broke when some of it may have been sent.
+    /// The connection broke after a part of the request may have been sent.
     Broken,
-    /// The answer did not begin in time.
+    /// The response did not begin in time.
     Late,
     /// The client sent nothing of its body for too long.
     Silent,
-    /// The service was asked for something that the gate does not do.
+    /// The gate does not support the request.
     Unsupported,
 }
 
 impl Failure {
-    /// What a client's error means. It is [`Failure::Broken`] unless it is sure that nothing was processed.
+    /// Classifies an error of the HTTP client. It is [`Failure::Broken`] unless it is certain that nothing was processed.
     pub(super) fn of(error: &legacy::Error) -> Self {
         if error.is_connect() {
             return Failure::Unsent;
@@ -38,11 +38,11 @@ impl Failure {
             if error.is::<SilentClient>() {
                 return Failure::Silent;
             }
-            // Of a request: taken back before its first byte was written.
+            // The request was cancelled before its first byte was written.
             let is_canceled = error
                 .downcast_ref::<hyper::Error>()
                 .is_some_and(hyper::Error::is_canceled);
-            // RFC 9113, 8.7: this says that nothing was processed.
+            // RFC 9113, section 8.7: REFUSED_STREAM means that nothing was processed.
             let is_refused = error
                 .downcast_ref::<h2::Error>()
                 .is_some_and(|error| error.reason() == Some(h2::Reason::REFUSED_STREAM));
@@ -126,7 +126,7 @@ impl Failure {
         }
     }
 
-    /// The answer to the client, with what the layer needs to know.
+    /// Returns the response to the client. Its extension tells the once layer whether the outcome is known.
     pub(super) fn response(self, language: Language) -> Response<Full<Bytes>> {
         let mut response = self.problem().response(language);
         response.extensions_mut().insert(self.fate());

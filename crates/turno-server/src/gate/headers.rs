@@ -1,4 +1,4 @@
-//! Headers that belong to one connection only, and those that the gate adds.
+//! Hop-by-hop headers, and the headers that the gate adds.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use http::{Request, Uri, Version};
 use http_body::Body;
 use turno::once::http::Attempt;
 
-/// Headers of one connection (RFC 9110, 7.6.1). `Trailer` is not among them: it announces what is passed on.
+/// Hop-by-hop headers (RFC 9110, section 7.6.1). `Trailer` is not among them, because the gate forwards trailers.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -27,21 +27,22 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The fencing token of a run, for a service that writes it down.
+/// The fencing token of a run, for services that store it.
 pub(super) const FENCE: HeaderName = HeaderName::from_static("turno-fence");
-/// How many runs of the request began.
+/// Number of runs of the request that have begun, including this one.
 pub(super) const ATTEMPT: HeaderName = HeaderName::from_static("turno-attempt");
-/// The request's key in the store.
+/// The once key of the request.
 pub(super) const KEY: HeaderName = HeaderName::from_static("turno-key");
 
-/// What a client may not say: the gate itself lets it go on that waits for 100 Continue, and knows which run this is.
+/// Headers that the gate removes from a client's request: the gate itself handles `Expect: 100-continue`, and only the gate
+/// knows which run this is.
 const OWN: [HeaderName; 4] = [EXPECT, FENCE, ATTEMPT, KEY];
 
-/// Removes what belongs to one connection only.
+/// Removes the hop-by-hop headers.
 pub(super) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
         .filter_map(|token| token.parse().ok())
-        // How long the body is, and for whom the request is, is said anew.
+        // The gate sets the length and the host itself.
         .filter(|name| *name != CONTENT_LENGTH && *name != HOST)
         .collect();
     remove(headers, |name| {
@@ -49,12 +50,12 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     });
 }
 
-/// Removes what only the gate says to a service.
+/// Removes the headers that only the gate may set.
 pub(super) fn disown(headers: &mut HeaderMap) {
     remove(headers, |name| OWN.contains(name));
 }
 
-/// Looks at those that are there, which are few and as a rule to be kept.
+/// Scans the headers that are present: they are few, and most are kept.
 fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     let unwanted: Vec<HeaderName> = headers
         .keys()
@@ -66,7 +67,7 @@ fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// The words of a list header.
+/// Returns the elements of a list header.
 fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
     headers
         .get_all(name)
@@ -76,23 +77,23 @@ fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
         .map(str::trim)
 }
 
-/// The protocol that a client of HTTP/1.1 wants to go on with.
+/// Returns the protocol to which an HTTP/1.1 client wants to upgrade.
 pub(super) fn upgrade(request: &Request<impl Sized>) -> Option<HeaderValue> {
     let wanted = request.headers().get(UPGRADE)?;
     let is_meant = request.version() == Version::HTTP_11
         && tokens(request.headers(), &CONNECTION)
             .any(|token| token.eq_ignore_ascii_case("upgrade"));
-    // HTTP/2 is spoken from the first byte on, or not at all.
+    // HTTP/2 is used from the first byte of a connection or not at all.
     let is_http = wanted.as_bytes().eq_ignore_ascii_case(b"h2c");
     (is_meant && !is_http).then(|| wanted.clone())
 }
 
-/// Whether a client takes trailers.
+/// Whether the client accepts trailers.
 pub(super) fn takes_trailers(headers: &HeaderMap) -> bool {
     tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"))
 }
 
-/// The effective authority of a request: the one of its target, or else the header `Host`.
+/// Returns the effective authority of a request: the one of its target, or else the `Host` header.
 pub(super) fn host(target: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     if let Some(authority) = target.authority() {
         return authority.as_str().parse().ok();
@@ -100,12 +101,12 @@ pub(super) fn host(target: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(HOST).cloned()
 }
 
-/// Who is at the other end of a connection, as headers have it.
+/// Address of the client, in the form of the headers.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// In `X-Forwarded-For`.
+    /// Value for `X-Forwarded-For`.
     address: HeaderValue,
-    /// In `Forwarded`.
+    /// Element for `Forwarded`.
     element: String,
 }
 
@@ -123,10 +124,10 @@ impl Peer {
         }
     }
 
-    /// Says from where a request comes.
+    /// Adds the headers with the client's address.
     pub(super) fn forward(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
         append(headers, FORWARDED_FOR, self.address.clone());
-        // Whoever ends TLS before the gate has said these already, and knows better.
+        // A proxy that terminates TLS in front of the gate has set these already, with the right values.
         headers
             .entry(FORWARDED_PROTO)
             .or_insert(HeaderValue::from_static("http"));
@@ -148,7 +149,7 @@ impl Peer {
     }
 }
 
-/// One more to a list, on the same line.
+/// Appends an element to a list header, on the same line.
 fn append(headers: &mut HeaderMap, name: HeaderName, more: HeaderValue) {
     let mut list = Vec::new();
     for value in headers.get_all(&name) {
@@ -165,17 +166,17 @@ fn append(headers: &mut HeaderMap, name: HeaderName, more: HeaderValue) {
     }
 }
 
-/// Says which run of which request this is.
+/// Adds the headers that identify the run and its request.
 pub(super) fn attempt(headers: &mut HeaderMap, attempt: &Attempt) {
     headers.insert(FENCE, attempt.token().0.into());
     headers.insert(ATTEMPT, attempt.number().into());
-    // A route's name may be no ASCII.
+    // A route's name may have characters that are not ASCII.
     if let Ok(key) = HeaderValue::from_str(attempt.key()) {
         headers.insert(KEY, key);
     }
 }
 
-/// Says how long the body is, as the gate knows it.
+/// Sets the length of the body as the gate knows it.
 pub(super) fn length(headers: &mut HeaderMap, body: &impl Body, version: Version) {
     match body.size_hint().exact() {
         Some(0) if !headers.contains_key(CONTENT_LENGTH) => {}
@@ -184,7 +185,7 @@ pub(super) fn length(headers: &mut HeaderMap, body: &impl Body, version: Version
         }
         None => {
             headers.remove(CONTENT_LENGTH);
-            // Said aloud: bodies of GET would be lost otherwise.
+            // Set explicitly: hyper would drop the body of a GET without it.
             if version == Version::HTTP_11 && !body.is_end_stream() {
                 headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
             }

@@ -1,4 +1,4 @@
-//! Asks the service itself what became of a request whose earlier run has vanished.
+//! Probe: asks the service for the outcome of a request whose earlier run is unknown.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use turno::once::http::{
 use super::upstream::Unsent;
 use super::{Upstream, headers};
 
-/// How long an answer may take, unless said otherwise.
+/// Default timeout of a probe.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// What stands for the request's key in a path.
+/// Placeholder for the request's key in a path.
 const KEY: &str = "{key}";
-/// What a key may have in a path as it is (RFC 3986's unreserved characters).
+/// Characters of a key that are percent-encoded in a path: all but the unreserved ones of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A path in which `{key}` stands for the request's key: `/pagos/by-key/{key}`.
+/// A path in which `{key}` is a placeholder for the request's key: `/pagos/by-key/{key}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbePath(String);
 
 impl ProbePath {
     fn with(&self, key: &str) -> Option<PathAndQuery> {
-        // Steps up and down, and no names; escapes do not change that.
+        // Path segments with a special meaning, even if they are percent-encoded.
         if matches!(key, "." | "..") {
             return None;
         }
@@ -64,14 +64,16 @@ impl FromStr for ProbePath {
     }
 }
 
-/// Asks with a GET that brings the request's key and the headers that say who asks.
+/// Probes with a GET request that has the request's key and the headers that identify the caller.
 ///
-/// - 2xx: it was done, and this is its answer, status and all.
-/// - 404: it was not done, and is done now.
-/// - Anything else, or nothing within the time: unsure. The request stays unknown.
+/// | response | meaning |
+/// |---|---|
+/// | 2xx | The request was carried out, and this is its response, with status. |
+/// | 404 | The request was not carried out. It runs now. |
+/// | another status, or none within the timeout | Unsure. The request stays unknown. |
 ///
-/// The key is the client's own, in the header that the policy reads and in the place of `{key}` in the path; where the
-/// content is the key, it is that of the store, which the service also gets as `Turno-Key` with every request.
+/// The key is the client's own, in the header that the policy reads and in place of `{key}` in the path. If the policy derives
+/// the key from the content, it is the once key, which the service also gets as `Turno-Key` with every request.
 #[derive(Debug, Clone)]
 pub struct HttpProber {
     upstream: Upstream,
@@ -85,7 +87,7 @@ pub struct HttpProber {
 }
 
 impl HttpProber {
-    /// Asks at this path, for requests with this key.
+    /// Creates a probe of this path, for requests with this kind of key.
     pub fn new(upstream: Upstream, path: ProbePath, key: KeyFrom) -> Self {
         HttpProber {
             client: upstream.client(Unsent::Again),
@@ -99,14 +101,14 @@ impl HttpProber {
         }
     }
 
-    /// The headers that say who asks, and for which tenant; `Authorization`, otherwise.
+    /// Sets the headers that identify the caller and the tenant. Default: `Authorization`.
     #[must_use]
     pub fn callers(mut self, callers: impl IntoIterator<Item = HeaderName>) -> Self {
         self.callers = callers.into_iter().collect();
         self
     }
 
-    /// Which headers of an answer are kept, and how large it may be; a larger one says nothing.
+    /// Sets which headers of a response are kept and its maximum size in bytes. A larger response counts as unsure.
     #[must_use]
     pub fn keeps(
         mut self,
@@ -118,7 +120,7 @@ impl HttpProber {
         self
     }
 
-    /// How long an answer may take; 5 seconds, otherwise.
+    /// Sets the timeout of a probe. Default: 5 seconds.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -131,7 +133,7 @@ impl HttpProber {
         said.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
         for name in &self.callers {
             if *name == HOST {
-                // HTTP/2 has it in the address, which is the service's own.
+                // In HTTP/2 the host is part of the address, which is the service's own.
                 if self.upstream.version() == Version::HTTP_11
                     && let Some(host) = headers::host(&asked.head.uri, given)
                 {
@@ -151,7 +153,7 @@ impl HttpProber {
             KeyFrom::Header(name) => {
                 let key = given.get(name)?;
                 said.insert(name, key.clone());
-                // Some write it in quotation marks, and mean the same.
+                // Some clients quote the key; the quotation marks are not part of it.
                 key.to_str().ok()?.trim_matches('"')
             }
         };

@@ -1,4 +1,4 @@
-//! The service that the layer stands around: it sends a request on, and brings the answer back.
+//! The service inside the once layer: forwards a request and returns the response.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -28,15 +28,15 @@ use super::upstream::Unsent;
 use super::{HostHeader, Options, Upstream, headers, tunnel};
 
 type Sent = Sending<Carried<Incoming>>;
-/// What the service answers, or what the gate has to say itself.
+/// Body of the service's response, or of a problem of the gate.
 pub(super) type Answered = Either<Answering, Full<Bytes>>;
 
-/// The way to the service.
+/// The connection to the service.
 pub(super) struct Proxy {
     upstream: Upstream,
     /// For requests without a policy.
     plain: Client<HttpConnector, Sent>,
-    /// For requests under one: whatever happens, they are sent once.
+    /// For requests under a policy, which are sent at most once.
     once: Client<HttpConnector, Sent>,
     host: HostHeader,
     answer_timeout: Duration,
@@ -57,7 +57,7 @@ impl Proxy {
         }
     }
 
-    /// Makes the client's request the gate's own.
+    /// Rewrites the client's request for the service.
     fn prepare(
         &self,
         request: &mut Request<Carried<Incoming>>,
@@ -79,7 +79,7 @@ impl Proxy {
         *request.version_mut() = version;
 
         let mut given = std::mem::take(request.headers_mut());
-        // Room for what is added to every request.
+        // Capacity for the headers that every request gets.
         given.reserve(4);
         headers::strip(&mut given);
         headers::disown(&mut given);
@@ -92,7 +92,7 @@ impl Proxy {
             (HostHeader::Client, Some(host), Version::HTTP_11) => {
                 given.insert(HOST, host);
             }
-            // The client sets the service's own. HTTP/2 has it in the address.
+            // The HTTP client sets the service's own `Host`. HTTP/2 has it in the address.
             _ => {
                 given.remove(HOST);
             }
@@ -111,7 +111,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// The service's answer, or why there is none.
+    /// Sends a request. Returns the service's response, or the failure.
     async fn send(
         &self,
         request: Request<Carried<Incoming>>,
@@ -128,8 +128,9 @@ impl Proxy {
         let request = Request::from_parts(head, body);
         let late = async {
             tokio::time::sleep(self.answer_timeout).await;
-            // A body that comes bit by bit takes the time that its client takes. One under a policy is here already. Asked
-            // this late: whoever asks before is woken for each request.
+            // Without a policy, the timeout starts when the body has been sent, because a streamed body takes as long as its
+            // client takes. Under a policy the body was read before. `over` is awaited only after the first timeout:
+            // awaiting it earlier would wake this task once per request.
             if !is_under_policy && let Ok(sent) = over.await {
                 tokio::time::sleep_until(sent + self.answer_timeout).await;
             }
@@ -156,12 +157,12 @@ impl Proxy {
     }
 }
 
-/// Makes the service's answer the gate's own.
+/// Rewrites the service's response for the client.
 fn accept(
     mut response: Response<Incoming>,
     upgrade: Option<Upgrade>,
 ) -> Result<Response<Incoming>, Failure> {
-    // Each side has its own: an answer in HTTP/1.0 would end the client's connection.
+    // Each side has its own version: a response in HTTP/1.0 would end the client's connection.
     *response.version_mut() = Version::default();
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         headers::strip(response.headers_mut());
@@ -175,17 +176,17 @@ fn accept(
             given.insert(UPGRADE, protocol);
             given.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             let service = hyper::upgrade::on(&mut response);
-            // It ends with either side, or with the gate.
+            // The tunnel ends when either side or the gate ends.
             let tasks = upgrade.origin.tasks.clone();
             tasks.spawn(tunnel::carry(upgrade.client, service, upgrade.origin));
             Ok(response)
         }
-        // Nobody has asked for that.
+        // An upgrade that the client did not request.
         _ => Err(Failure::Broken),
     }
 }
 
-/// A client that wants to go on with another protocol.
+/// A client's request to upgrade to another protocol.
 struct Upgrade {
     protocol: HeaderValue,
     client: OnUpgrade,
@@ -193,8 +194,8 @@ struct Upgrade {
 }
 
 impl Upgrade {
-    /// Not under a policy: what follows has no answer that could be kept. The request then goes without it, as the
-    /// standard allows.
+    /// Returns `None` under a policy, because an upgraded connection has no response that could be stored. The request is then
+    /// sent without the upgrade, as the standard allows.
     fn of(
         request: &mut Request<Carried<Incoming>>,
         origin: &Arc<Origin>,
@@ -211,7 +212,7 @@ impl Upgrade {
     }
 }
 
-/// Sends the requests of one client on to the service. The layer stands around it.
+/// Forwards the requests of one client to the service. The once layer wraps it.
 #[derive(Clone)]
 pub(super) struct Forward {
     proxy: Arc<Proxy>,
@@ -228,7 +229,7 @@ impl Forward {
         &self.origin.closing
     }
 
-    /// How long a client may read nothing of its answer.
+    /// How long a client may read nothing of its response.
     pub(super) fn stream_timeout(&self) -> Duration {
         self.proxy.stream_timeout
     }
@@ -246,7 +247,7 @@ impl Forward {
         match answered.and_then(|response| accept(response, upgrade)) {
             Ok(response) => response.map(|body| {
                 Either::Left(match attempt {
-                    // The work goes on when the client has gone, and must end.
+                    // The work goes on after the client has disconnected, and must end.
                     Some(_) => Answering::new(body, proxy.answer_timeout),
                     None => Answering::new(body, proxy.stream_timeout),
                 })

@@ -1,4 +1,4 @@
-//! A request's body on its way, and when it has gone.
+//! The body of a request to the service, and the time when it was sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use tokio::time::{Instant, Sleep};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body of a client that sends nothing for too long.
+/// The error of a body whose client sends nothing for too long.
 #[derive(Debug, thiserror::Error)]
 #[error("the client sent nothing of its body for {0:?}")]
 pub(super) struct SilentClient(Duration);
 
-/// How long a client may send nothing of its body.
+/// Limits on how long a client may send nothing of its body.
 #[derive(Debug, Clone)]
 pub(super) struct Silence {
-    /// Before the answer has begun.
+    /// Before the response begins.
     pub(super) unanswered: Duration,
-    /// After that: both sides may have something to say for as long as they like.
+    /// After the response has begun: then both sides may stream for as long as they like.
     pub(super) answered: Duration,
     pub(super) is_answered: Arc<AtomicBool>,
 }
@@ -36,17 +36,17 @@ impl Silence {
     }
 }
 
-/// A body that says when it is over: sent, or given up. It breaks off when its client is silent for too long.
+/// A body that reports when it has ended, sent or abandoned. It fails if its client sends nothing for too long.
 pub(super) struct Sending<B> {
     body: B,
     over: Option<oneshot::Sender<Instant>>,
     silence: Silence,
-    /// Since when the client is silent, and when to look at that again. Only a body that is waited for has a timer.
+    /// When the client's silence began, and the timer of the next check. `None` unless the body waits for the client.
     silent: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl<B> Sending<B> {
-    /// The body, and since when it is over.
+    /// Returns the body, and a receiver of the time at which it ended.
     pub(super) fn new(body: B, silence: Silence) -> (Self, oneshot::Receiver<Instant>) {
         let (say, over) = oneshot::channel();
         let body = Sending {
@@ -58,7 +58,7 @@ impl<B> Sending<B> {
         (body, over)
     }
 
-    /// Whether the client has been silent for too long.
+    /// Ready if the client has been silent for too long.
     fn poll_silent(&mut self, context: &mut Context<'_>) -> Poll<SilentClient> {
         loop {
             let longest = self.silence.longest();
@@ -71,7 +71,7 @@ impl<B> Sending<B> {
             if end <= Instant::now() {
                 return Poll::Ready(SilentClient(longest));
             }
-            // The answer has begun meanwhile.
+            // The response has begun meanwhile, so the limit is another one.
             timer.as_mut().reset(end);
         }
     }
@@ -80,7 +80,7 @@ impl<B> Sending<B> {
 impl<B> Drop for Sending<B> {
     fn drop(&mut self) {
         if let Some(over) = self.over.take() {
-            // Nobody may be left to hear it.
+            // The receiver may have been dropped.
             let _ = over.send(Instant::now());
         }
     }

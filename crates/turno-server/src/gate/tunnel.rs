@@ -1,4 +1,4 @@
-//! Two connections that have left HTTP behind: a WebSocket, for example.
+//! Tunnels: pairs of connections that were upgraded from HTTP, for example to WebSocket.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use hyper_util::rt::TokioIo;
 
 use super::clients::Origin;
 
-/// Carries bytes both ways until one side ends, or the gate shuts down.
+/// Copies bytes in both directions until one side ends or the gate shuts down.
 pub(super) async fn carry(client: OnUpgrade, service: OnUpgrade, origin: Arc<Origin>) {
     let carried = async {
         let (client, service) = tokio::try_join!(client, service)?;

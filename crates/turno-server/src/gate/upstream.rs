@@ -1,4 +1,4 @@
-//! The service behind the gate: where it is, and how it is spoken to.
+//! The service behind the gate: its address and connection settings.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-/// How long a connection may take, unless said otherwise.
+/// Default of [`Upstream::connect_timeout`].
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an idle connection is used again, unless said otherwise. Services close theirs after 5 seconds or more as a
-/// rule, and a request that meets a closing connection is unknown.
+/// Default of [`Upstream::keep_alive`]. Services usually close idle connections after 5 seconds or more, and a request on a
+/// connection that is being closed becomes unknown.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
-/// How many idle connections are kept.
+/// Maximum number of idle connections.
 const MAX_IDLE: usize = 64;
 
-/// An address that is no upstream's.
+/// The error for an invalid upstream address. Its text says what is wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadUpstream(String);
@@ -43,7 +43,7 @@ pub struct Upstream {
     keep_alive: Duration,
 }
 
-/// Whether a request may be sent again that met a closing connection before any of it was written.
+/// Whether the client retries a request whose connection closed before any of it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsent {
     Again,
@@ -51,22 +51,22 @@ pub(super) enum Unsent {
 }
 
 impl Upstream {
-    /// How long a connection may take; 5 seconds, otherwise.
+    /// Sets the timeout for opening a connection. Default: 5 seconds.
     #[must_use]
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = connect_timeout;
         self
     }
 
-    /// How long an idle connection is used again; 2 seconds, otherwise. Zero opens a new one for each request. Keep it
-    /// below the service's own: a request that meets a connection which the service closes is *unknown*.
+    /// Sets how long an idle connection may be reused. Default: 2 seconds. Zero opens a new connection per request. Keep it below
+    /// the service's own limit: a request on a connection that the service is closing becomes *unknown*.
     #[must_use]
     pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
         self.keep_alive = keep_alive;
         self
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -75,7 +75,7 @@ impl Upstream {
         self.version
     }
 
-    /// The address of a path.
+    /// Returns the URL of a path.
     pub(super) fn uri(&self, path: PathAndQuery) -> Result<Uri, http::Error> {
         Uri::builder()
             .scheme(Scheme::HTTP)
@@ -110,7 +110,7 @@ impl FromStr for Upstream {
     type Err = BadUpstream;
 
     fn from_str(url: &str) -> Result<Self, BadUpstream> {
-        // What was written is not repeated: it may hold a password.
+        // The message does not contain the address, which may have a password.
         let bad = |why: &str| BadUpstream(format!("the upstream {why}: give http://HOST:PORT"));
         let uri: Uri = url.parse().map_err(|_| bad("is no address"))?;
         let version = match uri.scheme_str() {

@@ -1,4 +1,4 @@
-//! Who is let in: whoever has an access token or, as long as none was ever made, whoever is on this machine.
+//! Authentication: by access token or, as long as no token was ever created, by being on this machine.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,11 @@ use super::seen::{SHORT, Seen};
 use super::words::Code;
 use super::{Admission, Opening};
 
-/// How often it is looked whether an access token was made meanwhile.
+/// Minimum interval between two checks of whether the first access token was created.
 const LOOK: Duration = Duration::from_secs(2);
-/// How soon a store is asked again that did not say.
+/// How long a failed check of the store is cached.
 const AGAIN: Duration = Duration::from_millis(500);
-/// What a proxy adds. What came through one is not of this machine, wherever the proxy runs.
+/// Headers that a proxy adds. A request through a proxy does not count as local, wherever the proxy runs.
 const FORWARDED: [&str; 4] = [
     "forwarded",
     "x-forwarded-for",
@@ -33,7 +33,7 @@ const FORWARDED: [&str; 4] = [
     "x-real-ip",
 ];
 
-/// Who was let in, and whose requests these are counted as.
+/// An admitted caller, and its key for the rate limit.
 #[derive(Debug, Clone)]
 pub(super) struct Admitted {
     pub(super) caller: Caller,
@@ -41,7 +41,7 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// Somebody who needed no token.
+    /// A caller that needs no token.
     fn anonymous(peer: Peer) -> Self {
         Admitted {
             caller: Caller::new("anonymous", Role::Admin, ""),
@@ -50,7 +50,7 @@ impl Admitted {
     }
 }
 
-/// What of a request tells who asks.
+/// The parts of a request that identify its caller.
 pub(super) struct Asks<'a> {
     headers: &'a HeaderMap,
     uri: &'a Uri,
@@ -67,11 +67,11 @@ impl<'a> Asks<'a> {
     }
 }
 
-/// Who stands at the door.
+/// Decides which requests are admitted.
 pub(super) struct Gatekeeper {
     turno: Turno,
     admission: Admission,
-    /// The names by which clients know this server, besides its addresses.
+    /// Host names by which clients may address this server, besides its IP addresses.
     hosts: Vec<String>,
     seen: Seen,
     open: Open,
@@ -88,7 +88,7 @@ impl Gatekeeper {
         }
     }
 
-    /// Who is let in as things are now.
+    /// Returns which callers are admitted at the moment.
     pub(super) async fn opening(&self) -> turno::Result<Opening> {
         Ok(match self.admission {
             Admission::Everybody => Opening::Everybody,
@@ -98,7 +98,7 @@ impl Gatekeeper {
         })
     }
 
-    /// Who asks. Never lets anybody in because the store does not answer.
+    /// Authenticates the caller of a request. If the store is unavailable, the request is rejected.
     pub(super) async fn admit(&self, asks: &Asks<'_>) -> Result<Admitted, Problem> {
         let peer = asks.peer.ok_or_else(|| Problem::new(Code::Unauthorized))?;
         if self.admission == Admission::Everybody {
@@ -106,7 +106,7 @@ impl Gatekeeper {
             is_own_page(asks)?;
             return Ok(Admitted::anonymous(peer));
         }
-        // A token that is shown is looked at, even where none is needed: whoever shows a wrong one is to know.
+        // A token is verified even where none is needed, so that a caller with a wrong token notices.
         if let Some(text) = bearer(asks.headers)? {
             return self.seen.admit(&self.turno, text, peer).await;
         }
@@ -120,11 +120,11 @@ impl Gatekeeper {
     }
 }
 
-/// Whether an access token was ever made: asked now and then, and once there was one, never again.
+/// Whether an access token was ever created. Checked on demand, at most every [`LOOK`], until there is one; then never again.
 #[derive(Default)]
 struct Open {
     closed: AtomicBool,
-    /// What the store said when it was asked last, and until when that is good.
+    /// Result of the last check, and until when it is valid.
     looked: Mutex<Option<(Instant, turno::Result<()>)>>,
 }
 
@@ -133,7 +133,7 @@ impl Open {
         if self.closed.load(Ordering::Acquire) {
             return Ok(false);
         }
-        // Whoever comes while somebody looks waits for what is seen, or for the news that nothing is.
+        // Callers that arrive during a check wait for its result, which may be an error.
         let mut looked = self.looked.lock().await;
         if let Some((until, said)) = &*looked
             && Instant::now() < *until
@@ -159,7 +159,7 @@ impl Open {
     }
 }
 
-/// Nobody stands at the door for long because the store is silent.
+/// Applies a timeout to a lookup of the store, so that no request waits long for authentication.
 pub(super) async fn within<T>(look: impl Future<Output = turno::Result<T>>) -> turno::Result<T> {
     match tokio::time::timeout(SHORT, look).await {
         Ok(seen) => seen,
@@ -169,7 +169,7 @@ pub(super) async fn within<T>(look: impl Future<Output = turno::Result<T>>) -> t
     }
 }
 
-/// The access token that a request shows.
+/// Returns the access token of a request.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut shown = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = shown.next() else {
@@ -186,8 +186,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// Lets in whoever is on this machine and means this server. A page of some other site, whose name is made to point here or
-/// whose script calls here, does not.
+/// Admits requests that come from this machine and are addressed to this server. Rejects those of other sites' pages: by DNS
+/// rebinding the name of such a site can point here, or its script can call here.
 fn is_local(asks: &Asks<'_>, peer: Peer) -> Result<(), Problem> {
     if !peer.0.ip().to_canonical().is_loopback() {
         return Err(Problem::new(Code::Unauthorized));
@@ -205,7 +205,7 @@ fn is_local(asks: &Asks<'_>, peer: Peer) -> Result<(), Problem> {
     from_page_of(headers, |host| named.iter().all(|name| *name == host))
 }
 
-/// The hosts that a request names: at least one.
+/// Returns the hosts that a request names: at least one.
 fn named_hosts(asks: &Asks<'_>) -> Result<Vec<Authority>, Problem> {
     let hosts = asks.headers.get_all(HOST).iter();
     let named: Option<Vec<Authority>> = hosts
@@ -217,8 +217,8 @@ fn named_hosts(asks: &Asks<'_>) -> Result<Vec<Authority>, Problem> {
         .ok_or_else(|| Problem::new(Code::Misdirected))
 }
 
-/// Refuses names that another site could point here (DNS rebinding): its page would then be of the same origin as this server,
-/// and a browser would send no sign of where it comes from. An address and a name without a dot cannot be such a name.
+/// Rejects host names that another site could point here (DNS rebinding). Its page would have the same origin as this server,
+/// and the browser would send no `Origin` of another site. IP addresses and names without a dot cannot be used for that.
 fn is_known_host(asks: &Asks<'_>, hosts: &[String]) -> Result<(), Problem> {
     let is_known = |name: &Authority| {
         let host = name.host();
@@ -236,8 +236,8 @@ fn is_known_host(asks: &Asks<'_>, hosts: &[String]) -> Result<(), Problem> {
     }
 }
 
-/// Refuses pages of other sites where everybody is let in: whoever looks at such a page has not asked for what it does. A
-/// proxy before this server may have another name than it, and says so.
+/// Rejects cross-origin browser requests on a server that admits all callers: the user of the other site's page did not ask for
+/// them. A proxy in front of this server may have another name, which it puts into `X-Forwarded-Host`.
 fn is_own_page(asks: &Asks<'_>) -> Result<(), Problem> {
     let hosts = asks.headers.get_all(HOST).iter();
     let hosts = hosts.chain(asks.headers.get_all("x-forwarded-host"));
@@ -250,7 +250,7 @@ fn is_own_page(asks: &Asks<'_>) -> Result<(), Problem> {
     })
 }
 
-/// Looks at where a browser says that a request comes from; programs say nothing of the kind.
+/// Checks the `Origin` header. Browsers send it; other programs do not.
 fn from_page_of(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> Result<(), Problem> {
     let is_own = |origin: &http::HeaderValue| {
         let origin = origin.to_str().ok().and_then(|text| text.split_once("://"));

@@ -1,4 +1,4 @@
-//! What stands around every request: an id, a language, a bound, and a look at who asks.
+//! Middleware of every request: request id, language, limits and authentication.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use super::telemetry;
 use super::words::Code;
 use super::{App, dashboard};
 
-/// The header that names a request.
+/// Header with the request id.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest id of a caller's own that is taken over.
+/// Maximum length of a request id that the caller chose, in bytes.
 const LONGEST_ID: usize = 128;
 
-/// Puts everything around the routes. It is one layer: each is a service that is copied, and a future that is boxed, for every
-/// request.
+/// Wraps the routes in the middleware. All of it is one layer, because each layer costs a clone of a service and a boxed future
+/// per request.
 pub(super) fn layers(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
     routes
         .fallback(async || Problem::new(Code::NotFound))
@@ -37,7 +37,7 @@ pub(super) fn layers(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App
         .layer(from_fn_with_state(app.clone(), attend))
 }
 
-/// Gives the request its id and its language, and writes its problem, if it comes to one.
+/// Assigns request id and language, and renders the problem of the response, if it has one.
 async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     let language = language(request.headers());
@@ -45,13 +45,13 @@ async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     let in_flight = app.metrics.asked(&request);
     let asked = tally::Asked::of(&request);
     let span = telemetry::span(&app, &request, id.to_str().unwrap_or_default());
-    // A bug in one request must not take the connection's others with it.
+    // A panic in one request must not end the other requests of the connection.
     let answered = AssertUnwindSafe(admit(&app, request, next)).catch_unwind();
     let mut response = answered
         .instrument(span.clone())
         .await
         .unwrap_or_else(|_| Problem::new(Code::Broken).into_response());
-    // While a problem is still one, and no text.
+    // Before `render` turns the problem into text.
     asked.count(&app.metrics, &response);
     problem::render(&mut response, language, id.to_str().unwrap_or_default());
     span.in_scope(|| {
@@ -61,7 +61,7 @@ async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     in_flight.answered(response.status());
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id);
-    // What is true now may not be in a moment; and an answer is what it says it is, whoever's names are in it.
+    // The state may change at any time, so responses are not cached. `nosniff`: a name in a response must not change its type.
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
@@ -69,7 +69,7 @@ async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     response
 }
 
-/// The caller's own id, if it is a sane one.
+/// Returns the caller's request id if it is valid, else a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let own = headers.get(REQUEST_ID).filter(|id| {
         (1..=LONGEST_ID).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
@@ -80,13 +80,13 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-/// Looks at who asks, and whether there is room for it.
+/// Authenticates the caller and applies the limits.
 async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     if is_open(request.uri().path()) {
         return next.run(request).await;
     }
     let asks = Asks::of(&request);
-    // Held until the answer's head is there: what is sent after that has bounds of its own.
+    // Held until the head of the response is ready. The rest of the response has its own limits.
     let admitted = async {
         let room = app.limits.enter()?;
         let admitted = app.gatekeeper.admit(&asks).await?;
@@ -101,7 +101,7 @@ async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// What is everybody's: how the server is, and what can be asked.
+/// Whether a path needs no access token: the dashboard, the health checks and the API description.
 fn is_open(path: &str) -> bool {
     matches!(path, "/" | "/healthz" | "/readyz" | "/openapi.json")
         || path.starts_with(dashboard::FOLDER)

@@ -1,4 +1,4 @@
-//! What a request says: read once, refused with the field named.
+//! Extractors of bodies, queries and names. An error names the invalid field.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::App;
 use super::problem::Problem;
 use super::words::Code;
 
-/// How many of a list, if a request does not say.
+/// Default size of a page.
 const PAGE: u32 = 100;
 
-/// A body of JSON.
+/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// A body of JSON that may be left out.
+/// An optional JSON body.
 #[derive(Debug)]
 pub(crate) struct MaybeJson<T>(pub(crate) T);
 
-/// What stands behind the question mark.
+/// Query parameters.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -59,7 +59,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for MaybeJson<T> {
         if !is_json {
             return Err(Problem::new(Code::UnsupportedMediaType));
         }
-        // In OpenAPI, what may be left out may be null.
+        // In OpenAPI, an optional body may also be `null`.
         read::<Option<T>>(&body).map(|said| MaybeJson(said.unwrap_or_default()))
     }
 }
@@ -92,7 +92,7 @@ impl FromRequestParts<Arc<App>> for Name {
     }
 }
 
-/// Refuses what is not UTF-8 in percent-encoding: guessed at, it would be another name.
+/// Rejects text that is not percent-encoded UTF-8. A lossy conversion would produce another name.
 fn legible(what: &str, encoded: &str) -> Result<(), Problem> {
     let mut escapes = encoded.split('%').skip(1);
     let is_escape = |text: &str| {
@@ -119,7 +119,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The body, within the limits of size and time that stand around every request.
+/// Reads the whole body, within the limits of size and time.
 async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     let read = Bytes::from_request(request, app);
     match tokio::time::timeout(app.options.body_timeout, read).await {
@@ -142,13 +142,13 @@ async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = serde_path_to_error::deserialize(&mut json);
-    // What is no JSON at all is not told that it has other fields than it should.
+    // If the body is not JSON at all, report that and not a wrong field.
     match &read {
         Ok(_) => json.end(),
         Err(_) => serde_json::from_slice(body).map(|IgnoredAny| ()),
     }
     .map_err(|error| not_json(&error))?;
-    // serde would take a list for an object, field by field.
+    // serde also accepts a list for an object, field by field.
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::invalid("", "the body is a list: send an object"));
     }
@@ -162,12 +162,12 @@ fn not_json(error: &serde_json::Error) -> Problem {
     Problem::new(Code::Malformed).because(format!("the body is not one JSON value ({error})"))
 }
 
-/// Names the field: the path to it or, of one that is unknown or missing, its name.
+/// The problem of an invalid field: its path or, for an unknown or missing field, its name.
 fn invalid<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>) -> Problem {
     let reason = error.inner().to_string();
     let path = error.path().to_string();
     let path = if path == "." { String::new() } else { path };
-    // serde says "unknown field `x`, expected …" and "missing field `x`", and of the second the path does not tell.
+    // serde's messages are "unknown field `x`, expected …" and "missing field `x`". The path does not contain a missing field.
     let named = ["unknown field `", "missing field `", "duplicate field `"]
         .iter()
         .find_map(|words| reason.split_once(words)?.1.split('`').next());
@@ -180,7 +180,7 @@ fn invalid<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>) -> Probl
     Problem::invalid(field, reason)
 }
 
-/// The size of a page.
+/// Returns the size of a page: the default, or the requested one if it is valid.
 pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     match asked.unwrap_or(PAGE) {
         0 => Err(Problem::invalid("limit", "limit is 0: ask for 1 or more")),
@@ -192,7 +192,7 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     }
 }
 
-/// Refuses what cannot be the beginning of a name, nor one behind which a page begins; not all stores can even ask for it.
+/// Rejects a prefix or cursor with control characters: no name has them, and not all stores can search for them.
 pub(crate) fn printable(field: &'static str, text: &str) -> Result<(), Problem> {
     if text.chars().any(char::is_control) {
         let reason = format!("{field} has a control character, and no name has one: remove it");
@@ -201,7 +201,7 @@ pub(crate) fn printable(field: &'static str, text: &str) -> Result<(), Problem> 
     Ok(())
 }
 
-/// Refuses a list without entries: whoever sends one has made a mistake.
+/// Rejects an empty list, which is always a mistake of the caller, and one that is too long.
 pub(crate) fn some<T>(field: &'static str, list: &[T]) -> Result<(), Problem> {
     if list.is_empty() {
         let reason = format!("{field} is empty: give 1 or more");
@@ -210,7 +210,7 @@ pub(crate) fn some<T>(field: &'static str, list: &[T]) -> Result<(), Problem> {
     at_most(field, list)
 }
 
-/// Refuses a list that is too long to be handled at once.
+/// Rejects a list that is too long for one call.
 pub(crate) fn at_most<T>(field: &'static str, list: &[T]) -> Result<(), Problem> {
     if list.len() > MAX_ITEMS {
         let many = list.len();

@@ -1,4 +1,4 @@
-//! What goes on beside the requests: sweeping, schedules, the relay, a look at the certificate.
+//! Background tasks: sweep, schedules, relay, and the reload of the certificate.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -13,15 +13,15 @@ use turno::outbox::Relay;
 use super::App;
 use super::tls::Tls;
 
-/// The pause after a failure, and the longest; it doubles.
+/// First and longest pause after a failure. The pause doubles with each failure.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// How the server makes its relay: at the start, and again should one fail.
+/// Factory of the server's relay. Called at the start, and again if a relay fails.
 #[derive(Clone)]
 pub struct MakeRelay(Arc<dyn Fn() -> Relay + Send + Sync>);
 
 impl MakeRelay {
-    /// Calls this for each relay; its sink has to be good for all of them.
+    /// Creates a factory. `make` is called for each relay, so its sink must be usable by all of them.
     pub fn new(make: impl Fn() -> Relay + Send + Sync + 'static) -> Self {
         MakeRelay(Arc::new(make))
     }
@@ -33,7 +33,7 @@ impl fmt::Debug for MakeRelay {
     }
 }
 
-/// Works until it is told to stop; then lets what is under way end, within a bound.
+/// Runs the background tasks until shutdown. Then waits for them to end, within [`Options::drain`](super::Options::drain).
 pub(super) async fn run(app: &Arc<App>, tls: Option<Arc<Tls>>, shutdown: &CancellationToken) {
     let mut tasks = JoinSet::new();
     start(app, tls, shutdown, &mut tasks);
@@ -92,7 +92,7 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
     }
 }
 
-/// Does something until it is told to stop. What fails is tried again: it does not end the server.
+/// Runs a task until `stop` is cancelled. Restarts it if it fails or panics: a failed task does not end the server.
 async fn keep<W>(what: &str, stop: CancellationToken, work: impl Fn(CancellationToken) -> W)
 where
     W: Future<Output = turno::Result<()>>,

@@ -1,4 +1,4 @@
-//! Who asks, what they may do, and with which names.
+//! The caller of a request, its role and its prefix.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::ask::printable;
 use super::problem::Problem;
 use super::words::Code;
 
-/// Who asks, as its access token says; put into the request when that was looked at.
+/// The caller according to its access token. An extension of each authenticated request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// The token's name; what history calls whoever gives no name of its own.
+    /// Name of the token. The history uses it for callers that give no name of their own.
     pub(crate) name: Arc<str>,
     role: Role,
-    /// The beginning of the names that it may touch; empty: all.
+    /// Prefix of the names that the caller may access. Empty: all names.
     prefix: Arc<str>,
 }
 
@@ -31,12 +31,12 @@ impl Caller {
         }
     }
 
-    /// Who does something by hand, as the history has it.
+    /// Returns the user of an operator action, for the history.
     pub(crate) fn user(&self, said: Option<String>) -> String {
         said.unwrap_or_else(|| self.name.to_string())
     }
 
-    /// As its access token says.
+    /// Returns name, role and prefix of the caller.
     pub(crate) fn whoami(&self) -> Whoami {
         Whoami {
             name: self.name.to_string(),
@@ -45,7 +45,7 @@ impl Caller {
         }
     }
 
-    /// Refuses a name outside the caller's prefix.
+    /// Rejects a name outside the caller's prefix.
     pub(crate) fn scope(&self, field: &'static str, name: &str) -> Result<(), Problem> {
         if name.starts_with(&*self.prefix) {
             return Ok(());
@@ -53,7 +53,7 @@ impl Caller {
         Err(self.out_of_scope(&format!("{field} does not begin with it")))
     }
 
-    /// Refuses what concerns all names, to whoever may touch some.
+    /// Rejects callers with a prefix, for requests that concern all names.
     pub(crate) fn unscoped(&self) -> Result<(), Problem> {
         if !self.is_scoped() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Caller {
         !self.prefix.is_empty()
     }
 
-    /// The prefix that a list is narrowed to.
+    /// Returns the prefix of a list: the requested one, narrowed to the caller's own.
     pub(crate) fn narrow(&self, asked: &str) -> Result<String, Problem> {
         printable("prefix", asked)?;
         if asked.starts_with(&*self.prefix) {
@@ -95,10 +95,10 @@ impl Caller {
     }
 }
 
-/// Whoever may look.
+/// A caller that may read.
 #[derive(Debug)]
 pub(crate) struct Reader(pub(crate) Caller);
-/// Whoever may take, push, settle, emit and begin.
+/// A caller that may acquire, push, settle, emit and begin.
 #[derive(Debug)]
 pub(crate) struct Operator(pub(crate) Caller);
 /// A caller who may break, requeue, reset, discard, forget, resolve and sweep.

@@ -1,8 +1,8 @@
-//! The dashboard: a page for a person on call. Its files are in `crates/turno-server/dashboard`, as they are served; nothing
-//! builds them, and nothing of them comes from elsewhere.
+//! The dashboard: a web page for the operator on call. Its files in `crates/turno-server/dashboard` are served as they are,
+//! without a build step and without third-party code.
 //!
-//! The page asks the API as everybody does, with the access token that a person has typed in. It needs no cookie, so that
-//! another site's page has nothing to ride on.
+//! The page uses the public API with the access token that the user types in. It has no cookie, so a page of another site
+//! cannot make requests in the user's name.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,10 +22,10 @@ use super::App;
 use super::problem::Problem;
 use super::words::Code;
 
-/// Where the page's files are, besides `/` itself. They are everybody's: what they show needs a token.
+/// Path of the page's files, besides `/` itself. They need no token; the data that they show does.
 pub(super) const FOLDER: &str = "/dashboard/";
 
-/// Scripts, styles and data come from here alone, and no text becomes markup.
+/// Content security policy: scripts, styles and data come from this server only, and no text becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
@@ -45,7 +45,7 @@ macro_rules! file {
     };
 }
 
-/// Every file: its name, its type, its text.
+/// All files: name, content type, text.
 const FILES: &[(&str, &str, &str)] = &[
     file!("index.html", HTML),
     file!("style.css", CSS),
@@ -75,7 +75,7 @@ const FILES: &[(&str, &str, &str)] = &[
     file!("history.js", SCRIPT),
 ];
 
-/// A file, and the name of its content.
+/// A file and its ETag.
 struct File {
     name: &'static str,
     kind: &'static str,
@@ -129,7 +129,7 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
     };
     let of_file = [
         (ETAG, file.etag.as_str()),
-        // Kept, and asked for again each time: an upgraded server has a new page at once.
+        // Browsers revalidate the file each time, so that a new page is used right after an upgrade of the server.
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (REFERRER_POLICY, "no-referrer"),
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Markup is made by nobody but the page itself; the browser's policy says the same.
+    /// Only the page itself creates markup. The content security policy demands the same.
     #[test]
     fn no_script_makes_markup_and_no_markup_has_scripts() {
         for (name, kind, text) in FILES {

@@ -1,8 +1,8 @@
-//! What happens in the store, for those who watch: one feed for each prefix, shared by all who watch it.
+//! Live state of the store for `GET /v1/stream`: one feed per prefix, shared by all its subscribers.
 //!
-//! A feed looks at the store at most twice a second, and only while somebody listens (`look`). What it saw becomes what
-//! changed (`sight`), is written once, and goes to all its subscribers. It sees what others do at the store, too, and not
-//! only what goes through this server.
+//! A feed polls the store at most twice per second, and only while it has subscribers (`look`). It compares each result with
+//! what it has sent (`sight`), serializes the difference once, and sends it to all subscribers. Because it polls the store, it
+//! also reports changes that do not go through this server.
 
 mod frame;
 mod look;
@@ -28,15 +28,15 @@ use super::metrics::Metrics;
 use super::problem::Problem;
 use super::words::Code;
 
-/// How often a feed looks.
+/// Poll interval of a feed.
 const EVERY: Duration = Duration::from_millis(500);
-/// How long the store may take to be looked at.
+/// Timeout of a poll.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many looks a subscriber may be behind.
+/// Maximum number of polls that a subscriber may lag behind.
 const BEHIND: usize = 16;
-/// How many may listen.
+/// Maximum number of subscribers.
 const SUBSCRIBERS: usize = 256;
-/// How many prefixes may be watched: each is looked for by itself.
+/// Maximum number of prefixes: each is polled separately.
 const FEEDS: usize = 32;
 
 /// All feeds of a server.
@@ -55,14 +55,14 @@ impl fmt::Debug for Feeds {
     }
 }
 
-/// What one listener gets.
+/// One subscriber's share of a feed.
 #[derive(Debug)]
 pub(super) struct Subscription {
-    /// What comes first: how everything is.
+    /// First message: a snapshot. `None` before the first poll.
     pub(super) first: Option<Bytes>,
-    /// What changes after that.
+    /// Changes after the first message.
     pub(super) then: broadcast::Receiver<Bytes>,
-    /// Its place among those who listen.
+    /// Counts against [`SUBSCRIBERS`].
     _seat: OwnedSemaphorePermit,
 }
 
@@ -78,7 +78,7 @@ impl Feeds {
         }
     }
 
-    /// Listens to what happens to names that begin with a prefix.
+    /// Subscribes to the names that begin with a prefix.
     pub(super) fn subscribe(self: &Arc<Self>, prefix: &str) -> Result<Subscription, Problem> {
         let full = |what: &str, most: usize| {
             Problem::new(Code::Overloaded).because(format!(
@@ -103,7 +103,7 @@ impl Feeds {
         Ok(subscription)
     }
 
-    /// Looks, and tells, for as long as anybody listens.
+    /// Polls the store and sends changes, as long as the feed has subscribers.
     async fn watch(self: Arc<Self>, prefix: String, feed: Arc<Feed>) {
         let mut looker = Looker::new(self.turno.clone(), prefix.clone());
         let mut ticks = tokio::time::interval(EVERY);
@@ -127,7 +127,7 @@ impl Feeds {
         }
     }
 
-    /// Ends a feed that nobody listens to. Whoever subscribes holds the same lock, so that nobody joins one that has ended.
+    /// Ends a feed without subscribers. Subscribing takes the same lock, so no subscriber joins a feed that has ended.
     fn forget(&self, prefix: &str, feed: &Feed) -> bool {
         let mut feeds = self.all();
         let is_unheard = feed.sender.receiver_count() == 0;
@@ -138,7 +138,7 @@ impl Feeds {
         is_unheard
     }
 
-    /// Ends when all feeds have, after the server was told to close.
+    /// Waits for the end of all feeds, after `closing` was cancelled.
     pub(super) async fn ended(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -149,18 +149,18 @@ impl Feeds {
     }
 }
 
-/// What is told of one prefix.
+/// The feed of one prefix.
 struct Feed {
     sender: broadcast::Sender<Bytes>,
     told: Mutex<Told>,
 }
 
-/// What everybody who listens knows by now.
+/// State that has been sent to the subscribers.
 #[derive(Default)]
 struct Told {
-    /// The number of the last event.
+    /// Id of the last event.
     id: u64,
-    /// `None` before the first look.
+    /// `None` before the first poll.
     sight: Option<Sight>,
     is_down: bool,
 }
@@ -177,7 +177,7 @@ impl Feed {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under the lock that telling takes: what comes first and what comes then fit together.
+    /// Takes the lock that sending takes, so that no change falls between the snapshot and the messages that follow.
     fn subscribe(&self, seat: OwnedSemaphorePermit) -> Subscription {
         let told = self.told();
         let mut first = Vec::new();
@@ -194,7 +194,7 @@ impl Feed {
         }
     }
 
-    /// Tells what was seen, as far as it is new.
+    /// Sends the changes of a poll.
     fn tell(&self, seen: Seen) {
         let mut told = self.told();
         let Told { id, sight, is_down } = &mut *told;
@@ -217,7 +217,7 @@ impl Feed {
         self.send(text);
     }
 
-    /// Tells, once, that the store does not answer.
+    /// Sends that the store is unavailable, once per outage.
     fn fail(&self, why: &str) {
         let mut told = self.told();
         if std::mem::replace(&mut told.is_down, true) {
@@ -235,13 +235,13 @@ impl Feed {
 
     fn send(&self, text: Vec<u8>) {
         if !text.is_empty() {
-            // An error says that nobody listens any more, which the next tick finds.
+            // An error means that there are no subscribers, which the next tick detects.
             let _ = self.sender.send(text.into());
         }
     }
 }
 
-/// Writes events one after the other.
+/// Serializes a sequence of events.
 struct Write<'a> {
     id: &'a mut u64,
     text: &'a mut Vec<u8>,

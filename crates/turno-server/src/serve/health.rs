@@ -1,4 +1,4 @@
-//! Whether the server can do its work, as it found out a moment ago.
+//! Readiness of the server, cached for a moment.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use tokio::time::Instant;
 
 use super::App;
 
-/// How long an answer is good: whoever asks more often does not make the store answer more often.
+/// How long a result is cached, so that frequent checks do not load the store.
 const GOOD: Duration = Duration::from_secs(1);
-/// How long the store may take.
+/// Timeout of the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was found out.
+/// The cached result.
 #[derive(Default)]
 pub(super) struct Readiness(Mutex<Option<(Instant, Result<(), &'static str>)>>);
 
 impl Readiness {
-    /// Whether the store answers; or why not, without anything that is only for those who run it.
+    /// Returns `Ok` if the store is available, else the reason. The reason has no details that are meant for operators only.
     pub(super) async fn ask(&self, app: &App) -> Result<(), &'static str> {
         if app.closing.is_cancelled() {
             return Err("the server is shutting down");
         }
-        // Whoever comes while somebody asks waits for that answer.
+        // Callers that arrive during a check wait for its result.
         let mut known = self.0.lock().await;
         match *known {
             Some((at, answer)) if at.elapsed() < GOOD => answer,

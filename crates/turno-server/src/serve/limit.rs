@@ -1,4 +1,4 @@
-//! How much is let in: so many requests in flight, and of each caller so many a second.
+//! Limits on the requests in flight, and on the requests per second of each caller.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -16,19 +16,19 @@ use super::listen::Peer;
 use super::problem::Problem;
 use super::words::Code;
 
-/// How many callers are told apart; those beyond are counted as one.
+/// Maximum number of callers with their own rate limit. All others share one.
 const MOST_KEYS: usize = 100_000;
-/// How often those are forgotten who have not asked lately, if there are too many.
+/// How often inactive callers are removed while there are too many.
 const TIDY: Duration = Duration::from_secs(1);
 
-/// Whose requests are counted together.
+/// Key of the rate limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    /// One access token's, by its id.
+    /// An access token, by its id.
     Token(Arc<str>),
-    /// One address's, where there are no tokens.
+    /// A network address, for callers without a token.
     Net(IpAddr),
-    /// All others'.
+    /// All other callers.
     Others,
 }
 
@@ -37,7 +37,7 @@ impl Key {
         Key::Net(Self::net(peer))
     }
 
-    /// The address, as far as it tells one host from others: of IPv6, each has as many as it likes.
+    /// Returns the address of a host; for IPv6 its /64 network, because one host has many addresses.
     pub(super) fn net(peer: Peer) -> IpAddr {
         match peer.0.ip().to_canonical() {
             IpAddr::V6(address) => {
@@ -54,7 +54,7 @@ type Rate = RateLimiter<Key, HashMapStateStore<Key>, DefaultClock>;
 pub(super) struct Limits {
     in_flight: Arc<Semaphore>,
     rate: Option<Rate>,
-    /// When callers were last forgotten who have not asked lately.
+    /// When inactive callers were last removed.
     tidied: Mutex<Instant>,
 }
 
@@ -72,7 +72,7 @@ impl Limits {
         }
     }
 
-    /// Room for one more request, until this is dropped.
+    /// Admits one more request in flight, until the permit is dropped.
     pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, Problem> {
         self.in_flight
             .clone()
@@ -80,7 +80,7 @@ impl Limits {
             .map_err(|_| Problem::new(Code::Overloaded))
     }
 
-    /// Counts one more request of a caller.
+    /// Counts one more request of a caller against its rate limit.
     pub(super) fn count(&self, key: Key) -> Result<(), Problem> {
         let Some(rate) = &self.rate else {
             return Ok(());
@@ -99,7 +99,7 @@ impl Limits {
         })
     }
 
-    /// At most once a second: it takes time.
+    /// At most once per second, because it is slow.
     fn is_time_to_tidy(&self) -> bool {
         let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = tidied.elapsed() >= TIDY;

@@ -1,4 +1,4 @@
-//! Clients: let in, served, and sent away at the end.
+//! Client connections: accepted, served and closed at shutdown.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,21 +22,21 @@ use super::patient::{Busy, Counted, Patient};
 use super::tls::Tls;
 use crate::accept::{Place, Room};
 
-/// How many requests one connection of HTTP/2 may have under way: each may hold a body.
+/// Maximum number of concurrent requests per HTTP/2 connection: each may hold a body in memory.
 const MAX_STREAMS: u32 = 100;
-/// The largest head of a request, in bytes. As much is kept for each connection as long as it is open, and twice as much if it
-/// were any more.
+/// Maximum size of a request's head, in bytes. Each open connection keeps a buffer of this size; the next larger limit would
+/// double it.
 const MAX_HEAD: u32 = 8 * 1024;
-/// How much of bodies that nobody has read yet one connection of HTTP/2 may send, and each of its requests.
+/// HTTP/2 flow-control windows in bytes: unread body data per connection and per request.
 const WINDOWS: (u32, u32) = (1024 * 1024, 256 * 1024);
-/// How long a client that has been told to go may take, if nothing of it is in flight.
+/// How long an idle connection may take to close after a graceful shutdown was requested.
 const GOING: Duration = Duration::from_secs(1);
 
-/// Where a request comes from; an extension of each.
+/// Address of the client. An extension of each request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
-/// Lets clients in until it is told to stop; then lets what is under way end, within a bound.
+/// Accepts connections until `shutdown` is cancelled. Then waits for requests in flight, within the drain time.
 pub(super) async fn serve(
     app: &Arc<App>,
     router: Router,
@@ -49,7 +49,7 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
-            // Whoever has gone is forgotten.
+            // Drop the tasks of closed connections.
             Some(_) = connections.join_next() => {}
             (stream, peer, place) = room.next(&listener) => {
                 let client = Client { app: app.clone(), router: router.clone(), peer };
@@ -57,7 +57,7 @@ pub(super) async fn serve(
             }
         }
     }
-    // Nobody else is let in, and whoever waits is sent away.
+    // Accept no more connections, and end the requests that wait.
     drop(listener);
     app.closing.cancel();
     let ended = async { while connections.join_next().await.is_some() {} };
@@ -70,7 +70,7 @@ pub(super) async fn serve(
     connections.shutdown().await;
 }
 
-/// One connection's other end.
+/// The client of one connection.
 struct Client {
     app: Arc<App>,
     router: Router,
@@ -93,14 +93,14 @@ impl Client {
             greeted = tokio::time::timeout(self.app.options.head_timeout, tls.acceptor().accept(stream)) => greeted,
         };
         match greeted {
-            // Boxed: else whoever speaks without TLS would have to keep room for it.
+            // Boxed, so that connections without TLS do not reserve memory for it.
             Ok(Ok(stream)) => Box::pin(self.talk(stream, &busy)).await,
             Ok(Err(error)) => tracing::debug!(%error, "a client did not speak TLS as it should"),
             Err(_) => {}
         }
     }
 
-    /// Answers, until the client goes, is silent for too long, or is sent away.
+    /// Serves requests until the client disconnects, is idle for too long, or the server shuts down.
     async fn talk<S>(&self, stream: S, busy: &Arc<Busy>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -108,7 +108,7 @@ impl Client {
         let service = service_fn(|mut request: Request<Incoming>| {
             let counted = busy.enter();
             request.extensions_mut().insert(Peer(self.peer));
-            // Routers are always ready.
+            // No `poll_ready` is needed: routers are always ready.
             let answer = self.router.clone().call(request);
             async move {
                 let response = answer

@@ -1,8 +1,7 @@
-//! What can be counted: for Prometheus, in the OpenMetrics format.
+//! Metrics for Prometheus, in the OpenMetrics format.
 //!
-//! What this process does is counted as it happens, by handles that are made once, so that a request pays for a few
-//! additions. How the store is, is looked at when somebody asks (`look`). Nothing here is global: each server counts
-//! for itself.
+//! The work of this process is counted as it happens. The counters are created once, so that a request costs a few additions.
+//! The gauges of the store are read when the metrics are scraped (`look`). Nothing is global: each server has its own metrics.
 
 mod http;
 mod look;
@@ -24,12 +23,12 @@ use self::look::Lookout;
 pub(super) use self::work::Inbox;
 use self::work::{Locks, Once, Outbox, Sweeper};
 
-/// What [`Metrics::render`] writes.
+/// Content type of [`Metrics::render`].
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// What every name begins with.
+/// Prefix of all metric names.
 const PREFIX: &str = "turno";
 
-/// Everything that is counted.
+/// All metrics of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -40,9 +39,9 @@ pub(crate) struct Metrics {
     pub(crate) outbox: Outbox,
     pub(crate) once: Once,
     pub(crate) sweeper: Sweeper,
-    /// Who listens to what happens.
+    /// Number of subscribers of `/v1/stream`.
     pub(crate) subscribers: Gauge,
-    /// What is watched for them.
+    /// Number of prefixes that are polled for them.
     pub(crate) feeds: Gauge,
 }
 
@@ -73,7 +72,7 @@ impl Metrics {
         }
     }
 
-    /// All of it as text. What the store has to say is left out if it does not answer in time.
+    /// Renders all metrics. Those of the store are left out if it is unavailable.
     pub(crate) async fn render(&self) -> Result<String, std::fmt::Error> {
         let of_store = self.lookout.look().await;
         let mut text = String::new();
@@ -102,7 +101,7 @@ impl Counters {
         Counters { label, family }
     }
 
-    /// The counter of one word; it begins at zero, so that nobody has to wait for the first one to see that there are none.
+    /// Returns the counter of one label value. It is exported as 0 before the first event, so that a zero can be seen.
     fn of(&self, word: &'static str) -> Counter {
         self.family.get_or_create_owned(&[(self.label, word)])
     }

@@ -1,7 +1,7 @@
-//! What can be asked, in OpenAPI 3.1: made from the routes themselves.
+//! The OpenAPI 3.1 description, generated from the routes.
 //!
-//! A route says what is particular to it. What any request may be answered with is added here, from the table of codes, so
-//! that no answer is left out and none is promised that cannot come.
+//! A route declares its own responses. The problems that any request may get are added here from the table of codes, so that
+//! the description is complete and has no response that cannot occur.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Response,
 use super::routes;
 use super::words::Code;
 
-/// What a problem is written in.
+/// Content type of a problem.
 const PROBLEM: &str = "application/problem+json";
 
-/// The description of the whole API, as a server that wants access tokens gives it.
+/// Returns the description of the whole API, as a server that requires access tokens serves it.
 pub fn openapi() -> OpenApi {
     let mut api = routes::all().1;
     api.info = InfoBuilder::new()
@@ -42,7 +42,7 @@ pub fn openapi() -> OpenApi {
     components.responses = problems();
     name_codes(components);
     api.security = Some(vec![SecurityRequirement::new("token", [] as [&str; 0])]);
-    // What is at the end of a path may have slashes; OpenAPI has no word for that.
+    // The last parameter of a path may contain slashes, which OpenAPI cannot express.
     let paths = std::mem::take(&mut api.paths.paths);
     api.paths.paths = paths
         .into_iter()
@@ -68,7 +68,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     .flatten()
 }
 
-/// One answer for each status that problems have, with the codes that it can carry.
+/// Returns one response per status of the problems, with the codes that it may have.
 fn problems() -> BTreeMap<String, RefOr<Response>> {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in Code::ALL {
@@ -122,12 +122,12 @@ fn problem() -> ContentBuilder {
     ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")))
 }
 
-/// What the answer with a status is called among the components.
+/// Name of a status's response among the components.
 fn name(status: u16) -> String {
     format!("Problem{status}")
 }
 
-/// All codes, where a problem's is described.
+/// Lists all codes in the description of a problem's code.
 fn name_codes(components: &mut Components) {
     let Some(RefOr::T(Schema::Object(problem))) = components.schemas.get_mut("Problem") else {
         return;
@@ -138,7 +138,7 @@ fn name_codes(components: &mut Components) {
     code.enum_values = Some(Code::ALL.map(|code| json!(code.as_str())).into());
 }
 
-/// Adds what the route need not say: the problems that any request of its kind may come to, and words where it has none.
+/// Adds what a route need not declare: the problems that any request of its kind may get, and missing descriptions.
 fn complete(operation: &mut Operation) {
     let usual = usual(operation);
     let summary = operation.summary.clone().unwrap_or_default();
@@ -165,7 +165,7 @@ fn complete(operation: &mut Operation) {
     }
 }
 
-/// A problem of which the route says nothing more.
+/// Whether the route declares nothing specific about a problem.
 fn is_unsaid(response: &RefOr<Response>) -> bool {
     let RefOr::T(response) = response else {
         return false;
@@ -173,7 +173,7 @@ fn is_unsaid(response: &RefOr<Response>) -> bool {
     response.description.is_empty() && response.content.keys().eq([PROBLEM])
 }
 
-/// The statuses that every request of this kind may be refused with.
+/// Returns the statuses with which any request of this kind may be rejected.
 fn usual(operation: &Operation) -> Vec<StatusCode> {
     let has_body = operation.request_body.is_some();
     let mut parameters = operation.parameters.iter().flatten();
@@ -185,7 +185,7 @@ fn usual(operation: &Operation) -> Vec<StatusCode> {
         StatusCode::TOO_MANY_REQUESTS,
         StatusCode::SERVICE_UNAVAILABLE,
     ];
-    // What is everybody's says so.
+    // Routes without authentication declare an empty security requirement.
     if operation.security.is_none() {
         statuses.extend([
             StatusCode::UNAUTHORIZED,

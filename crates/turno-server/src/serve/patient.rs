@@ -1,4 +1,4 @@
-//! How long a client is waited for: one that asks nothing, and one that does not read its answer.
+//! Timeouts of a connection: for a client that sends no request, and for one that does not read its response.
 
 use std::io;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A client that does not read so much of its answer while it is waited for does not read it.
+/// A client must read at least this many bytes per timeout period, or the connection is closed.
 const SOME: usize = 64 * 1024;
 
-/// Whether something of a connection is in flight.
+/// Activity of a connection: whether a request or a response is in flight.
 #[derive(Debug)]
 pub(crate) struct Busy {
     requests: AtomicUsize,
-    /// Whether an answer waits for its reader.
+    /// Whether a response waits until the client reads.
     writing: AtomicBool,
     since: Mutex<Instant>,
 }
@@ -32,13 +32,13 @@ impl Busy {
         }
     }
 
-    /// Counts a request, until this is dropped.
+    /// Counts a request until the returned value is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
         self.requests.fetch_add(1, Ordering::SeqCst);
         InFlight(self.clone())
     }
 
-    /// Resolves when nothing has been in flight for so long.
+    /// Resolves when nothing has been in flight for the duration of `patience`.
     pub(crate) async fn idle(&self, patience: Duration) {
         loop {
             let now = Instant::now();
@@ -52,7 +52,7 @@ impl Busy {
         }
     }
 
-    /// Begins anew to count the time in which nothing is in flight.
+    /// Restarts the idle time.
     pub(crate) fn restart(&self) {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -68,7 +68,7 @@ impl Busy {
     }
 }
 
-/// One request in flight.
+/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<Busy>);
 
@@ -79,7 +79,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The body of an answer: its request is in flight until it has gone.
+/// The body of a response. Its request counts as in flight until the body is dropped.
 pub(crate) struct Counted<B> {
     body: B,
     _counted: InFlight,
@@ -114,14 +114,14 @@ impl<B: Body + Unpin> Body for Counted<B> {
     }
 }
 
-/// A stream that breaks off if its other end does not read: what is written for it would stay in memory.
+/// A stream that fails if the client does not read: unread data would stay in memory.
 pub(crate) struct Patient<S> {
     stream: S,
     busy: Arc<Busy>,
     patience: Duration,
-    /// When the patience ends; only while something cannot be written.
+    /// Timer of the timeout; set only while a write is blocked.
     over: Option<Pin<Box<Sleep>>>,
-    /// How much was written since.
+    /// Number of bytes written since the timer was set.
     written: usize,
 }
 
@@ -200,7 +200,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Called when all has been written.
+    /// Called after everything has been written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {

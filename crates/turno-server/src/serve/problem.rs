@@ -1,7 +1,7 @@
-//! What a client is told when something went wrong: RFC 9457, with a stable code, in its own language.
+//! Error responses: RFC 9457, with a stable code, in the client's language.
 //!
-//! A handler answers with a [`Problem`]. It travels in the response's extensions, and is written by [`render`] when the
-//! request's language and id are known.
+//! A handler returns a [`Problem`]. It is stored in the response's extensions. [`render`] writes the body, when language and id
+//! of the request are known.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use turno_client::wire;
 
 use super::words::Code;
 
-/// How long a client is asked to wait when nothing better is known.
+/// Default of `Retry-After`.
 const SOON: Duration = Duration::from_secs(1);
 
-/// A problem on its way to a client.
+/// A problem before it is rendered.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     code: Code,
-    /// What is wrong in particular, if that says more than the code does; in English.
+    /// Specific reason in English, if it says more than the code.
     reason: Option<Cow<'static, str>>,
-    /// The same in Spanish, where it is known.
+    /// The same reason in Spanish, if there is a translation.
     spanish: Option<String>,
     field: Option<String>,
     retry_after: Option<Duration>,
     more: Box<More>,
 }
 
-/// What only some problems say.
+/// Data that only some problems have.
 #[derive(Debug, Clone)]
 enum More {
     Nothing,
@@ -53,7 +53,7 @@ impl Problem {
         }
     }
 
-    /// Something was asked for wrongly.
+    /// The problem of an invalid argument.
     pub(crate) fn invalid(field: impl Into<String>, reason: impl Into<Cow<'static, str>>) -> Self {
         let field: String = field.into();
         Problem {
@@ -62,7 +62,7 @@ impl Problem {
         }
     }
 
-    /// Says which one of a list it is that is wrong.
+    /// Adds the position of the invalid entry in a list to the field.
     pub(crate) fn within(mut self, list: &str, place: usize) -> Self {
         self.field = Some(match self.field.take() {
             Some(field) => format!("{list}[{place}].{field}"),
@@ -71,7 +71,7 @@ impl Problem {
         self
     }
 
-    /// What is wrong in particular, in English.
+    /// Sets the specific reason, in English.
     pub(crate) fn because(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
         self.reason = Some(reason.into());
         self
@@ -87,7 +87,7 @@ impl Problem {
         }
     }
 
-    /// Somebody does the work of a key.
+    /// Another run of the key is in flight.
     pub(crate) fn in_flight(key: String, run: OnceRun) -> Self {
         Problem {
             retry_after: Some(SOON.min(run.remaining)),
@@ -96,7 +96,7 @@ impl Problem {
         }
     }
 
-    /// Somebody did the work of a key, and vanished half-way.
+    /// The lease of the key's last run expired without an answer.
     pub(crate) fn unknown(key: String, run: OnceRun) -> Self {
         Problem {
             more: Box::new(More::Run(key, run)),
@@ -115,7 +115,7 @@ impl Problem {
 
     fn body(&self, language: Language, request_id: Option<&str>) -> wire::Problem {
         let (title, next) = self.code.words(language);
-        // The library speaks English. Whoever reads Spanish is told what is meant, and beside it the reason as it is.
+        // The library's messages are in English. Spanish readers get the general text of the code, and the reason beside it.
         let (detail, reason) = match (language, &self.reason, &self.spanish) {
             (Language::English, Some(reason), _) => (reason.to_string(), None),
             (Language::English, None, _) => (next.to_owned(), None),
@@ -181,7 +181,7 @@ impl From<turno::Error> for Problem {
         } else {
             Code::Broken
         };
-        // What the store says is for those who run the server: it may name hosts, users and files.
+        // Error messages of the store are for operators: they may contain hosts, users and files. They go to the log only.
         match code {
             Code::Lost => {}
             Code::Unavailable => tracing::warn!(%error, "the store does not answer"),
@@ -200,7 +200,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Writes the problem that a response carries, if it does.
+/// Writes the body of a response's problem, if it has one.
 pub(super) fn render(response: &mut Response, language: Language, request_id: &str) {
     let Some(problem) = response.extensions_mut().remove::<Problem>() else {
         return;
@@ -224,7 +224,7 @@ fn dress(headers: &mut HeaderMap, problem: &Problem, language: Language) {
         }),
     );
     if let Some(retry_after) = problem.retry_after {
-        // Whole seconds, and not "at once".
+        // Whole seconds, at least one.
         let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
         headers.insert(RETRY_AFTER, seconds.max(1).into());
     }

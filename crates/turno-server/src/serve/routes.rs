@@ -1,4 +1,4 @@
-//! What can be asked: one file for each noun.
+//! Routes of the API: one file per noun.
 
 mod claims;
 mod events;
@@ -25,7 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{App, dashboard};
 
-/// The routes, and their description.
+/// Returns all routes and their OpenAPI description.
 pub(super) fn all() -> (Router<Arc<App>>, OpenApi) {
     OpenApiRouter::new()
         .merge(locks::routes())

@@ -1,5 +1,4 @@
-//! The access tokens that were shown lately, and what the store said of them: neither a busy caller nor somebody who guesses
-//! makes the store look each time.
+//! Cache of recent token verifications, so that neither load nor brute force reaches the store with every request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,32 +18,32 @@ use super::listen::Peer;
 use super::problem::Problem;
 use super::words::Code;
 
-/// How long a good token is good without a look: revoking one holds after this.
+/// How long a valid token is cached. A revocation takes effect after this time at the latest.
 const GOOD: Duration = Duration::from_secs(5);
-/// How long a wrong one is wrong.
+/// How long an invalid token is cached.
 const WRONG: Duration = Duration::from_secs(1);
-/// The longest look.
+/// Timeout of a verification.
 pub(super) const SHORT: Duration = Duration::from_secs(5);
-/// How many are remembered, and how many addresses that guess.
+/// Maximum number of cached tokens, and of addresses with invalid tokens.
 const MOST: usize = 10_000;
-/// How many looks go on at once: those who guess do not take the store from those who work.
+/// Maximum number of concurrent verifications, so that brute force does not take the store away from other work.
 const AT_ONCE: usize = 4;
-/// How many wrong tokens one address may show in a while before its new ones are looked at one by one, behind all others. They
-/// are still looked at: behind one address there may be many clients, and a right token among the wrong ones.
+/// Number of invalid tokens that one address may send within this period. After that, its new tokens are verified one at a time,
+/// in a queue of their own. They are still verified: one address may have many clients, and a valid token among invalid ones.
 const GUESSES: (u32, Duration) = (100, Duration::from_secs(10));
 
-/// What is remembered is a hash: nobody finds a token in this process's memory because it was shown once.
+/// The cache stores hashes, so that a token that was sent once does not stay in the memory of this process.
 type Hash = [u8; 32];
 
 pub(super) struct Seen {
     entries: Mutex<HashMap<Hash, Arc<Turns<Option<Found>>>>>,
     guesses: Mutex<HashMap<IpAddr, (u32, Instant)>>,
     looks: Semaphore,
-    /// The looks for addresses that have shown many wrong tokens.
+    /// For addresses that have sent many invalid tokens.
     slow_looks: Semaphore,
 }
 
-/// What the store said, and when it was asked.
+/// Result of a verification, and its time.
 struct Found {
     at: Instant,
     said: Said,
@@ -53,7 +52,7 @@ struct Found {
 enum Said {
     Good(Admitted),
     Wrong,
-    /// It did not answer, or was not asked: those who wait for the same look are told so too, and not one after the other.
+    /// The store was unavailable or was not queried. Callers that waited for the same verification get the same error at once.
     Nothing(Problem),
 }
 
@@ -80,7 +79,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Whose token this is.
+    /// Returns the caller of a token.
     pub(super) async fn admit(
         &self,
         turno: &Turno,
@@ -88,12 +87,12 @@ impl Seen {
         peer: Peer,
     ) -> Result<Admitted, Problem> {
         let entry = self.entry(Sha256::digest(text.as_bytes()).into());
-        // Whoever shows the same token meanwhile waits for what this look finds.
+        // Requests with the same token wait for the result of this verification.
         let mut found = entry.lock().await;
         let known = match found.take() {
             Some(known) if known.is_fresh() => known,
             before => {
-                // Whoever guesses must not lock out others at the same address who were in before.
+                // Brute force must not lock out callers at the same address that were authenticated before.
                 let was_good = before.is_some_and(|before| before.is_good());
                 let stranger = (!was_good).then(|| Key::net(peer));
                 self.look(turno, text, stranger).await
@@ -119,7 +118,7 @@ impl Seen {
             turno.access_verify(text).await
         });
         let (at, said) = match (look.await, slow) {
-            // Counted from before it was asked: it may have been revoked while the answer came.
+            // The time before the query: the token may have been revoked while the response was on its way.
             (Ok(Some(view)), _) => (asked, Said::Good(admitted(view))),
             (Ok(None), _) => {
                 stranger.inspect(|net| self.guessed(*net));
@@ -139,7 +138,7 @@ impl Seen {
             return entry.clone();
         }
         if entries.len() >= MOST {
-            // Those that are being looked at are in somebody's hand, and fill themselves.
+            // Entries whose verification is running are dropped here too. The requests that wait for them hold a reference.
             entries.retain(|_, entry| {
                 let found = entry.try_lock();
                 found.is_ok_and(|found| {
@@ -155,7 +154,7 @@ impl Seen {
         entries.entry(hash).or_default().clone()
     }
 
-    /// For how long an address is behind all others; `None` if it is not.
+    /// Returns how long an address stays in the slow queue; `None` if it is not in it.
     fn slowed_for(&self, net: IpAddr) -> Option<Duration> {
         let guesses = lock(&self.guesses);
         let (many, since) = guesses.get(&net)?;

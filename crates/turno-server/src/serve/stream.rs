@@ -1,4 +1,4 @@
-//! What one subscriber reads: what comes first, then what changes, until something ends it.
+//! The response body of a stream: the snapshot, then the changes, until the stream ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use super::access::Asks;
 use super::feed::{COMMENT, Subscription, last};
 use super::words::Code;
 
-/// How long it may be quiet, before a comment shows that the connection is alive.
+/// How long a stream may be idle before a comment is sent to keep the connection alive.
 const QUIET: Duration = Duration::from_secs(15);
-/// How many times the longest wait a stream lasts: then whoever listens has to show its token again.
+/// Lifetime of a stream, as a multiple of the option `max_wait`. Then the client must authenticate again.
 const LASTS: u32 = 10;
-/// How soon a browser connects again, in milliseconds.
+/// First bytes of a stream. Sets the reconnection delay of browsers to 1000 ms.
 const HELLO: &[u8] = b"retry: 1000\n\n";
 
-/// How often it is looked whether the listener may still listen: its access token may have been revoked.
+/// How often the server checks whether the access token was revoked.
 const CHECK: Duration = Duration::from_secs(5);
 
-/// A body that lasts, for who has shown this.
+/// Creates the body of a stream. `shown` is the head of the request that was admitted.
 pub(super) fn body(app: &Arc<App>, subscription: Subscription, shown: Parts) -> Body {
     let now = Instant::now();
     let reader = Reader {
@@ -51,7 +51,7 @@ pub(super) fn body(app: &Arc<App>, subscription: Subscription, shown: Parts) -> 
 struct Reader {
     hello: Option<Bytes>,
     subscription: Subscription,
-    /// What it was let in with.
+    /// Head of the request that was admitted.
     shown: Request<()>,
     quiet_until: Instant,
     check_at: Instant,
@@ -84,7 +84,7 @@ impl Reader {
                 }
                 heard = self.subscription.then.recv() => match heard {
                     Ok(text) => return Some(text),
-                    // What it has missed cannot be told any more: it has to begin anew.
+                    // The missed messages are gone, so the client must reconnect.
                     Err(RecvError::Lagged(_)) => "slow",
                     Err(RecvError::Closed) => "shutting_down",
                 },
@@ -95,8 +95,8 @@ impl Reader {
         }
     }
 
-    /// Whether it would be let in again. A store that does not answer is no reason to send anybody away: it has nothing to
-    /// tell, either.
+    /// Whether the request would still be admitted. An unavailable store does not end the stream: it has no changes to report
+    /// either.
     async fn is_welcome(&self) -> bool {
         let asks = Asks::of(&self.shown);
         match self.app.gatekeeper.admit(&asks).await {
@@ -109,7 +109,7 @@ impl Reader {
     }
 }
 
-/// One who listens, counted.
+/// Counts a subscriber in the metrics.
 struct Counted(Gauge);
 
 impl Counted {

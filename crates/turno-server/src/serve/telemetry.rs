@@ -1,4 +1,4 @@
-//! The span of a request, and whose work it belongs to.
+//! The tracing span of a request, and its parent.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,12 @@ use tracing::field::Empty;
 
 use super::App;
 
-/// Gives the span of a request the parent that the request's headers name (`traceparent`). Called before anything is done
-/// in the span.
+/// Sets the parent of a request's span from the request's headers (`traceparent`). Called before any work is done in the span.
 ///
-/// The server itself knows no tracing system: whoever starts it, and has set one up, says how.
+/// The server does not depend on a tracing system. A program that has set one up passes this function.
 pub type Adopt = fn(&Span, &HeaderMap);
 
-/// The span of a request.
+/// Creates the span of a request.
 pub(super) fn span(app: &App, request: &Request, id: &str) -> Span {
     let route = route(request).unwrap_or_default();
     let route = route.as_ref();
@@ -33,7 +32,7 @@ pub(super) fn span(app: &App, request: &Request, id: &str) -> Span {
     );
     if let Some(adopt) = app.options.trace {
         adopt(&span, request.headers());
-        // What the conventions of OpenTelemetry call these; no use in a log, which has them already.
+        // The names of OpenTelemetry's conventions. Logs do not need them: they have `method` and `route`.
         let method = request.method().as_str();
         span.record("otel.name", format!("{method} {route}").trim_end());
         span.record("otel.kind", "server");
@@ -43,7 +42,7 @@ pub(super) fn span(app: &App, request: &Request, id: &str) -> Span {
     span
 }
 
-/// The pattern of a request's path, as OpenAPI writes it, and never the path: names are the callers' business.
+/// Returns the pattern of a request's path, as in OpenAPI. Never the path itself, because names are data of the callers.
 pub(super) fn route(request: &Request) -> Option<Cow<'_, str>> {
     let path = request.extensions().get::<MatchedPath>()?.as_str();
     Some(if path.contains("{*") {
@@ -53,13 +52,13 @@ pub(super) fn route(request: &Request) -> Option<Cow<'_, str>> {
     })
 }
 
-/// How it ended.
+/// Records the status of the response.
 pub(super) fn answered(app: &App, span: &Span, status: http::StatusCode) {
     if app.options.trace.is_none() {
         return;
     }
     span.record("http.response.status_code", i64::from(status.as_u16()));
-    // To a server, only its own failures are errors.
+    // For a server span, only its own failures are errors.
     if status.is_server_error() {
         span.record("otel.status_code", "ERROR");
     }

@@ -1,4 +1,4 @@
-//! TLS by files, which are renewed while the server runs.
+//! TLS with certificate files that may be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,25 +12,25 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use turno::Error;
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// A certificate, and its key.
+/// The files of a certificate and its private key.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate and those that it is signed with, in PEM: the server's own comes first.
+    /// Certificate chain in PEM: the server's own certificate first, then those that signed it.
     pub cert: PathBuf,
-    /// Its private key, in PEM.
+    /// Private key in PEM.
     pub key: PathBuf,
 }
 
-/// What clients are shown, as the files were when they were read last.
+/// The current certificate.
 pub(super) struct Tls {
     files: TlsFiles,
     current: RwLock<Read>,
 }
 
-/// What was read, and the hash of it.
+/// A certificate that was read, and a hash of its files.
 #[derive(Clone)]
 struct Read {
     acceptor: TlsAcceptor,
@@ -62,8 +62,8 @@ impl Tls {
             .clone()
     }
 
-    /// Reads the files again. What was read before is used on if they cannot be used: whoever renews them writes one after
-    /// the other.
+    /// Reads the files again. If they are invalid, the current certificate stays in use: the two files are replaced one after the
+    /// other, and may not match for a moment.
     pub(super) async fn reload(&self) -> turno::Result<()> {
         let read = read(&self.files).await?;
         if read.hash != self.current().hash {
@@ -73,7 +73,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Reads the files again, now and then, until the future is dropped.
+    /// Reloads the files every [`LOOK`], until the future is dropped.
     pub(super) async fn watch(&self) -> std::convert::Infallible {
         loop {
             tokio::time::sleep(LOOK).await;

@@ -1,9 +1,9 @@
-//! The codes of problems, their statuses, and what they are called in each language.
+//! Codes of problems, with their statuses and their texts in each language.
 
 use http::StatusCode;
 use turno::lock::Language;
 
-/// What went wrong; the `code` of a problem.
+/// The `code` of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Busy,
@@ -69,17 +69,17 @@ impl Code {
         Code::Broken,
     ];
 
-    /// The word; it does not change.
+    /// Returns the code as text. It is stable.
     pub(crate) fn as_str(self) -> &'static str {
         self.entry().0
     }
 
-    /// The status that it is answered with.
+    /// Returns the HTTP status.
     pub(crate) fn status(self) -> StatusCode {
         self.entry().1
     }
 
-    /// What happened, and what to do next.
+    /// Returns title and detail. The detail says what to do next.
     pub(super) fn words(self, language: Language) -> (&'static str, &'static str) {
         match language {
             Language::English => self.entry().2,
@@ -87,7 +87,7 @@ impl Code {
         }
     }
 
-    /// Whether it may be over in a moment, without anybody doing anything.
+    /// Whether a retry may succeed without any intervention.
     pub(super) fn is_passing(self) -> bool {
         matches!(
             self,

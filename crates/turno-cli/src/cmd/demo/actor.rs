@@ -1,4 +1,4 @@
-//! One of the processes, as the stage sees it.
+//! A process of the demonstration, from the point of view of the director.
 
 use std::process::Stdio;
 
@@ -12,14 +12,14 @@ use super::set::{Cast, Set};
 use super::worker;
 use crate::cmd::exec;
 
-/// What a process says.
+/// A message of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It is at this meeting, and waits.
+    /// It has reached this meeting, and waits.
     Here(u32),
-    /// Nobody need wait for it before its next meeting.
+    /// The others need not wait for it before its next meeting.
     Away,
-    /// It has done one operation.
+    /// It has completed one operation.
     Done,
     /// It has ended, or was killed.
     Gone,
@@ -40,7 +40,7 @@ impl Said {
 pub(super) struct Actor {
     child: Child,
     cue: ChildStdin,
-    /// The last meeting that it came to.
+    /// The last meeting that it reached.
     meeting: Option<u32>,
     is_waiting: bool,
     is_away: bool,
@@ -49,7 +49,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Must be called from the main thread: when the thread that started it ends, the kernel kills the process.
+    /// Starts a process. Must be called from the main thread: the kernel kills the process when the thread that started it ends.
     pub(super) fn start(
         set: &Set,
         cast: &Cast,
@@ -58,7 +58,7 @@ impl Actor {
     ) -> Result<Self> {
         let program = std::env::current_exe().context("the path of turno itself is not known")?;
         let mut command = Command::new(&program);
-        // By way of `exec`: however suddenly this process dies, its processes die with it.
+        // Through `exec`, so that the process dies with this one, even if this one is killed.
         command
             .arg(exec::VERB)
             .arg(getpid().as_raw_nonzero().to_string())
@@ -73,7 +73,7 @@ impl Actor {
             .envs(set.broker.iter().map(|broker| (worker::BROKER, broker)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C is for the one who directs.
+            // Ctrl-C is only for the director.
             .process_group(0)
             .kill_on_drop(true);
         let mut child = command.spawn().context("a process could not be started")?;
@@ -91,7 +91,7 @@ impl Actor {
         })
     }
 
-    /// Remembers what it has said.
+    /// Records a message.
     pub(super) fn note(&mut self, said: Said) {
         match said {
             Said::Here(meeting) => {
@@ -105,12 +105,12 @@ impl Actor {
         }
     }
 
-    /// Whether somebody at this meeting has to wait for it.
+    /// Whether the others at this meeting have to wait for it.
     fn is_missed_at(&self, meeting: u32) -> bool {
         !self.is_gone && !self.is_away && self.meeting.is_none_or(|last| last < meeting)
     }
 
-    /// With -9: it can do nothing about it, and nothing after it.
+    /// Kills the process with -9, which it cannot handle.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.child.start_kill()?;
         self.is_killed = true;
@@ -118,13 +118,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Ends it, whatever it does.
+    /// Ends the process in any state.
     pub(super) async fn end(mut self) {
-        // It may have ended by itself.
+        // It may have ended on its own.
         let _ = self.child.kill().await;
     }
 
-    /// Fails if it has failed, and was not killed.
+    /// Returns an error if the process has failed and was not killed.
     pub(super) async fn check(mut self) -> Result<()> {
         let status = self.child.wait().await?;
         ensure!(
@@ -135,26 +135,26 @@ impl Actor {
     }
 }
 
-/// Hands on what a process says, until it has ended.
+/// Forwards the messages of a process until it ends.
 async fn listen(index: usize, output: ChildStdout, said: UnboundedSender<(usize, Said)>) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         if let Some(word) = Said::from_line(&line) {
-            // Whoever listened may have been stopped.
+            // The receiver may have been dropped.
             let _ = said.send((index, word));
         }
     }
     let _ = said.send((index, Said::Gone));
 }
 
-/// Lets those go on who have met all that they wait for. Answers whether there were any.
+/// Lets the processes continue whose meeting is complete. Returns whether there were any.
 pub(super) async fn cue(actors: &mut [Actor]) -> bool {
     let ready = |meeting| !actors.iter().any(|actor| actor.is_missed_at(meeting));
     let goes = |actor: &Actor| actor.is_waiting && actor.meeting.is_some_and(ready);
     let going: Vec<bool> = actors.iter().map(goes).collect();
     for (actor, _) in actors.iter_mut().zip(&going).filter(|(_, goes)| **goes) {
         actor.is_waiting = false;
-        // One that has died meanwhile is heard of in another way.
+        // A process that has died meanwhile is reported as gone.
         let _ = actor.cue.write_all(b"go\n").await;
     }
     going.contains(&true)

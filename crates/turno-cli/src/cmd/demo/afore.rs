@@ -20,7 +20,7 @@ pub(super) const STORY: &str =
 
 const PROCESSES: u32 = 8;
 const REQUESTS: u32 = 25;
-/// As long as anybody could repeat one.
+/// The longest time after which a request can be repeated.
 const TTL: Duration = Duration::from_secs(60);
 pub(super) const OPERATIONS: u32 = PROCESSES * REQUESTS;
 
@@ -46,9 +46,9 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
     Ok(())
 }
 
-/// `POST /disposicionimss/certificacion`: what must not be done twice.
+/// `POST /disposicionimss/certificacion`: must not run twice.
 async fn certify(part: &mut Part, request: u32) -> Result<Value> {
-    // The others have the request too by now, or have been told that it is in flight.
+    // By now the others have the request too, or know that it is in flight.
     part.here(2 * request + 1).await;
     ledger::append(
         &executions(&part.set),
@@ -72,7 +72,7 @@ async fn certify_once(part: &mut Part, request: u32, turno: &Turno) -> Result<Va
     }
 }
 
-/// The same request, as different clients write it.
+/// Returns the same request, as different clients serialize it.
 fn body(index: usize, request: u32) -> String {
     if index.is_multiple_of(2) {
         format!(r#"{{"nss": "123456789{request:02}", "tipoPrestacion": "01"}}"#)
@@ -81,7 +81,7 @@ fn body(index: usize, request: u32) -> String {
     }
 }
 
-/// What makes two requests the same.
+/// Returns the fingerprint that makes two requests the same.
 fn digest(body: &str) -> Result<String> {
     let digest = Sha256::digest(canonical_json(body.as_bytes())?);
     let mut text = String::new();
@@ -120,7 +120,7 @@ pub(super) fn damage(set: &Set) -> Option<String> {
     Some(format!(", {} duplicates", executed - different))
 }
 
-/// What was done.
+/// Returns the file with the executions.
 fn executions(set: &Set) -> PathBuf {
     set.folder.join("certificaciones")
 }

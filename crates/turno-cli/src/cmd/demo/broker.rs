@@ -1,4 +1,4 @@
-//! Where events go: a file that stands for a broker, or RabbitMQ.
+//! Destination of the events: a file that stands for a broker, or RabbitMQ.
 
 mod rabbit;
 
@@ -18,13 +18,13 @@ use super::set::Set;
 use super::ticketflow::TICKET_CREATED;
 use crate::fail::Usage;
 
-/// The header that says whose an event is.
+/// Header with the run of an event.
 pub(super) const RUN: &str = "turno-demo-run";
 
-/// The exchange and the queue in RabbitMQ.
+/// Name of the exchange and the queue in RabbitMQ.
 const NAME: &str = "turno.demo";
 
-/// Looks whether the broker can be used.
+/// Checks whether the broker can be used.
 pub(super) async fn check(url: &str) -> Result<()> {
     let wrong = |detail: String| Usage::new("broker", detail);
     if !url.starts_with("amqp://") && !url.starts_with("amqps://") {
@@ -43,7 +43,7 @@ fn options() -> SinkOptions {
     }
 }
 
-/// Where the events of a run go.
+/// Returns the sink of a run.
 pub(super) fn sink(set: &Set) -> Result<Arc<dyn Sink>> {
     match &set.broker {
         Some(url) => Ok(from_url(url, &options())?),
@@ -55,7 +55,7 @@ fn heard(set: &Set) -> PathBuf {
     set.folder.join("heard")
 }
 
-/// A file that stands for a broker: a line for each event.
+/// A file that stands for a broker, with one line per event.
 #[derive(Debug)]
 struct Heard(PathBuf);
 
@@ -78,7 +78,7 @@ impl Sink for Heard {
     }
 }
 
-/// A sink that asks before it publishes, and has nothing to do with the events of others.
+/// A sink that requests permission before it publishes. Publishes nothing of a batch with events of other runs.
 #[derive(Debug)]
 pub(super) struct Ours {
     sink: Arc<dyn Sink>,
@@ -118,7 +118,7 @@ impl Sink for Ours {
             return vec![Fate::Unsent(outage); events.len()];
         }
         let (may_go, went) = oneshot::channel();
-        // Nobody to ask: the relay is being stopped.
+        // No receiver means that the relay is being stopped.
         let _ = self.ask.send(may_go);
         let _ = went.await;
         self.sink.publish(events).await
@@ -129,7 +129,7 @@ impl Sink for Ours {
     }
 }
 
-/// Tells of a ticket at once, as one does without an outbox.
+/// Publishes a ticket directly, as an application without an outbox does.
 pub(super) async fn publish(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<()> {
     match offer(sink, set, ticket).await? {
         Fate::Sent => Ok(()),
@@ -159,7 +159,7 @@ async fn offer(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<Fate> {
         .context("a sink answers for each event")
 }
 
-/// Sees to it that events are kept for those who count them.
+/// Creates the queue, so that the events are kept until they are counted.
 pub(super) async fn prepare(set: &Set) -> Result<()> {
     if let Some(url) = &set.broker {
         rabbit::take(set, url, "first").await?;
@@ -167,7 +167,7 @@ pub(super) async fn prepare(set: &Set) -> Result<()> {
     Ok(())
 }
 
-/// The tickets that were told of.
+/// Returns the tickets that were published.
 pub(super) async fn told(set: &Set) -> Result<BTreeSet<String>> {
     let payloads = match &set.broker {
         Some(url) => rabbit::take(set, url, "last").await?,

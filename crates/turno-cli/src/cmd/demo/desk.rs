@@ -1,4 +1,4 @@
-//! Where work waits: a folder with a file for each piece, as a table with a column `processed` would be; or an inbox.
+//! Source of the work: a folder with one file per task, which stands for a table with a column `processed`, or an inbox.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use turno::inbox::{ClaimId, Inbox, Item};
 use super::part::Part;
 use super::set::{How, Set};
 
-/// Whoever was killed is noticed after so long.
+/// Lease of a claim: the tasks of a killed process are claimed again after this time.
 const LEASE: Duration = Duration::from_secs(4);
-/// How often a process with nothing to do looks whether all is done.
+/// How often an idle process checks whether all work is done.
 const LOOK: Duration = Duration::from_millis(250);
 
 const PENDING: &str = "pending";
 const PROCESSED: &str = "processed";
 
-/// Where the processes of a run find their work.
+/// Source of the work of a run.
 #[derive(Debug)]
 pub(super) enum Desk {
     Folder { set: Set },
     Inbox(Inbox),
 }
 
-/// A piece of work in somebody's hands.
+/// A task that a process has taken.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) name: String,
     claim: Option<ClaimId>,
 }
 
-/// Lays out some work, before the processes come.
+/// Stores the tasks, before the processes start.
 pub(super) async fn fill(set: &Set, turno: &Turno, names: Vec<String>) -> Result<()> {
     if set.how == How::Turno {
         let items = names.iter().map(Item::new).collect::<Result<Vec<_>, _>>()?;
@@ -67,7 +67,7 @@ impl Desk {
         }
     }
 
-    /// The next pieces of work; none if all is done.
+    /// Returns the next tasks; none if all work is done.
     pub(super) async fn take(&self, part: &Part, limit: u32) -> Result<Vec<Task>> {
         match self {
             Desk::Folder { set } => select(set, limit as usize),
@@ -75,7 +75,7 @@ impl Desk {
         }
     }
 
-    /// Does something with work in hand, and keeps it in hand meanwhile.
+    /// Runs some work, and extends the claims of the tasks meanwhile.
     pub(super) async fn holding(&self, tasks: &[Task], work: impl Future<Output = ()>) {
         let Desk::Inbox(inbox) = self else {
             return work.await;
@@ -84,7 +84,7 @@ impl Desk {
         let keep = async {
             loop {
                 tokio::time::sleep(LEASE / 4).await;
-                // A claim that is lost is noticed when the work is done.
+                // A lost claim is detected when the work is completed.
                 let _ = inbox.extend(&claims, LEASE).await;
             }
         };
@@ -94,14 +94,14 @@ impl Desk {
         }
     }
 
-    /// A piece of work is done.
+    /// Completes a task.
     pub(super) async fn done(&self, task: &Task) -> Result<()> {
         match (self, task.claim) {
             (Desk::Inbox(inbox), Some(claim)) => {
                 inbox.complete(&[claim]).await?;
             }
             (Desk::Folder { set }, _) => {
-                // Somebody else may have marked it meanwhile: no rows affected, but the work was done.
+                // Another process may have marked it meanwhile: no rows are affected, but the work was done.
                 mark(set, &task.name);
             }
             (Desk::Inbox(_), None) => {}
@@ -110,7 +110,7 @@ impl Desk {
     }
 }
 
-/// The first that are pending: `select … where processed = false`; or those of them that could be marked first.
+/// The first pending tasks: `select … where processed = false`. With `MarkedFirst`, those that this process could mark.
 fn select(set: &Set, limit: usize) -> Result<Vec<Task>> {
     let mut names = fs::read_dir(set.folder.join(PENDING))?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
@@ -124,7 +124,7 @@ fn select(set: &Set, limit: usize) -> Result<Vec<Task>> {
     Ok(free.take(limit).map(task).collect())
 }
 
-/// `update … set processed = true where id = … and processed = false`: answers whether it was this one that did it.
+/// `update … set processed = true where id = … and processed = false`. Returns whether this call changed the row.
 fn mark(set: &Set, name: &str) -> bool {
     fs::rename(place(set, PENDING, name), place(set, PROCESSED, name)).is_ok()
 }

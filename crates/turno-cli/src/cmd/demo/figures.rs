@@ -1,26 +1,26 @@
-//! What came of a run.
+//! Results of a run.
 
 use std::time::Duration;
 
 use super::scenario::Scenario;
 use super::set::How;
 
-/// What was counted. What cannot happen in a scenario is absent.
+/// Counts of a run. `None` for what cannot happen in a scenario.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Figures {
     pub(super) operations: u32,
-    /// Done once more than they should have been.
+    /// Operations that ran once more than they should have.
     pub(super) duplicates: Option<u32>,
-    /// Written, and overwritten by somebody who had not seen it.
+    /// Updates that were overwritten by a process that had not read them.
     pub(super) lost_updates: Option<u32>,
-    /// Work that nobody has done, and nobody will.
+    /// Tasks that were not done and never will be.
     pub(super) lost_items: Option<u32>,
-    /// Committed, and never told of.
+    /// Commits whose event was never published.
     pub(super) lost_events: Option<u32>,
 }
 
 impl Figures {
-    /// Nothing was doubled, and nothing lost.
+    /// Whether nothing was duplicated or lost.
     pub(super) fn is_clean(&self) -> bool {
         let all = [
             self.duplicates,
@@ -32,14 +32,14 @@ impl Figures {
     }
 }
 
-/// The figures, and a word about what they do not say.
+/// The counts, and a remark about what they do not show.
 #[derive(Debug)]
 pub(super) struct Count {
     pub(super) figures: Figures,
     pub(super) remark: String,
 }
 
-/// One run, done in one way.
+/// One run, in one variant.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) how: How,
@@ -49,7 +49,7 @@ pub(super) struct Run {
     pub(super) took: Duration,
 }
 
-/// A scenario, done in all ways.
+/// A scenario in all its variants.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) scenario: Scenario,
@@ -57,7 +57,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Whether all went well with Turno.
+    /// Whether all runs with Turno are clean.
     pub(super) fn is_clean(&self) -> bool {
         let mut with = self.runs.iter().filter(|run| run.how == How::Turno);
         with.all(|run| run.count.figures.is_clean())

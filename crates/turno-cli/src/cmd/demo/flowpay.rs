@@ -1,5 +1,5 @@
-//! FlowPay: several users register payments on one loan. Whoever has read a balance that somebody else is just changing
-//! writes over it what it never saw.
+//! FlowPay: several users register payments on one loan. A process that has read the balance before another one writes it
+//! overwrites that payment.
 
 use std::fs;
 use std::path::PathBuf;
@@ -55,14 +55,14 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
     Ok(())
 }
 
-/// One payment: the balance is read, and written.
+/// One payment: reads and writes the balance.
 async fn pay(part: &mut Part, round: u32, token: Option<Token>) -> Result<()> {
     let mut loan = Loan::read(&part.set)?;
-    // The others have read it too by now, or have been told whose turn it is.
+    // By now the others have read the balance too, or wait for the lock.
     part.here(2 * round + 1).await;
     loan.balance -= PAYMENT;
     if let Some(Token(token)) = token {
-        // What a database's `guard` does: whoever has been overtaken is refused.
+        // What `guard` does in a database: a writer with an older token is rejected.
         ensure!(
             Loan::read(&part.set)?.token <= token,
             "the token {token} is stale"
@@ -119,7 +119,7 @@ pub(super) fn damage(set: &Set, done: u32) -> Option<String> {
     Some(format!(", {lost} lost updates"))
 }
 
-/// How many payments the loan knows of.
+/// Returns the number of payments in the loan's balance.
 fn paid(set: &Set) -> Result<u32> {
     let paid = (BALANCE - Loan::read(set)?.balance) / PAYMENT;
     Ok(number(usize::try_from(paid)?))
@@ -129,7 +129,7 @@ fn paid(set: &Set) -> Result<u32> {
 #[derive(Debug)]
 struct Loan {
     balance: u64,
-    /// Of whoever wrote it last.
+    /// Fencing token of the last writer.
     token: i64,
 }
 
@@ -147,7 +147,7 @@ impl Loan {
         })
     }
 
-    /// Beside it, and then in its place: nobody reads half of it.
+    /// Writes a new file and renames it, so that no process reads a half-written file.
     fn write(&self, set: &Set, writer: &str) -> Result<()> {
         let new = set.folder.join(format!("prestamo.{writer}"));
         fs::write(&new, format!("{} {}", self.balance, self.token))?;

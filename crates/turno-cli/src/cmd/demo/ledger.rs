@@ -1,4 +1,4 @@
-//! A file to which many processes append lines, each in one write: no two of them mix.
+//! A file to which many processes append lines. Each line is one write, so lines are never mixed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -17,7 +17,7 @@ pub(super) fn append(file: &Path, line: &str) -> Result<()> {
         .context("a file of the demonstration cannot be written")
 }
 
-/// All lines; none if nobody has written any.
+/// Returns all lines; none if the file does not exist.
 pub(super) fn lines(file: &Path) -> Result<Vec<String>> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
@@ -26,7 +26,7 @@ pub(super) fn lines(file: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// How many lines there are, and how many different first words they have.
+/// Returns the number of lines, and the number of distinct first words.
 pub(super) fn tally(file: &Path) -> Result<(u32, u32)> {
     let lines = lines(file)?;
     let first = |line: &String| line.split(' ').next().unwrap_or_default().to_owned();

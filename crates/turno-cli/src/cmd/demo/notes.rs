@@ -1,5 +1,4 @@
-//! Notes: cron, people and batches all start to process what is pending, and every transcription and analysis costs
-//! money.
+//! Notes: cron jobs, users and batches all process pending notes, and every transcription and analysis costs money.
 
 use std::path::PathBuf;
 
@@ -15,7 +14,7 @@ use super::set::{Cast, Role, Set};
 pub(super) const STORY: &str =
     "cron, manual and batch runs process the same notes, and each costs money";
 
-/// What starts a process, and how many notes it picks up at a time.
+/// What starts a process, and how many notes it takes at a time.
 const TRIGGERS: [(&str, u32); 5] = [
     ("cron", 1),
     ("cron", 1),
@@ -52,7 +51,7 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
         if notes.is_empty() {
             break;
         }
-        // The other triggers have picked up theirs too.
+        // By now the other triggers have taken their notes too.
         desk.holding(&notes, part.here(meeting)).await;
         for note in &notes {
             // Transcribed and analysed, and both are on the bill.
@@ -91,7 +90,7 @@ pub(super) fn damage(set: &Set) -> Option<String> {
     Some(format!(", {} paid twice", processed - different))
 }
 
-/// What was spent, and on what.
+/// Returns the file with the costs.
 fn bill(set: &Set) -> PathBuf {
     set.folder.join("bill")
 }

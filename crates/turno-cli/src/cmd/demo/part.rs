@@ -1,4 +1,4 @@
-//! One process's side of the play: it meets the others, and says how far it has got.
+//! A process of the demonstration: meets the others, and reports its progress.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::thread;
@@ -8,7 +8,7 @@ use turno::Turno;
 
 use super::set::{Role, Set};
 
-/// A process of the demonstration, as it sees itself.
+/// A process of the demonstration, from its own point of view.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) set: Set,
@@ -22,14 +22,14 @@ pub(super) struct Part {
 impl Part {
     pub(super) fn new(set: Set, role: Role, index: usize, turno: Option<Turno>) -> Self {
         let (cue, cues) = mpsc::unbounded_channel();
-        // A thread of its own: leases are kept alive while this process waits for the others.
+        // A thread of its own: leases are renewed while this process waits for the others.
         thread::spawn(move || {
             for line in io::stdin().lock().lines() {
                 if line.is_err() || cue.send(()).is_err() {
                     break;
                 }
             }
-            // Whoever directs has gone, and nobody is left to work for.
+            // The director is gone, so this process ends.
             std::process::exit(1);
         });
         Part {
@@ -41,19 +41,19 @@ impl Part {
         }
     }
 
-    /// Waits until all others are at this meeting too, have left it behind, are away or have ended. Meetings are
-    /// numbered; each process goes to its own in order, and may leave some out.
+    /// Waits until all other processes are at this meeting too, are past it, are away or have ended. Meetings are numbered. Each
+    /// process goes to its meetings in order, and may skip some.
     pub(super) async fn here(&mut self, meeting: u32) {
         say(&format!("here {meeting}"));
         self.cues.recv().await;
     }
 
-    /// Nobody need wait for this process before its next meeting: it was told to wait for its turn, or to go.
+    /// Reports that the others need not wait for this process before its next meeting: it waits for a lock, or was rejected.
     pub(super) fn away(&self) {
         say("away");
     }
 
-    /// One operation is done.
+    /// Reports that one operation is done.
     pub(super) fn done(&self) {
         say("done");
     }
@@ -62,7 +62,7 @@ impl Part {
 fn say(word: &str) {
     let mut out = io::stdout().lock();
     if writeln!(out, "{word}").and_then(|()| out.flush()).is_err() {
-        // Nobody listens any more.
+        // The director is gone.
         std::process::exit(1);
     }
 }

@@ -1,5 +1,5 @@
-//! Presentations: a scheduler in every instance takes pending presentations and calls a web service for each. One of
-//! the instances is killed when it has taken one, and has not called yet.
+//! Presentations: a scheduler in every instance takes pending presentations and calls a web service for each. One of the
+//! instances is killed after it has taken a presentation and before it calls.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) const STORY: &str =
 
 const PROCESSES: usize = 4;
 pub(super) const OPERATIONS: u32 = 40;
-/// Which one is killed, when it has taken its first.
+/// Which process is killed, after it has taken its first presentation.
 const KILLED: (usize, u32) = (1, 1);
 
 pub(super) fn casts() -> Vec<Cast> {
@@ -42,7 +42,7 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
         let Some(task) = tasks.first() else {
             break;
         };
-        // The others have taken theirs too.
+        // By now the others have taken theirs too.
         desk.holding(&tasks, part.here(meeting)).await;
         ledger::append(&calls, &format!("{} instance-{}", task.name, part.index))?;
         desk.done(task).await?;
@@ -76,7 +76,7 @@ pub(super) fn damage(set: &Set) -> Option<String> {
     Some(format!(", {} duplicates", called - different))
 }
 
-/// What the web service has heard.
+/// Returns the file with the calls of the web service.
 fn calls(set: &Set) -> PathBuf {
     set.folder.join("calls")
 }

@@ -29,7 +29,7 @@ impl Scenario {
         }
     }
 
-    /// The part of Turno that it needs.
+    /// Returns the component of Turno that the scenario uses.
     pub(super) fn primitive(self) -> &'static str {
         match self {
             Scenario::Flowpay => "lock",
@@ -39,7 +39,7 @@ impl Scenario {
         }
     }
 
-    /// What happens there.
+    /// Returns a description of the scenario.
     pub(super) fn story(self) -> &'static str {
         match self {
             Scenario::Flowpay => flowpay::STORY,
@@ -50,7 +50,7 @@ impl Scenario {
         }
     }
 
-    /// In which ways it is done; with Turno last.
+    /// Returns the variants of the scenario, with Turno last.
     pub(super) fn ways(self) -> &'static [How] {
         match self {
             Scenario::Presentations => &[How::Plain, How::MarkedFirst, How::Turno],
@@ -58,7 +58,7 @@ impl Scenario {
         }
     }
 
-    /// A way, as the table names it.
+    /// Returns the label of a variant in the table.
     pub(super) fn label(self, how: How) -> &'static str {
         match (self, how) {
             (_, How::Turno) => "with turno",
@@ -68,7 +68,7 @@ impl Scenario {
         }
     }
 
-    /// What has to be there before the processes start.
+    /// Prepares the data, before the processes start.
     pub(super) async fn prepare(self, set: &Set, turno: &Turno) -> Result<()> {
         match self {
             Scenario::Flowpay => flowpay::prepare(set),
@@ -79,7 +79,7 @@ impl Scenario {
         }
     }
 
-    /// The processes, one cast after the other.
+    /// Returns the groups of processes, which run one after the other.
     pub(super) fn casts(self, how: How) -> Vec<Cast> {
         match self {
             Scenario::Flowpay => flowpay::casts(),
@@ -90,7 +90,7 @@ impl Scenario {
         }
     }
 
-    /// How many operations there are to be, for the progress bar.
+    /// Returns the expected number of operations, for the progress bar.
     pub(super) fn operations(self) -> u32 {
         match self {
             Scenario::Flowpay => flowpay::OPERATIONS,
@@ -101,7 +101,7 @@ impl Scenario {
         }
     }
 
-    /// What one of the processes does.
+    /// Runs the work of one process.
     pub(super) async fn work(self, part: &mut Part) -> Result<()> {
         match self {
             Scenario::Flowpay => flowpay::work(part).await,
@@ -112,7 +112,7 @@ impl Scenario {
         }
     }
 
-    /// What is doubled by now; what is only under way cannot be told from what is lost.
+    /// Returns the duplicates so far. Losses are counted at the end only: until then they may be in progress.
     pub(super) fn damage(self, set: &Set, done: u32) -> Option<String> {
         match self {
             Scenario::Flowpay => flowpay::damage(set, done),
@@ -123,7 +123,7 @@ impl Scenario {
         }
     }
 
-    /// What came of it, when all processes have ended.
+    /// Counts the results, after all processes have ended.
     pub(super) async fn count(self, set: &Set) -> Result<Count> {
         match self {
             Scenario::Flowpay => flowpay::count(set),

@@ -1,4 +1,4 @@
-//! What all processes of one run share.
+//! What all processes of a run share.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use anyhow::{Result, bail};
 
 use super::scenario::Scenario;
 
-/// How the work is done.
+/// Variant of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// As if nobody else were there.
+    /// Without any coordination.
     Plain,
-    /// Marked as done before it is done, by a conditional update: one wins.
+    /// Marked as done before the work, by a conditional update that only one process wins.
     MarkedFirst,
     /// With Turno.
     Turno,
 }
 
 impl How {
-    /// The word by which the processes are told.
+    /// Returns the argument for the processes.
     pub(super) fn word(self) -> &'static str {
         match self {
             How::Plain => "plain",
@@ -36,14 +36,14 @@ impl How {
     }
 }
 
-/// One run of a scenario: what is done, how, and where.
+/// One run of a scenario.
 #[derive(Debug, Clone)]
 pub(super) struct Set {
     pub(super) scenario: Scenario,
     pub(super) how: How,
-    /// A folder of its own, which stands for whatever the processes share beside the store.
+    /// The run's own folder, which stands for what the processes share besides the store.
     pub(super) folder: PathBuf,
-    /// Nobody else's, ever.
+    /// Unique id of the run.
     pub(super) run: String,
     /// Only with Turno.
     pub(super) store: Option<String>,
@@ -51,13 +51,13 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// A name on the store that is nobody else's.
+    /// Returns a name in the store that is unique to this run.
     pub(super) fn name(&self, what: &str) -> String {
         format!("turno-demo/{}/{what}", self.run)
     }
 }
 
-/// Some processes that do the same, and those of them that are killed with -9.
+/// A group of processes with the same role, and those of them that are killed with -9.
 #[derive(Debug, Clone)]
 pub(super) struct Cast {
     pub(super) role: Role,
@@ -66,12 +66,12 @@ pub(super) struct Cast {
     pub(super) kills: Vec<(usize, u32)>,
 }
 
-/// What a process does.
+/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The scenario's work.
     Work,
-    /// Publishes what others have emitted.
+    /// Publishes the events of the others.
     Relay,
 }
 

@@ -1,4 +1,4 @@
-//! What is printed: the scenarios, and what came of them.
+//! Output of the scenarios and their results.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ const HEADER: [&str; 8] = [
     "TIME",
 ];
 
-/// The scenarios there are.
+/// Prints the scenarios.
 pub(super) fn list(output: Output) -> Result<()> {
     let all = Scenario::value_variants();
     if output.is_json() {
@@ -40,7 +40,7 @@ pub(super) fn list(output: Output) -> Result<()> {
     )
 }
 
-/// What came of all runs; the exit code says whether all went well with Turno.
+/// Prints the results of all runs. The exit code says whether all runs with Turno are clean.
 pub(super) fn table(output: Output, shown: &[Shown]) -> Result<ExitCode> {
     let is_clean = shown.iter().all(Shown::is_clean);
     if output.is_json() {
@@ -83,7 +83,7 @@ fn object(shown: &Shown) -> Value {
     })
 }
 
-/// A row for each way; the scenario is named once.
+/// Returns one row per variant. The scenario is named once.
 fn rows(shown: &Shown) -> Vec<Vec<Cell>> {
     let row = |(place, run): (usize, &Run)| {
         let name = if place == 0 {
@@ -112,7 +112,7 @@ fn rows(shown: &Shown) -> Vec<Vec<Cell>> {
     shown.runs.iter().enumerate().map(row).collect()
 }
 
-/// Red if it is bad, green if it is good, and a dash if it cannot happen here.
+/// Red if it is bad, green if it is good, and a dash if it cannot happen in the scenario.
 fn figure(value: Option<u32>) -> Cell {
     match value {
         None => number("–"),
@@ -121,7 +121,7 @@ fn figure(value: Option<u32>) -> Cell {
     }
 }
 
-/// What happened, in words.
+/// Returns a description of the results.
 fn story(shown: &Shown) -> String {
     let Shown { scenario, runs } = shown;
     let mut text = format!(

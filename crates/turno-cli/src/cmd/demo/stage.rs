@@ -1,8 +1,7 @@
-//! Where a run is played: starts the processes, lets them meet, kills some, and counts what came of it.
+//! Director of a run: starts the processes, lets them meet, kills some, and counts the results.
 //!
-//! Races are made certain here and not left to luck: whoever has read, selected or begun something waits until all
-//! others have too, or have been told by Turno that it is not their turn. The processes do the same with Turno and
-//! without, apart from Turno's calls.
+//! Races are forced and not left to chance: a process that has read, selected or begun something waits until all others have
+//! too, or until Turno makes them wait. Apart from the calls of Turno, the processes do the same with and without it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use crate::output::Output;
 use crate::progress;
 use crate::signals::{ENDING, Signals};
 
-/// Somebody ended the demonstration before it was over.
+/// A signal ended the demonstration.
 #[derive(Debug)]
 pub(super) struct Stopped(pub(super) Signal);
 
@@ -32,7 +31,7 @@ impl fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
-/// Where all runs are played.
+/// The director of all runs.
 #[derive(Debug)]
 pub(super) struct Stage {
     output: Output,
@@ -40,13 +39,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// From here on the signals that end commands are heard, and end the processes too.
+    /// From here on, ending signals are caught, and end the processes too.
     pub(super) fn new(output: Output) -> Result<Self> {
         let signals = Signals::listen(&ENDING)?;
         Ok(Stage { output, signals })
     }
 
-    /// Prepares one run, plays it, and counts.
+    /// Prepares a run, runs it, and counts the results.
     pub(super) async fn play(&mut self, set: &Set, turno: &Turno) -> Result<Run> {
         std::fs::create_dir(&set.folder).context("a folder for the scenario is needed")?;
         self.heed(set.scenario.prepare(set, turno)).await?;
@@ -72,7 +71,7 @@ impl Stage {
         })
     }
 
-    /// Does something, unless a signal ends it.
+    /// Runs some work, unless a signal ends it.
     async fn heed<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = work => done,
@@ -81,7 +80,7 @@ impl Stage {
     }
 }
 
-/// One run, while it lasts.
+/// A run in progress.
 struct Running<'a> {
     set: &'a Set,
     bar: ProgressBar,
@@ -96,7 +95,7 @@ impl Running<'_> {
         let mut actors = (0..cast.processes)
             .map(|index| Actor::start(self.set, cast, index, &said))
             .collect::<Result<Vec<_>>>()?;
-        // When all are there: what it takes to start processes is nobody's affair.
+        // Set when all processes are ready: their start-up time does not count.
         let mut began = None;
         while actors.iter().any(|actor| !actor.is_gone) {
             let (index, word) = tokio::select! {
@@ -130,7 +129,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// How far it is, for whoever watches.
+    /// Updates the progress bar.
     fn tell(&self) {
         if self.bar.is_hidden() {
             return;

@@ -1,5 +1,5 @@
-//! TicketFlow: tickets are written, and others are told of them. Some processes are killed when a ticket is committed
-//! and its event is not yet published; and then so is a relay.
+//! TicketFlow: tickets are committed, and their events published. Some processes are killed after a commit and before the
+//! event is published. Then a relay is killed too.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ pub(super) const TICKET_CREATED: &str = "TicketCreatedEvent";
 const PROCESSES: usize = 4;
 const TICKETS: u32 = 25;
 pub(super) const OPERATIONS: u32 = 60;
-/// Which ones are killed, and at which of their tickets.
+/// Which processes are killed, and at which of their tickets.
 const KILLED: [(usize, u32); 3] = [(1, 5), (2, 10), (3, 20)];
 
-/// What a relay that was killed had taken is free again after so long.
+/// Lease of a relay's claim: the events of a killed relay are claimed again after this time.
 const LEASE: Duration = Duration::from_secs(3);
-/// How often it is asked whether anything is left.
+/// How often the relay checks whether events are left.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn casts(how: How) -> Vec<Cast> {
@@ -44,7 +44,7 @@ pub(super) fn casts(how: How) -> Vec<Cast> {
         kills: KILLED.to_vec(),
     }];
     if how == How::Turno {
-        // One relay after the other: it is certain which one is killed with events in its hands.
+        // One relay after the other, so that the one that is killed certainly has claimed events.
         casts.extend([vec![(0, 1)], Vec::new()].map(|kills| Cast {
             role: Role::Relay,
             processes: 1,
@@ -54,7 +54,7 @@ pub(super) fn casts(how: How) -> Vec<Cast> {
     casts
 }
 
-/// Refuses a store whose outbox others use: a relay of the demonstration has no business with their events.
+/// Rejects a store whose outbox is in use: a relay of the demonstration must not publish the events of others.
 pub(super) async fn check(turno: &Turno) -> Result<()> {
     let stats = turno.outbox().stats().await?;
     let others = stats.pending + stats.scheduled + stats.processing;
@@ -84,7 +84,7 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
     for number in 1..=TICKETS {
         let ticket = format!("ticket-{}-{number}", part.index);
         commit(part, &ticket).await?;
-        // Here some are killed.
+        // Here some processes are killed.
         part.here(number).await;
         if part.turno.is_none() {
             broker::publish(sink.as_ref(), &part.set, &ticket).await?;
@@ -95,10 +95,10 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
     Ok(())
 }
 
-/// Without Turno, a ticket is a line in a file, and telling of it comes later. With Turno the commit stores the event.
+/// Without Turno, a ticket is a line in a file, and it is published later. With Turno, the commit stores the event.
 ///
-/// An application's ticket is a row, and its event goes into the row's own transaction: `outbox().emit(&mut tx, …)`.
-/// Here the event has all that there is to the ticket, and one step commits both.
+/// In an application, a ticket is a row, and its event is part of the row's transaction: `outbox().emit(&mut tx, …)`.
+/// Here the event contains the whole ticket, and one step commits both.
 async fn commit(part: &Part, ticket: &str) -> Result<()> {
     if let Some(turno) = &part.turno {
         let event = Event::new(TICKET_CREATED, &json!({"ticketId": ticket}))
@@ -109,7 +109,7 @@ async fn commit(part: &Part, ticket: &str) -> Result<()> {
     ledger::append(&tickets(&part.set), ticket)
 }
 
-/// Publishes until nothing is left. It says so before it does, and may be killed then.
+/// Publishes until nothing is left. Reports before it publishes, and may be killed at that point.
 async fn relay(part: &mut Part) -> Result<()> {
     let turno = part.turno.clone().context("a relay has a store")?;
     let (ask, mut asks) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
@@ -131,7 +131,7 @@ async fn relay(part: &mut Part) -> Result<()> {
             }
             Some(may_go) = asks.recv() => {
                 part.here(1).await;
-                // Whoever asked may have been told to stop.
+                // The sink may have been stopped meanwhile.
                 let _ = may_go.send(());
             }
         }
@@ -150,7 +150,7 @@ async fn emptied(turno: &Turno) -> Result<()> {
 
 pub(super) async fn count(set: &Set) -> Result<Count> {
     let committed: BTreeSet<String> = ledger::lines(&tickets(set))?.into_iter().collect();
-    // An event may come twice, and its receivers know it by its id.
+    // An event may arrive twice; receivers recognize it by its id.
     let told = broker::told(set).await?;
     let lost = number(committed.difference(&told).count());
     let figures = Figures {
@@ -166,7 +166,7 @@ pub(super) async fn count(set: &Set) -> Result<Count> {
     Ok(Count { figures, remark })
 }
 
-/// What was committed.
+/// Returns the file with the committed tickets.
 fn tickets(set: &Set) -> PathBuf {
     set.folder.join("tickets")
 }

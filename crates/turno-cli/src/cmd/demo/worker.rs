@@ -1,4 +1,4 @@
-//! `turno __demo SCENARIO HOW ROLE FOLDER RUN INDEX`: one of the demonstration's processes.
+//! `turno __demo SCENARIO HOW ROLE FOLDER RUN INDEX`: a process of the demonstration.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use super::part::Part;
 use super::scenario::Scenario;
 use super::set::{How, Role, Set};
 
-/// How `turno demo` calls it.
+/// Name under which `turno demo` starts it.
 pub(crate) const VERB: &str = "__demo";
-/// Where `turno demo` says which store. Not an argument: it may hold a password, and arguments can be seen by everybody.
+/// Environment variable with the store. Not an argument: it may have a password, and all users of a machine can see arguments.
 pub(super) const STORE: &str = "TURNO_DEMO_STORE";
-/// The same for the broker.
+/// Environment variable with the broker.
 pub(super) const BROKER: &str = "TURNO_DEMO_BROKER";
 
-/// A relay publishes, keeps alive what it holds, and asks what is left; the others need fewer.
+/// Number of connections: a relay publishes, extends its claims and reads the statistics. The other processes need fewer.
 const CONNECTIONS: usize = 4;
 
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {

@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: ClaimArgs) -> Result<ExitCode> 
             let inbox = turno.inbox(&args.queue);
             let items = args.ask(&inbox, context.inbox_lease).take().await?;
             if let Err(error) = print(context, inbox.queue(), &items) {
-                // Nobody has read the claims.
+                // The claims could not be printed, so nothing can settle them.
                 let claims: Vec<ClaimId> = items.iter().map(|item| item.claim).collect();
                 inbox.give_back(&claims).await?;
                 return Err(error);

@@ -31,7 +31,7 @@ pub(super) struct FailedItems {
 }
 
 impl FailedItems {
-    /// Applies the decision. Returns to how many items it applied.
+    /// Applies the decision. Returns the number of items.
     pub(super) async fn decide(
         self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! Keys and groups that are taken from payloads.
+//! Unique keys and groups that are taken from payloads.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 use crate::fail::Usage;
 use crate::{name, payload};
 
-/// Where a part of an item is taken from its payload.
+/// Source of an item's key or group in its payload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
     /// What is taken: `key`, `group`.
     part: &'static str,
-    /// The option that says from where.
+    /// The option that names the field.
     option: &'static str,
     /// The top-level field of the payload.
     field: &'a str,
@@ -35,7 +35,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The text of a string, or a number as it is written.
+    /// Returns the text of a string, or a number as it is written.
     pub(super) fn take(self, payload: &str) -> Result<String, Usage> {
         let (part, field) = (self.part, self.field);
         let fields: BTreeMap<String, &RawValue> = serde_json::from_str(payload)

@@ -13,10 +13,10 @@ use crate::context::Context;
 use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
 
-/// The longest payload or error of a table, in characters, however wide the screen is.
+/// Maximum length of a payload or error in a table, in characters, however wide the screen is.
 const CUT: usize = 100;
 
-/// The columns, from the first, that are never cut: an item's number and its time.
+/// Number of columns, from the first, that are never cut: id and time of an item.
 const WHOLE: usize = 2;
 
 /// List the items in one state
@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
 
 fn show(context: &Context, state: ItemState, items: &[ItemView]) -> Result<()> {
     if state == ItemState::Completed {
-        // Nothing else is kept of them.
+        // Nothing else of completed items is stored.
         let header = ["ID", "COMPLETED", "WORKER"];
         let rows = items.iter().map(|item| {
             vec![

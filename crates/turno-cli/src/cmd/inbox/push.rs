@@ -99,7 +99,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
 
 impl ItemArgs {
     fn item(&self, payload: String) -> Result<Item, Usage> {
-        // First of all it is JSON.
+        // Check first that the payload is JSON.
         let mut item = Item::json(payload.as_str())
             .map_err(|error| Usage::new("payload", error.to_string()))?;
         if let Some(field) = &self.key_field {
@@ -166,7 +166,7 @@ pub(crate) async fn run(context: &Context, args: PushArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The items of the command line.
+/// Returns the items of the command line.
 fn items(args: &PushArgs) -> Result<Vec<Item>, Usage> {
     if args.item.key.is_some() && args.payload.len() > 1 {
         return Err(Usage::new(
@@ -192,7 +192,7 @@ fn tell(context: &Context, pushed: &[PushedItem]) -> Result<()> {
     Ok(())
 }
 
-/// What became of a file.
+/// Counts of a bulk push.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
     pushed: u64,

@@ -1,4 +1,4 @@
-//! Claims as they are named on the command line, and what became of them.
+//! Claims as arguments of the command line, and the outcome of settling them.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use turno::inbox::{ClaimId, Inbox, Settled};
 
 use crate::context::Context;
 
-/// A name that is in rule, for those who name no queue.
+/// A valid name, for calls without a queue.
 const ANY: &str = "-";
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(super) struct ClaimsArgs {
 }
 
 impl ClaimsArgs {
-    /// Settles them. A claim names its item; the queue's name is there for servers, and to wake workers of this very
+    /// Settles the claims. A claim identifies its item. The name of the queue is only for servers, and for waking workers of this
     /// process, which has none.
     pub(super) async fn settle(
         &self,
@@ -39,7 +39,7 @@ impl ClaimsArgs {
     }
 }
 
-/// Tells how many were settled, and which were too late: an outcome, and yet a failure of the command.
+/// Prints how many claims were settled, and the stale ones: an outcome of the call, but a failure of the command.
 pub(super) fn tell(context: &Context, what: &str, settled: &Settled) -> Result<ExitCode> {
     if context.output.is_json() {
         context.output.json(settled)?;

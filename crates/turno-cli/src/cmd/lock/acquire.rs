@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: AcquireArgs) -> Result<ExitCode
             match args.lock.ask(turno, &args.resource, &mut signals).await? {
                 Asked::Answered(Acquire::Acquired(lease)) => {
                     let printed = print(context, &lease);
-                    // It outlives this process; unless nobody has read its name.
+                    // The lease outlives this process, unless its id could not be printed.
                     match printed {
                         Ok(()) => drop(lease.detach()),
                         Err(error) => {

@@ -1,4 +1,4 @@
-//! How a lock is asked for: the options that `lock acquire` and `run` share.
+//! Options of acquiring a lock, shared by `lock acquire` and `run`.
 
 use std::time::Duration;
 
@@ -77,16 +77,16 @@ pub(crate) struct LockArgs {
     max_ttl: Option<Duration>,
 }
 
-/// How asking for a lock ended.
+/// Outcome of acquiring a lock.
 pub(crate) enum Asked {
-    /// The store answered.
+    /// The store's outcome.
     Answered(Acquire),
-    /// A signal came first; the lock is not ours.
+    /// A signal came first; the lock is not held.
     Stopped(Signal),
 }
 
 impl LockArgs {
-    /// The file's settings with these options over them.
+    /// Returns the settings of the file, overridden by these options.
     pub(crate) fn settings(&self, context: &Context) -> Settings {
         let mut settings = context.settings.clone();
         settings.ttl = self.ttl.unwrap_or(settings.ttl);
@@ -98,7 +98,7 @@ impl LockArgs {
         settings
     }
 
-    /// Asks for the lock, until there is an answer or a signal comes.
+    /// Acquires the lock, until there is an outcome or a signal comes.
     pub(crate) async fn ask(
         self,
         turno: &Turno,
@@ -132,13 +132,13 @@ impl LockArgs {
         }
         tokio::select! {
             answer = lock.acquire() => Ok(Asked::Answered(answer?)),
-            // Its place in line is given up with it.
+            // Dropping the call also removes the waiter registration.
             signal = signals.next() => Ok(Asked::Stopped(signal)),
         }
     }
 }
 
-/// Tells who has it.
+/// Prints the holder of a busy lock.
 pub(crate) fn tell_busy(context: &Context, busy: &Busy) -> Result<()> {
     if context.output.is_json() {
         return context.output.json(busy);

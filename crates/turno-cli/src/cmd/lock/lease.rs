@@ -1,4 +1,4 @@
-//! A lease as it is named on the command line, and what is said when it is lost.
+//! A lease as an argument of the command line, and the message for a lost one.
 
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ impl LeaseArgs {
     }
 }
 
-/// Says that a lease is no longer the holder's: an outcome, and yet a failure of the command.
+/// Prints that a lease is lost. This is an outcome of the call, but a failure of the command.
 pub(crate) fn tell_lost(context: &Context, id: &LeaseId) -> Result<ExitCode> {
     let detail = format!(
         "the lease {id} is lost: it has expired, was released, or was broken. See `turno lock history {}`",

@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> 
         .await
 }
 
-/// The lease as acquire printed it, with its new end. A renewal does not tell the owner; the store does.
+/// Returns the lease as acquire printed it, with its new expiry. A renewal does not return the owner; the store does.
 async fn lease(
     turno: &Turno,
     id: &LeaseId,

@@ -1,4 +1,4 @@
-//! A command's answer: its exit code and what it printed, as JSON. Text is stored as text, and what is none as base64.
+//! A command's answer as JSON: exit code and output. Output is stored as text if it is UTF-8, else as base64.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
-/// How a command ended.
+/// Exit code and output of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) exit_code: u8,
-    /// How much it printed, on both streams.
+    /// Number of bytes on both streams.
     pub(super) output_bytes: u64,
-    /// What it printed; `None` if that was too much to be kept.
+    /// The output; `None` if it was too large to be kept.
     pub(super) output: Option<Output>,
 }
 
-/// What a command printed.
+/// The output of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
 }
 
-/// An answer as it is stored.
+/// An answer in its stored form.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stored {
@@ -67,7 +67,7 @@ impl Answer {
         stored
     }
 
-    /// In a few words, for people.
+    /// Returns a short description for people.
     pub(super) fn described(&self) -> String {
         let Some(output) = &self.output else {
             return format!(
@@ -83,7 +83,7 @@ impl Answer {
     }
 }
 
-/// As text, if it is some; no database has room for a NUL in one.
+/// Returns the bytes as text, or else as base64. Text with a NUL counts as binary, because databases reject it.
 fn text(bytes: &[u8]) -> (Option<String>, Option<String>) {
     match str::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => (Some(text.to_owned()), None),

@@ -1,4 +1,4 @@
-//! What a command prints: passed on as it comes, and kept for whoever asks later.
+//! The output of a command: passed on as it comes, and captured for the stored answer.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,38 +11,38 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{Answer, Output};
 use crate::fail;
 
-/// How much is read at a time.
+/// Size of a read, in bytes.
 const CHUNK: usize = 16 * 1024;
-/// What a pipe holds: a command that has ended has left no more behind.
+/// Capacity of a pipe: a command that has ended has left at most this many bytes in it.
 const PIPE: usize = 64 * 1024;
-/// So much is held in any case, to look at, also where less is to be kept.
+/// Minimum number of bytes that are held for inspection, even if fewer are to be stored.
 const AT_LEAST: usize = 8 * 1024;
 
-/// What was printed so far.
+/// The output so far.
 #[derive(Debug)]
 pub(super) struct Captured {
     most: usize,
     bytes: u64,
     held: Output,
-    /// Whether the last line on standard error is still without its end.
+    /// Whether the last line on standard error is not ended yet.
     pub(super) is_mid_line: bool,
 }
 
-/// Which of the two streams.
+/// One of the two output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Stdout,
     Stderr,
 }
 
-/// When to stop.
+/// Signals of when to stop.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// Take what is there, and wait for no more.
+    /// Read what is in the pipes, and wait for no more.
     pub(super) cut: CancellationToken,
-    /// Pass nothing on any more.
+    /// Pass no more output on.
     pub(super) mute: CancellationToken,
-    /// Said here: both streams are at their end.
+    /// Set when both streams have ended.
     pub(super) over: CancellationToken,
 }
 
@@ -62,7 +62,7 @@ impl Captured {
             self.is_mid_line = bytes.last() != Some(&b'\n');
         }
         if self.bytes > self.most.max(AT_LEAST) as u64 {
-            // Too much of it: nothing is better than a part that looks like the whole.
+            // Too large: no output is better than a part that looks like the whole.
             self.held = Output::default();
             return;
         }
@@ -72,7 +72,7 @@ impl Captured {
         }
     }
 
-    /// All of standard error, as far as it is held.
+    /// Returns standard error, as far as it is held.
     pub(super) fn stderr(&self) -> &[u8] {
         &self.held.stderr
     }
@@ -87,7 +87,7 @@ impl Captured {
     }
 }
 
-/// Reads both streams to their end, or as far as is said.
+/// Reads both streams to their end, or until `ends` says to stop.
 pub(super) async fn both(
     (stdout, stderr): (ChildStdout, ChildStderr),
     captured: &RefCell<Captured>,
@@ -106,7 +106,7 @@ pub(super) async fn both(
     Ok(())
 }
 
-/// Answers why nothing could be passed on any more, if that matters to anybody.
+/// Copies one stream. Returns the error of passing output on, if it is relevant.
 async fn one(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -120,7 +120,7 @@ async fn one(
     let mut left = PIPE;
     while left > 0 {
         let length = tokio::select! {
-            // What is there is taken first. Not a matter of turns: "not yet" must mean that nothing is there.
+            // Read first whatever is there. Unconstrained by tokio's budget: "pending" must mean that the pipe is empty.
             biased;
             length = unconstrained(from.read(&mut chunk)) => length?,
             () = ends.cut.cancelled() => break,
@@ -139,7 +139,7 @@ async fn one(
             };
             if let Err(error) = passed {
                 passes = false;
-                // Whoever reads us has seen enough; whoever asks again may want it all.
+                // The reader of our output has closed the pipe. The output is still captured for a replay.
                 trouble = (error.kind() != io::ErrorKind::BrokenPipe).then_some(error);
             }
         }
@@ -147,7 +147,7 @@ async fn one(
     Ok(trouble)
 }
 
-/// Writes it, and not only into a buffer.
+/// Writes and flushes.
 pub(super) async fn pass(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes).await?;
     to.flush().await

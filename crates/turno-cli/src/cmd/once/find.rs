@@ -1,4 +1,4 @@
-//! `turno once --find`: the key in the store of a request that came through a gate.
+//! `turno once --find`: the once key of a request that came through a gate.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::gate::{self, Found};
 #[derive(Debug, Args)]
 pub(super) struct FindArgs {
     /// Find: the routes file of the gate
-    // What the environment says is said of every gate, so nothing excludes it.
+    // The environment may set this for every gate, so no option conflicts with it.
     #[arg(
         long,
         env = "TURNO_ROUTES",
@@ -83,7 +83,7 @@ pub(super) async fn run(context: &Context, args: FindArgs) -> Result<ExitCode> {
 }
 
 impl FindArgs {
-    /// The request, as far as its key goes.
+    /// Returns the parts of the request that determine its key.
     fn head(&self, found: &Found) -> Result<Parts> {
         let path = match &self.path {
             Some(path) => path.as_str(),

@@ -29,7 +29,7 @@ pub(super) async fn run(context: &Context, key: &str, args: DecisionArgs) -> Res
         user: args.user.or_else(|| context.settings.user.clone()),
         reason: args.reason,
     };
-    // Without the keys of answers: whoever has lost them must be able to forget.
+    // Without the encryption keys of answers: a key must be deletable even if they are lost.
     let (forgotten, left) = context
         .with_store(async |turno| {
             let forgotten = turno.once_forget_with(&ask).await?;

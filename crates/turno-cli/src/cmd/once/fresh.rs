@@ -1,7 +1,7 @@
-//! The work is ours: the command runs, and how it ends is stored.
+//! A fresh run: the command runs, and its result is stored.
 //!
-//! The claim is extended for as long as the command runs. Unlike a lock's lease, it is not given up when it cannot be
-//! extended: what nobody has taken over can still be answered.
+//! The claim is extended while the command runs. Unlike the lease of a lock, it is not given up when it cannot be extended: as
+//! long as no other run has taken over, the answer can still be stored.
 
 use std::cell::RefCell;
 use std::os::unix::process::ExitStatusExt as _;
@@ -22,21 +22,21 @@ use crate::cmd::child::{Child, Prints, code_of};
 use crate::cmd::exec;
 use crate::signals::{ENDING, Signals};
 
-/// What the command gets to clean up when somebody else's run counts.
+/// Time between TERM and KILL when another run has taken over.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long what the command left in the background may go on printing.
+/// How long background processes of the command may go on printing.
 const LINGER: Duration = Duration::from_secs(1);
-/// The pause between two tries to store an answer.
+/// Pause between two attempts to store an answer.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What becomes of the key.
+/// New state of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// There is an answer.
+    /// The answer is stored.
     Done,
-    /// Whoever asks next runs the command.
+    /// The next call runs the command again.
     Released,
-    /// Nobody knows what was done.
+    /// The outcome of the work is unknown.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ impl End {
     }
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug)]
 struct Ran {
     claim: OnceClaim,
@@ -60,7 +60,7 @@ struct Ran {
 }
 
 impl Call<'_> {
-    /// Runs the command, and stores how it ended.
+    /// Runs the command and stores its result.
     pub(super) async fn fresh(&self, claim: Claim, signals: &mut Signals) -> Result<ExitCode> {
         let keeper = claim.keep();
         let variables = [
@@ -77,7 +77,7 @@ impl Call<'_> {
             }
         };
         let (status, captured) = self.follow(&mut child, &claim, signals).await?;
-        // What we say begins on a line of its own; and if we say nothing, nothing is added.
+        // Our messages begin on a line of their own. Without a message, no line break is added.
         let is_mid_line = captured.is_mid_line;
         let own_line = || {
             if is_mid_line {
@@ -114,8 +114,8 @@ impl Call<'_> {
         }
     }
 
-    /// Passes on what the command prints and the signals that it is sent, until it ends; it is stopped, and there is no
-    /// status, if somebody else's run counts first.
+    /// Passes on the command's output and the signals to it, until it ends. If another run takes over first, the command is
+    /// stopped and there is no status.
     async fn follow(
         &self,
         child: &mut Child,
@@ -169,14 +169,14 @@ impl Call<'_> {
         } else if !is_there || self.args.retry_failures {
             End::Released
         } else if child.is_told_to_end() {
-            // Cut off, and it has said so in its own way.
+            // It was interrupted, and handled the signal with its own exit code.
             End::Unknown
         } else {
             End::Done
         }
     }
 
-    /// Tells the store. For as long as a lease lasts, if it does not answer: the work is done, and cannot be done again.
+    /// Stores the result. Retries for the length of a lease if the store is unavailable: the work is done and cannot be repeated.
     async fn settle(
         &self,
         claim: Claim,
@@ -196,7 +196,7 @@ impl Call<'_> {
             End::Released => Released::Undone,
             End::Unknown => Released::Unknown,
         };
-        // First of all: what is given back must not be extended.
+        // First: a claim that is released must not be extended.
         drop(keeper);
         let claim = claim.detach();
         patiently(self.lease, signals, async || {
@@ -205,7 +205,7 @@ impl Call<'_> {
         .await
     }
 
-    /// What is to be said of a run that was settled, if anything.
+    /// Returns the message about a settled run, if there is one.
     fn word(&self, ran: &Ran) -> Option<String> {
         let Ran {
             claim,
@@ -242,7 +242,7 @@ impl Call<'_> {
     }
 }
 
-/// What the command left in the background has a moment to close the pipes. A signal now is for whoever still reads.
+/// Gives background processes of the command a moment to close the pipes. A signal now ends the wait and the output.
 async fn linger(ends: &Ends, signals: &mut Signals) {
     let mut moment = pin!(tokio::time::sleep(LINGER));
     loop {
@@ -258,7 +258,7 @@ async fn linger(ends: &Ends, signals: &mut Signals) {
     }
 }
 
-/// Asks again, for so long, a store that does not answer; unless told to end.
+/// Retries a call while the store is unavailable, until the time is over or a signal comes.
 async fn patiently<T>(
     patience: Duration,
     signals: &mut Signals,

@@ -1,4 +1,4 @@
-//! The work is done: its answer is given again.
+//! A replay: the work is done, and its stored answer is printed again.
 
 use std::io;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::cmd::child::stopped_by;
 use crate::context::Context;
 use crate::signals::Signals;
 
-/// Whether a replay is told from the first time.
+/// Whether a message says that the answer is a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     Aloud,
@@ -31,7 +31,7 @@ pub(super) async fn run(
     let Some(text) = answer.text() else {
         return Ok(tell::not_stored(context, key));
     };
-    // Whatever asked for it under this key was no command.
+    // The answer under this key is not that of a command.
     let Ok(answer) = Answer::read(text) else {
         return Ok(tell::mismatch(context, key));
     };
@@ -54,7 +54,7 @@ pub(super) async fn run(
     Ok(ExitCode::from(answer.exit_code))
 }
 
-/// Without the output itself, which was printed just now.
+/// Prints the replay as JSON, without the output, which was just printed.
 fn tell_json(context: &Context, answer: &Answer) {
     let stderr = answer.output.as_ref().map(|output| &output.stderr);
     if stderr.is_some_and(|bytes| bytes.last().is_some_and(|last| *last != b'\n')) {
@@ -80,7 +80,7 @@ async fn print(output: &Output) -> io::Result<()> {
 
 async fn to(mut stream: impl AsyncWrite + Unpin, bytes: &[u8]) -> io::Result<()> {
     match capture::pass(&mut stream, bytes).await {
-        // Whoever reads us has seen enough; the exit code is still that of the work.
+        // The reader of our output has closed the pipe. The exit code is still that of the work.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         passed => passed,
     }

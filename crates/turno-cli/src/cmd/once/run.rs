@@ -1,6 +1,6 @@
 //! `turno once KEY -- COMMAND…`
 //!
-//! Takes the work, or tells what became of it.
+//! Begins a run, or reports the state of the key.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,11 +23,11 @@ use crate::context::Context;
 use crate::signals::Signals;
 use crate::{duration, size};
 
-/// The most output that can be kept.
+/// Maximum of `--max-output`, in bytes.
 const MAX_OUTPUT: usize = 16 * 1024 * 1024;
-/// How much longer a text can be as JSON: a control character is written `\u001b`.
+/// Maximum factor by which text grows as JSON: a control character is written `\u001b`.
 const ESCAPED: usize = 6;
-/// What an answer needs beside the output.
+/// Size of an answer without the output, in bytes.
 const FRAME: usize = 4096;
 
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ fn max_output(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What is to be run, and how.
+/// A command to run, and its options.
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
     pub(super) turno: &'a Turno,
@@ -148,7 +148,7 @@ impl Call<'_> {
     }
 }
 
-/// The hash of the command line. Each word goes with its length: two words are not the one that they make together.
+/// Returns the hash of the command line. Each word is hashed with its length, so that `a b` differs from `ab`.
 fn fingerprint(command: &[impl AsRef<OsStr>]) -> String {
     let mut hash = Sha256::new();
     for word in command {
@@ -176,7 +176,7 @@ mod tests {
         let prints: std::collections::HashSet<String> =
             lines.iter().map(|line| fingerprint(line)).collect();
         assert_eq!(prints.len(), lines.len());
-        // Stored ones must stay what they are.
+        // Stored fingerprints must stay valid.
         assert_eq!(
             fingerprint(&["true"]),
             "dw6nntlDq7kZhsChPUwtlu0FrKFi4HVf7GJDZ1aId3c"

@@ -15,7 +15,7 @@ use crate::payload::{self, printable};
 
 pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
     let settings = Settings {
-        // Reading creates no store.
+        // Reading does not create a store.
         migrate: Migrate::Never,
         ..super::settings(context)?
     };
@@ -45,7 +45,7 @@ fn show(context: &Context, view: &OnceView) -> Result<()> {
         OnceState::Unknown => "unknown since",
     };
     let text = |text: &Option<String>| text.as_deref().map(printable);
-    // A command's, or any other face's.
+    // The answer may be a command's, or come from another interface.
     let answer = view.answer.as_deref();
     let ours = answer.and_then(|text| Answer::read(text).ok());
     let answered = match (view.state, &ours, answer) {
@@ -86,7 +86,7 @@ fn show(context: &Context, view: &OnceView) -> Result<()> {
     }
 }
 
-/// What the command printed, as far as a terminal may be shown it.
+/// Prints the output of the command, without control characters.
 fn printed(context: &Context, output: &Output) -> Result<()> {
     for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         if bytes.is_empty() {

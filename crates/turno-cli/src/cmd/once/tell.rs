@@ -1,4 +1,4 @@
-//! Why a command was not run, or its answer does not count.
+//! Messages for a command that was not run, or whose answer was not stored.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::fail::{self, Exit};
 use crate::output::time;
 use crate::payload::printable;
 
-/// Somebody else runs the command.
+/// Another run is in flight.
 pub(super) fn in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     let detail = format!(
         "{key} is in flight{}, for {} more unless that is extended: try again later, or wait for its answer with --wait",
@@ -28,7 +28,7 @@ pub(super) fn in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode
     )
 }
 
-/// What is in flight is not forgotten.
+/// A key in flight cannot be deleted.
 pub(super) fn not_forgotten(context: &Context, view: &OnceView) -> ExitCode {
     let detail = format!(
         "{} is in flight{}: end that, or wait until it is over, before it is forgotten",
@@ -93,7 +93,7 @@ pub(super) fn unknown(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     )
 }
 
-/// The key is of another command line.
+/// The key belongs to another command line.
 pub(super) fn mismatch(context: &Context, key: &str) -> ExitCode {
     let detail = format!(
         "{key} belongs to another command, or the same one with other arguments: use a new key for it, or, if the old answer \
@@ -108,7 +108,7 @@ pub(super) fn mismatch(context: &Context, key: &str) -> ExitCode {
     )
 }
 
-/// It is done, and no more is known.
+/// The work is done, and its answer was not stored.
 pub(super) fn not_stored(context: &Context, key: &str) -> ExitCode {
     let detail = format!(
         "{key} is done, and its answer was not stored: look for its effects, or `turno once {key} --forget`"
@@ -122,7 +122,7 @@ pub(super) fn not_stored(context: &Context, key: &str) -> ExitCode {
     )
 }
 
-/// Somebody else's run counts.
+/// Another run has taken over.
 pub(super) fn stale(context: &Context, claim: &OnceClaim) -> ExitCode {
     let key = &claim.key;
     let detail = format!(
@@ -133,7 +133,7 @@ pub(super) fn stale(context: &Context, claim: &OnceClaim) -> ExitCode {
     fail::problem("stale", &detail, &more, context.output, Exit::Failed)
 }
 
-/// The command has run, and nobody will be told how it ended.
+/// The command has run, and its result could not be stored.
 pub(super) fn lost_answer(
     context: &Context,
     claim: &OnceClaim,

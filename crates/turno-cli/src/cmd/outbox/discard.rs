@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who runs this, as the system knows them.
+/// Returns the name of the system's user.
 pub(in crate::cmd) fn login() -> String {
     let set = |name| {
         std::env::var(name)

@@ -21,7 +21,7 @@ use crate::duration;
 use crate::fail::Usage;
 use crate::ndjson::{Kind, Lines};
 
-/// What a line of a file may have beside its payload: headers, above all.
+/// Maximum size of a line without its payload, in bytes. Mostly headers.
 const BESIDE_PAYLOAD: usize = 2 * 1024 * 1024;
 
 const WORDS: Words = Words {
@@ -143,7 +143,7 @@ pub(crate) async fn run(context: &Context, args: EmitArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The limit of the option, of the environment or of the outbox's part of the file: the inbox has its own.
+/// Returns the settings with the payload limit of the option, the environment or `[outbox]`. The inbox has its own limit.
 fn settings(context: &Context, args: &EmitArgs) -> Settings {
     let said = args.max_payload.and_then(|bytes| bytes.try_into().ok());
     let max_payload = said.or(context.outbox.max_payload());
@@ -153,7 +153,7 @@ fn settings(context: &Context, args: &EmitArgs) -> Settings {
     }
 }
 
-/// The event of the command line.
+/// Returns the event of the command line.
 fn draft(args: &EmitArgs, max_payload: usize) -> Result<Draft, Usage> {
     let about = &args.about;
     Ok(Draft {
@@ -169,12 +169,12 @@ fn draft(args: &EmitArgs, max_payload: usize) -> Result<Draft, Usage> {
     })
 }
 
-/// The payload itself, or what it is read from. White space around it is none of it.
+/// Returns the payload, or reads it. White space around it is not part of it.
 fn payload(said: Option<&str>, most: usize) -> Result<String, Usage> {
     let (from, read) = match said {
         None => return Ok("null".to_owned()),
         Some("-") => ("standard input", bounded(io::stdin().lock(), most)),
-        // No JSON begins so.
+        // JSON never begins with this character.
         Some(text) => match text.strip_prefix('@') {
             Some(path) => (
                 path,
@@ -194,7 +194,7 @@ fn payload(said: Option<&str>, most: usize) -> Result<String, Usage> {
     Ok(text.trim().to_owned())
 }
 
-/// A little more than is accepted, and not more: nobody's memory is filled, and the outbox says what is too long.
+/// Reads slightly more than the limit: memory use is bounded, and the outbox reports the payload as too large.
 fn bounded(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most as u64 + 64).read_to_end(&mut bytes)?;
@@ -205,7 +205,7 @@ async fn emit_file(context: &Context, outbox: &Outbox, lines: Lines) -> Result<V
     let mut ids = Vec::new();
     let read = |line: String| {
         let event = event::from_line(&line)?;
-        // Here, where the line can still be named.
+        // Checked here, where the error can name the line.
         outbox.check(&event)?;
         Ok(event)
     };
@@ -233,6 +233,6 @@ fn tell_file(context: &Context, ids: &[Uuid]) -> Result<()> {
     if context.output.is_json() {
         return tell(context, ids);
     }
-    // A person who emits thousands does not read their ids.
+    // For many events, the ids are not printed to people.
     context.output.line(&format!("emitted: {}", ids.len()))
 }

@@ -1,4 +1,4 @@
-//! An event as it is written: on the command line, or on a line of a file.
+//! Text form of an event: on the command line, or as a line of a file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::fail::Usage;
 use crate::{duration, payload};
 
-/// All that can be said of an event.
+/// The fields of an event.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) kind: String,
@@ -27,7 +27,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The event; the outbox looks at the rest of the rules.
+    /// Builds the event. The outbox checks the other rules.
     pub(super) fn event(self) -> Result<Event, Usage> {
         payload::check(&self.payload)?;
         let mut event = Event::from_json(self.kind, self.payload);
@@ -56,7 +56,7 @@ impl Draft {
     }
 }
 
-/// A line of a file. Its parts are looked at one by one, so that the wrong one can be named.
+/// A line of a file. Its fields are checked one by one, so that the error names the invalid one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
@@ -80,7 +80,7 @@ struct Line<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// The event on a line.
+/// Parses the event of a line.
 pub(super) fn from_line(text: &str) -> Result<Event, Usage> {
     let line: Line = serde_json::from_str(text).map_err(|error| {
         let detail = format!(
@@ -122,7 +122,7 @@ fn read<T: DeserializeOwned>(field: &'static str, how: &str, value: &RawValue) -
         .map_err(|_| Usage::new(field, format!("{field} must be {how}")))
 }
 
-/// Keys are often numbers in the world that they come from.
+/// Parses a text or a number: keys are often numbers in the systems that they come from.
 fn word(field: &'static str, value: &RawValue) -> Result<String, Usage> {
     payload::word(value)
         .ok_or_else(|| Usage::new(field, format!("{field} must be a text or a number")))

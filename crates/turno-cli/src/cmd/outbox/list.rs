@@ -15,10 +15,10 @@ use crate::context::Context;
 use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
 
-/// The longest payload or error of a table, in characters, however wide the screen is.
+/// Maximum length of a payload or error in a table, in characters, however wide the screen is.
 const CUT: usize = 100;
 
-/// The columns, from the first, that are never cut: an event's number, its id and its time.
+/// Number of columns, from the first, that are never cut: number, id and time of an event.
 const WHOLE: usize = 3;
 
 /// List the events in one state
@@ -59,10 +59,10 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A column: its title, whether an event has something to put there, and what.
+/// A column: title, whether an event has a value for it, and the value.
 type Column = (&'static str, fn(&EventView) -> bool, fn(&EventView) -> Cell);
 
-/// What not every event has. A column that would be empty is left out: ids are long, and screens narrow.
+/// Optional columns. An empty column is left out, because ids are long and screens narrow.
 const COLUMNS: [Column; 6] = [
     (
         "TYPE",

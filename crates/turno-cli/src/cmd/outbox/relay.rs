@@ -23,7 +23,7 @@ use crate::output::number;
 use crate::redact;
 use crate::signals::{ENDING, Signals, exit_code};
 
-/// One batch is settled and the next taken while claims are kept alive and the store is asked how much is left.
+/// Number of connections: settling a batch, claiming the next, extending claims, and reading the statistics run concurrently.
 const CONNECTIONS: usize = 4;
 
 /// Publish events to a broker, until it is stopped
@@ -49,10 +49,10 @@ pub(crate) struct RelayArgs {
     until_empty: bool,
 }
 
-/// What a relay came to.
+/// Result of a relay.
 struct Done {
     report: RelayReport,
-    /// Why it has ended by itself.
+    /// Why it has ended on its own.
     end: Option<End>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn run(context: &Context, args: RelayArgs) -> Result<ExitCode> 
     match done.end {
         None | Some(End::Empty) => Ok(ExitCode::SUCCESS),
         Some(End::Blocked(blocked)) => Err(blocked.into()),
-        // The relay has said so already.
+        // The relay has already printed the reason.
         Some(End::NoReader) => Ok(ExitCode::FAILURE),
     }
 }
@@ -109,10 +109,10 @@ async fn relay(
     }
 }
 
-/// The first signal is a request, the second an order.
+/// The first signal starts a graceful shutdown, the second ends the process at once.
 fn stopped(signal: Signal, stop: &CancellationToken) {
     if stop.is_cancelled() {
-        // Not even the store is waited for: what was under way is published again, when its claim has ended.
+        // Does not even wait for the store: events in flight are published again when their claims have expired.
         std::process::exit(exit_code(signal.as_raw()).into());
     }
     tracing::info!(
@@ -121,7 +121,7 @@ fn stopped(signal: Signal, stop: &CancellationToken) {
     stop.cancel();
 }
 
-/// What it came to. Where events are printed, nothing else is.
+/// Prints the report. If events are printed on standard output, nothing else is.
 fn tell(context: &Context, report: RelayReport, prints_events: bool) -> Result<()> {
     if context.output.is_json() {
         if prints_events {

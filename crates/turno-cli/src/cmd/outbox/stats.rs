@@ -52,7 +52,7 @@ fn show(context: &Context, stats: &OutboxStats) -> Result<()> {
     context.output.table(&header, vec![row])
 }
 
-/// What should be none: a person has to look at it.
+/// A count that should be zero. If it is not, an operator must look at it.
 fn alarming(count: u64) -> Cell {
     let cell = number(count);
     if count > 0 { cell.fg(Color::Red) } else { cell }

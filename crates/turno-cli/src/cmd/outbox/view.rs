@@ -1,8 +1,8 @@
-//! Words for events.
+//! Labels of events.
 
 use turno::outbox::EventState;
 
-/// What the time of an event's state is called.
+/// Returns the label of the time of a state.
 pub(super) fn since(state: EventState) -> &'static str {
     match state {
         EventState::Pending | EventState::Scheduled => "due",

@@ -1,4 +1,4 @@
-//! How the server works: the options, over the environment, over the file, over the defaults.
+//! Options of the server, over the environment, over the file, over the defaults.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -140,7 +140,7 @@ impl ServeArgs {
         self.insecure || file.insecure == Some(true)
     }
 
-    /// Both files, or none.
+    /// Returns certificate and key: both or none.
     pub(super) fn tls(&self, file: &Serve) -> Result<Option<TlsFiles>, Usage> {
         let cert = self.tls_cert.clone().or(file.tls_cert.clone());
         let key = self.tls_key.clone().or(file.tls_key.clone());
@@ -201,7 +201,7 @@ impl ServeArgs {
     }
 }
 
-/// As `[cleanup]` says; also without it, for a server is there anyway.
+/// Returns the sweep of `[cleanup]`. Also without that section, because a server runs all the time.
 fn sweep(file: Option<&Cleanup>) -> Option<(Duration, Sweep)> {
     let defaults = Cleanup::default();
     let cleanup = file.unwrap_or(&defaults);
@@ -210,7 +210,7 @@ fn sweep(file: Option<&Cleanup>) -> Option<(Duration, Sweep)> {
         .then(|| (cleanup.interval(), cleanup.sweep()))
 }
 
-/// If a sink is named.
+/// Returns the relay, if a sink is configured.
 fn relay(context: &Context, turno: &Turno) -> anyhow::Result<Option<MakeRelay>> {
     let Some(inside) = Inside::configured(&context.outbox)? else {
         return Ok(None);

@@ -48,12 +48,12 @@ pub(crate) struct CreateArgs {
     expires: Option<Duration>,
 }
 
-/// What programs are told.
+/// The JSON output.
 #[derive(Serialize)]
 struct Created<'a> {
     #[serde(flatten)]
     token: &'a AccessView,
-    /// What `Authorization: Bearer` wants.
+    /// The value for `Authorization: Bearer`.
     secret: &'a str,
 }
 

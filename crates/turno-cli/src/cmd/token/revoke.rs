@@ -37,7 +37,7 @@ pub(crate) async fn run(context: &Context, args: RevokeArgs) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever has the token at hand may paste the whole of it; its secret goes no further.
+/// Returns the id of a token. The user may paste the whole token; its secret is ignored.
 fn id_of(text: &str) -> &str {
     text.strip_prefix("turno_")
         .and_then(|rest| rest.split_once('_'))

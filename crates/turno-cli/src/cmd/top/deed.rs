@@ -1,4 +1,4 @@
-//! What a person does by hand: which key does it, what it says before, and what it says after.
+//! Operator actions: key, confirmation and outcome of each.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// Items that a worker has had for longer than this count as stuck.
 const STUCK: Duration = Duration::from_secs(15 * 60);
 
-/// Something to do to what is selected, as it was when it was selected.
+/// An action on the selected row, with the values that the row had when it was selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Deed {
     Break {
@@ -57,16 +57,16 @@ pub(super) enum Deed {
     },
 }
 
-/// What became of it.
+/// Outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
     Done(String),
-    /// Somebody was faster.
+    /// Another caller was faster.
     Nothing(String),
 }
 
 impl Deed {
-    /// The key that asks for it: the same in the dashboard.
+    /// Returns the key of the action. It is the same in the dashboard.
     pub(super) fn key(&self) -> char {
         match self {
             Deed::Break { .. } => 'b',
@@ -78,7 +78,7 @@ impl Deed {
         }
     }
 
-    /// The word for it.
+    /// Returns the verb of the action.
     pub(super) fn verb(&self) -> &'static str {
         match self {
             Deed::Break { .. } => "break",
@@ -105,7 +105,7 @@ impl Deed {
         }
     }
 
-    /// What is asked for.
+    /// Returns the label of the input.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Deed::Answer { .. } => "Answer, in JSON, or none: ",
@@ -113,7 +113,7 @@ impl Deed {
         }
     }
 
-    /// Whether this is what was asked for: an answer, or a reason.
+    /// Whether the input is valid: an answer in JSON or none, or a reason.
     pub(super) fn accepts(&self, typed: &str) -> bool {
         match self {
             Deed::Answer { .. } => {
@@ -229,7 +229,7 @@ impl Deed {
                 ))
             }
             Deed::DiscardEvent { id, .. } => {
-                // An event keeps who discarded it: somebody always has.
+                // The user who discards an event is stored with it, so there must be one.
                 let user = user.map_or_else(crate::cmd::outbox::login, str::to_owned);
                 let outbox = turno.outbox().reason(reason);
                 Ok(counted(
@@ -291,7 +291,7 @@ async fn requeue(
     Ok(counted("requeued", "item", requeued))
 }
 
-/// A queue, and who does something to it, and why.
+/// Returns a queue with the user and reason of an action.
 fn inbox(turno: &Turno, queue: &str, user: Option<&str>, reason: &str) -> Inbox {
     let inbox = turno.inbox(queue).reason(reason);
     match user {

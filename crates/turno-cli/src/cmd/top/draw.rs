@@ -1,4 +1,4 @@
-//! The frame: a title, the parts, a list, what is known of the selected row, and the keys.
+//! Layout of the screen: title, tabs, list, details of the selected row, and keys.
 
 mod lines;
 mod popup;
@@ -19,11 +19,11 @@ use super::screen::{Ink, Tone};
 use super::view::{Mode, Tab, View};
 use crate::duration::Shown;
 
-/// From this height on there is room for air, and from this on for details.
+/// Minimum heights in lines for empty lines between the parts, and for the details.
 const AIRY: u16 = 16;
 const DETAILED: u16 = 20;
 
-/// Draws everything.
+/// Draws the screen.
 pub(super) fn frame(frame: &mut Frame<'_>, view: &mut View, ink: Ink) {
     let list = view.list();
     if let Some(list) = &list {
@@ -89,7 +89,7 @@ fn title_line(view: &View, ink: Ink, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// How much is said of the parts: as much as there is room for.
+/// How much text the tabs have: as much as fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Say {
     All,
@@ -98,7 +98,7 @@ enum Say {
     Keys,
 }
 
-/// The parts with what is to be known of each: where somebody has to look stands out.
+/// Returns the tabs with their counts. Tabs that need attention are highlighted.
 fn tabs_line(view: &View, ink: Ink, width: u16) -> Line<'static> {
     let lines = [Say::All, Say::Trouble, Say::Names].map(|say| tabs_saying(view, ink, say));
     let mut lines = lines.into_iter();
@@ -223,14 +223,14 @@ fn empty(frame: &mut Frame<'_>, area: Rect, view: &View, list: &List, ink: Ink) 
     frame.render_widget(text, area);
 }
 
-/// As much as the details need, and no more than a third.
+/// Returns the height of the details: what they need, at most a third of the screen.
 fn details_height(row: &Row, area: Rect) -> u16 {
     if area.height < DETAILED || row.details.is_empty() {
         return 0;
     }
     let lines = details_lines(row, usize::from(area.width)).len();
     let lines = u16::try_from(lines).unwrap_or(u16::MAX);
-    // One more for the rule above.
+    // One more for the line above.
     lines.saturating_add(1).min(area.height / 3)
 }
 
@@ -245,7 +245,7 @@ fn below_line(frame: &mut Frame<'_>, area: Rect, row: &Row, ink: Ink) {
     frame.render_widget(Text::from_iter(lines), inner);
 }
 
-/// Short ones stand side by side; what is long has lines of its own.
+/// Lays out the details: short ones side by side, long ones on lines of their own.
 fn details_lines(row: &Row, width: usize) -> Vec<Vec<Piece>> {
     let mut lines: Vec<Vec<Piece>> = Vec::new();
     let mut used = width;

@@ -1,4 +1,4 @@
-//! What is typed.
+//! Keyboard input.
 
 use std::io;
 use std::thread;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use tokio::sync::mpsc;
 
-/// How long the thread may sleep without asking whether anybody still listens.
+/// Interval in which the thread checks whether its receiver still exists.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How many keys may be typed ahead.
+/// Maximum number of keys that are buffered.
 const AHEAD: usize = 64;
 
-/// Something that happened at the terminal.
+/// An event of the terminal.
 #[derive(Debug)]
 pub(super) enum Input {
     Key(KeyEvent),
     Resized,
 }
 
-/// Reads the keyboard in a thread of its own, because reading it blocks. Nobody waits for the thread: if the terminal is gone, it
-/// reads on for ever, and ends with the program.
+/// Reads the keyboard in a thread of its own, because reading blocks. The thread is not joined: if the terminal is gone, it
+/// reads forever and ends with the program.
 pub(super) struct Keys {
     input: mpsc::Receiver<io::Result<Input>>,
 }
@@ -40,7 +40,7 @@ impl Keys {
         Keys { input }
     }
 
-    /// The next one. Cancel-safe.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> io::Result<Input> {
         let input = self.input.recv().await;
         input.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))

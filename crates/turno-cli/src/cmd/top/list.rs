@@ -1,4 +1,4 @@
-//! What is listed: columns, rows, and what can be done to each.
+//! Lists: columns, rows, and the actions on each row.
 
 pub(super) mod history;
 pub(super) mod locks;
@@ -17,7 +17,7 @@ use crate::payload::printable;
 /// Text in one tone.
 pub(super) type Piece = (String, Tone);
 
-/// A column, and how wide the screen must be for it.
+/// A column, and the screen width from which it is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     pub(super) title: &'static str,
@@ -25,14 +25,14 @@ pub(super) struct Column {
     pub(super) from: u16,
 }
 
-/// How a column is filled.
+/// Alignment and width of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Numbers: as wide as they are, and aligned as numbers are.
+    /// Numbers: right-aligned, as wide as needed.
     Right,
-    /// Short words: as wide as they are.
+    /// Short words: left-aligned, as wide as needed.
     Left,
-    /// Texts, which share the room that is left.
+    /// Texts, which share the remaining width.
     Text,
 }
 
@@ -40,21 +40,21 @@ pub(super) const fn column(title: &'static str, side: Side, from: u16) -> Column
     Column { title, side, from }
 }
 
-/// What is in a column.
+/// Content of a cell.
 pub(super) type Cell = Vec<Piece>;
 
-/// One thing.
+/// A row.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) subject: Subject,
     pub(super) cells: Vec<Cell>,
-    /// More about it, for who has selected it.
+    /// Details that are shown when the row is selected.
     pub(super) details: Vec<(&'static str, String)>,
     pub(super) deeds: Vec<Deed>,
 }
 
 impl Row {
-    /// Whether a text is somewhere in it, in capitals or not.
+    /// Whether the row contains a text, ignoring case.
     pub(super) fn has(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         let cells = self.cells.iter().flatten().map(|(piece, _)| piece);
@@ -65,7 +65,7 @@ impl Row {
     }
 }
 
-/// Which thing a row is about, however the rows around it change.
+/// Identity of a row, which stays the same when other rows change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     Lock(String, String, i64),
@@ -76,18 +76,18 @@ pub(super) enum Subject {
     Entry(Option<i64>, String, Option<i64>),
 }
 
-/// A list, as it is to be drawn.
+/// A list to be drawn.
 #[derive(Debug)]
 pub(super) struct List {
     pub(super) columns: &'static [Column],
-    /// All in one line.
+    /// Summary on one line.
     pub(super) summary: Vec<Piece>,
     pub(super) rows: Vec<Row>,
-    /// What to say when there are none.
+    /// Text for an empty list.
     pub(super) empty: &'static str,
-    /// What would fill it.
+    /// Command that would fill the list.
     pub(super) fill: &'static str,
-    /// What lists all of them, if there are more.
+    /// Command that lists all entries, if there are more.
     pub(super) beyond: Option<&'static str>,
 }
 
@@ -103,27 +103,27 @@ pub(super) fn optional(text: Option<impl ToString>) -> Cell {
     text.map_or_else(|| toned("–", Tone::Faint), normal)
 }
 
-/// A number that should be none.
+/// A count that should be zero.
 pub(super) fn alarming(count: u64) -> Cell {
     count_in(count, Tone::Bad)
 }
 
-/// A number that stands out if it is not zero.
+/// A count that is highlighted if it is not zero.
 pub(super) fn count_in(count: u64, tone: Tone) -> Cell {
     toned(count, if count > 0 { tone } else { Tone::Faint })
 }
 
-/// A number and its word, for a summary.
+/// A count with its label, for a summary.
 pub(super) fn figure(count: impl ToString, word: &str, tone: Tone) -> Piece {
     (format!("{} {word}", count.to_string()), tone)
 }
 
-/// How a number that should be none is summed up.
+/// Returns the tone of a count that should be zero, in a summary.
 pub(super) fn alarm(count: u64) -> Tone {
     if count > 0 { Tone::Bad } else { Tone::Faint }
 }
 
-/// How often a second.
+/// Formats a rate per second.
 pub(super) fn rate(rate: Option<f64>) -> String {
     match rate {
         None => "–".to_owned(),
@@ -132,12 +132,12 @@ pub(super) fn rate(rate: Option<f64>) -> String {
     }
 }
 
-/// A time, short: the day and the second, in UTC.
+/// Formats a time with day and second, in UTC.
 pub(super) fn at(time: Timestamp) -> String {
     time.strftime("%m-%d %H:%M:%SZ").to_string()
 }
 
-/// What went wrong, the newest first.
+/// Returns the errors, newest first.
 pub(super) fn errors(errors: &[AttemptError]) -> impl Iterator<Item = (&'static str, String)> {
     errors.iter().rev().map(|error| {
         let text = format!("{} ({}, {})", error.error, error.kind, at(error.at));
@@ -145,7 +145,7 @@ pub(super) fn errors(errors: &[AttemptError]) -> impl Iterator<Item = (&'static 
     })
 }
 
-/// What there is to say, without what is missing.
+/// Returns the details that have a value.
 pub(super) fn details<const N: usize>(
     all: [(&'static str, Option<String>); N],
 ) -> Vec<(&'static str, String)> {

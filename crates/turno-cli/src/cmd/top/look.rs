@@ -1,5 +1,5 @@
-//! Looks at the store, within bounds. A server is a store like the others: it is asked for lists, and not for its stream,
-//! so that there is one way only.
+//! Polls the store, within limits. A server is polled through the same lists and not through its stream, so that there is only
+//! one code path.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use turno::once::{OnceList, OnceState, OnceView};
 use turno::outbox::{EventState, EventView, OutboxStats};
 use turno::{MAX_PAGE, Turno};
 
-/// How often it looks.
+/// Minimum poll interval.
 const EVERY: Duration = Duration::from_secs(1);
-/// It rests for so many times as long as a look took: what is slow is looked at seldom.
+/// Pause between polls, as a multiple of the duration of the last poll: a slow store is polled seldom.
 const REST: u32 = 10;
-/// But not for longer than this.
+/// Maximum pause.
 const LONGEST_REST: Duration = Duration::from_secs(15);
-/// How long the store may take.
+/// Timeout of a poll.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many failed items, dead events, once keys of a state and entries of the history are shown.
+/// Maximum number of failed items, of dead events, of once keys per state and of history entries.
 pub(super) const MOST: u32 = 200;
 
-/// What is looked at besides what is always looked at.
+/// What is polled in addition to the parts that are always polled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Focus {
     Nothing,
@@ -33,25 +33,25 @@ pub(super) enum Focus {
     History,
 }
 
-/// What one look saw.
+/// Result of one poll.
 #[derive(Debug, Clone)]
 pub(super) struct Sight {
     pub(super) at: Instant,
     pub(super) locks: Vec<LockHolder>,
     pub(super) queues: Vec<QueueStats>,
-    /// `None`: it is not for who asks.
+    /// `None` if the caller may not see it.
     pub(super) outbox: Option<OutboxStats>,
     pub(super) once: Vec<OnceView>,
-    /// Of a queue. `None`, as the others: it was not asked for.
+    /// Items of a queue. This and the next fields are `None` if they were not polled.
     pub(super) items: Option<(String, Vec<ItemView>)>,
     pub(super) events: Option<Vec<EventView>>,
     pub(super) history: Option<Vec<HistoryEntry>>,
 }
 
-/// A sight, or why there is none.
+/// Result of a poll, or the error.
 pub(super) type Looked = Result<Sight, String>;
 
-/// Looks again and again.
+/// Polls repeatedly.
 pub(super) struct Looker {
     turno: Turno,
     prefix: String,
@@ -62,7 +62,7 @@ impl Looker {
         Looker { turno, prefix }
     }
 
-    /// Until nobody listens.
+    /// Polls until the receiver is dropped.
     pub(super) async fn watch(
         self,
         mut focus: watch::Receiver<Focus>,
@@ -87,7 +87,7 @@ impl Looker {
         }
     }
 
-    /// One look.
+    /// Polls once.
     pub(super) async fn look(&self, focus: &Focus) -> turno::Result<Sight> {
         let Looker { turno, prefix } = self;
         let list = LockList {
@@ -126,7 +126,7 @@ impl Looker {
         Ok(sight)
     }
 
-    /// Events have no names: only who may see everything, and has asked for it, is shown these.
+    /// Events have no names, so they are shown only without a prefix, and to callers that may see all names.
     async fn outbox(&self) -> turno::Result<Option<OutboxStats>> {
         if !self.prefix.is_empty() {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Looker {
         }
     }
 
-    /// Those that keep others waiting come first.
+    /// Returns blocked events first, because other events wait for them.
     async fn events(&self) -> turno::Result<Vec<EventView>> {
         let outbox = self.turno.outbox();
         let mut events = outbox.list(EventState::Blocked, None, MOST).await?;
@@ -146,7 +146,7 @@ impl Looker {
         Ok(events)
     }
 
-    /// Unknown ones first: somebody has to say what became of them.
+    /// Returns unknown keys first, because an operator has to decide about them.
     async fn once(&self) -> turno::Result<Vec<OnceView>> {
         let mut keys = Vec::new();
         for state in [OnceState::Unknown, OnceState::InFlight] {

@@ -1,4 +1,4 @@
-//! What is remembered from look to look: how fast things go, and how long leases were.
+//! Values that are kept between polls: throughput, and the length of leases.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use turno::lock::LockHolder;
 
 use super::look::Sight;
 
-/// How many looks are remembered: about a minute's.
+/// Number of polls that are kept: about one minute.
 const LOOKS: usize = 61;
-/// A rate is that of the last so many seconds.
+/// Time over which a rate is averaged.
 const WINDOW: Duration = Duration::from_secs(10);
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A holding: its resource, owner and token.
+/// Key of a holder: resource, owner and token.
 type Holding = (String, String, i64);
 
 #[derive(Debug, Default)]
@@ -51,18 +51,18 @@ impl Memory {
         }
     }
 
-    /// How long a lease was when it was new.
+    /// Returns the length of a lease when it was new.
     pub(super) fn whole(&self, lock: &LockHolder) -> Duration {
         let known = self.leases.get(&holding(lock));
         known.map_or_else(|| since_acquired(lock), |lease| lease.whole)
     }
 
-    /// What a queue completes.
+    /// Returns the completed items of a queue.
     pub(super) fn queue(&self, queue: &str) -> Option<&Count> {
         self.queues.get(queue)
     }
 
-    /// What is dispatched.
+    /// Returns the dispatched events.
     pub(super) fn outbox(&self) -> &Count {
         &self.outbox
     }
@@ -72,7 +72,8 @@ fn holding(lock: &LockHolder) -> Holding {
     (lock.resource.clone(), lock.owner.clone(), lock.token.0)
 }
 
-/// What remained when this expiry was new; of a lock that was there before us, its whole time is taken.
+/// A lease is as long as its remaining time when this expiry was new. For a lock that is older than this process, it is the
+/// time from acquisition to expiry.
 fn lease(lock: &LockHolder, old: Option<&Lease>) -> Lease {
     let whole = match old {
         Some(old) if old.expires_at == lock.expires_at => old.whole,
@@ -90,7 +91,7 @@ fn since_acquired(lock: &LockHolder) -> Duration {
     Duration::try_from(whole).unwrap_or_default()
 }
 
-/// A number that grows, looked at now and then.
+/// A growing number, sampled at each poll.
 #[derive(Debug, Default)]
 pub(super) struct Count(VecDeque<(Instant, u64)>);
 
@@ -102,7 +103,7 @@ impl Count {
         }
     }
 
-    /// By how much it grows in a second; `None` until that is known.
+    /// Returns the growth per second; `None` until it is known.
     pub(super) fn rate(&self) -> Option<f64> {
         let (last_at, last) = *self.0.back()?;
         let mut recent = self.0.iter();
@@ -111,7 +112,7 @@ impl Count {
         (seconds > 0.0).then(|| last.saturating_sub(first.1) as f64 / seconds)
     }
 
-    /// How it grew from look to look, the newest last; the highest step is the fastest.
+    /// Plots the growth from poll to poll, newest last. The highest step is the fastest.
     pub(super) fn plot(&self, width: usize) -> String {
         let speeds = self.0.iter().zip(self.0.iter().skip(1));
         let speeds = speeds.map(|(before, after)| {
@@ -122,7 +123,7 @@ impl Count {
         let speeds = &speeds[speeds.len().saturating_sub(width)..];
         let fastest = speeds.iter().copied().fold(0.0, f64::max);
         let step = |speed: &f64| match fastest > 0.0 {
-            // A share of one is the last step.
+            // A fraction of 1 is the last step.
             true => STEPS[(speed / fastest * 7.0).round() as usize],
             false => STEPS[0],
         };

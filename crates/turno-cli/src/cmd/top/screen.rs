@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on, and given back as it was.
+//! The terminal: initialized, drawn on, and restored.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier, Style};
 use super::draw;
 use super::view::View;
 
-/// A terminal that is drawn on. Dropped, it is as before; so it is after a panic.
+/// A terminal in drawing mode. Dropping it restores the terminal, also after a panic.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
     ink: Ink,
@@ -17,7 +17,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn open(ink: Ink) -> io::Result<Self> {
-        // Ours to decide: the library would look at NO_COLOR only.
+        // Decided here: the library would respect NO_COLOR only.
         force_color_output(ink == Ink::Colour);
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
         Ok(Screen { terminal, ink })
@@ -32,37 +32,37 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
+        // A terminal that is gone need not be restored.
         let _ = self.terminal.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
 
-/// What is drawn with.
+/// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     Colour,
     Plain,
 }
 
-/// What something is to the reader.
+/// Meaning of a text, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Normal,
-    /// Beside the point.
+    /// Less important.
     Faint,
-    /// A title, a key, a name of something.
+    /// A title, a key or a label.
     Title,
-    /// As it should be.
+    /// Normal state.
     Good,
-    /// Worth a look.
+    /// Worth attention.
     Warn,
-    /// A person has to look at it.
+    /// An operator must look at it.
     Bad,
 }
 
 impl Ink {
-    /// The sixteen colours that every terminal has, in the shades that its user chose.
+    /// Returns the style. Uses the sixteen standard colours, whose shades the user has chosen.
     pub(super) fn style(self, tone: Tone) -> Style {
         let style = Style::new();
         match (self, tone) {

@@ -1,4 +1,4 @@
-//! Frames on a screen that is none, and what keys do. To change the frames: `TURNO_UPDATE_GOLDEN=1 cargo test --bin turno top`.
+//! Golden frames on a test terminal, and actions of keys. To update: `TURNO_UPDATE_GOLDEN=1 cargo test --bin turno top`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ fn entry(id: i64, event: HistoryEvent) -> HistoryEntry {
     }
 }
 
-/// Seen in the future, so that no time goes by while a test runs.
+/// Polled in the future, so that no time passes during a test.
 fn sight() -> Sight {
     Sight {
         at: Instant::now() + Duration::from_secs(3600),
@@ -216,7 +216,7 @@ fn text(view: &mut View, width: u16, height: u16) -> String {
     lines.collect()
 }
 
-/// What was pressed to get there, and the size of the screen.
+/// The keys that lead to a frame, and the size of the screen.
 const FRAMES: [(&str, &str, u16, u16); 11] = [
     ("locks", "", 120, 24),
     ("locks-usual", "", 80, 24),
@@ -238,7 +238,7 @@ fn every_frame_is_as_agreed() {
         let mut view = view();
         press(&mut view, keys);
         let shown = text(&mut view, width, height);
-        // Tests run in their package's folder.
+        // Tests run in the folder of their package.
         let golden = PathBuf::from(format!("src/cmd/top/golden/{name}.txt"));
         if update {
             std::fs::write(&golden, &shown).unwrap();
@@ -286,7 +286,7 @@ fn what_is_selected_stays_so_when_others_come_and_go() {
     press(&mut view, "b");
     let shown = text(&mut view, 80, 20);
     assert!(shown.contains("loan/2 is taken from user ana"), "{shown}");
-    // What is asked about is what was seen then, whatever comes.
+    // The dialog keeps the row that was selected, whatever the next poll brings.
     let mut next = sight();
     next.locks = vec![lock("loan/2", 77, 5, 5)];
     view.see(next);
@@ -297,7 +297,7 @@ fn what_is_selected_stays_so_when_others_come_and_go() {
         panic!("{deed:?}");
     };
     assert_eq!((token, reason.as_str()), (Token(2), "gone"));
-    // And when the selected one has gone, there is another one in its place.
+    // If the selected row is gone, the row in its place is selected.
     assert!(text(&mut view, 80, 20).contains("b break"));
 }
 
@@ -310,7 +310,7 @@ fn nothing_is_done_without_a_reason() {
     assert_eq!(press(&mut view, "why\u{1b}"), Step::Stay);
     let shown = text(&mut view, 80, 20);
     assert!(shown.contains("nothing was done"), "{shown}");
-    // It can be no longer than the history keeps.
+    // At most the length that the history stores.
     press(&mut view, "b");
     let Step::Do(_, reason) = press(&mut view, &("ñ".repeat(2000) + "\n")) else {
         panic!("nothing was done");

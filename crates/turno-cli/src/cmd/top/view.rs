@@ -1,4 +1,4 @@
-//! What is on the screen.
+//! State of the screen.
 
 mod command;
 
@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::screen::Tone;
 use crate::payload::printable;
 
-/// The parts, in the order of their keys.
+/// The tabs, in the order of their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Locks,
@@ -31,18 +31,18 @@ impl Tab {
     ];
 }
 
-/// What keys mean now.
+/// Input mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     Looking,
-    /// The filter is being typed.
+    /// The user types the filter.
     Filtering,
-    /// A reason, or an answer, is being typed.
+    /// The user types a reason or an answer.
     Asking(Deed, String),
     Helping,
 }
 
-/// What a key leads to.
+/// Result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Stay,
@@ -50,20 +50,20 @@ pub(super) enum Step {
     Do(Deed, String),
 }
 
-/// Which row is selected: this very thing, or what is in its place when it is gone.
+/// The selected row: the same subject as before or, if it is gone, the row in its place.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     subject: Option<Subject>,
     pub(super) index: usize,
-    /// The first row that is drawn.
+    /// First row that is drawn.
     pub(super) top: usize,
 }
 
-/// All that is drawn.
+/// The state that is drawn.
 pub(super) struct View {
     pub(super) store: String,
     pub(super) tab: Tab,
-    /// The queue whose failed items are listed.
+    /// Queue whose failed items are listed.
     opened: Option<String>,
     pub(super) cursor: Cursor,
     pub(super) filter: String,
@@ -71,7 +71,7 @@ pub(super) struct View {
     pub(super) note: Option<(String, Tone)>,
     pub(super) sight: Option<Sight>,
     pub(super) memory: Memory,
-    /// Why what is shown is old.
+    /// Error of the last poll; what is shown is older.
     pub(super) trouble: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl View {
         }
     }
 
-    /// What is to be looked at.
+    /// Returns what is to be polled.
     pub(super) fn focus(&self) -> Focus {
         match (self.tab, &self.opened) {
             (Tab::Queues, Some(queue)) => Focus::Items(queue.clone()),
@@ -101,7 +101,7 @@ impl View {
         }
     }
 
-    /// Something was seen. What was not asked for is as it was.
+    /// Stores the result of a poll. Parts that were not polled stay as they were.
     pub(super) fn see(&mut self, mut sight: Sight) {
         self.memory.see(&sight);
         if let Some(old) = self.sight.take() {
@@ -113,12 +113,12 @@ impl View {
         self.trouble = None;
     }
 
-    /// Nothing was seen.
+    /// Stores the error of a poll.
     pub(super) fn miss(&mut self, why: String) {
         self.trouble = Some(printable(&why));
     }
 
-    /// Something was done, or not.
+    /// Shows the outcome of an action.
     pub(super) fn tell(&mut self, outcome: turno::Result<Told>) {
         let (text, tone) = match outcome {
             Ok(Told::Done(text)) => (text, Tone::Good),
@@ -128,13 +128,13 @@ impl View {
         self.note = Some((printable(&text), tone));
     }
 
-    /// How old what is shown is.
+    /// Returns the age of the data.
     pub(super) fn age(&self) -> Duration {
         let at = self.sight.as_ref().map(|sight| sight.at);
         at.map_or(Duration::ZERO, |at| Instant::now().duration_since(at))
     }
 
-    /// What is listed now, without what the filter leaves out; `None` if it was not looked at yet.
+    /// Returns the current list, with the filter applied; `None` before its first poll.
     pub(super) fn list(&self) -> Option<List> {
         let sight = self.sight.as_ref()?;
         let mut list = match (self.tab, &self.opened) {
@@ -155,7 +155,7 @@ impl View {
         Some(list)
     }
 
-    /// Finds what is selected in what is there now.
+    /// Finds the selected subject in the current list.
     pub(super) fn settle(&mut self, list: &List) {
         let cursor = &mut self.cursor;
         let place = |subject: &Subject| list.rows.iter().position(|row| row.subject == *subject);
@@ -165,7 +165,7 @@ impl View {
         cursor.subject = list.rows.get(cursor.index).map(|row| row.subject.clone());
     }
 
-    /// Whether Enter leads somewhere.
+    /// Whether Enter opens the selected row.
     pub(super) fn is_openable(&self) -> bool {
         matches!(self.cursor.subject, Some(Subject::Queue(_)))
     }

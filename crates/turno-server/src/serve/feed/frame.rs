@@ -1,20 +1,20 @@
-//! Server-sent events as text.
+//! Text format of server-sent events.
 
 use bytes::Bytes;
 use serde::Serialize;
 use turno_client::wire::stream::Reconnect;
 
-/// Says nothing, and keeps the connection alive.
+/// A comment, which keeps the connection alive.
 pub(in crate::serve) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// Writes one event. JSON has no line breaks of its own, so its data is one line.
+/// Writes one event. serde's JSON has no line breaks, so the data is one line.
 pub(in crate::serve) fn frame(text: &mut Vec<u8>, id: u64, event: &str, data: &impl Serialize) {
-    // What is told is made of texts, numbers and lists of these, and can be written.
+    // Cannot fail: the data consists of strings, numbers and lists of these.
     let data = serde_json::to_string(data).unwrap_or_default();
     text.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: {data}\n\n").as_bytes());
 }
 
-/// The last event: connect again.
+/// The last event of a stream: the client should reconnect.
 pub(in crate::serve) fn last(reason: &str) -> Bytes {
     let reason = reason.to_owned();
     let data = serde_json::to_string(&Reconnect { reason }).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Looks at the store, within bounds.
+//! Polls the store, within limits.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,18 +16,18 @@ use super::PATIENCE;
 
 /// How many of a list are told of.
 const MOST: usize = 500;
-/// How many once keys of each state are told of.
+/// Maximum number of once keys per state.
 const KEYS: u32 = 100;
-/// How many bytes of a list are told of: a client reads no event of more than a megabyte.
+/// Maximum size of a list in bytes, as JSON: clients read no event of more than one megabyte.
 const BYTES: usize = 256 * 1024;
-/// How many entries of the history are looked at together, and how often in one look.
+/// Page size of the history, and maximum number of pages per poll.
 const PAGE: u32 = 100;
 const PAGES: usize = 10;
-/// A part is left alone for so many times as long as it took to look at: what is slow is looked at seldom, and all feeds
-/// together cannot keep the store busy.
+/// Pause after polling a part, as a multiple of the poll's duration. A slow part is polled seldom, and all feeds together
+/// cannot keep the store busy.
 const REST: u32 = 10;
 
-/// What one look saw; `None` is what it was not yet time for.
+/// Result of one poll. `None` for a part that is in its pause.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) locks: Option<HeldLocks>,
@@ -37,7 +37,7 @@ pub(super) struct Seen {
     pub(super) history: HistoryNews,
 }
 
-/// Looks again and again.
+/// Polls the store for one prefix.
 pub(super) struct Looker {
     turno: Turno,
     prefix: String,
@@ -63,7 +63,7 @@ impl Looker {
         }
     }
 
-    /// Everything whose time has come; all of it, the first time.
+    /// Polls the parts whose pause is over. The first poll reads all parts.
     pub(super) async fn look(&mut self) -> turno::Result<Seen> {
         let Looker { turno, prefix, .. } = self;
         let locks = self.locks.keep(locks(turno, prefix)).await?;
@@ -71,7 +71,7 @@ impl Looker {
         let outbox = if prefix.is_empty() {
             self.outbox.keep(turno.outbox().stats()).await?
         } else {
-            // Events have no names: only who may see everything may see these.
+            // Events have no names, so only callers without a prefix may see them.
             None
         };
         let once = self.once.keep(once(turno, prefix)).await?;
@@ -86,7 +86,7 @@ impl Looker {
     }
 }
 
-/// When a part may be looked at again.
+/// Time at which a part may be polled again.
 #[derive(Default)]
 struct Pace {
     not_before: Option<Instant>,
@@ -153,7 +153,7 @@ async fn once(turno: &Turno, prefix: &str) -> turno::Result<OpenKeys> {
     })
 }
 
-/// The first ones, as many as may be told of; and whether there are more.
+/// Returns the first entries, within the limits of number and size, and whether there are more.
 fn within<T: Serialize>(mut all: Vec<T>, most: usize) -> (Vec<T>, bool) {
     let mut bytes = 0;
     let fit = all.iter().take(most).take_while(|one| {
@@ -166,16 +166,16 @@ fn within<T: Serialize>(mut all: Vec<T>, most: usize) -> (Vec<T>, bool) {
     (all, more)
 }
 
-/// What is known of the history.
+/// Cursor of the history.
 #[derive(Default)]
 struct Past {
-    /// The newest entries that were seen, as many as one look may see; `None` before the first look.
+    /// Ids of the newest entries that were read, at most as many as one poll may read. `None` before the first poll.
     seen: Option<BTreeSet<i64>>,
 }
 
 impl Past {
-    /// What is new. The newest entries of all names are read, which is quick, and those of others left out, so that a
-    /// seldom name does not cost a search through the whole history.
+    /// Returns the new entries. Reads the newest entries of all names, which is fast, and drops those outside the prefix. A query
+    /// by prefix would search the whole history for a rare name.
     async fn look(&mut self, turno: &Turno, prefix: &str) -> turno::Result<HistoryNews> {
         let mut new = Vec::new();
         let mut before = None;
@@ -192,7 +192,7 @@ impl Past {
             let unseen = entries.into_iter().filter(|entry| self.is_new(entry));
             let found = new.len();
             new.extend(unseen);
-            // A page that is full of news may have more behind it.
+            // If all entries of a full page are new, the next page may have more.
             if many < PAGE as usize || new.len() - found < many || self.seen.is_none() {
                 break;
             }
@@ -207,7 +207,7 @@ impl Past {
         if is_first {
             return Ok(HistoryNews::default());
         }
-        // The outbox's have no name, and no prefix shows them.
+        // Entries of the outbox have no name, so a prefix never matches them.
         new.retain(|entry| entry.resource.starts_with(prefix));
         let (mut history, cut) = within(new, MOST);
         history.reverse();
@@ -217,8 +217,8 @@ impl Past {
         })
     }
 
-    /// Entries are numbered before they are committed, so that one with a lower number may appear later; but not one from
-    /// before everything that is remembered.
+    /// Whether an entry was not read before. Ids are assigned before commit, so an entry with a lower id may appear later, but
+    /// never one that is older than all remembered ids.
     fn is_new(&self, entry: &HistoryEntry) -> bool {
         let (Some(id), Some(seen)) = (entry.id, &self.seen) else {
             return true;

@@ -1,4 +1,4 @@
-//! What subscribers know, and what they have to be told.
+//! The state that was sent to the subscribers, and its difference to a new poll.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use turno_client::wire::stream::{
 use super::Write;
 use super::look::Seen;
 
-/// An age that is off by less than this is not told again.
+/// Ages that differ from the expected value by less than this are not sent again.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// A lock that is told of, by its name and its owner: shared ones have several.
+/// Key of a lock in the state: resource and owner. A shared lock has several owners.
 type Holding = (String, String);
 
-/// Everything that subscribers know.
+/// The state that was sent.
 pub(super) struct Sight {
     locks: BTreeMap<Holding, LockHolder>,
     held: u64,
@@ -32,14 +32,14 @@ pub(super) struct Sight {
     more_once: bool,
 }
 
-/// Something with an age, and when that was told.
+/// Statistics with an age, and the time at which they were read.
 struct Aged<T> {
     at: Instant,
     stats: T,
 }
 
 impl Sight {
-    /// What the first look saw.
+    /// Creates the state from the first poll.
     pub(super) fn new(seen: Seen) -> Self {
         let locks = seen.locks.unwrap_or_default();
         let queues = seen.queues.unwrap_or_default();
@@ -56,7 +56,7 @@ impl Sight {
         }
     }
 
-    /// How everything is.
+    /// Returns the whole state.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
             locks: HeldLocks {
@@ -76,7 +76,7 @@ impl Sight {
         }
     }
 
-    /// Takes in what was seen, and writes what is new of it.
+    /// Applies a poll to the state, and writes the differences.
     pub(super) fn change(&mut self, seen: Seen, write: &mut Write<'_>) {
         if let Some(locks) = seen.locks {
             self.locks(locks, write);
@@ -183,7 +183,7 @@ fn by_key(keys: Vec<OnceView>) -> BTreeMap<String, OnceView> {
         .collect()
 }
 
-/// What remains of a lease shrinks by itself, and is no news.
+/// Ignores the remaining time of a lease, which shrinks on its own.
 fn is_like(old: &LockHolder, new: &LockHolder) -> bool {
     let old = LockHolder {
         remaining: new.remaining,
@@ -200,7 +200,7 @@ fn as_gone(lock: &LockHolder) -> GoneLock {
     }
 }
 
-/// What has an age.
+/// Statistics with an age.
 trait Age: Clone + PartialEq {
     fn age(&mut self) -> &mut Option<Duration>;
 }
@@ -225,7 +225,7 @@ impl<T: Age> Aged<T> {
         }
     }
 
-    /// As it is now, if nothing has happened.
+    /// Returns the statistics with the age that they have now if nothing has changed.
     fn by_now(&self) -> T {
         let mut stats = self.stats.clone();
         let age = stats.age();
@@ -233,7 +233,7 @@ impl<T: Age> Aged<T> {
         stats
     }
 
-    /// An age grows by itself, and that is no news; a jump is.
+    /// Ignores that the age grows on its own, but not a jump of the age.
     fn is_like(&self, new: &T) -> bool {
         let (mut old, mut new) = (self.by_now(), new.clone());
         let is_close = match (*old.age(), *new.age()) {

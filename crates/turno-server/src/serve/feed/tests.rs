@@ -52,11 +52,11 @@ async fn only_what_changes_is_told() {
     assert!(early.first.is_none(), "nothing is known yet");
     feed.tell(queue(1, Some(10)));
     assert!(heard(&mut early).unwrap().contains("event: snapshot\n"));
-    // Nothing, or an age that grows as it should, is no news.
+    // No event for an empty poll, or for an age that grows as expected.
     feed.tell(Seen::default());
     feed.tell(queue(1, Some(10)));
     assert_eq!(heard(&mut early), None);
-    // A count is, and so is an age that has jumped.
+    // An event for a changed count, and for an age that jumps.
     feed.tell(queue(2, Some(10)));
     assert!(heard(&mut early).unwrap().contains("event: queues\n"));
     feed.tell(queue(2, Some(5)));
@@ -65,7 +65,7 @@ async fn only_what_changes_is_told() {
             .unwrap()
             .contains("\"oldest_pending_ms\":5000")
     );
-    // Whoever comes late begins with how it is.
+    // A late subscriber begins with a snapshot.
     let late = feed.subscribe(seat()).first.unwrap();
     let late = String::from_utf8(late.to_vec()).unwrap();
     assert!(late.starts_with("id: 3\nevent: snapshot\n"), "{late}");
@@ -111,14 +111,14 @@ async fn as_many_listen_as_may() {
     }
     let refused = feeds.subscribe("one more").unwrap_err();
     assert_eq!(refused.code(), Code::Overloaded);
-    // Those who share a prefix share its feed.
+    // Subscribers of the same prefix share its feed.
     for _ in FEEDS..SUBSCRIBERS {
         all.push(feeds.subscribe("0").unwrap());
     }
     assert_eq!(feeds.all().len(), FEEDS);
     let refused = feeds.subscribe("0").unwrap_err();
     assert_eq!(refused.code(), Code::Overloaded);
-    // A seat that is given up is free, and a feed that nobody listens to ends.
+    // A dropped subscription makes room for another, and a feed without subscribers ends.
     all.clear();
     feeds.subscribe("0").unwrap();
     feeds.tasks.close();

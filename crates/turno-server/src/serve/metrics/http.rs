@@ -1,4 +1,4 @@
-//! Requests and connections.
+//! Metrics of requests and connections.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use prometheus_client::registry::{Registry, Unit};
 use super::Metrics;
 use crate::serve::telemetry::route;
 
-/// The route of what has none: paths have no end.
+/// Label for requests without a route. Their paths are unbounded and are not used as labels.
 const NONE: &str = "none";
 
-/// In seconds: from what one answer of the embedded store takes to the longest wait.
+/// In seconds: from a typical response with SQLite to the longest wait.
 const BUCKETS: [f64; 16] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0,
@@ -37,7 +37,7 @@ struct Answered {
     status: &'static str,
 }
 
-/// Requests, by route; and who is connected.
+/// Requests by route, and open connections.
 #[derive(Debug)]
 pub(crate) struct Http {
     requests: Family<Answered, Counter>,
@@ -67,7 +67,7 @@ impl Http {
 }
 
 impl Metrics {
-    /// A request has come.
+    /// Counts a request in flight.
     pub(crate) fn asked(self: &Arc<Self>, request: &Request) -> InFlight {
         self.http.in_flight.inc();
         InFlight {
@@ -79,14 +79,14 @@ impl Metrics {
         }
     }
 
-    /// A client is there, for as long as this is kept.
+    /// Counts a connection until the returned value is dropped.
     pub(crate) fn connected(self: &Arc<Self>) -> Connected {
         self.http.connections.inc();
         Connected(self.clone())
     }
 }
 
-/// A request that is being answered; counted when this is dropped.
+/// A request in flight. Dropping it counts the request.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     metrics: Arc<Metrics>,
@@ -97,7 +97,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Its answer begins.
+    /// Records the status when the response begins.
     pub(crate) fn answered(mut self, status: StatusCode) {
         self.status = class(status);
     }
@@ -122,7 +122,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A client that is connected.
+/// An open connection.
 #[derive(Debug)]
 pub(crate) struct Connected(Arc<Metrics>);
 
@@ -132,7 +132,7 @@ impl Drop for Connected {
     }
 }
 
-/// Only those that there are: a client may write what it likes.
+/// Returns the label of a method: only known ones, because a client may send any text.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

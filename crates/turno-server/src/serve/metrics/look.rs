@@ -1,4 +1,4 @@
-//! How the store is: looked at when somebody asks, within bounds, and not again for a moment.
+//! Gauges of the store: read on a scrape, with a timeout, and cached for a moment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use turno::{MAX_PAGE, Turno};
 
 use super::PREFIX;
 
-/// How long a look is good for: several who scrape share one.
+/// How long a result is cached, so that several scrapers share it.
 const GOOD_FOR: Duration = Duration::from_secs(2);
-/// How long the store may take.
+/// Timeout of the store.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many queues are told of by name.
+/// Maximum number of queues with their own samples.
 const QUEUES: usize = 200;
 
-/// What items can be that are not done.
+/// States of items that are not completed.
 const STATES: [&str; 4] = ["pending", "scheduled", "processing", "failed"];
 
 type Float = Gauge<f64, AtomicU64>;
 type OfQueue = [(&'static str, String); 1];
 type OfState = [(&'static str, &'static str); 1];
 
-/// Looks at the store.
+/// Reads the gauges of the store.
 pub(super) struct Lookout {
     turno: Turno,
-    /// Held while somebody looks: whoever comes meanwhile takes what the first one finds.
+    /// The cached text. Locked while the store is read: concurrent scrapes wait for the result.
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
@@ -53,7 +53,7 @@ impl Lookout {
         }
     }
 
-    /// How the store is, as text.
+    /// Returns the gauges as text.
     pub(super) async fn look(&self) -> Arc<str> {
         let mut last = self.last.lock().await;
         if let Some((at, text)) = &*last
@@ -78,7 +78,7 @@ impl Lookout {
     }
 }
 
-/// What was seen.
+/// State of the store.
 struct Seen {
     queues: Vec<QueueStats>,
     outbox: OutboxStats,
@@ -104,7 +104,7 @@ impl Seen {
     }
 }
 
-/// What is not known is left out: a zero would be a lie.
+/// Renders the gauges. Unknown values are left out, because a zero would be false.
 fn render(seen: Option<&Seen>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     let up = Gauge::<i64>::default();
@@ -114,12 +114,12 @@ fn render(seen: Option<&Seen>) -> String {
     outbox(&mut registry, seen);
     locks(&mut registry, seen);
     let mut text = String::new();
-    // Writing into a string does not fail.
+    // Writing to a string does not fail.
     let _ = encode_registry(&mut text, &registry);
     text
 }
 
-/// A gauge without labels, if it is known.
+/// Registers a gauge without labels, if its value is known.
 fn gauge(registry: &mut Registry, name: &str, help: &str, value: Option<u64>) {
     let Some(value) = value else { return };
     let gauge = Gauge::<i64>::default();
@@ -127,7 +127,7 @@ fn gauge(registry: &mut Registry, name: &str, help: &str, value: Option<u64>) {
     registry.register(name, help, gauge);
 }
 
-/// The same, in seconds.
+/// Registers a gauge in seconds, if its value is known.
 fn seconds(registry: &mut Registry, name: &str, help: &str, value: Option<Duration>) {
     let Some(value) = value else { return };
     let gauge = Float::default();
@@ -142,7 +142,7 @@ fn inbox(registry: &mut Registry, seen: Option<&Seen>) {
     let oldest = Family::<OfQueue, Float>::default();
     let queues = seen.map_or(&[][..], |seen| &seen.queues);
     if seen.is_some() {
-        // Those of no queue at all are none.
+        // Without queues the counts are zero.
         for state in STATES {
             items.get_or_create(&[("state", state)]).set(0);
         }

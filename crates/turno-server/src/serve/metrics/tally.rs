@@ -1,5 +1,5 @@
-//! What an answer's status or its problem's code says was done: counted on its way out, in one place. How many items or
-//! events it was, only the routes themselves know, and count.
+//! Counts outcomes by the status of a response or the code of its problem, in one place. Numbers of items and events are counted
+//! by the routes, which alone know them.
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
@@ -10,7 +10,7 @@ use super::Metrics;
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
 
-/// What was asked for.
+/// Method and route of a request.
 pub(in crate::serve) struct Asked {
     method: Method,
     route: Option<MatchedPath>,
@@ -24,7 +24,7 @@ impl Asked {
         }
     }
 
-    /// Counts what was answered.
+    /// Counts the outcome of a response.
     pub(in crate::serve) fn count(&self, metrics: &Metrics, response: &Response) {
         let said = Said {
             status: response.status(),
@@ -37,14 +37,14 @@ impl Asked {
     }
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Copy)]
 struct Said {
     status: StatusCode,
     code: Option<Code>,
 }
 
-/// Where it is counted, if one thing was asked for and the status or the code says what came of it.
+/// Returns the counter of an outcome, if the request concerns one object and its status or code says what happened.
 fn counter<'a>(
     metrics: &'a Metrics,
     method: &Method,

@@ -1,4 +1,4 @@
-//! What the primitives did through this server, by outcome.
+//! Counters of locks, inbox, outbox and once on this server, by outcome.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
@@ -6,22 +6,22 @@ use turno::store::{Grant, PushedItem, Swept};
 
 use super::Counters;
 
-/// What became of requests for locks.
+/// Outcomes of lock requests.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    /// Taken.
+    /// Acquired.
     pub(crate) acquired: Counter,
-    /// Entered once more by the owner.
+    /// Acquired once more by the owner.
     pub(crate) reentered: Counter,
-    /// Somebody else had it, until the end of the wait.
+    /// Held by another owner until the end of the wait.
     pub(crate) busy: Counter,
-    /// Lengthened.
+    /// Renewed.
     pub(crate) renewed: Counter,
-    /// A hold was given back.
+    /// One hold released.
     pub(crate) released: Counter,
-    /// A renewal or a release came too late.
+    /// The lease had ended before a renewal or a release.
     pub(crate) lost: Counter,
-    /// Forced open by a person.
+    /// Broken by an operator.
     pub(crate) broken: Counter,
 }
 
@@ -43,7 +43,7 @@ impl Locks {
 }
 
 impl Locks {
-    /// Several were taken together.
+    /// Counts a set of locks that were acquired together.
     pub(crate) fn taken<'a>(&self, grants: impl Iterator<Item = &'a Grant>) {
         for grant in grants {
             let counter = if grant.reentered {
@@ -56,30 +56,30 @@ impl Locks {
     }
 }
 
-/// What became of items.
+/// Outcomes of items.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// Stored.
     pushed: Counter,
-    /// Known already, and not stored again.
+    /// Not stored again, because its unique key exists.
     duplicate: Counter,
-    /// Handed to a worker.
+    /// Claimed by a worker.
     pub(crate) claimed: Counter,
-    /// Done.
+    /// Completed.
     pub(crate) completed: Counter,
     /// An attempt failed.
     pub(crate) failed: Counter,
-    /// Kept for longer.
+    /// The claim was extended.
     pub(crate) extended: Counter,
-    /// Given back unbegun.
+    /// Given back before processing began.
     pub(crate) given_back: Counter,
-    /// Settled too late: nothing was applied.
+    /// Settled after the claim had ended. Nothing was applied.
     pub(crate) stale: Counter,
-    /// Revived by a person.
+    /// Requeued by an operator.
     pub(crate) requeued: Counter,
-    /// Failed, and deleted by a person.
+    /// Failed, and deleted by an operator.
     pub(crate) discarded: Counter,
-    /// Taken away from workers by a person.
+    /// Taken away from a worker by an operator.
     pub(crate) reset: Counter,
 }
 
@@ -104,7 +104,7 @@ impl Inbox {
 }
 
 impl Inbox {
-    /// Items were pushed.
+    /// Counts pushed items.
     pub(crate) fn pushed(&self, items: &[PushedItem]) {
         let duplicates = items.iter().filter(|item| item.duplicate).count();
         self.pushed.inc_by((items.len() - duplicates) as u64);
@@ -112,14 +112,14 @@ impl Inbox {
     }
 }
 
-/// What became of events.
+/// Outcomes of events.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// Stored.
     pub(crate) emitted: Counter,
-    /// Revived by a person.
+    /// Requeued by an operator.
     pub(crate) requeued: Counter,
-    /// Given up by a person.
+    /// Discarded by an operator.
     pub(crate) discarded: Counter,
 }
 
@@ -135,26 +135,26 @@ impl Outbox {
     }
 }
 
-/// What became of requests that are answered once.
+/// Outcomes of once requests.
 #[derive(Debug)]
 pub(crate) struct Once {
-    /// Begun: the work is the caller's.
+    /// Begun: the caller does the work.
     pub(crate) fresh: Counter,
     /// Answered from the store.
     pub(crate) replay: Counter,
-    /// Somebody does the work.
+    /// Another run is in flight.
     pub(crate) in_flight: Counter,
-    /// The key is another request's.
+    /// The key belongs to a request with another fingerprint.
     pub(crate) mismatch: Counter,
-    /// An earlier run has vanished.
+    /// The lease of an earlier run expired without an answer.
     pub(crate) unknown: Counter,
-    /// The scope has too many keys.
+    /// The scope has reached its quota of keys.
     pub(crate) over_quota: Counter,
-    /// Ended with an answer.
+    /// Ended with an answer, or without one.
     pub(crate) completed: Counter,
-    /// Given back.
+    /// Released.
     pub(crate) released: Counter,
-    /// A run that does not count any more wanted to end or go on.
+    /// The claim of a run that was to be ended or extended was no longer valid.
     pub(crate) stale: Counter,
 }
 
@@ -176,7 +176,7 @@ impl Once {
     }
 }
 
-/// What was tidied up.
+/// What sweeps have deleted.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     sweeps: Counter,
@@ -212,7 +212,7 @@ impl Sweeper {
         }
     }
 
-    /// A sweep has ended.
+    /// Counts a sweep.
     pub(crate) fn swept(&self, swept: &Swept) {
         self.sweeps.inc();
         self.expired.inc_by(swept.expired);

@@ -1,5 +1,5 @@
-//! What may be said of claims when they are settled, as OpenAPI says it: each verb has words of its own. What is read is
-//! [`turno_client::wire::Settle`], and [`settle`](super::settle) refuses the words of the other verbs.
+//! OpenAPI schemas of the bodies that settle claims: each verb has its own fields. The body is deserialized as
+//! [`turno_client::wire::Settle`], and [`settle`](super::settle) rejects the fields of the other verbs.
 #![allow(dead_code, reason = "only described")]
 
 use turno_client::wire::Span;

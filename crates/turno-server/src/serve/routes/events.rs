@@ -1,4 +1,4 @@
-//! `/v1/outbox/events`, and what people do with events that are dead
+//! `/v1/outbox/events`, `/v1/outbox/requeue`, `/v1/outbox/discard`
 
 use std::sync::Arc;
 

@@ -14,10 +14,10 @@ use utoipa_axum::routes;
 
 use crate::serve::{App, Opening, openapi};
 
-/// The description, written once.
+/// The OpenAPI description as JSON, serialized once.
 static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| written(&openapi()));
 
-/// The same, as long as nobody needs a token.
+/// The same for a server that requires no token.
 static OPEN_DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| {
     let mut api = openapi();
     api.security = None;
@@ -101,7 +101,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
 async fn description(State(app): State<Arc<App>>) -> Response {
     let text = match app.gatekeeper.opening().await {
         Ok(Opening::Local | Opening::Everybody) => &OPEN_DESCRIPTION,
-        // If the store does not say, as it is as a rule.
+        // Also if the store is unavailable: most servers require tokens.
         Ok(Opening::Tokens) | Err(_) => &DESCRIPTION,
     };
     ([(CONTENT_TYPE, "application/json")], Bytes::clone(text)).into_response()

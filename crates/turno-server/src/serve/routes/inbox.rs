@@ -1,4 +1,4 @@
-//! `/v1/inbox`: pushing, claiming, and how much there is to do
+//! `/v1/inbox`: push, claim and statistics
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ async fn claim(
     if let Some(wait) = ask.wait {
         claim = claim.wait(app.wait(wait.0));
     }
-    // A client that goes away meanwhile loses nothing: the library gives back what nobody has in hand.
+    // If the client disconnects meanwhile, nothing is lost: the library gives back the items that were not delivered.
     let items = app.patiently(claim.take()).await?;
     app.metrics.inbox.claimed.inc_by(items.len() as u64);
     let items = items

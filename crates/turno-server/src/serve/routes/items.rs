@@ -1,4 +1,4 @@
-//! `/v1/inbox/{queue}/items`, and what people do with items that failed or hang
+//! `/v1/inbox/{queue}/items`, and operator actions on items that failed or hang
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::serve::ask::{Json, MaybeJson, Name, Query, at_most, limit};
 use crate::serve::caller::{Admin, Caller, Reader};
 use crate::serve::problem::Problem;
 
-/// How long a worker may have had an item, if whoever resets does not say.
+/// Default of `older_than` for a reset: how long a worker may have had an item.
 const HANGS: Duration = Duration::from_secs(15 * 60);
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
@@ -126,7 +126,7 @@ async fn discard(
     Ok(axum::Json(Discarded { discarded }))
 }
 
-/// The queue in the caller's name and with a reason, and which of its failed items are meant.
+/// Returns the queue with the user and reason of the action, and the ids of the failed items.
 fn failed_items(
     app: &App,
     caller: &Caller,

@@ -20,7 +20,7 @@ use crate::serve::caller::Operator;
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
 
-/// How many holds are left.
+/// Response header with the number of holds that are left.
 const HOLDS: HeaderName = HeaderName::from_static("turno-holds");
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {

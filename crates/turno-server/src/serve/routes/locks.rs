@@ -57,14 +57,14 @@ async fn acquire(
         TakenOne::Acquired(lease) => {
             let answer = Lease::from(lease.grant());
             let status = created([lease.grant()]);
-            // It is the client's now: nobody here gives it back.
+            // The client owns the lease now: the server must not release it.
             drop(lease.detach());
             Ok((status, axum::Json(answer)).into_response())
         }
     }
 }
 
-/// Whether there is something new, or all was the owner's already.
+/// Returns 201 if a lock was acquired, or 200 if the owner held all of them already.
 fn created<'a>(grants: impl IntoIterator<Item = &'a Grant>) -> StatusCode {
     if grants.into_iter().all(|grant| grant.reentered) {
         StatusCode::OK
@@ -103,7 +103,7 @@ fn lock(app: &App, ask: Acquire) -> Result<Lock, Problem> {
     Ok(how.over(app, lock))
 }
 
-/// What one lock and several are asked for with.
+/// Options that requests for one lock and for several have in common.
 struct How {
     owner: Option<String>,
     ttl: Option<Span>,
@@ -151,7 +151,7 @@ impl How {
         if let Some(request) = self.request {
             lock = lock.request(request);
         }
-        // Not the server's own: the process that holds the lock is the client's.
+        // The client's process holds the lock, not the server's.
         lock.process(self.host, self.pid)
     }
 }
@@ -198,7 +198,7 @@ fn lock_set(app: &App, ask: AcquireAll) -> LockSet {
         owner: ask.owner,
         ttl: ask.ttl,
         wait: ask.wait,
-        // Standing in several lines at once could block everybody.
+        // Waiting in the order of arrival for several locks at once could cause a deadlock.
         order: None,
         min_hold: ask.min_hold,
         max_hold: ask.max_hold,

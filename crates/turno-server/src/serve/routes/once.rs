@@ -1,4 +1,4 @@
-//! `/v1/once`: the work of a key, and its claims
+//! `/v1/once`: runs of a key, and their claims
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::serve::caller::{Caller, Operator};
 use crate::serve::problem::Problem;
 use crate::serve::words::Code;
 
-/// Says that an answer is not a new one.
+/// Response header of an answer that was replayed.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
@@ -53,7 +53,7 @@ async fn begin(
     Json(ask): Json<Begin>,
 ) -> Result<Response, Problem> {
     caller.scope("key", &ask.key)?;
-    // Nobody uses up the quota of others.
+    // A caller must not use up the quota of other callers.
     if let Some(quota) = &ask.quota {
         caller.scope("quota.scope", &quota.scope)?;
     }
@@ -61,7 +61,7 @@ async fn begin(
     match app.patiently(once(&app, &caller, ask).begin()).await? {
         Taken::Fresh(claim) => {
             let grant = claim.grant().clone();
-            // It is the client's now: nobody here ends it.
+            // The client owns the run now: the server must not end it.
             drop(claim.detach());
             let begun = Begun {
                 key: grant.claim.key.clone(),
@@ -90,7 +90,7 @@ async fn begin(
 
 fn once(app: &App, caller: &Caller, ask: Begin) -> Once {
     let mut once = app.turno.once(ask.key);
-    // Not the server's own host and process: it is the client who does the work.
+    // The client does the work, so the worker is not the server's own host and process.
     once = once.worker(ask.worker.unwrap_or_else(|| caller.name.to_string()));
     if let Some(fingerprint) = ask.fingerprint {
         once = once.fingerprint(fingerprint);
@@ -116,7 +116,7 @@ fn once(app: &App, caller: &Caller, ask: Begin) -> Once {
     }
 }
 
-/// The claim in the path, if the caller may touch it.
+/// Returns the claim in the path, if the caller's prefix permits it.
 fn claim(caller: &Caller, name: &str) -> Result<OnceClaim, Problem> {
     let claim: OnceClaim = name.parse()?;
     caller.scope("claim", &claim.key)?;

@@ -1,4 +1,4 @@
-//! `/v1/once-keys`, and the list of them: what people see of keys
+//! `/v1/once-keys`, and the list of keys
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `/v1/outbox`: emitting, and how much there is to publish
+//! `/v1/outbox`: emit and statistics
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ async fn emit(
     Ok((StatusCode::CREATED, axum::Json(Emitted { ids })).into_response())
 }
 
-/// The trace that the request is part of, if it is of one.
+/// The trace context of the request, if it has one.
 #[derive(Debug, Default)]
 struct Trace {
     parent: Option<String>,
@@ -67,7 +67,7 @@ struct Trace {
 }
 
 impl Trace {
-    /// A header that is out of rule begins no trace, and is no fault of the events.
+    /// Reads the trace headers. Invalid ones are ignored: they are no reason to reject the events.
     fn of(app: &App, headers: &HeaderMap) -> Self {
         let outbox = app.turno.outbox();
         let said = |name| Some(headers.get(name)?.to_str().ok()?.to_owned());
@@ -88,7 +88,7 @@ fn new_event(event: EmitEvent, trace: &Trace) -> Event {
     if let Some(id) = event.correlation_id {
         new = new.correlation_id(id);
     }
-    // A trace state belongs to its parent: that of the request is not mixed with an event's own.
+    // A `tracestate` belongs to its `traceparent`: the request's state is not combined with an event's own parent.
     let (parent, state) = match (event.traceparent, event.tracestate) {
         (None, None) => (trace.parent.clone(), trace.state.clone()),
         own => own,

@@ -58,7 +58,7 @@ async fn sweep(
     Ok(axum::Json(swept))
 }
 
-/// How old something may be.
+/// Returns a retention: the requested one or the default, if it is valid.
 fn age(field: &'static str, asked: Option<Span>, usual: Duration) -> Result<Duration, Problem> {
     limited(field, asked.map_or(usual, Into::into))
 }

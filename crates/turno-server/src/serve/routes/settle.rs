@@ -26,13 +26,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(give_back))
 }
 
-/// Claims that are settled: those that the caller may touch, and those that it may not.
+/// A request to settle claims: those that the caller may settle, and those that it may not.
 struct Asked {
     inbox: Inbox,
     claims: Vec<SettleClaim>,
-    /// In the order in which they were asked for.
+    /// All claims, in the order of the request.
     order: Vec<ClaimId>,
-    /// Of other queues: answered as if they were not held.
+    /// Claims of other queues. They are reported as stale.
     elsewhere: Vec<ClaimId>,
 }
 
@@ -62,10 +62,10 @@ impl Asked {
         self.claims.iter().map(|claim| claim.claim).collect()
     }
 
-    /// What is told: the stale ones in the order in which they were asked for.
+    /// Returns the response, with the stale claims in the order of the request.
     fn told(&self, settled: impl IntoIterator<Item = turno::inbox::Settled>) -> Settled {
         let mut told = Settled::default();
-        // Counted: one that was given twice is stale the second time only.
+        // With a count per claim: a claim that occurs twice in the request is stale only the second time.
         let mut stale: HashMap<ClaimId, usize> = HashMap::new();
         let mut count = |claims: &[ClaimId]| {
             for claim in claims {
@@ -88,7 +88,7 @@ impl Asked {
     }
 }
 
-/// The claims on items of other queues than the caller says. Whoever may touch all queues need not be asked.
+/// Returns the claims whose items are in another queue than the caller names. Not needed for callers without a prefix.
 async fn foreign(
     app: &App,
     caller: &Caller,
@@ -99,7 +99,7 @@ async fn foreign(
         return Ok(HashSet::new());
     }
     let queues = app.turno.store().inbox_queues(claims).await?;
-    // One that is over is in no queue: the store says that it is stale or, if it is asked again, what it said before.
+    // A claim that has ended has no queue. The store reports it as stale or, for a repeated request, its first outcome.
     let is_foreign = |found: &Option<String>| found.as_deref().is_some_and(|found| found != queue);
     let found = claims.iter().zip(&queues);
     Ok(found
@@ -108,7 +108,7 @@ async fn foreign(
         .collect())
 }
 
-/// Counts what was done, and what came too late.
+/// Counts the settled and the stale claims.
 fn counted(app: &App, told: Settled, done: fn(&metrics::Inbox) -> &Counter) -> Settled {
     let inbox = &app.metrics.inbox;
     done(inbox).inc_by(told.done);
@@ -116,10 +116,10 @@ fn counted(app: &App, told: Settled, done: fn(&metrics::Inbox) -> &Counter) -> S
     told
 }
 
-/// A field of a claim, and whether it is said.
+/// Name of a claim's field, and whether a claim has it.
 type Field = (&'static str, fn(&SettleClaim) -> bool);
 
-/// Refuses what there is nothing to say of here: ignored in silence, it would be worse than an error.
+/// Rejects fields that the verb does not have: ignoring them silently would be worse than an error.
 fn nothing_of(verb: &str, claims: &[SettleClaim], fields: &[Field]) -> Result<(), Problem> {
     for (place, claim) in claims.iter().enumerate() {
         if let Some((field, _)) = fields.iter().find(|(_, is_said)| is_said(claim)) {
@@ -196,7 +196,7 @@ async fn fail(
 fn failure(claim: &SettleClaim) -> Failure {
     Failure {
         claim: claim.claim,
-        // The one character that not every store can keep; a failure must be told, whatever it says.
+        // Not every store can hold this character, and a failure must be recorded whatever its text is.
         error: (claim.error.as_deref().unwrap_or_default()).replace('\0', "\u{fffd}"),
         retry_in: claim.retry_in.map(Into::into),
         again: match claim.last {
@@ -206,7 +206,7 @@ fn failure(claim: &SettleClaim) -> Failure {
     }
 }
 
-/// How many different leases one request may ask for: each is a call of the store.
+/// Maximum number of different leases per request: each is a call of the store.
 const MOST_LEASES: usize = 10;
 
 /// Lengthens claims, counted from now; never shortens one. One request may ask for ten different leases at the most.
@@ -231,7 +231,7 @@ async fn extend(
 ) -> Result<axum::Json<Settled>, Problem> {
     nothing_of("extend", &ask.claims, &OF_FAIL)?;
     let asked = Asked::new(&app, &caller, queue, ask).await?;
-    // Nearly always they say the same, and one call does.
+    // Nearly always all leases are the same, and one call is enough.
     let mut leases: Vec<(Duration, Vec<ClaimId>)> = Vec::new();
     for (place, claim) in asked.claims.iter().enumerate() {
         let lease = claim.lease.map_or(app.options.inbox_lease, Into::into);

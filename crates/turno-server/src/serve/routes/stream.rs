@@ -34,7 +34,7 @@ struct StreamEvent {
     data: String,
 }
 
-/// What the events say: no route names these types, because OpenAPI has no word for a stream of them.
+/// The data of the events. No route names these types, because OpenAPI cannot describe a stream of events.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
     Snapshot,

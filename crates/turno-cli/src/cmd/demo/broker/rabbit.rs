@@ -1,10 +1,10 @@
-//! What has arrived in RabbitMQ.
+//! Events that have arrived in RabbitMQ.
 
 use anyhow::Result;
 
 use super::super::set::Set;
 
-/// Takes everything from the queue, up to an event of our own that is put behind all others.
+/// Takes all events from the queue, up to an event of our own that is published after all others.
 #[cfg(feature = "rabbitmq")]
 pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>> {
     use std::time::Duration;
@@ -17,9 +17,9 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
 
     use super::{NAME, RUN, offer, sink, ticket};
 
-    /// How long the broker may take.
+    /// Timeout of the broker.
     const PATIENCE: Duration = Duration::from_secs(30);
-    /// How often an event is offered that nobody listens to yet.
+    /// Interval between two attempts to publish an event while no queue exists.
     const AGAIN: Duration = Duration::from_millis(100);
 
     let (heard, mut hears) = mpsc::unbounded_channel::<Delivered>();
@@ -34,15 +34,15 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
     let sink = sink(set)?;
     let run = Some(&set.run);
     let collect = async {
-        // However this ends, so does the consumer.
+        // The consumer ends with this block.
         let _stop = stop.clone().drop_guard();
-        // Refused until the queue is there.
+        // Refused until the queue exists.
         while offer(sink.as_ref(), set, mark).await? != Fate::Sent {
             tokio::time::sleep(AGAIN).await;
         }
         let mut payloads = Vec::new();
         while let Some(event) = hears.recv().await {
-            // What earlier demonstrations have left there is taken away too.
+            // Events of earlier demonstrations are removed too.
             if event.headers.get(RUN) != run {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! How events are relayed: the options, over the environment, over the file, over the library's defaults.
+//! Options of a relay: the command line over the environment, over the file, over the library's defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub(super) struct FlowArgs {
     archive: Option<bool>,
 }
 
-/// What a dead event does, of one type or of any.
+/// What happens on a dead event, for one type or for all.
 #[derive(Debug, Clone)]
 struct Choice {
     kind: Option<String>,
@@ -110,7 +110,7 @@ fn on_dead(text: &str) -> Result<Choice, String> {
 }
 
 impl FlowArgs {
-    /// Refuses what the library would refuse by another name, or would keep a machine busy for nothing.
+    /// Rejects values that the library would reject under another name, and a poll interval of zero.
     pub(super) fn check(&self) -> Result<(), Usage> {
         if let Some(name) = &self.name {
             name::check(name).map_err(|rule| Usage::new("name", format!("name {rule}")))?;
@@ -128,7 +128,7 @@ impl FlowArgs {
         self.poll.or(file.poll())
     }
 
-    /// The relay, not running yet, and its mode.
+    /// Returns the relay, not started, and its mode.
     pub(super) fn relay(&self, turno: &Turno, sink: Arc<dyn Sink>, file: &Outbox) -> (Relay, Mode) {
         let mode = self.mode.or(file.mode).unwrap_or_default();
         let mut relay = turno.outbox().relay(sink).mode(mode);
@@ -156,7 +156,7 @@ impl FlowArgs {
         (self.mourning(relay, file), mode)
     }
 
-    /// What dead events do; what is said of a type later goes over what was said before.
+    /// Sets what happens on dead events. A later setting of a type overrides an earlier one.
     fn mourning(&self, mut relay: Relay, file: &Outbox) -> Relay {
         if let Some(choice) = file.on_dead {
             relay = relay.on_dead(choice);

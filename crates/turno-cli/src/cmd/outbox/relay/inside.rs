@@ -1,4 +1,4 @@
-//! A relay inside of something else that runs.
+//! A relay inside another process, such as the server.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Said {
     flow: FlowArgs,
 }
 
-/// A relay as the environment and the file have it.
+/// A relay with the settings of the environment and the file.
 #[derive(Debug)]
 pub(crate) struct Inside {
     sink: Arc<dyn Sink>,
@@ -33,7 +33,7 @@ pub(crate) struct Inside {
     file: Outbox,
 }
 
-/// Whether the environment and the file name a webhook, and no secret to sign its requests with.
+/// Whether the sink is a webhook without a secret to sign its requests.
 pub(crate) fn has_unsigned_webhook(file: &Outbox) -> Result<bool> {
     let nothing = std::iter::empty::<OsString>();
     let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
@@ -41,7 +41,7 @@ pub(crate) fn has_unsigned_webhook(file: &Outbox) -> Result<bool> {
 }
 
 impl Inside {
-    /// One, if a sink is named; not connected yet.
+    /// Returns a relay, not connected, if a sink is configured.
     pub(crate) fn configured(file: &Outbox) -> Result<Option<Self>> {
         let nothing = std::iter::empty::<OsString>();
         let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
@@ -56,13 +56,13 @@ impl Inside {
         }))
     }
 
-    /// The relay, not running yet.
+    /// Returns the relay, not started.
     pub(crate) fn relay(&self, turno: &Turno) -> Relay {
         let (relay, _) = self.flow.relay(turno, self.sink.clone(), &self.file);
         relay
     }
 
-    /// Where events go, without its secrets.
+    /// Returns the name of the sink, without secrets.
     pub(crate) fn sink_name(&self) -> String {
         self.sink.name()
     }

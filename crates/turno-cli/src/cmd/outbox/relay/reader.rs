@@ -1,4 +1,4 @@
-//! Standard output has a reader, and no relay outlives it: no other will ever come.
+//! Sink to standard output that ends the relay when its reader is gone: no other reader can come.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use turno::sink::{Fate, Outage, Outgoing, Sink};
 
-/// Standard output, and word of its end.
+/// Standard output, with a signal of its end.
 #[derive(Debug)]
 pub(super) struct WithReader {
     sink: Arc<dyn Sink>,
@@ -26,7 +26,7 @@ impl Sink for WithReader {
     }
 
     async fn ready(&self) -> Result<(), Outage> {
-        // Asked after an outage; a disk that is full passes, a reader that has gone does not come back.
+        // Called after an outage. A full disk is temporary; a reader that is gone does not come back.
         self.sink.ready().await.inspect_err(|_| self.gone.cancel())
     }
 

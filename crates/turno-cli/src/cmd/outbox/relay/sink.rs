@@ -1,4 +1,4 @@
-//! Where events go: the options, over the environment, over the file.
+//! Options of the sink: the command line over the environment, over the file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,18 +94,18 @@ pub(super) struct SinkArgs {
     timeout: Option<Duration>,
 }
 
-/// A sink, and what the command has to know of it.
+/// A sink, and what the command must know about it.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) sink: Arc<dyn Sink>,
-    /// Events are printed: nothing else may be.
+    /// Events are printed on standard output. Then nothing else may be.
     pub(super) is_stdout: bool,
-    /// Nobody reads what is printed any more.
+    /// Cancelled when the reader of standard output is gone.
     pub(super) reader_gone: CancellationToken,
 }
 
 impl SinkArgs {
-    /// Whether it is said anywhere where events go.
+    /// Whether a sink is configured.
     pub(super) fn is_named(&self, file: &Outbox) -> bool {
         self.sink.is_some()
             || self.sink_file.is_some()
@@ -144,7 +144,7 @@ impl SinkArgs {
         Ok(is_webhook && self.secret(file)?.is_none())
     }
 
-    /// The sink, not connected yet.
+    /// Returns the sink, not connected.
     pub(super) fn open(&self, file: &Outbox) -> anyhow::Result<Opened> {
         let url = self.url(file)?.ok_or_else(|| {
             Usage::new(

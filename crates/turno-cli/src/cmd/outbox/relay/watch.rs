@@ -1,4 +1,4 @@
-//! When a relay ends by itself.
+//! When a relay ends on its own.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::OutboxStats;
 
-/// How often it is asked whether anything is left, at the most.
+/// Maximum interval between two checks of whether events are left. A shorter poll interval of the relay takes precedence.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long nothing may move before what waits behind blocked events is given up, at the least.
+/// Minimum time without progress before the relay gives up on events that wait behind blocked ones.
 const STUCK: Duration = Duration::from_secs(2);
 
-/// Why a relay ends by itself.
+/// Why a relay ends on its own.
 #[derive(Debug)]
 pub(super) enum End {
     /// Nothing is left.
     Empty,
-    /// All that is left waits for a person.
+    /// All events that are left wait for an operator.
     Blocked(Blocked),
-    /// Nobody reads what it prints.
+    /// The reader of standard output is gone.
     NoReader,
 }
 
-/// What waits for a person.
+/// Counts of the events that wait for an operator.
 #[derive(Debug)]
 pub(super) struct Blocked {
     pending: u64,
@@ -44,12 +44,12 @@ impl fmt::Display for Blocked {
 
 impl std::error::Error for Blocked {}
 
-/// What is watched.
+/// The conditions of the end.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     pub(super) turno: &'a Turno,
     pub(super) until_empty: bool,
-    /// How often the relay looks by itself, if that was said.
+    /// Poll interval of the relay, if it was set.
     pub(super) poll: Option<Duration>,
     pub(super) reader_gone: CancellationToken,
 }
@@ -95,7 +95,7 @@ impl Watch<'_> {
     }
 }
 
-/// What changes when anything happens.
+/// Returns counts that change when there is progress.
 fn moving(stats: &OutboxStats) -> [u64; 6] {
     [
         stats.pending,

@@ -1,16 +1,16 @@
-//! Text in lines: how wide it is, how it is cut and broken.
+//! Width, cutting and wrapping of text.
 
 use ratatui::text::{Line, Span};
 
 use crate::cmd::top::list::Piece;
 use crate::cmd::top::screen::{Ink, Tone};
 
-/// How many columns a text takes.
+/// Returns the width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// A text in so many columns, with a mark where it was cut.
+/// Cuts a text to a width, with a mark where it was cut.
 pub(super) fn fit(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
@@ -22,7 +22,7 @@ pub(super) fn fit(text: &str, room: usize) -> String {
     cut
 }
 
-/// As much of a text as there is room for.
+/// Returns the beginning of a text that fits a width.
 fn head(text: &str, room: usize) -> &str {
     let mut used = 0;
     let mut letters = text.char_indices();
@@ -33,13 +33,13 @@ fn head(text: &str, room: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// A text in lines of at most so many columns, broken between words where that is possible.
+/// Wraps a text to a width, between words where that is possible.
 pub(super) fn broken(text: &str, room: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text;
     loop {
         let mut line = head(rest, room);
-        // A letter that is wider than the screen is not shown, and nothing after it.
+        // A character that is wider than the line is not shown, nor is the text after it.
         if line.len() == rest.len() || line.is_empty() {
             lines.push(line.to_owned());
             return lines;
@@ -60,7 +60,7 @@ pub(super) fn styled(pieces: &[Piece], ink: Ink) -> Line<'static> {
     Line::from_iter(spans)
 }
 
-/// Pieces side by side, as many as there is room for.
+/// Joins pieces on one line, as many as fit.
 pub(super) fn joined(pieces: &[Piece], ink: Ink, room: usize) -> Line<'static> {
     let mut line = Line::raw(" ");
     for (text, tone) in pieces.iter().filter(|(text, _)| !text.is_empty()) {
@@ -82,7 +82,7 @@ mod tests {
     fn what_is_long_is_cut_between_letters() {
         assert_eq!(fit("ñandú", 5), "ñandú");
         assert_eq!(fit("ñandúes", 5), "ñand…");
-        // These are two columns wide each.
+        // These characters are two columns wide.
         assert_eq!(fit("日本語", 5), "日本…");
         assert_eq!(fit("日本語", 4), "日…");
         assert_eq!(fit("x", 0), "");

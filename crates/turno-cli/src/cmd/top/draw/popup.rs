@@ -1,4 +1,4 @@
-//! What is asked, what is told, and which keys there are.
+//! Dialogs, messages and help.
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -28,11 +28,11 @@ const HELP: [(&str, &str); 12] = [
     ("q", "quit"),
 ];
 
-/// What was told last; what is being typed; or the keys.
+/// Draws the last message, the text that is being typed, or the keys.
 pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[Deed], ink: Ink) {
     let room = usize::from(area.width).saturating_sub(1);
     if view.mode == Mode::Filtering {
-        // Its end is where one types.
+        // Shows the end of the text, where the cursor is.
         let text = tail(&view.filter, room.saturating_sub(2));
         let line = Line::from(vec![
             Span::styled(" /", ink.style(Tone::Title)),
@@ -67,7 +67,7 @@ pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[De
     frame.render_widget(line, area);
 }
 
-/// Asks for a reason, or an answer, at the bottom: what it is about stays in sight.
+/// Draws the dialog for a reason or an answer. It is at the bottom, so that the selected row stays visible.
 pub(super) fn ask(frame: &mut Frame<'_>, deed: &Deed, reason: &str, ink: Ink) {
     let all = frame.area();
     let room = usize::from(all.width).saturating_sub(4).max(1);
@@ -112,7 +112,7 @@ pub(super) fn help(frame: &mut Frame<'_>, ink: Ink) {
     text.push_line(Line::default());
     text.push_line("Whatever takes something away from others asks for a reason first.");
     let width = all.width.min(90);
-    // What is too wide takes more than a line.
+    // Wide text is wrapped.
     let height = all.height.min(if width < 90 { 26 } else { 16 });
     let area = Rect::new(
         all.x + (all.width - width) / 2,
@@ -136,7 +136,7 @@ fn boxed(title: &str, tone: Tone, ink: Ink) -> Block<'static> {
         .title(Span::styled(format!(" {title} "), ink.style(tone)))
 }
 
-/// The end of what is typed, as much as there is room for.
+/// Returns the end of a text that fits a width.
 fn tail(text: &str, room: usize) -> String {
     let mut from = text.char_indices().map(|(start, _)| start);
     let start = from.find(|start| width(&text[*start..]) <= room);

@@ -1,4 +1,4 @@
-//! Rows under a header, in as much room as there is.
+//! Table of rows under a header, fitted to the screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,11 +10,11 @@ use crate::cmd::top::list::{Cell, Column, List, Side};
 use crate::cmd::top::screen::{Ink, Tone};
 use crate::cmd::top::view::Cursor;
 
-/// The space between two columns.
+/// Number of spaces between two columns.
 const BETWEEN: usize = 2;
-/// The widest that a column of short words may be.
+/// Maximum width of a column of short words.
 const WIDEST: usize = 30;
-/// What a text has at least, if it needs it.
+/// Minimum width of a text column, if its content needs it.
 const LEAST: usize = 6;
 
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, list: &List, cursor: &mut Cursor, ink: Ink) {
@@ -54,7 +54,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, list: &List, cursor: &mut Cu
     for (index, row) in shown.iter().enumerate() {
         let cells = columns.iter().map(|(column, _)| &row.cells[*column]);
         if cursor.top + index == cursor.index {
-            // Its own colours would make it a flag.
+            // Without its own colours, which would clash with the reversed style.
             let plain = line(&columns, &widths, cells, Ink::Plain);
             write(plain, Style::new().add_modifier(Modifier::REVERSED));
         } else {
@@ -67,7 +67,8 @@ fn wide(cell: &Cell) -> usize {
     cell.iter().map(|(text, _)| width(text)).sum()
 }
 
-/// Numbers and short words have what they need; texts share the rest, and who needs less than a share leaves it to the others.
+/// Returns the widths of the columns. Numbers and short words get what they need. Texts share the rest equally, and a text that
+/// needs less leaves the difference to the others.
 fn widths(columns: &[(usize, &Column)], needs: &[usize], room: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = needs.iter().map(|need| (*need).min(WIDEST)).collect();
     let is_text = |index: &usize| columns[*index].1.side == Side::Text;
@@ -99,7 +100,7 @@ fn line<'a>(
         }
         match cell.as_slice() {
             [(text, tone)] => spans.push(Span::styled(fit(text, *room), ink.style(*tone))),
-            // A bar, which is as wide as it is.
+            // A bar, which has a fixed width.
             pieces => spans.extend(
                 pieces
                     .iter()

@@ -1,4 +1,4 @@
-//! What happened, newest first, and what people did by hand; what came late stands out.
+//! The history, newest first, with operator actions. Late calls are highlighted.
 
 use turno::history::{HistoryEntry, HistoryEvent};
 

@@ -1,4 +1,4 @@
-//! The locks that are held: by whom, why, for how long still, and who waits.
+//! The locks that are held: holder, description, remaining time and waiters.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ const COLUMNS: &[Column] = &[
     column("LEFT", Side::Right, 0),
     column("WAITING", Side::Right, 48),
 ];
-/// How long a bar is.
+/// Length of a bar in characters.
 const BAR: usize = 10;
-/// Less than this part of a lease is little.
+/// Below this fraction of its lease, the remaining time is highlighted.
 const LITTLE: f64 = 0.2;
 
-/// `ago` is how long ago they were looked at.
+/// Returns the list of locks. `ago`: age of the poll.
 pub(in crate::cmd::top) fn list(locks: &[LockHolder], memory: &Memory, ago: Duration) -> List {
     let waiters: u64 = locks.iter().map(|lock| lock.waiters).sum();
     let is_full = locks.len() >= MAX_PAGE as usize;
@@ -52,7 +52,7 @@ fn row(lock: &LockHolder, memory: &Memory, ago: Duration) -> Row {
     } else {
         Tone::Good
     };
-    // The store's clock, as far as it is known, and not this machine's.
+    // By the store's clock, as far as it is known, and not by this machine's.
     let held = lock.expires_at.duration_since(lock.acquired_at);
     let held = Duration::try_from(held)
         .unwrap_or_default()

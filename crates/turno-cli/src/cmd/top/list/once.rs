@@ -1,4 +1,4 @@
-//! Once keys whose work has begun and not ended; of the unknown ones, somebody has to say what became of them.
+//! Once keys that are in flight or unknown. An operator has to decide about the unknown ones.
 
 use turno::once::{OnceState, OnceView};
 

@@ -1,4 +1,4 @@
-//! The outbox, and its dead letters.
+//! The outbox and its dead events.
 
 use turno::outbox::{EventState, EventView, OutboxStats};
 
@@ -17,9 +17,9 @@ const COLUMNS: &[Column] = &[
     column("ERROR", Side::Text, 0),
     column("PAYLOAD", Side::Text, 110),
 ];
-/// The longest payload or error of a table, in characters.
+/// Maximum length of a payload or error in the table, in characters.
 const CUT: usize = 120;
-/// The same of the details.
+/// Maximum length in the details.
 const CUT_LONG: usize = 2000;
 const PLOT: usize = 20;
 const HIDDEN: &str =

@@ -27,9 +27,9 @@ const ITEMS: &[Column] = &[
     column("ERROR", Side::Text, 0),
     column("PAYLOAD", Side::Text, 50),
 ];
-/// The longest payload or error of a table, in characters.
+/// Maximum length of a payload or error in the table, in characters.
 const CUT: usize = 120;
-/// The same of the details.
+/// Maximum length in the details.
 const CUT_LONG: usize = 2000;
 const PLOT: usize = 30;
 

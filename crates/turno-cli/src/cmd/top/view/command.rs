@@ -1,11 +1,11 @@
-//! What keys do.
+//! Actions of keys.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use turno::TEXT_BYTES;
 
 use super::{Cursor, Mode, Step, Subject, Tab, Tone, View};
 
-/// How many rows a page is, up or down.
+/// Number of rows of a page.
 const PAGE: isize = 10;
 
 impl View {
@@ -16,7 +16,7 @@ impl View {
         }
         match std::mem::replace(&mut self.mode, Mode::Looking) {
             Mode::Looking if !has_control => return self.command(key.code),
-            // Any key ends it.
+            // Any key closes the help.
             Mode::Looking | Mode::Helping => {}
             Mode::Filtering => match key.code {
                 KeyCode::Enter => {}
@@ -59,7 +59,7 @@ impl View {
             KeyCode::Home | KeyCode::Char('g') => self.select(isize::MIN),
             KeyCode::End | KeyCode::Char('G') => self.select(isize::MAX),
             KeyCode::Enter => self.open(),
-            // From the innermost outwards.
+            // Escape first clears the filter, then closes the list.
             KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
             KeyCode::Esc => self.close(),
             KeyCode::Char(letter @ ('b' | 'r' | 'd' | 's' | 'f' | 'c')) => self.ask(letter),
@@ -89,7 +89,7 @@ impl View {
         self.cursor.subject = row.map(|row| row.subject.clone());
     }
 
-    /// Lists what failed in the selected queue.
+    /// Lists the failed items of the selected queue.
     fn open(&mut self) {
         let Some(list) = self.list() else { return };
         self.settle(&list);
@@ -108,7 +108,7 @@ impl View {
         }
     }
 
-    /// Asks for a reason, or an answer, if what is selected can be treated so.
+    /// Asks for a reason or an answer, if the selected row has this action.
     fn ask(&mut self, letter: char) {
         let Some(list) = self.list() else { return };
         self.settle(&list);
@@ -131,14 +131,14 @@ impl View {
     }
 }
 
-/// A line of text under somebody's fingers.
+/// Edits a line of text.
 fn edit(text: &mut String, key: KeyEvent) {
     let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
         KeyCode::Char('u') if has_control => text.clear(),
         KeyCode::Char(letter) if !has_control && !letter.is_control() => {
             text.push(letter);
-            // No longer than the history keeps.
+            // At most the length that the history stores.
             text.truncate(text.floor_char_boundary(TEXT_BYTES));
         }
         KeyCode::Backspace => drop(text.pop()),
