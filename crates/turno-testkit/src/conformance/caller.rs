@@ -67,7 +67,7 @@ impl Bed {
     /// Opens a transaction of the caller's own and asks in it; answers with the guard's own error.
     ///
     /// # Errors
-    /// If the guard refuses; the transaction has been rolled back then.
+    /// Returns an error if the guard refuses; the transaction has been rolled back then.
     pub async fn open(
         &self,
         caller: Caller,
