@@ -1,4 +1,4 @@
-"""What a server promises beside its description, which is all that a schema can say."""
+"""Rules of the server that a schema cannot express."""
 
 import os
 import re
@@ -6,34 +6,34 @@ import uuid
 
 import schemathesis
 
-# A request that fits the schema may still be refused, for one of these reasons and for no other.
+# A request that matches the schema may still be rejected, for one of these reasons and for no other.
 REASONS = [
-    # Names and texts are bounded in bytes; a schema counts characters.
+    # Names and texts have limits in bytes; a schema counts characters.
     r"has \d+ bytes, and \d+ is the most",
-    # A schema takes 1.0 for a whole number.
+    # A schema accepts 1.0 as a whole number.
     r"floating point `",
-    # How long a text says, no pattern bounds.
+    # A pattern cannot limit the duration that a text says.
     r"^ttl must be at least 1 ms",
     r"^ttl is \S+, and \S+ is the most",
     r"^lease is \S+, and must be between",
-    # Names that begin with $ are Turno's own, and some headers the sinks'.
+    # Names that begin with $ are reserved for Turno, and some headers for the sinks.
     r"^queue begins with \$",
     r"^headers has one that cannot be sent",
-    # Two fields that depend on each other.
+    # Fields that depend on each other.
     r"^delay and run_at both say when",
     r"^min_hold is above the ttl",
     r"^max_hold must be at least 1 ms and not below min_hold",
     r"^permits are shared, and mode is exclusive",
-    # Order is for one lock; it is known for several only to be refused in words.
+    # Ordered waiting is for a single lock. The field exists for several locks only to be rejected with a message.
     r"^standing in several lines at once could block everybody",
-    # What was asked before: the same key, with other content.
+    # The same once key was used before, with other content.
     r"^This key was used with other content",
 ]
 
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """Gives each request an id of its own: one that was answered already is answered the same, whatever else it says."""
+    """Gives each request a new id: a repeated id gets the stored response, whatever the rest of the request is."""
     body = case.body
     if isinstance(body, dict) and isinstance(body.get("request"), str):
         try:
@@ -53,8 +53,8 @@ def is_refused_for_a_known_reason(ctx, response, case):
 
 @schemathesis.check
 def lets_nobody_in(ctx, response, case):
-    """Whoever has no token gets 401 for everything but what is everybody's."""
+    """A caller without a token gets 401 for all operations but the public ones."""
     if os.environ.get("TURNO_CALLER") != "nobody" or "security" in case.operation.definition.raw:
         return
-    # Whoever guesses at tokens is soon told to wait.
+    # A caller that guesses tokens is soon rate limited.
     assert response.status_code in (401, 429), f"{response.status_code} without a token"

@@ -1,5 +1,5 @@
-//! The HTTP contract, checked from outside: Schemathesis asks running servers for whatever their own description allows, and
-//! for what it does not. See `xtask/schemathesis`.
+//! Checks the HTTP contract as a client: Schemathesis sends running servers requests that their own description allows, and
+//! others that it does not. See `xtask/schemathesis`.
 
 mod background;
 mod tools;
@@ -15,19 +15,19 @@ use anyhow::{Context, Result, anyhow, ensure};
 use self::background::Background;
 use self::tools::Tools;
 
-/// Where what is found is reproduced from, and what holds by design is said.
+/// Folder with the configuration of Schemathesis and the rules that hold by design. Findings are reproduced from here.
 const FOLDER: &str = "xtask/schemathesis";
-/// The description that is kept; the tests see that it is the server's.
+/// The golden API description. The tests check that it equals the server's.
 const GOLDEN: &str = "crates/turno-server/tests/golden/openapi.json";
 
-/// Who asks.
+/// Kind of caller.
 #[derive(Clone, Copy)]
 enum Caller<'a> {
-    /// Anybody, of a server that has no tokens.
+    /// Any caller, of a server without access tokens.
     Anybody,
-    /// Whoever has an admin's token.
+    /// A caller with an admin's token.
     Admin(&'a str),
-    /// Somebody without one.
+    /// A caller without a token, of a server with tokens.
     Nobody,
 }
 
@@ -41,14 +41,14 @@ impl Caller<'_> {
     }
 }
 
-/// The programs that the tests built, and a folder for what comes of this.
+/// Programs that the tests built, and a folder for results.
 struct Place {
     programs: PathBuf,
     folder: PathBuf,
     tools: Tools,
 }
 
-/// Checks the description, and what servers on both stores do.
+/// Checks the description, and the behaviour of servers on both stores.
 pub fn check() -> Result<()> {
     // Built into the same folder: cargo puts all programs of a workspace together.
     let own = env::current_exe().context("a process knows its program")?;
@@ -62,7 +62,7 @@ pub fn check() -> Result<()> {
         folder,
     };
     run(place.tools.command("openapi-spec-validator").arg(GOLDEN))?;
-    // One core is Schemathesis's and one the server's, so two at a time.
+    // Schemathesis and the server use one core each, so two run at a time.
     thread::scope(|scope| {
         let sqlite = scope.spawn(|| sqlite(place));
         let postgres = scope.spawn(|| postgres(place));
@@ -92,7 +92,7 @@ fn postgres(place: &Place) -> Result<()> {
     callers(place, "postgres", &store)
 }
 
-/// Everybody in turn, on one store: open as long as there is no token.
+/// Runs each kind of caller on one store. The server is open until there is a token.
 fn callers(place: &Place, name: &str, store: &str) -> Result<()> {
     ask(place, name, store, Caller::Anybody)?;
     let mut create = place.turno(store);
@@ -108,13 +108,13 @@ fn callers(place: &Place, name: &str, store: &str) -> Result<()> {
     ask(place, name, store, Caller::Nobody)
 }
 
-/// Starts a server, and lets Schemathesis ask it.
+/// Starts a server and runs Schemathesis against it.
 fn ask(place: &Place, store_name: &str, store: &str, caller: Caller<'_>) -> Result<()> {
     let name = format!("{store_name}-{}", caller.name());
     let log = place.folder.join(format!("{name}.log"));
     let mut command = place.turno(store);
     command.args(["serve", "--listen", "127.0.0.1:0"]);
-    // Long-polls are asked for too, and none is worth waiting for.
+    // Long polls are requested, too; a short maximum keeps them from delaying the run.
     command.args(["--max-wait", "20ms"]);
     command.stderr(file(&log)?);
     let mut server = Background::start(&mut command)?;
@@ -131,7 +131,7 @@ fn ask(place: &Place, store_name: &str, store: &str, caller: Caller<'_>) -> Resu
     if let Caller::Admin(token) = caller {
         command.args(["--header", &format!("Authorization: Bearer {token}")]);
     }
-    // What it remembers between runs stays out of the checkout, and out of the other's way.
+    // State that it keeps between runs is outside the checkout, and separate per run.
     let memory = place.folder.join(&name);
     fs::create_dir_all(&memory)?;
     let report = place.folder.join(format!("{name}.txt"));
@@ -158,7 +158,7 @@ fn ask(place: &Place, store_name: &str, store: &str, caller: Caller<'_>) -> Resu
 impl Place {
     fn turno(&self, store: &str) -> Command {
         let mut command = Command::new(self.programs.join("turno"));
-        // Whatever is configured here, and nothing of the developer's own.
+        // Only the given options and this folder apply, not the developer's own configuration.
         command
             .args(["--store", store])
             .current_dir(&self.folder)

@@ -1,8 +1,9 @@
-//! The supply chain: licences, known vulnerabilities, sources and duplicate versions of all dependencies, as `deny.toml` has
-//! them, and the minimum Rust version.
+//! Supply chain: licences, known vulnerabilities, sources and duplicate versions of all dependencies, with the rules of
+//! `deny.toml`, and the minimum Rust version.
 //!
 //! `cargo deny` does most of this and reads the same file. It is not installed for the tests: the release on PyPI (0.14.2)
-//! cannot read what today's Cargo prints, and to compile it takes many minutes on two cores. Where it is installed, it runs too.
+//! cannot read the output of current Cargo versions, and compiling it takes many minutes on two cores. If it is installed, it
+//! runs too.
 
 mod advisory;
 mod licence;
@@ -20,19 +21,19 @@ pub use advisory::update;
 use crate::steps::{cargo, cargo_program};
 
 const RULES: &str = "deny.toml";
-/// The oldest `cargo deny` that knows the keys of [`RULES`].
+/// The oldest `cargo deny` that supports the keys of [`RULES`].
 const OLDEST_CARGO_DENY: Version = Version::new(0, 18, 0);
-/// How the source of a package from the public registry ends.
+/// Suffix of the source of a package from the public registry.
 const PUBLIC_REGISTRY: &str = "/crates.io-index";
 
-/// What `cargo metadata` says of a package.
+/// A package, from `cargo metadata`.
 #[derive(Debug, Clone, Deserialize)]
 struct Package {
     name: String,
     version: Version,
     license: Option<String>,
     rust_version: Option<String>,
-    /// None of the workspace's own.
+    /// `None` for packages of the workspace.
     source: Option<String>,
 }
 
@@ -68,7 +69,7 @@ struct Bans {
     skip: Vec<SkippedVersion>,
 }
 
-/// A version that may be there besides another one.
+/// A version that is allowed beside another one of the same package.
 #[derive(Debug, Clone, Deserialize)]
 struct SkippedVersion {
     #[serde(rename = "crate")]
@@ -76,7 +77,7 @@ struct SkippedVersion {
     reason: String,
 }
 
-/// Checks all rules, and fails with everything that breaks one.
+/// Checks all rules. The error lists all violations.
 pub fn check() -> Result<()> {
     let packages = packages()?;
     let text = fs::read_to_string(RULES).with_context(|| format!("could not read {RULES}"))?;
@@ -153,7 +154,7 @@ fn sources(packages: &[Package]) -> Vec<String> {
         .collect()
 }
 
-/// Versions of one package, but for those with a reason; and reasons that nothing needs any more.
+/// Returns duplicate versions without a reason, and reasons that are not needed any more.
 fn duplicates(packages: &[Package], skipped: &[SkippedVersion]) -> Vec<String> {
     let mut versions: BTreeMap<&str, BTreeSet<&Version>> = BTreeMap::new();
     for package in packages {
@@ -196,7 +197,7 @@ fn duplicates(packages: &[Package], skipped: &[SkippedVersion]) -> Vec<String> {
     wrong
 }
 
-/// The workspace's own `rust-version`.
+/// Returns the workspace's `rust-version`.
 fn minimum_rust() -> Result<Version> {
     #[derive(Deserialize)]
     struct Manifest {
@@ -215,7 +216,7 @@ fn minimum_rust() -> Result<Version> {
     rust_version(&manifest.workspace.package.rust_version)
 }
 
-/// 1.94 and 1.94.0 are the same.
+/// Parses a version; 1.94 and 1.94.0 are the same.
 fn rust_version(text: &str) -> Result<Version> {
     let full = match text.matches('.').count() {
         1 => format!("{text}.0"),
@@ -243,7 +244,7 @@ fn too_new(packages: &[Package], minimum: &Version) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The real one, with the database of advisories if it can be reached.
+/// Runs the real `cargo deny`, with the database of advisories if it is reachable.
 fn cargo_deny() -> Result<()> {
     let Some(version) = cargo_deny_version() else {
         println!("cargo deny is not installed: it is optional");
@@ -271,8 +272,8 @@ fn cargo_deny_version() -> Option<Version> {
     Version::parse(text.split_whitespace().last()?).ok()
 }
 
-/// Compiles everything with the oldest Rust that is promised, where it is installed. Elsewhere, clippy's `incompatible_msrv`
-/// finds what the standard library of that version does not have.
+/// Compiles the workspace with the minimum Rust version, if it is installed. If not, clippy's `incompatible_msrv` finds uses
+/// of a newer standard library.
 fn oldest_toolchain() -> Result<()> {
     let minimum = minimum_rust()?;
     let short = format!("{}.{}", minimum.major, minimum.minor);
@@ -299,7 +300,7 @@ fn oldest_toolchain() -> Result<()> {
     Ok(())
 }
 
-/// The toolchain of a list that is of one minor version.
+/// Returns the toolchain of one minor version from a list.
 fn toolchain<'a>(names: &'a str, short: &str) -> Option<&'a str> {
     names
         .lines()
@@ -341,7 +342,7 @@ mod tests {
         assert_eq!(duplicates(&two, &[]).len(), 1);
         assert_eq!(duplicates(&two, &[skip("a@1.0.0", "old")]), [""; 0]);
         assert_eq!(duplicates(&two, &[skip("a@1.0.0", " ")]).len(), 1);
-        // A reason that nothing needs is found: a version that is not there, and a package with one version.
+        // Unneeded reasons are found: a version that does not exist, and a package with one version.
         let unused = [
             skip("a@1.0.0", "old"),
             skip("a@3.0.0", "x"),

@@ -1,5 +1,5 @@
-//! What is given to those who install it: the program, its manual and completions, and what it is run and watched with, laid
-//! out as below `/usr/local`, and packed. docs/install.md says what to do with it.
+//! The release package: the program, its manual and completions, and files for running and monitoring it, in the layout of
+//! `/usr/local`, as an archive. docs/install.md has the instructions.
 
 use std::env::{self, consts};
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::steps;
 
-/// What is copied as it is, and where to.
+/// Files that are copied unchanged, with their targets.
 const FILES: [(&str, &str); 9] = [
     (
         "packaging/turno.service",
@@ -32,7 +32,7 @@ const FILES: [(&str, &str); 9] = [
     ("LICENSE-APACHE", "share/doc/turno/LICENSE-APACHE"),
 ];
 
-/// What the program prints for each shell, and where that shell looks for it.
+/// Completions that the program prints per shell, and their locations.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/turno"),
     ("zsh", "share/zsh/site-functions/_turno"),
@@ -41,7 +41,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 
 const MANUAL: &str = "share/man/man1";
 
-/// Packs it with a program, and prints where it is.
+/// Packs the release with a program, and prints the path of the archive.
 pub fn make(program: &Path) -> Result<()> {
     let target = steps::target_folder()?.join("dist");
     let version = env!("CARGO_PKG_VERSION");
@@ -50,7 +50,7 @@ pub fn make(program: &Path) -> Result<()> {
     lay_out(program, &folder)?;
     let archive = format!("{name}.tar.gz");
     let mut tar = Command::new("tar");
-    // Nobody who unpacks it gets files of whoever packed it.
+    // Files in the archive belong to root, not to the user who packed it.
     tar.args(["--create", "--gzip", "--sort=name"]);
     tar.args(["--owner=0", "--group=0", "--numeric-owner"]);
     tar.args(["--file", &archive, &name]);
@@ -61,7 +61,7 @@ pub fn make(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether it can be laid out, with the program that the tests built.
+/// Checks that the package can be assembled, with the program that the tests built.
 pub fn check() -> Result<()> {
     let own = env::current_exe().context("a process knows its program")?;
     let programs = own.parent().context("a program is in a folder")?;
@@ -117,7 +117,7 @@ fn make_room(path: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))
 }
 
-/// What a program says that does not fail.
+/// Runs a command, which must succeed, and returns its output.
 fn output(command: &mut Command) -> Result<Vec<u8>> {
     let done = command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! What developers and CI call: `cargo xtask test`, `cargo xtask bench`.
+//! Commands for developers and CI: `cargo xtask test`, `cargo xtask bench`.
 
 mod contract;
 mod deny;
@@ -59,8 +59,8 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
-    // Cargo runs a task where it was called; what follows is about the whole workspace. Asked of the cargo that runs it, not
-    // of the one that built it: checkouts may share a target folder.
+    // Cargo runs a task in the current directory, but the tasks are for the whole workspace. The folder is taken from the
+    // cargo that runs the task, not from the one that built it, because checkouts may share a target folder.
     let package = env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask`")?;
     let root = Path::new(&package)
         .parent()

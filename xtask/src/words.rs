@@ -1,7 +1,7 @@
-//! The words of the project: `docs/glossary.md` lists those that are rejected, in names or in any text.
+//! Checks the words of the project: `docs/glossary.md` lists rejected ones, in names or in any text.
 //!
-//! `words_left.txt` lists the files that still have such words. A file that has none must leave the list, so the list only shrinks;
-//! `TURNO_UPDATE_GOLDEN=1 cargo xtask words` removes them.
+//! `words_left.txt` lists the files that still have such words. A file without any must be removed from the list, so the list
+//! only shrinks; `TURNO_UPDATE_GOLDEN=1 cargo xtask words` removes them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,9 +15,9 @@ const FILES_LEFT: &str = "xtask/words_left.txt";
 const EXTENSIONS: &[&str] = &[
     "rs", "sql", "md", "js", "ts", "html", "css", "toml", "txt", "json", "yml", "java", "py", "cs",
 ];
-/// What others wrote or a program has recorded.
+/// Files with third-party or generated text.
 const NOT_OURS: &[&str] = &["xtask/src/deny/", "LICENSE", "Cargo.lock"];
-/// How many findings an error lists.
+/// Maximum number of findings that an error lists.
 const FINDINGS_LISTED: usize = 40;
 
 /// Words that the glossary rejects.
@@ -88,7 +88,7 @@ fn tracked() -> Result<Vec<String>> {
     Ok(files.lines().filter(is_ours).map(str::to_owned).collect())
 }
 
-/// Where names can be told from prose.
+/// Returns whether a file is code, in which names can be distinguished from prose.
 fn is_code(file: &str) -> bool {
     [".rs", ".sql", ".js", ".ts"]
         .iter()
@@ -115,9 +115,9 @@ impl Rejected {
         Ok(rejected)
     }
 
-    /// Line numbers and words.
+    /// Returns findings as line numbers and words.
     fn find(&self, text: &str, is_code: bool) -> Vec<String> {
-        // Most files have none of most words, and need no look at their lines.
+        // Most files have none of most words, so their lines need not be searched.
         let lower = text.to_lowercase();
         let occurs = |word: &&String| parts(word).iter().all(|part| lower.contains(part));
         let phrases: Vec<_> = self.phrases.iter().filter(|p| lower.contains(*p)).collect();
@@ -149,7 +149,7 @@ impl Rejected {
     }
 }
 
-/// Whether the phrase stands there as whole words.
+/// Returns whether a line contains the phrase as whole words.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     line.match_indices(phrase).any(|(at, _)| {
@@ -158,7 +158,7 @@ fn has_phrase(line: &str, phrase: &str) -> bool {
     })
 }
 
-/// A line without its comment and the texts in it.
+/// Returns a line without its comment and string literals.
 fn code_of(line: &str) -> String {
     let code = line.trim_start();
     if ["//", "--", "*"].iter().any(|mark| code.starts_with(mark)) {
@@ -174,7 +174,7 @@ fn names_in(code: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// `OnceView` and `once_view` are `[once, view]`.
+/// Splits a name into words: `OnceView` and `once_view` are `[once, view]`.
 fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut after_lower = false;
@@ -193,7 +193,7 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// Whether the parts of the rejected name follow each other in one of the names.
+/// Returns whether the parts of the rejected name occur in sequence in one of the names.
 fn has_name(names: &[Vec<String>], rejected: &str) -> bool {
     let rejected = parts(rejected);
     names

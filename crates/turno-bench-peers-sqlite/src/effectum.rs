@@ -1,4 +1,4 @@
-//! effectum: one process, one writer thread that commits up to 50 operations together.
+//! effectum: one process, one writer thread that commits up to 50 operations in one transaction.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 
 const LEFT: &str = include_str!("effectum/left.sql");
 const JOB: &str = "item";
-/// How long a closing queue may wait for its workers.
+/// How long closing waits for the workers.
 const CLOSE: Duration = Duration::from_secs(30);
 
 pub struct Effectum {
@@ -56,7 +56,7 @@ impl Peer for Effectum {
         let claim: u16 = self.plan.claim().try_into()?;
         let mut workers = Workers::new();
         for _ in 0..self.plan.workers() {
-            // It claims as many as it may handle at once, and more of them when half are done.
+            // A worker claims as many jobs as it may run concurrently, and claims more when half of them are done.
             let worker = Worker::builder(&self.queue, tally.clone())
                 .max_concurrency(claim)
                 .min_concurrency(claim.div_ceil(2))

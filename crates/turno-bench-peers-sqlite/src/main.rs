@@ -1,6 +1,6 @@
-//! A peer whose SQLite cannot be linked beside that of the other peers: effectum.
+//! A peer whose SQLite cannot be linked together with that of the other peers: effectum.
 //!
-//! Called as they are, and measured by the same code.
+//! Called like the other peers, and measured by the same code.
 
 mod effectum;
 #[path = "../../turno-bench-peers/src/measure.rs"]
@@ -17,7 +17,7 @@ use crate::peer::Plan;
 #[derive(Parser)]
 #[command(about)]
 struct Args {
-    /// Whom to measure.
+    /// Peer to measure.
     peer: Name,
     #[command(flatten)]
     plan: Plan,

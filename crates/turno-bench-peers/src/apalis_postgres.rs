@@ -14,7 +14,7 @@ use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 use crate::postgres;
 
 const LEFT: &str = include_str!("apalis_postgres/left.sql");
-/// How often an idle worker looks when it is not notified.
+/// Poll interval of an idle worker without notifications.
 const POLL: Duration = Duration::from_millis(10);
 const CONNECTIONS: u32 = 20;
 
@@ -25,7 +25,7 @@ pub struct ApalisPostgres {
 }
 
 impl ApalisPostgres {
-    /// Tasks are not marked as running: that is one update less, and a claim is enough.
+    /// Tasks are not marked as running: this saves an update, and a claim is enough.
     fn storage(&self) -> PostgresStorage<Item> {
         let config = Config::default()
             .queue("bench")
@@ -37,7 +37,7 @@ impl ApalisPostgres {
 
 impl Peer for ApalisPostgres {
     async fn open(plan: &Plan) -> Result<Self> {
-        // Neither of the two is free, and nobody looks at the log.
+        // Neither the test of a connection nor statement logging is free, and the log is not read.
         let options: PgConnectOptions = plan.store.parse()?;
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
@@ -61,7 +61,7 @@ impl Peer for ApalisPostgres {
         postgres::count(&self.client, LEFT).await
     }
 
-    /// No fresh statistics: its plans get worse with them (less than half the rate, one at a time).
+    /// Does not update statistics: its plans get worse with them (less than half the rate, one at a time).
     async fn settle(&self) -> Result<()> {
         Ok(self.client.batch_execute("checkpoint").await?)
     }
@@ -99,7 +99,7 @@ async fn handle(_: Item, tally: Data<Tally>) -> Result<(), BoxDynError> {
     Ok(())
 }
 
-/// The end of the measurement, as apalis wants to hear it.
+/// Signals apalis to stop at the end of the measurement.
 async fn stopped(stop: CancellationToken) -> Result<(), WorkerError> {
     stop.cancelled().await;
     Ok(())

@@ -1,4 +1,4 @@
-//! The loop of a consumer, for peers that leave it to their users.
+//! The loop of a consumer, for peers that have none of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::peer::Tally;
 
-/// How long to rest when there was nothing to claim and nobody wakes us.
+/// Pause after an empty claim, if there are no notifications.
 const REST: Duration = Duration::from_millis(5);
 
-/// Claims some items, hands them to the handler, and completes them.
+/// Claims some items, passes them to the handler, and completes them.
 pub trait Round: Send + 'static {
-    /// Answers how many there were.
+    /// Runs one round and returns the number of items.
     fn round(&mut self, tally: &Tally) -> impl Future<Output = Result<usize>> + Send;
 }
 
-/// Rounds, until it is told to stop.
+/// Runs rounds until it is stopped.
 pub async fn consume(
     mut consumer: impl Round,
     wake: Option<Arc<Notify>>,

@@ -16,10 +16,9 @@ use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 use crate::postgres;
 
 const SCHEMA: &str = "graphile_worker";
-/// A completed job is deleted.
+/// Completed jobs are deleted.
 const LEFT: &str = include_str!("graphile_worker/left.sql");
-/// The best of those tried with batches: jobs fetched at once, handlers at once, and for how long
-/// completions are gathered.
+/// The best of the settings tried with batches: jobs per fetch, concurrent handlers, and how long completions are collected.
 const FETCH: usize = 5000;
 const HANDLERS: usize = 500;
 const GATHER: Duration = Duration::from_millis(5);
@@ -88,7 +87,7 @@ impl Peer for GraphileWorker {
                     .await?;
                 workers.spawn(async move { Ok(worker.run().await?) });
             }
-            // `run` takes a job for every notification or poll; only `run_once` goes on while there are any.
+            // `run` takes one job per notification or poll; only `run_once` continues while there are jobs.
             Mode::Single => {
                 for _ in 0..self.plan.workers() {
                     let worker = self.options(tally, stop).concurrency(1).init().await?;

@@ -1,8 +1,7 @@
-//! What other queues do with the same items: one peer, one measurement, one line of JSON.
+//! Measures other queues with the same items: one peer, one measurement, one line of JSON.
 //!
-//! All of them are on PostgreSQL; the one on SQLite is next door, in turno-bench-peers-sqlite, because two
-//! versions of SQLite cannot be linked together. The store must be fresh and private: the peer's tables
-//! are made in it and stay there.
+//! All are on PostgreSQL. The one on SQLite is in turno-bench-peers-sqlite, because two versions of SQLite cannot be linked
+//! together. The store must be new and private: the peer's tables are created in it and stay there.
 
 mod apalis_postgres;
 mod consume;
@@ -23,7 +22,7 @@ use crate::skip_locked::{InTransaction, Leased, SkipLocked};
 #[derive(Parser)]
 #[command(about)]
 struct Args {
-    /// Whom to measure.
+    /// Peer to measure.
     peer: Name,
     #[command(flatten)]
     plan: Plan,
@@ -31,17 +30,17 @@ struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
-    /// graphile_worker, the Rust one, on PostgreSQL.
+    /// graphile_worker, the Rust implementation, on PostgreSQL.
     #[value(name = "graphile_worker")]
     GraphileWorker,
     /// apalis on PostgreSQL.
     ApalisPostgres,
     /// The functions of the pgmq extension.
     Pgmq,
-    /// Hand written: claimed for a while with `for update skip locked`, then deleted.
+    /// Hand-written: claimed for some time with `for update skip locked`, then deleted.
     #[value(name = "skip_locked")]
     SkipLocked,
-    /// Hand written: one transaction from the claim to the deletion, open while the item is handled.
+    /// Hand-written: one transaction from the claim to the deletion, open while the item is handled.
     #[value(name = "skip_locked_tx")]
     SkipLockedTx,
 }

@@ -1,4 +1,4 @@
-//! The four measurements. They are the same for every peer.
+//! The four measurements, which are the same for each peer.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 
-/// Longer than the slowest peer needs; what takes longer is stuck.
+/// Timeout, longer than the slowest peer needs.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// How often to look whether the last items are done, once all were handled.
+/// Poll interval for the completion of the last items, after all were handled.
 const LOOK: Duration = Duration::from_millis(2);
-/// How many items measure a latency, and how long the worker rests between two of them.
+/// Number of items in a latency measurement, and the pause between two of them.
 const LATENCIES: usize = 200;
 const REST: Duration = Duration::from_millis(20);
 
-/// What came out.
+/// Result of a measurement.
 pub struct Measured {
     items: usize,
     time: Duration,
@@ -45,7 +45,7 @@ struct Line<'a> {
     note: &'a str,
 }
 
-/// The line that is printed.
+/// Returns the line to print.
 pub fn line(peer: impl ValueEnum, plan: &Plan, measured: &Measured) -> Result<String> {
     let seconds = measured.time.as_secs_f64();
     let latency = measured.latency.as_ref();
@@ -110,11 +110,11 @@ async fn push<P: Peer>(peer: &P, plan: &Plan) -> Result<Duration> {
     Ok(time)
 }
 
-/// From the start of the workers until every item is durably done.
+/// Returns the time from the start of the workers until each item is durably done.
 async fn drain<P: Peer>(peer: &P, plan: &Plan) -> Result<Duration> {
     let items = plan.items as u64;
     let (tally, moments) = Tally::new(items);
-    // Nobody asks for the moments here: closed, they are not collected.
+    // The times are not needed here. With the receiver closed, they are not collected.
     drop(moments);
     let stop = CancellationToken::new();
     let begin = Instant::now();
@@ -185,7 +185,7 @@ fn median_ms(mut times: Vec<Duration>) -> f64 {
     times[times.len() / 2].as_secs_f64() * 1000.0
 }
 
-/// Three digits are more than such a figure is worth.
+/// Rounds to three decimals, more than the precision of such a figure.
 fn rounded(figure: f64) -> f64 {
     (figure * 1000.0).round() / 1000.0
 }

@@ -1,4 +1,4 @@
-//! What is asked of every peer, in the peer's own best way.
+//! Interface that each peer implements, in the peer's own best way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,22 +11,22 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// What to measure, and with how much.
+/// Options of a measurement.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Plan {
-    /// A fresh private database: `postgres://…`, or `sqlite:FILE`.
+    /// A new private database: `postgres://…`, or `sqlite:FILE`.
     #[arg(long)]
     pub store: String,
-    /// How many items.
+    /// Number of items.
     #[arg(long, default_value_t = 50_000)]
     pub items: usize,
-    /// Bytes of an item's payload, as JSON.
+    /// Size of an item's payload as JSON, in bytes.
     #[arg(long, default_value_t = 100)]
     pub payload: usize,
-    /// Items in one call, of those that push and those that claim.
+    /// Number of items per call, for pushing and for claiming.
     #[arg(long, default_value_t = 500)]
     pub batch: usize,
-    /// How many consume at once.
+    /// Number of concurrent consumers.
     #[arg(long, default_value_t = 4)]
     pub consumers: usize,
     #[arg(long, value_enum, default_value_t = Mode::Drain)]
@@ -37,16 +37,16 @@ pub struct Plan {
 pub enum Mode {
     /// Store all items with the peer's batch call, from one client.
     Push,
-    /// Handle items stored before, in batches, until all are durably done.
+    /// Handle stored items, in batches, until all are durably done.
     Drain,
-    /// The same, but every consumer claims and completes one item at a time.
+    /// The same, but each consumer claims and completes one item at a time.
     Single,
-    /// An idle worker: how long from pushing one item until it is handled.
+    /// Time from pushing one item to an idle worker until it is handled.
     Latency,
 }
 
 impl Plan {
-    /// How many consume at once.
+    /// Number of concurrent consumers.
     pub fn workers(&self) -> usize {
         match self.mode {
             Mode::Push | Mode::Drain | Mode::Single => self.consumers,
@@ -54,7 +54,7 @@ impl Plan {
         }
     }
 
-    /// How many items a consumer takes at once.
+    /// Number of items that a consumer claims at once.
     pub fn claim(&self) -> usize {
         match self.mode {
             Mode::Push | Mode::Drain => self.batch,
@@ -62,7 +62,7 @@ impl Plan {
         }
     }
 
-    /// The usual words about batches and consumers.
+    /// Describes batches and consumers.
     pub fn note(&self) -> String {
         match self.mode {
             Mode::Push => format!("batch {}, 1 client", self.batch),
@@ -80,7 +80,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// As JSON it has so many bytes, but for the shortest.
+    /// Creates an item that has this many bytes as JSON (at least the size of an empty one).
     pub fn of(bytes: usize) -> Self {
         let frame = r#"{"body":""}"#.len();
         Item {
@@ -89,7 +89,7 @@ impl Item {
     }
 }
 
-/// The handler: it does nothing but count.
+/// The handler, which only counts.
 #[derive(Clone, Debug)]
 pub struct Tally(Arc<Counted>);
 
@@ -102,7 +102,7 @@ struct Counted {
 }
 
 impl Tally {
-    /// Also answers when each handler began.
+    /// Creates a tally. The receiver gets the time at which each handler began.
     pub fn new(goal: u64) -> (Self, mpsc::UnboundedReceiver<Instant>) {
         let (moments, receiver) = mpsc::unbounded_channel();
         let tally = Tally(Arc::new(Counted {
@@ -114,9 +114,9 @@ impl Tally {
         (tally, receiver)
     }
 
-    /// So many items are being handled now.
+    /// Records that this many items are being handled now.
     pub fn handle(&self, items: usize) {
-        // Nobody listens but when latency is measured, and a listener that has gone is no matter.
+        // There is a receiver only when latency is measured. A closed receiver does not matter.
         let _ = self.0.moments.send(Instant::now());
         let items = items as u64;
         let before = self.0.handled.fetch_add(items, Ordering::Relaxed);
@@ -134,30 +134,30 @@ impl Tally {
     }
 }
 
-/// Workers that run until they are told to stop.
+/// Workers that run until they are stopped.
 pub type Workers = JoinSet<Result<()>>;
 
 /// A queue, used as its documentation says and with its best settings.
 pub trait Peer: Sized {
-    /// Connects, and makes the peer's tables.
+    /// Connects and creates the peer's tables.
     async fn open(plan: &Plan) -> Result<Self>;
 
     /// Stores items durably, with one call.
     async fn push(&self, items: Vec<Item>) -> Result<()>;
 
-    /// How many items are not durably done yet.
+    /// Returns the number of items that are not durably done.
     async fn left(&self) -> Result<u64>;
 
-    /// Lets the database put itself in order between pushing and draining.
+    /// Runs the database's maintenance between pushing and draining.
     async fn settle(&self) -> Result<()>;
 
-    /// Starts workers, as many as the plan says.
+    /// Starts the plan's number of workers.
     async fn start(&self, tally: &Tally, stop: &CancellationToken) -> Result<Workers>;
 
-    /// What it was measured with.
+    /// Describes the settings of the measurement.
     fn note(&self) -> String;
 
-    /// Ends what must not outlive the measurement.
+    /// Stops background tasks, which must not outlive the measurement.
     async fn close(self) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! pgmq: the extension's own SQL, installed as text; batches of arrays.
+//! pgmq: the extension's own SQL, installed as text, with arrays as batches.
 
 use anyhow::Result;
 use sqlx::postgres::PgPoolOptions;
@@ -34,7 +34,7 @@ impl Peer for Pgmq {
         let client = postgres::connect(&plan.store).await?;
         client.batch_execute(CREATE).await?;
         let mut listener = None;
-        // Notifications cost every insertion a trigger, so only latency is measured with them.
+        // With notifications, each insertion runs a trigger, so they are enabled only to measure latency.
         if plan.mode == Mode::Latency {
             client.batch_execute(NOTIFY).await?;
             listener = Some(Listener::new(&plan.store, CHANNEL).await?);

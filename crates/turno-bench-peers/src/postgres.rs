@@ -1,4 +1,4 @@
-//! What the peers on PostgreSQL share.
+//! Code that the peers on PostgreSQL share.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ pub async fn connect(url: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// The one number that a query answers.
+/// Returns the single number of a query's result.
 pub async fn count(client: &Client, query: &str) -> Result<u64> {
     let count: i64 = client.query_one(query, &[]).await?.get(0);
     Ok(count.try_into()?)
 }
 
-/// Fresh statistics, and no checkpoint in the middle of a measurement.
+/// Updates statistics, and prevents a checkpoint during the measurement.
 pub async fn settle(client: &Client) -> Result<()> {
     client.batch_execute("vacuum analyze").await?;
     client.batch_execute("checkpoint").await?;
     Ok(())
 }
 
-/// A listening connection, and what it wakes.
+/// A listening connection, and the consumers that it wakes.
 pub struct Listener {
     _client: Client,
     pub wake: Arc<Notify>,

@@ -1,4 +1,4 @@
-//! What one writes by hand with `for update skip locked`, in both usual ways.
+//! Hand-written queues with `for update skip locked`, in both usual ways.
 
 use std::marker::PhantomData;
 
@@ -18,7 +18,7 @@ const DELETE: &str = include_str!("skip_locked/delete.sql");
 const LEFT: &str = include_str!("skip_locked/left.sql");
 const CHANNEL: &str = "item";
 
-/// How a consumer claims and completes.
+/// How a consumer claims and completes items.
 pub trait Way: Send + 'static {
     const CLAIM: &str;
     const NOTE: &str;
@@ -31,7 +31,7 @@ pub trait Way: Send + 'static {
         Self: Sized;
 }
 
-/// A claim is an update that hides the items for a while: a crash gives them back when it is over.
+/// A claim is an update that hides the items for some time. After a crash, they become visible again.
 pub struct Leased;
 
 impl Way for Leased {

@@ -5,7 +5,7 @@ pub mod postgres;
 pub mod sqlite;
 pub mod work;
 
-/// The size of a payload, in bytes.
+/// Size of a payload, in bytes.
 pub const PAYLOAD_BYTES: usize = 100;
-/// Peers and Turno push and settle so many at a time.
+/// Batch size of pushes and settlements, for peers and for Turno.
 pub const BATCH: usize = 500;

@@ -1,4 +1,4 @@
-//! Turno beside its peers and beside the bare limit, in one run. Only the ratios mean anything.
+//! Compares Turno with its peers and with the bare limit, in one run. Only the ratios are meaningful.
 
 mod inbox;
 mod locks;
@@ -16,13 +16,13 @@ use clap::{Parser, Subcommand};
 struct Args {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Seconds of each measurement of locks, of once and of serve.
+    /// Duration of each measurement of locks, once and serve, in seconds.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
-    /// Items of each measurement of the inbox, and events of the outbox.
+    /// Number of items per inbox measurement, and of events per outbox measurement.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// How often each rate of inbox, outbox, once and serve is measured; the median counts.
+    /// Number of measurements of each rate of inbox, outbox, once and serve. The result is the median.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
     /// Only Turno, without the peers of the inbox.
@@ -40,28 +40,28 @@ struct Args {
     /// Only one part of serve.
     #[arg(long, global = true)]
     serve_part: Option<serve::Part>,
-    /// The program `turno`, optimised, whose start and memory are measured.
+    /// Path of an optimised `turno` binary, whose start time and memory are measured.
     #[arg(long, global = true)]
     turno: Option<std::path::PathBuf>,
 }
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Locks on PostgreSQL: pairs, busy answers, peers, a million rows.
+    /// Locks on PostgreSQL: pairs, busy locks, peers, a million rows.
     Postgres,
     /// Locks on SQLite: group commit, a million rows.
     Sqlite,
-    /// The inbox on PostgreSQL, beside its peers.
+    /// The inbox on PostgreSQL, compared with its peers.
     Inbox,
-    /// The inbox on SQLite, beside its peer.
+    /// The inbox on SQLite, compared with its peer.
     InboxSqlite,
     /// The outbox, from PostgreSQL to RabbitMQ.
     Outbox,
     /// Once: the layer on PostgreSQL.
     Once,
-    /// The server: locks and inbox over HTTP on PostgreSQL, beside etcd; its start and its memory.
+    /// The server: locks and inbox over HTTP on PostgreSQL, compared with etcd; start time and memory.
     Serve,
-    /// All of them.
+    /// All benchmarks.
     All,
 }
 

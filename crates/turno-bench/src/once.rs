@@ -1,4 +1,4 @@
-//! Once: the layer beside handlers that do the same by hand, the gate beside a bare proxy, and a hot key.
+//! Once: the layer compared with hand-written handlers, the gate compared with a bare proxy, and a hot key.
 
 mod by_hand;
 mod hot;
@@ -17,11 +17,11 @@ use self::load::{Keys, load};
 use crate::inbox::work::median;
 use crate::table::Table;
 
-/// Connections of the load, each with one request under way.
+/// Connections of the load, each with one request in flight.
 const CONNECTIONS: usize = 64;
-/// What the gate is measured against.
+/// Baseline of the gate.
 const BARE_PROXY: &str = "a bare proxy";
-/// Requests that were answered before, where answers are repeated.
+/// Number of stored answers, in measurements of repeated requests.
 const STORED: usize = 10_000;
 
 pub struct Bench {
@@ -30,12 +30,12 @@ pub struct Bench {
     pub part: Option<Part>,
 }
 
-/// One part of it.
+/// One part of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Every request is a new one.
+    /// Each request is new.
     Fresh,
-    /// Every request was answered before.
+    /// Each request is a repetition with a stored answer.
     Replay,
     /// The reverse proxy.
     Gate,
@@ -75,7 +75,7 @@ impl Bench {
 
     async fn fresh(&self, server: &PostgresServer) -> Result<()> {
         let (mut bare, mut by_hand, mut layer) = (Vec::new(), Vec::new(), Vec::new());
-        // By turns: a machine has its better and its worse minutes.
+        // Alternate the measurements, because the speed of a machine varies over time.
         for _ in 0..self.rounds {
             let nothing = web::serve(web::nothing()).await?;
             bare.push(load(nothing.port, CONNECTIONS, Keys::Fresh, self.time()).await?);

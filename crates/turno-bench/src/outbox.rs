@@ -1,4 +1,4 @@
-//! The outbox: from PostgreSQL to RabbitMQ, beside a bare publisher and beside the way it is usually done.
+//! The outbox: from PostgreSQL to RabbitMQ, compared with a bare publisher and with the usual implementation.
 
 mod broker;
 mod by_row;
@@ -12,17 +12,17 @@ use self::broker::Dress;
 use crate::inbox::work::median;
 use crate::table::Table;
 
-/// Bytes of a payload.
+/// Size of a payload, in bytes.
 const PAYLOAD_BYTES: usize = 512;
-/// What is under way at once, for all who pipeline.
+/// Number of messages in flight, for all pipelined measurements.
 const WINDOW: u32 = 500;
-/// Ordering keys, where there are any.
+/// Number of ordering keys, in measurements with keys.
 const KEYS: usize = 500;
-/// What everything is measured against: the same messages from memory, a sliding window.
+/// Baseline: the same messages from memory, with a sliding window.
 const BARE: &str = "bare publisher, a window of 500";
-/// So few, because one by one takes so long.
+/// Number of messages published row by row. It is small because that is slow.
 const BY_ROW: usize = 1000;
-/// Dispatched before, where there is a history.
+/// Number of events dispatched before, in the measurement with a history.
 const HISTORY: usize = 1_000_000;
 const PENDING: usize = 1000;
 
@@ -32,16 +32,16 @@ pub struct Bench {
     pub part: Option<Part>,
 }
 
-/// One part of it.
+/// One part of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
     /// Draining to the broker.
     Drain,
     /// From commit to consumer.
     Latency,
-    /// A million dispatched events.
+    /// Claims after a million dispatched events.
     History,
-    /// A snapshot that somebody holds open.
+    /// Draining while another session holds a snapshot open.
     Snapshot,
 }
 
@@ -86,7 +86,7 @@ impl Bench {
         let (mut naked, mut bare) = (Vec::new(), Vec::new());
         let (mut in_batches, mut by_row) = (Vec::new(), Vec::new());
         let mut rates = vec![Vec::new(); ways.len()];
-        // By turns: a machine has its better and its worse minutes.
+        // Alternate the measurements, because the speed of a machine varies over time.
         for _ in 0..self.rounds {
             let window = WINDOW as usize;
             naked.push(broker::bare(&url, self.events, window, Dress::Naked).await?);

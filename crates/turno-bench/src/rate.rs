@@ -1,4 +1,4 @@
-//! How often something can be done in a second, by so many at once.
+//! Rate per second of an operation with concurrent workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// How long to measure.
+/// Duration of a measurement.
 pub struct Run {
     time: Duration,
 }
@@ -18,8 +18,8 @@ impl Run {
         }
     }
 
-    /// Lets each worker do its thing over and over; answers how often a second all of them did it.
-    /// The first fifth is for warming up and does not count.
+    /// Runs the work of each worker in a loop and returns the total rate per second. The first fifth is a warm-up and does not
+    /// count.
     pub async fn rate<W, F>(&self, workers: Vec<W>, work: F) -> Result<f64>
     where
         W: Send + 'static,
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// One kind of work. (A trait of its own, because a closure's future could not be said to be `Send`.)
+/// One kind of work. It is a trait, because the future of a closure could not be declared `Send`.
 pub trait AsyncWork<W>: Clone + Send + 'static {
     fn once(&self, worker: &mut W) -> impl Future<Output = Result<()>> + Send;
 }

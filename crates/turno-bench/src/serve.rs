@@ -1,4 +1,4 @@
-//! `turno serve`: what HTTP costs, and what gathering wins.
+//! `turno serve`: the cost of HTTP, and the gain of batching.
 
 mod etcd;
 mod http;
@@ -22,15 +22,16 @@ use self::wrk::Load;
 use crate::rate::Run;
 use crate::table::Table;
 
-/// Clients of the locks.
+/// Number of concurrent clients of the locks.
 const LOCKERS: usize = 64;
-/// A machine that others share is now faster, now slower: the three take short turns, so that each has its part of both.
+/// Length of a turn, in seconds. The three measurements alternate in short turns, because the speed of a shared machine
+/// varies.
 const TURN: f64 = 2.0;
-/// Clients of the inbox.
+/// Number of concurrent clients of the inbox.
 const WORKERS: usize = 8;
-/// Bytes of a payload.
+/// Size of a payload, in bytes.
 const PAYLOAD: usize = 200;
-/// Locks that are held, and connections that are open, when the memory is looked at.
+/// Number of locks held and of connections open when the memory is measured.
 const HELD: usize = 100_000;
 const OPEN: usize = 1000;
 
@@ -39,7 +40,7 @@ const ETCD: &str = "etcd's lock, over its HTTP gateway";
 const LIBRARY_PUSH: &str = "the library, push";
 const LIBRARY_DRAIN: &str = "the library, claim + complete";
 
-/// What can be measured by itself.
+/// One part of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     Locks,
@@ -51,7 +52,7 @@ pub struct Bench {
     pub seconds: f64,
     pub rounds: usize,
     pub part: Option<Part>,
-    /// The program, for what only it can tell.
+    /// Path of the `turno` binary, for measurements of the process.
     pub turno: Option<PathBuf>,
 }
 
@@ -127,7 +128,7 @@ impl Bench {
             rates[0].push(library::push(turno, &run, WORKERS, PAYLOAD).await?);
             let push = include_str!("serve/push.lua");
             rates[1].push(load("push", push, &bytes[..]).rate().await?);
-            // Enough that neither runs dry.
+            // Enough items that neither runs out of them.
             let items = (60_000.0 * self.seconds) as usize;
             library::fill(turno, "library", items, PAYLOAD).await?;
             rates[2].push(library::drain(turno, &run, WORKERS).await?);
@@ -200,7 +201,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Durable, as everywhere.
+/// Starts a server with durable commits, as in all benchmarks.
 fn postgres() -> Result<PostgresServer> {
     PostgresServer::start_with(&[
         ("fsync", "on"),
@@ -213,7 +214,7 @@ fn postgres() -> Result<PostgresServer> {
     .context("PostgreSQL does not start")
 }
 
-/// The server, in this process.
+/// The HTTP server, in this process.
 struct Http {
     port: u16,
     turno: Turno,

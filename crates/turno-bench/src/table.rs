@@ -1,4 +1,4 @@
-//! Rates, and what they are beside another.
+//! Table of rates and their ratios.
 
 pub struct Table {
     rows: Vec<(String, f64, String)>,
@@ -18,7 +18,7 @@ impl Table {
         self.note(name, rate, String::new());
     }
 
-    /// A rate, with its ratio to an earlier one and the floor that was asked for.
+    /// Prints a rate, its ratio to an earlier one, and the required minimum.
     pub fn against(&mut self, name: &str, rate: f64, other: &str, floor: Option<f64>) {
         let base = self
             .rows
@@ -35,14 +35,14 @@ impl Table {
         self.note(name, rate, format!("{ratio:.2} × {other}{floor}"));
     }
 
-    /// A peer's rate, if it could be measured.
+    /// Prints a peer's rate, if it could be measured.
     pub fn maybe(&mut self, name: &str, rate: Option<f64>) {
         if let Some(rate) = rate {
             self.add(name, rate);
         }
     }
 
-    /// A rate whose ratio was worked out elsewhere.
+    /// Prints a rate with a given ratio.
     pub fn ratio(&mut self, name: &str, rate: f64, ratio: f64, floor: f64) {
         let held = if ratio >= floor { "yes" } else { "NO" };
         self.note(
@@ -52,7 +52,7 @@ impl Table {
         );
     }
 
-    /// A time that has an upper bound.
+    /// Prints a time with its upper limit.
     pub fn ms(&mut self, name: &str, time: f64, most: f64) {
         let held = if time <= most { "yes" } else { "NO" };
         self.note(name, time, format!("(at most {most}: {held})"));

@@ -1,7 +1,7 @@
-//! The conformance suite: what every store must do, one function a rule.
+//! The conformance suite: the behaviour that each store must have, with one function per rule.
 //!
-//! A store ships by passing all of it. [`conformance_suite!`](crate::conformance_suite) makes one test of each rule; a new
-//! rule is a function in one of these modules and a line in the list (`rules.rs`), and every store runs it from then on.
+//! A store ships when it passes all rules. [`conformance_suite!`](crate::conformance_suite) generates one test per rule. A new
+//! rule is a function in one of these modules and a line in the list (`rules.rs`); from then on each store runs it.
 #![allow(
     clippy::unwrap_used,
     reason = "a rule is a test: it fails by panicking"
@@ -91,10 +91,10 @@ pub use bed::{Bed, Connect};
 pub use caller::{Ask, Caller, OpenTx};
 pub use trace::{Backup, Trace, Watch};
 
-/// A rule, ready to be kept on a bed.
+/// A rule that can run on a test store.
 type Rule = for<'a> fn(&'a Bed) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Keeps one rule on a bed of its own. All rules are compiled here, once, and not again for every store.
+/// Runs one rule on its own test store. All rules are compiled here once, and not again for each store.
 pub fn keep(rule: &str, bed: &Bed) {
     let (_, keep) = RULES.iter().find(|(name, _)| *name == rule).unwrap();
     tokio::runtime::Builder::new_multi_thread()
@@ -105,7 +105,7 @@ pub fn keep(rule: &str, bed: &Bed) {
         .block_on(keep(bed));
 }
 
-/// Makes a test of every rule, each on a bed of its own.
+/// Generates one test per rule, each on its own test store.
 ///
 /// ```no_run
 /// turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::sqlite());
@@ -117,7 +117,7 @@ macro_rules! conformance_suite {
     };
 }
 
-/// One test for each `module::rule`.
+/// Generates one test per `module::rule`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
@@ -136,7 +136,7 @@ macro_rules! conformance_tests {
     };
 }
 
-/// Hands each rule to another macro: for a suite that is not the same for all.
+/// Passes each rule to another macro, for a suite that differs between stores.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_each {
@@ -149,7 +149,7 @@ macro_rules! conformance_each {
     };
 }
 
-/// Each rule under its name.
+/// Maps the name of each rule to its function.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_table {

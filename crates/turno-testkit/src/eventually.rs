@@ -1,12 +1,12 @@
-//! Waiting for a condition that another process or task makes true.
+//! Waits for a condition that another process or task fulfils.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to pause between two looks: short enough not to be felt, long enough not to starve what is awaited.
+/// Poll interval: short enough not to slow tests down, long enough not to starve the awaited process.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks at `condition` until it yields a value, and returns that value.
+/// Polls `condition` until it returns a value, and returns that value.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 ///
-/// When `timeout` has passed without a value; the message names `what` was awaited.
+/// Panics after `timeout` without a value; the message names `what` was awaited.
 #[track_caller]
 pub fn eventually<T>(timeout: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     match poll(timeout, &mut condition) {
@@ -31,13 +31,13 @@ pub fn eventually<T>(timeout: Duration, what: &str, mut condition: impl FnMut() 
     }
 }
 
-/// The twin of [`eventually`] for conditions that have to be awaited.
+/// Async version of [`eventually`].
 ///
-/// Not cancel-safe beyond what `condition` is: dropping it drops the look that is under way.
+/// Cancel-safe only if `condition` is: on drop, the poll in progress is dropped, too.
 ///
 /// # Panics
 ///
-/// When `timeout` has passed without a value. A single look that never ends is cut off too.
+/// Panics after `timeout` without a value, also if a single poll never ends.
 pub async fn eventually_async<T>(
     timeout: Duration,
     what: &str,
@@ -57,7 +57,7 @@ pub async fn eventually_async<T>(
     }
 }
 
-/// [`eventually`] without the panic. Looks at least once, and once more after the last pause.
+/// [`eventually`] without the panic. Polls at least once, and once more after the last pause.
 pub(crate) fn poll<T>(timeout: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + timeout;
     loop {

@@ -1,20 +1,20 @@
-//! Programs whose libraries tell them another time of day.
+//! Programs with a shifted clock, through libfaketime.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where Debian keeps libraries, one folder an architecture.
+/// Folder of Debian's libraries, with one subfolder per architecture.
 const LIBRARIES: &str = "/usr/lib";
 
-/// Gives `command` a clock that is off by `offset`, such as `+1h`.
+/// Shifts the clock of `command` by `offset`, such as `+1h`.
 ///
-/// The library is preloaded, and the wrapper of the same name left alone: that one insists on a semaphore named after its
-/// process id, and fails where a killed process with the same id has left one behind.
+/// The library is preloaded directly. The wrapper program of the same name is not used: it needs a semaphore named after its
+/// process id, and fails if a killed process with the same id has left one behind.
 ///
 /// # Panics
 ///
-/// When libfaketime is not installed.
+/// Panics if libfaketime is not installed.
 pub fn set_clock<'a>(command: &'a mut Command, offset: &str) -> &'a mut Command {
     command
         .env("LD_PRELOAD", library())

@@ -1,15 +1,16 @@
-//! What Turno's own tests and benchmarks stand on.
+//! Support for Turno's own tests and benchmarks.
 //!
-//! - [`conformance`]: the rules that every store must keep, as one suite;
-//! - [`model`]: the lock rules once more, in memory, and random histories that both must agree on;
-//! - [`server`]: private PostgreSQL, PgBouncer, RabbitMQ, NATS and Redis servers, which end with the process that started them;
-//! - [`proxy`]: a network that can be cut, black-holed, or made to lose one answer;
+//! - [`conformance`]: the rules for all stores, as one suite;
+//! - [`model`]: the lock rules as a model in memory, compared with a store on random histories;
+//! - [`server`]: private PostgreSQL, PgBouncer, RabbitMQ, NATS and Redis servers, which end with the process that started
+//!   them;
+//! - [`proxy`]: a network that can be cut, black-holed, or made to lose one response;
 //! - [`process`]: child processes that are stopped, continued and killed;
-//! - [`load`]: tasks that take locks and write down what they were told;
+//! - [`load`]: tasks that acquire locks and record the results;
 //! - [`eventually`]: waiting for a condition instead of sleeping.
 //!
-//! Everything here panics or fails with a message that names what was awaited. It needs Linux: `/proc` tells which
-//! processes are still there.
+//! On a timeout, the message of a panic or error names the awaited condition. Linux only: `/proc` is used to find out which
+//! processes are still running.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "suite")]

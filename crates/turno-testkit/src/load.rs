@@ -1,7 +1,7 @@
-//! Load for fault tests: tasks that take locks, enter them again and give them back, and write down what they were told.
+//! Load for fault tests: tasks that acquire locks, also reentrantly, release them, and record the results.
 //!
-//! What is written down before a question is sent and after its answer has come is enough to judge a whole run afterwards,
-//! even if the process that asked was killed half-way.
+//! Each call is recorded before the request is sent and after the response has arrived. This is enough to check a whole run
+//! afterwards, even if the process was killed in between.
 
 use std::time::Duration;
 
@@ -11,93 +11,93 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::lock::{Acquire, Lease, Lock, ReleaseOutcome};
 
-/// How long a lock lives that all tasks want. Short, because one whose holder was killed blocks the others for so long.
+/// TTL of a shared resource's lock. Short, because the lock of a killed holder blocks the others for this long.
 const SHARED_TTL: Duration = Duration::from_secs(1);
 
-/// How long a task waits for a lock that all want.
+/// How long a task waits for the lock of a shared resource.
 const SHARED_WAIT: Duration = Duration::from_millis(100);
 
-/// How long a lock lives that is kept to see whether it outlives a crash: longer than any test.
+/// TTL of a lock that is kept to check that it survives a crash: longer than any test.
 const KEPT_TTL: Duration = Duration::from_secs(3600);
 
-/// The beginning of the names that only one owner ever asks for.
+/// Prefix of resources that only one owner ever acquires.
 pub const KEPT: &str = "kept/";
 
-/// One line of what a task asked and was told. Times are microseconds of the machine's steady clock, which all processes share.
+/// One record of a task's log. Times are microseconds of the machine's monotonic clock, which all processes share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
-    /// An acquire is about to be asked for.
+    /// An acquire is about to be sent.
     Asking {
-        /// What is asked for.
+        /// Resource to acquire.
         resource: String,
     },
-    /// An acquire was answered with a lease.
+    /// An acquire returned a lease.
     Granted {
-        /// What was asked for.
+        /// Acquired resource.
         resource: String,
-        /// The fencing token.
+        /// Fencing token.
         token: i64,
-        /// How often its owner holds it.
+        /// Number of holds of the owner.
         holds: u32,
-        /// When it was asked for.
+        /// Time of the request.
         asked_us: i64,
-        /// When the answer was there.
+        /// Time of the response.
         told_us: i64,
-        /// For how long it was asked.
+        /// Requested TTL.
         ttl_us: i64,
     },
-    /// A release is about to be asked for.
+    /// A release is about to be sent.
     Releasing {
-        /// What is given back.
+        /// Resource to release.
         resource: String,
         /// The lease's token.
         token: i64,
-        /// When.
+        /// Time of the request.
         asked_us: i64,
     },
-    /// A release was answered: done.
+    /// A release was successful.
     Released {
-        /// What was given back.
+        /// Released resource.
         resource: String,
         /// The lease's token.
         token: i64,
-        /// How often its owner still holds it.
+        /// Number of remaining holds of the owner.
         holds: u32,
     },
-    /// A release was answered: the lease is no longer yours.
+    /// A release returned that the lease is lost.
     Lost {
-        /// What was to be given back.
+        /// Resource to release.
         resource: String,
         /// The lease's token.
         token: i64,
-        /// When the answer was there.
+        /// Time of the response.
         told_us: i64,
     },
-    /// A call failed because the store was not there.
+    /// A call failed because the store was unavailable.
     Unavailable,
-    /// A call failed in a way that no outage explains.
+    /// A call failed in a way that an outage does not explain.
     Broken {
-        /// What the error said.
+        /// Text of the error.
         error: String,
     },
 }
 
-/// What a load is made of.
+/// Parameters of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// A name that no other load on the same store has, without spaces.
+    /// Name, unique among the loads on the same store, without spaces.
     pub name: String,
-    /// How many tasks are under way at once.
+    /// Number of concurrent tasks.
     pub tasks: usize,
-    /// How many resources they, and all other loads on the store, want.
+    /// Number of resources that these tasks share with all other loads on the store.
     pub shared: usize,
 }
 
-/// Runs a load until `stop`. Every step is told to `note` before it is taken and after it was answered.
+/// Runs a load until `stop`. Each step is passed to `note` before its request and after its response.
 ///
-/// There is nothing in it that opens a connection again, or repeats a call: an outage is the library's to survive.
+/// The load neither reconnects nor retries: the library has to survive an outage.
 ///
-/// Not cancel-safe: dropped, it aborts its tasks half-way, which is what a crash does.
+/// Not cancel-safe: on drop, it aborts its tasks at any point, as a crash does.
 pub async fn run(
     turno: &Turno,
     load: &Load,
@@ -128,7 +128,7 @@ pub async fn run(
     }
 }
 
-/// A lock that others want too: taken, entered again now and then, given back as often.
+/// Acquires a shared resource, sometimes reentrantly, and releases all holds.
 async fn take_and_give_back(turno: &Turno, resource: String, note: &impl Fn(Entry)) {
     let lock = turno
         .lock(&resource)
@@ -146,7 +146,7 @@ async fn take_and_give_back(turno: &Turno, resource: String, note: &impl Fn(Entr
     release(lease, note).await;
 }
 
-/// A lock of one's own: taken twice, given back once, and left held.
+/// Acquires an exclusive resource twice, releases one hold, and keeps the other.
 async fn take_and_keep(turno: &Turno, resource: String, note: &impl Fn(Entry)) {
     let lock = turno.lock(&resource).owner(owner()).ttl(KEPT_TTL);
     let Some(lease) = acquire(lock.clone(), &resource, KEPT_TTL, note).await else {
@@ -224,7 +224,7 @@ fn owner() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-/// Microseconds of the steady clock that all processes of a machine share, asked of the kernel.
+/// Returns microseconds of the monotonic clock that all processes of a machine share, from the kernel.
 pub fn steady_us() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000

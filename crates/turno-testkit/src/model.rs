@@ -1,8 +1,8 @@
-//! Model-based testing: the lock rules once more, in memory and without a clock, and random histories in which the model and
-//! a store must agree on every answer.
+//! Model-based tests: the lock rules in memory and without a clock, and random histories in which the model and a store must
+//! return the same results.
 //!
-//! Time is virtual: a step lets a resource's leases run out, in the model by a word and in the store by the back door. A
-//! model with a [`Flaw`] shows that disagreement is noticed.
+//! Time is virtual: a step lets the leases of a resource expire, in the model by a flag and in the store by a direct update. A
+//! model with a [`Flaw`] shows that disagreement is detected.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod play;
@@ -15,57 +15,57 @@ pub use self::play::play;
 pub use self::rules::{Flaw, Model};
 use crate::conformance::Bed;
 
-/// How many resources and owners a history has: few, so that they meet.
+/// Number of resources and owners in a history. Small, so that they conflict.
 const RESOURCES: usize = 2;
 const OWNERS: usize = 3;
-/// The longest history.
+/// Maximum length of a history.
 const STEPS: usize = 60;
 
 /// One step of a history.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// An owner asks for a resource.
+    /// An owner acquires a resource.
     Acquire {
-        /// Which.
+        /// Index of the resource.
         resource: usize,
-        /// Who.
+        /// Index of the owner.
         owner: usize,
-        /// How.
+        /// Mode of the lock.
         mode: Mode,
     },
-    /// A renewal with the token of some lease, perhaps long over.
+    /// A renewal with the token of some lease, which may have ended long ago.
     Renew(Pick),
     /// A release with the token of some lease.
     Release(Pick),
-    /// A person breaks some lease.
+    /// An operator breaks some lease.
     Break(Pick),
-    /// Time passes for a resource, until all that is held there has run out.
+    /// All leases of a resource expire.
     Expire(usize),
-    /// Time passes for some lease alone, if it is held.
+    /// One lease expires, if it is held.
     ExpireOne(Pick),
     /// A sweep.
     Sweep,
 }
 
-/// How a resource is asked for.
+/// Mode of an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Alone.
+    /// Exclusive.
     Exclusive,
-    /// With any others.
+    /// Shared, without a limit.
     Shared,
-    /// With one other.
+    /// Shared, with two permits.
     Two,
 }
 
-/// Which lease of those granted so far a step names.
+/// Selects one of the leases granted so far.
 #[derive(Debug, Clone, Copy)]
 pub enum Pick {
     /// One of the latest, counted from the end.
     Lately(usize),
-    /// Any, counted around.
+    /// Any lease; the number is taken modulo the count.
     Any(usize),
-    /// None of them: a token that was never granted, on this resource.
+    /// No lease: a token that was never granted, on this resource.
     Unknown(usize),
 }
 
@@ -80,7 +80,7 @@ fn pick() -> impl Strategy<Value = Pick> {
 fn step() -> impl Strategy<Value = Step> {
     let mode =
         prop_oneof![2 => Just(Mode::Exclusive), 3 => Just(Mode::Shared), 2 => Just(Mode::Two)];
-    // Mostly the first resource, so that much happens to it.
+    // Mostly the first resource, so that conflicts are frequent.
     let resource = prop_oneof![3 => Just(0), 1 => 0..RESOURCES];
     prop_oneof![
         10 => (resource, 0..OWNERS, mode).prop_map(|(resource, owner, mode)| Step::Acquire { resource, owner, mode }),
@@ -93,10 +93,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Plays so many random histories on a store.
+/// Replays `cases` random histories on a store.
 ///
 /// # Errors
-/// With the shortest history found on which the store and the model disagree, and where.
+/// Returns the shortest history found on which the store and the model disagree, and the step.
 pub fn check(bed: &Bed, cases: u32, flaw: Flaw) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -114,7 +114,7 @@ pub fn check(bed: &Bed, cases: u32, flaw: Flaw) -> Result<(), String> {
     let histories = prop::collection::vec(step(), 1..STEPS);
     let number = std::cell::Cell::new(0);
     let played = runner.run(&histories, |steps| {
-        // Names of its own for every history: they share one store.
+        // New names per history, because all histories share one store.
         number.set(number.get() + 1);
         let agreed = runtime.block_on(play(
             bed,

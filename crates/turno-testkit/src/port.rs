@@ -1,17 +1,17 @@
-//! Ports for servers that may have to come back on the same one.
+//! Ports for servers that may be restarted on the same port.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 
-/// Below the range from which systems hand out ports for outgoing connections. A port from inside it could be taken by any
-/// client while its server is down, and a client that keeps dialling a dead server there ends up connected to itself.
+/// Below the range of ephemeral ports. A port in that range could be taken by any client while its server is down, and a
+/// client that repeatedly connects to a dead server there can end up connected to itself.
 const PORTS: Range<u16> = 12_000..32_000;
 
-/// How many ports to try before giving up.
+/// Number of ports to try before giving up.
 const TRIES: usize = 200;
 
-/// A listener on a free local port, chosen at random so that test processes seldom meet.
+/// Returns a listener on a free local port, chosen at random so that test processes seldom conflict.
 pub(crate) fn listen() -> io::Result<TcpListener> {
     let mut last = None;
     for _ in 0..TRIES {
@@ -23,7 +23,7 @@ pub(crate) fn listen() -> io::Result<TcpListener> {
     Err(last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into()))
 }
 
-/// A port that was free a moment ago. Another process may take it first: whoever binds it must be ready to ask again.
+/// Returns a port that was free a moment ago. Another process may take it first: the caller must be ready to retry.
 pub(crate) fn free() -> io::Result<u16> {
     Ok(listen()?.local_addr()?.port())
 }

@@ -1,20 +1,21 @@
-//! What `/proc` says about processes that are not our own children.
+//! State of processes that are not our own children, from `/proc`.
 
 use std::fs;
 
 use rustix::process::Pid;
 
-/// Whether the process is there. A zombie is not: it runs nothing and holds nothing, and in a container it may never be reaped.
+/// Returns whether the process is running. A zombie is not: it runs nothing and holds nothing, and in a container it may never
+/// be reaped.
 pub(crate) fn is_running(pid: Pid) -> bool {
     stat(pid.as_raw_nonzero().get()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
-/// Whether SIGSTOP has taken effect.
+/// Returns whether SIGSTOP has taken effect.
 pub(crate) fn is_stopped(pid: Pid) -> bool {
     stat(pid.as_raw_nonzero().get()).is_some_and(|stat| stat.state == 'T')
 }
 
-/// The direct children of a process.
+/// Returns the direct children of a process.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -34,7 +35,7 @@ struct Stat {
 
 fn stat(pid: i32) -> Option<Stat> {
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, and may itself hold spaces and parentheses.
+    // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
     let (_, rest) = line.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     Some(Stat {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::eventually::poll;
 
-/// A child process whose standard output is read line by line. It is killed with SIGKILL when dropped.
+/// A child process whose standard output is read line by line. It is killed with SIGKILL on drop.
 ///
 /// ```
 /// use std::process::Command;
@@ -35,11 +35,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`. Its standard output is taken; everything else is as the command says.
+    /// Starts `command`. Its standard output is piped; all other settings are the command's.
     ///
     /// # Errors
     ///
-    /// When the program cannot be started; the message names it.
+    /// Returns an error if the program cannot be started; the message names it.
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let mut child = command
             .stdout(Stdio::piped())
@@ -50,7 +50,7 @@ impl Process {
             .take()
             .context("a spawned child has the stdout asked for")?;
         let (sender, receiver) = mpsc::channel();
-        // The thread ends with the child's output, or when nobody reads it any more.
+        // The thread ends with the child's output, or when the receiver is dropped.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -80,39 +80,39 @@ impl Process {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a frozen process go on (SIGCONT).
+    /// Continues a frozen process (SIGCONT).
     pub fn cont(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Asks the process to end (SIGTERM).
+    /// Requests the process to end (SIGTERM).
     pub fn term(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends the process without asking it (SIGKILL).
+    /// Kills the process (SIGKILL).
     pub fn kill_9(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// The child's standard input, if the command piped it. It can be taken once; dropping it closes the pipe.
+    /// Returns the child's standard input, if the command piped it. It can be taken once; dropping it closes the pipe.
     pub fn take_stdin(&self) -> Option<ChildStdin> {
         lock(&self.stdin).take()
     }
 
-    /// What the process prints.
+    /// Returns the output of the process.
     pub fn lines(&self) -> &Lines {
         &self.lines
     }
 
-    /// Waits for the process to end, for at most `timeout`; `None` if it is still there.
+    /// Waits at most `timeout` for the process to end. Returns `None` if it is still running.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<ExitStatus> {
         poll(timeout, || lock(&self.child).try_wait().ok().flatten())
     }
 
     fn signal(&self, signal: Signal) {
         let mut child = lock(&self.child);
-        // A child that was waited for has no id any more, and another process may have got it.
+        // The id of a child that was reaped may already belong to another process.
         if matches!(child.try_wait(), Ok(None)) {
             let sent = kill_process(Pid::from_child(&child), signal);
             debug_assert!(sent.is_ok(), "an unreaped child can be signalled: {sent:?}");
@@ -123,7 +123,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Both fail only if the process has ended already, which is what is wanted.
+        // Both calls fail only if the process has already ended, which is fine.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -136,21 +136,21 @@ pub struct Lines {
 
 struct Inner {
     receiver: Receiver<String>,
-    /// What was read so far, for the message of an expectation that is not met.
+    /// Lines read so far, for the message of a failed expectation.
     seen: Vec<String>,
 }
 
 impl Lines {
-    /// The next line; `None` if none comes within `timeout` or the output has ended.
+    /// Returns the next line; `None` if none arrives within `timeout` or the output has ended.
     pub fn next(&self, timeout: Duration) -> Option<String> {
         lock(&self.inner).next(timeout).ok()
     }
 
-    /// Reads on to the first line that starts with `prefix`, and returns what follows the prefix, trimmed.
+    /// Reads up to the first line that starts with `prefix`, and returns the rest of that line, trimmed.
     ///
     /// # Panics
     ///
-    /// When no such line comes within `timeout` or before the output ends; the message has all lines read so far.
+    /// Panics if no such line arrives within `timeout` or before the output ends; the message has all lines read so far.
     #[track_caller]
     pub fn expect_line(&self, prefix: &str, timeout: Duration) -> String {
         let deadline = Instant::now() + timeout;
@@ -166,13 +166,13 @@ impl Lines {
                 Err(RecvTimeoutError::Disconnected) => "before the output ended".to_owned(),
             };
             let seen = inner.seen.join("\n");
-            // Released first: a panic must not poison the lines for a test that goes on.
+            // Released first: a panic must not poison the mutex for a test that continues.
             drop(inner);
             panic!("no line starting with {prefix:?} came {why}; the lines were:\n{seen}");
         }
     }
 
-    /// All further lines until the output ends.
+    /// Returns all further lines until the output ends.
     pub fn rest(&self) -> Vec<String> {
         lock(&self.inner).receiver.iter().collect()
     }
@@ -192,7 +192,7 @@ impl Inner {
     }
 }
 
-/// A panic elsewhere leaves nothing half-done behind these mutexes.
+/// Ignores poisoning: a panic in another thread leaves the data behind these mutexes consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -252,7 +252,7 @@ mod tests {
         assert!(process.wait_timeout(Duration::ZERO).is_none());
         process.term();
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(7));
-        // The id is no longer ours: this must signal nobody.
+        // The id is no longer ours: this must not signal any process.
         process.kill_9();
     }
 

@@ -14,15 +14,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::port;
 
-/// How much is forwarded at a time.
+/// Maximum number of bytes forwarded at a time.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// How long the pause is after a failed accept, which happens when file descriptors run out.
+/// Pause after a failed accept, which happens when there are no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A proxy to one server, which can be made to fail in the ways that networks do.
+/// A proxy to one server that can simulate network failures.
 ///
-/// Dropping it closes everything.
+/// All connections are closed on drop.
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
@@ -50,7 +50,7 @@ impl TcpProxy {
     ///
     /// # Errors
     ///
-    /// When no port can be bound.
+    /// Returns an error if no port can be bound.
     pub async fn start(target: SocketAddr) -> io::Result<Self> {
         let listener = port::listen()?;
         listener.set_nonblocking(true)?;
@@ -69,23 +69,24 @@ impl TcpProxy {
         })
     }
 
-    /// The address to connect to instead of the server's.
+    /// Returns the address to connect to instead of the server's.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// `url` with its host and port replaced by the proxy's: `postgres://user@db:5432/app` becomes
+    /// Replaces host and port of `url` by the proxy's: `postgres://user@db:5432/app` becomes
     /// `postgres://user@127.0.0.1:PORT/app`.
     ///
     /// # Panics
     ///
-    /// When `url` has no `scheme://`.
+    /// Panics if `url` has no `scheme://`.
     #[track_caller]
     pub fn url_for(&self, url: &str) -> String {
         with_address(url, self.addr)
     }
 
-    /// Closes all connections and refuses new ones, as if the server's machine had gone. When this returns, it is so.
+    /// Closes all connections and refuses new ones, as if the server's machine had failed. The cut is complete when this
+    /// returns.
     ///
     /// Not cancel-safe: a dropped call may leave some connections open for a moment.
     pub async fn cut(&self) {
@@ -94,20 +95,20 @@ impl TcpProxy {
         }
     }
 
-    /// Keeps connections open, takes new ones, and forwards nothing from now on: what a lost route looks like.
+    /// Keeps connections open, accepts new ones, and forwards nothing from now on, as after the loss of a route.
     ///
-    /// [`restore`](Self::restore) forwards what was held back.
+    /// [`restore`](Self::restore) forwards the data held back.
     pub fn black_hole(&self) {
         self.line.flowing.send_replace(false);
     }
 
-    /// Ends what [`cut`](Self::cut) or [`black_hole`](Self::black_hole) began. Connections that were cut stay closed.
+    /// Ends a [`cut`](Self::cut) or [`black_hole`](Self::black_hole). Connections that were cut stay closed.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
     ///
-    /// When another process took the port while the proxy was cut.
+    /// Returns an error if another process took the port while the proxy was cut.
     pub async fn restore(&self) -> io::Result<()> {
         let mut tasks = self.tasks.lock().await;
         if tasks.is_none() {
@@ -118,10 +119,11 @@ impl TcpProxy {
         Ok(())
     }
 
-    /// Forwards the next request that any client sends, swallows the server's answer, and closes that connection: a commit
-    /// whose acknowledgement is lost. The client sees the close only when the server has done with the request.
+    /// Forwards the next request of any client, discards the server's response, and closes that connection: a commit whose
+    /// acknowledgement is lost. The client sees the close only when the server has finished the request.
     ///
-    /// A *request* is what a client sends until the server answers. A first use of a prepared statement is two of them.
+    /// A *request* is all data that a client sends until the server responds. The first use of a prepared statement has two of
+    /// them.
     pub fn drop_next_answer(&self) {
         self.line.lose_answer.store(true, Ordering::SeqCst);
     }
@@ -139,11 +141,11 @@ impl Drop for TcpProxy {
 #[derive(Debug)]
 struct Line {
     flowing: watch::Sender<bool>,
-    /// Set: the next request loses its answer.
+    /// If set, the next request loses its response.
     lose_answer: AtomicBool,
 }
 
-/// The accept loop and the connections that it took, until the next cut.
+/// The accept loop and its connections, until the next cut.
 #[derive(Debug)]
 struct Tasks {
     cancel: CancellationToken,
@@ -190,9 +192,9 @@ async fn accept(
     }
 }
 
-/// One connection, from accept to close. Every error ends it, which is what either side would see without a proxy.
+/// Handles one connection, from accept to close. Any error closes it, as it would without a proxy.
 async fn connect(client: TcpStream, target: SocketAddr, line: Arc<Line>) {
-    // A new connection in a black hole is taken, and reaches nobody.
+    // A new connection in a black hole is accepted, and does not reach the server.
     if line
         .flowing
         .subscribe()
@@ -224,15 +226,15 @@ async fn connect(client: TcpStream, target: SocketAddr, line: Arc<Line>) {
     );
 }
 
-/// One connection's part in [`TcpProxy::drop_next_answer`].
+/// State of one connection for [`TcpProxy::drop_next_answer`].
 struct Loss {
-    /// This connection sent the request whose answer is lost.
+    /// This connection sent the request whose response is lost.
     chosen: AtomicBool,
-    /// The server has begun to answer that request.
+    /// The server has begun to respond to that request.
     answered: CancellationToken,
 }
 
-/// Ends, closing the server's read side, when the client has no more to send or its lost answer has begun.
+/// Forwards requests. Ends, closing the server's read side, when the client has no more data or its lost response has begun.
 async fn forward_requests(
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
@@ -259,10 +261,10 @@ async fn forward_requests(
     }
 }
 
-/// Ends, closing the client's read side, when the server has no more to say.
+/// Forwards responses. Ends, closing the client's read side, when the server has no more data.
 ///
-/// The lost answer is read to its end before the client sees anything: having closed the other direction, the server ends
-/// the connection only when the request is done with, committed or not.
+/// The lost response is read to its end before the client sees anything: after the other direction is closed, the server ends
+/// the connection only when it has finished the request, committed or not.
 async fn forward_answers(
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
@@ -283,7 +285,7 @@ async fn forward_answers(
     }
 }
 
-/// Reads only while the line flows: in a black hole not even a close gets through.
+/// Reads only while data flows: in a black hole not even a close is forwarded.
 async fn read(from: &OwnedReadHalf, chunk: &mut [u8], line: &Line) -> io::Result<usize> {
     while_flowing(line, || from.readable(), || from.try_read(chunk)).await
 }
@@ -296,8 +298,8 @@ async fn write(to: &OwnedWriteHalf, mut bytes: &[u8], line: &Line) -> io::Result
     Ok(())
 }
 
-/// Tries `attempt` when the socket is ready and the line flows. The attempt runs under the line's own lock, so that nothing
-/// passes once [`TcpProxy::black_hole`] has returned.
+/// Runs `attempt` when the socket is ready and data flows. The attempt runs under the mutex of the state, so that nothing is
+/// forwarded once [`TcpProxy::black_hole`] has returned.
 async fn while_flowing<R: Future<Output = io::Result<()>>>(
     line: &Line,
     ready: impl Fn() -> R,

@@ -1,8 +1,7 @@
-//! Private servers: each in a temporary folder, on a free local port, gone with the process that started it.
+//! Private servers: each in a temporary folder, on a free local port, ended with the process that started it.
 //!
-//! The calls block, and need no runtime. A server runs under a small shell that watches a pipe from this process: when the
-//! pipe closes, be it by a drop, an exit or `kill -9`, the shell stops the server, ends what it has started, and removes the
-//! folder.
+//! The calls block and need no runtime. A server runs under a small shell that watches a pipe from this process: when the pipe
+//! closes, by a drop, an exit or `kill -9`, the shell stops the server, ends its child processes, and removes the folder.
 
 mod certificates;
 mod nats;
@@ -24,10 +23,10 @@ pub use postgres::PostgresServer;
 pub use rabbitmq::RabbitMq;
 pub use redis::RedisServer;
 
-/// The account that Debian's database packages create, for servers that refuse to run as root.
+/// User account that Debian's database packages create, for servers that refuse to run as root.
 const POSTGRES_ACCOUNT: &str = "postgres";
 
-/// `defaults` with `wanted` over them.
+/// Returns `defaults` overridden by `wanted`.
 fn overridden<'a>(
     defaults: &[(&'a str, &'a str)],
     wanted: &[(&'a str, &'a str)],
@@ -41,12 +40,12 @@ fn overridden<'a>(
     settings
 }
 
-/// A test that panicked while it held a server's lock has not broken the server.
+/// Ignores poisoning: a test that panicked while it held a server's lock has not damaged the server.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tester's own `PGHOST`, `PGSSLMODE` and their like are not for private servers.
+/// Removes `PGHOST`, `PGSSLMODE` and similar variables of the user, which must not apply to private servers.
 fn without_pg_environment(command: &mut Command) {
     for (key, _) in std::env::vars_os() {
         if key.to_string_lossy().starts_with("PG") {

@@ -1,4 +1,4 @@
-//! The service's own database: certifications, on PostgreSQL or SQLite. Turno is not needed here.
+//! The service's own database of certifications, on PostgreSQL or SQLite. It does not use Turno.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use turno::store::postgres::Target;
 use crate::configuracion::Configuracion;
 use crate::contrato::ValidarSolicitudCertificacionAforeEntrada;
 
-/// How long a transaction waits for those of other processes, where only one can write.
+/// How long a transaction waits for the writer of another process (SQLite has one writer at a time).
 const PACIENCIA: Duration = Duration::from_secs(30);
 const GUARDAR: &str = include_str!("sql/guardar.sql");
 const CONTAR: &str = "select count(*) from TB_NSAR_CERTIFICACION";
 
-/// Connections.
+/// Connection pool of the service.
 #[derive(Debug, Clone)]
 pub enum Base {
     /// `postgres://…`
@@ -25,7 +25,7 @@ pub enum Base {
     Sqlite(SqlitePool),
 }
 
-/// A transaction of this service's own.
+/// Transaction of the service.
 pub enum Tx {
     /// On PostgreSQL.
     Postgres(Transaction<'static, Postgres>),
@@ -34,10 +34,10 @@ pub enum Tx {
 }
 
 impl Base {
-    /// Connects, and makes the table if it is not there.
+    /// Connects, and creates the table if it does not exist.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn abrir(url: &str) -> Result<Self> {
         let Some(archivo) = url.strip_prefix("sqlite:") else {
             let opciones = Target::parse(url)?.sqlx_options()?;
@@ -60,22 +60,22 @@ impl Base {
         Ok(Self::Sqlite(pool))
     }
 
-    /// Begins a transaction that is going to write.
+    /// Begins a transaction that will write.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn begin(&self) -> Result<Tx> {
         Ok(match self {
             Self::Postgres(pool) => Tx::Postgres(pool.begin().await?),
-            // SQLite lets nobody write who has read before somebody else wrote.
+            // `immediate`: in SQLite, a transaction that has read cannot write any more if another one wrote in between.
             Self::Sqlite(pool) => Tx::Sqlite(pool.begin_with("begin immediate").await?),
         })
     }
 
-    /// How many certifications there are.
+    /// Returns the number of certifications.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn contar(&self) -> Result<i64> {
         Ok(match self {
             Self::Postgres(pool) => sqlx::query_scalar(CONTAR).fetch_one(pool).await?,
@@ -85,10 +85,10 @@ impl Base {
 }
 
 impl Tx {
-    /// Stores a certification, the work of the `intento`-th run.
+    /// Stores a certification, the result of run number `intento`.
     ///
     /// # Errors
-    /// If the database refuses it.
+    /// Returns an error if the database rejects it.
     pub async fn guardar(
         &mut self,
         entrada: &ValidarSolicitudCertificacionAforeEntrada,
@@ -117,10 +117,10 @@ impl Tx {
         Ok(())
     }
 
-    /// Commits.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the commit.
     pub async fn commit(self) -> Result<()> {
         match self {
             Self::Postgres(tx) => tx.commit().await?,

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use jiff::civil::{Date, Weekday};
 use jiff::tz::Offset;
 
-/// The process of this service in the calendar.
+/// Identifier of this service's process in the calendar.
 pub const PROCESO: &str = "P00020";
-/// Mexico's central time. It has had no summer time since 2022.
+/// Mexico's central time. It has had no daylight saving time since 2022.
 const MEXICO: Offset = Offset::constant(-6);
 
-/// The holidays of each process and year, and what they are.
+/// Holidays per process and year, with their names.
 #[derive(Debug)]
 pub struct ValidarDiasHabilService {
     inhabiles: BTreeMap<String, BTreeMap<String, BTreeMap<Date, String>>>,
@@ -19,10 +19,10 @@ pub struct ValidarDiasHabilService {
 }
 
 impl ValidarDiasHabilService {
-    /// With the calendar of this program, and another date than today's, for tests.
+    /// Loads the calendar of this program. `hoy` replaces today's date in tests.
     ///
     /// # Errors
-    /// If the calendar cannot be read.
+    /// Returns an error if the calendar cannot be read.
     pub fn nuevo(hoy: Option<Date>) -> Result<Self> {
         let inhabiles = toml::from_str(include_str!("../calendario.toml"));
         Ok(Self {
@@ -31,7 +31,7 @@ impl ValidarDiasHabilService {
         })
     }
 
-    /// `LocalDate.now()` on the server, in Mexico.
+    /// Today's date in Mexico: the `LocalDate.now()` of the document.
     #[expect(
         clippy::disallowed_methods,
         reason = "the day is the service's own affair, which knows nothing of Turno; no lease depends on it"
@@ -41,10 +41,10 @@ impl ValidarDiasHabilService {
             .unwrap_or_else(|| MEXICO.to_datetime(jiff::Timestamp::now()).date())
     }
 
-    /// Whether a day is a business day of a process: the document's "1".
+    /// Returns whether a day is a business day of a process (the document's "1").
     ///
     /// # Errors
-    /// If the calendar knows nothing of the process or the year.
+    /// Returns an error if the calendar has no entry for the process or the year.
     pub fn obtener_dia_habil(&self, dia: Date, proceso: &str) -> Result<bool> {
         let anios = self.inhabiles.get(proceso);
         let anios = anios.with_context(|| format!("no calendar for the process {proceso}"))?;
@@ -77,7 +77,7 @@ mod tests {
         assert!(!habil(date(2024, 10, 1)) && habil(date(2025, 10, 1)));
     }
 
-    /// The data agree with the law's rule, in every year that is there.
+    /// The data agree with the rule in the law, in each year of the calendar.
     #[test]
     fn the_data_are_those_of_the_law() {
         let servicio = ValidarDiasHabilService::nuevo(None).unwrap();

@@ -1,4 +1,4 @@
-//! A small client.
+//! A small HTTP client.
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -6,35 +6,35 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// A client with kept connections. Cheap to clone.
+/// HTTP client with a connection pool. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Cliente(hyper_util::client::legacy::Client<HttpConnector, Full<Bytes>>);
 
 impl Cliente {
-    /// A client.
+    /// Creates a client.
     pub fn nuevo() -> Self {
         let cliente = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
         Self(cliente.build_http())
     }
 
-    /// POSTs JSON; answers the status and the body.
+    /// Sends a POST request with a JSON body and returns the status and the body.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// Returns an error if the server is unreachable.
     pub async fn post(&self, url: &str, json: impl Into<Bytes>) -> Result<(u16, Bytes)> {
         let request = axum::http::Request::post(url).header("content-type", "application/json");
         self.pedir(request.body(Full::new(json.into()))?).await
     }
 
     /// # Errors
-    /// If nobody answers.
+    /// Returns an error if the server is unreachable.
     pub async fn get(&self, url: &str) -> Result<(u16, Bytes)> {
         self.pedir(axum::http::Request::get(url).body(Full::default())?)
             .await
     }
 
     /// # Errors
-    /// If nobody answers.
+    /// Returns an error if the server is unreachable.
     pub async fn pedir(&self, request: axum::http::Request<Full<Bytes>>) -> Result<(u16, Bytes)> {
         let url = request.uri().to_string();
         let respuesta = self.0.request(request).await.context(url)?;

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What the document's file says; used where no other is named.
+/// Default settings: the file of the document.
 const DOCUMENTO: &str = include_str!("../application.properties");
 
-/// The settings.
+/// Settings of the service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuracion {
-    /// `lock.timeout.seconds`: how long an instance may be silent before others take over what it had.
+    /// `lock.timeout.seconds`: after this time without a renewal, other instances take over.
     pub lock_timeout: Duration,
-    /// `lock.retry.max`: how often a busy lock is tried, in all.
+    /// `lock.retry.max`: maximum number of attempts for a busy lock.
     pub lock_retry_max: u32,
-    /// `lock.retry.delay.ms`: the pause between two tries.
+    /// `lock.retry.delay.ms`: pause between two attempts.
     pub lock_retry_delay: Duration,
     /// `lock.cleanup.interval.seconds`; `None` if `lock.cleanup.enabled` is false.
     pub lock_cleanup: Option<Duration>,
@@ -27,10 +27,11 @@ pub struct Configuracion {
 }
 
 impl Configuracion {
-    /// Reads a file; the document's own values, if there is none.
+    /// Reads a file. Default: the values of the document.
     ///
     /// # Errors
-    /// If it cannot be read, or a key of ours is wrong or missing; the message names it.
+    /// Returns an error if the file cannot be read, or if a key is missing, unknown or has an invalid value. The message names
+    /// it.
     pub fn leer(archivo: Option<&Path>) -> Result<Self> {
         let Some(archivo) = archivo else {
             return Self::de_texto(DOCUMENTO);
@@ -95,7 +96,8 @@ impl Claves {
         numero.with_context(|| format!("{clave} is {valor:?}: write a whole number"))
     }
 
-    /// A key that is misspelt would silently do nothing. Those of others, such as Spring's, are none of our business.
+    /// Rejects unknown keys of this service, because a misspelt key would have no effect. Keys of others, such as Spring's,
+    /// are ignored.
     fn nada_mas(&self) -> Result<()> {
         let propia =
             |clave: &&String| clave.starts_with("lock.") || clave.starts_with("application.");
@@ -110,7 +112,7 @@ impl Claves {
 mod tests {
     use super::*;
 
-    /// "Configuración": each key of the document, and what it means.
+    /// "Configuración": each key of the document and its meaning.
     #[test]
     fn the_documents_keys() {
         let configuracion = Configuracion::leer(None).unwrap();

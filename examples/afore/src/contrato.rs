@@ -1,4 +1,4 @@
-//! The contract: what is asked and what is answered, whatever happens.
+//! The contract: the format of requests and responses, also in case of errors.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Where requests are posted.
+/// Path that requests are posted to.
 pub const RUTA: &str = "/disposicionimss/certificacion";
-/// A request is some hundred bytes long.
+/// Maximum size of a request. Requests have some hundred bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A request for certification. Fields that are not known here are kept, in the text.
+/// Request for certification. Unknown fields are kept in `texto`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ValidarSolicitudCertificacionAforeEntrada {
@@ -26,9 +26,9 @@ pub struct ValidarSolicitudCertificacionAforeEntrada {
     pub nss: String,
     /// Clave Única de Registro de Población: 18 letters and digits.
     pub curp: String,
-    /// The kind of benefit that the certification is for.
+    /// Kind of benefit that the certification is for.
     pub tipo_prestacion: String,
-    /// All of it, as it came.
+    /// The whole request, as it was received.
     #[serde(skip)]
     pub texto: Box<RawValue>,
 }
@@ -47,15 +47,15 @@ impl ValidarSolicitudCertificacionAforeEntrada {
     }
 }
 
-/// The answer.
+/// Response of the service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ValidarSolicitudCertificacionAforeSalida {
-    /// 01: certified; 02: not.
+    /// 01: certified; 02: not certified.
     pub resultado_operacion: String,
-    /// Why not: 532, 999; 000 otherwise.
+    /// Reason if not certified: 532 or 999. Else 000.
     pub diagnostico_procesar: String,
-    /// As it was asked.
+    /// As in the request.
     pub tipo_prestacion: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl ValidarSolicitudCertificacionAforeSalida {
         }
     }
 
-    /// 01/000.
+    /// Response 01/000: certified.
     pub fn aceptada(entrada: &ValidarSolicitudCertificacionAforeEntrada) -> Self {
         Self::nueva("01", "000", Some(entrada.tipo_prestacion.clone()))
     }
@@ -84,14 +84,14 @@ impl ValidarSolicitudCertificacionAforeSalida {
     }
 }
 
-/// Keeps the contract around a handler: it gets whole requests only, in its extensions, and whatever is answered other than
-/// 200 (a store that is down, a handler that panicked) becomes 02/999.
+/// Middleware that keeps the contract. The handler gets only valid requests, in their extensions. Every response other than
+/// 200 (store unavailable, panic in the handler) becomes 02/999.
 pub async fn mantener(request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     if !es_json(&head.headers) {
         return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
     }
-    // What is too large, or breaks off, is no request either.
+    // A body that is too large or incomplete is an invalid request, too.
     let cuerpo = to_bytes(body, MAX_BYTES).await.unwrap_or_default();
     let entrada = match ValidarSolicitudCertificacionAforeEntrada::leer(&cuerpo) {
         Ok(entrada) => Arc::new(entrada),
@@ -119,7 +119,7 @@ fn con_error(tipo_prestacion: Option<String>) -> Response {
     .into_response()
 }
 
-/// `consumes = application/json`
+/// Whether the content type is JSON (`consumes = application/json`).
 fn es_json(headers: &HeaderMap) -> bool {
     let tipo = headers.get(header::CONTENT_TYPE);
     let tipo = tipo.and_then(|tipo| tipo.to_str().ok()).unwrap_or_default();
@@ -127,7 +127,7 @@ fn es_json(headers: &HeaderMap) -> bool {
     tipo.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// What can be read of a request that is none.
+/// Reads `tipoPrestacion` from an invalid request, if it can be read.
 fn tipo_prestacion(cuerpo: &[u8]) -> Option<String> {
     let valor: Value = serde_json::from_slice(cuerpo).ok()?;
     valor["tipoPrestacion"].as_str().map(str::to_owned)

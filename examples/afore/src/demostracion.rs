@@ -15,9 +15,9 @@ use crate::receptor::Recibidas;
 
 const INSTANCIAS: usize = 3;
 const PETICIONES: usize = 12;
-/// Longer than anything takes that happens at all.
+/// Timeout of each step, longer than any step takes.
 const PACIENCIA: Duration = Duration::from_secs(30);
-/// A Tuesday: the demonstration works on Sundays, too.
+/// A fixed Tuesday, so that the demonstration also works on Sundays.
 const HOY: &str = "2026-11-17";
 const ENTRADA: &str =
     r#"{"nss": "12345678901", "curp": "PEGJ850101HDFRRN09", "tipoPrestacion": "RT"}"#;
@@ -30,10 +30,10 @@ struct Fila {
     avisos: usize,
 }
 
-/// Shows it, on a temporary file if no store is named.
+/// Runs the demonstration, on a temporary file if no store is given.
 ///
 /// # Errors
-/// If a process cannot be started, or does not answer.
+/// Returns an error if a process cannot be started or does not respond.
 pub async fn mostrar(store: Option<String>) -> Result<()> {
     let carpeta = tempfile::tempdir()?;
     let store = store.unwrap_or_else(|| format!("sqlite:{}/afore.db", carpeta.path().display()));
@@ -67,7 +67,7 @@ async fn correr(store: &str, modo: &[&str]) -> Result<Fila> {
         let (cliente, url) = (cliente.clone(), format!("http://{direccion}{RUTA}"));
         peticiones.spawn(async move { cliente.post(&url, ENTRADA).await });
     }
-    // All are under way at once: those that are processed wait, until every other one has been answered.
+    // All requests run at once: those that are processed wait until all others have a response.
     let mut salidas = Vec::new();
     if modo.is_empty() {
         while salidas.len() < PETICIONES - 1 {
@@ -113,7 +113,7 @@ fn es_duplicada(salida: &Salida) -> bool {
     salida.resultado_operacion == "02" && salida.diagnostico_procesar == "532"
 }
 
-/// Another process of this program. It is killed when dropped.
+/// A child process of this program. It is killed on drop.
 struct Hijo {
     proceso: Process,
     stdin: ChildStdin,
@@ -127,7 +127,7 @@ impl Hijo {
         Ok(Self { proceso, stdin })
     }
 
-    /// With its address.
+    /// Reads the address that the process listens on.
     fn escucha(self) -> Result<(Self, String)> {
         let direccion = self.espera("escucha ")?;
         Ok((self, direccion))
@@ -140,7 +140,7 @@ impl Hijo {
         resto.with_context(|| format!("a process said {linea:?}"))
     }
 
-    /// So many certifications may go on.
+    /// Lets this many certifications continue.
     fn siguen(&mut self, cuantas: usize) -> Result<()> {
         Ok(self.stdin.write_all("sigue\n".repeat(cuantas).as_bytes())?)
     }

@@ -17,30 +17,30 @@ use crate::puerta::{Puerta, decir};
 use crate::servicio::ValidarSolicitudCertificacionAforeService as Servicio;
 use crate::{original, protegida};
 
-/// How an instance is run.
+/// Options of an instance.
 #[derive(Debug, Args)]
 pub struct Opciones {
-    /// Where it listens
+    /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     escucha: String,
-    /// Where notifications are posted
+    /// URL that notifications are posted to
     #[arg(long, value_name = "URL")]
     avisos: String,
-    /// The original implementation: without any of Turno
+    /// Run the original implementation, without Turno
     #[arg(long)]
     sin_turno: bool,
-    /// Another date than today's
+    /// Date to use instead of today's
     #[arg(long, value_name = "AAAA-MM-DD")]
     hoy: Option<Date>,
-    /// Every certification waits for a line `sigue` on standard input
+    /// Each certification waits for a line `sigue` on standard input
     #[arg(long)]
     a_mano: bool,
 }
 
-/// Turno with the document's settings.
+/// Opens Turno with the settings of the document.
 ///
 /// # Errors
-/// If the store cannot be opened.
+/// Returns an error if the store cannot be opened.
 pub async fn conectar(store: &str, configuracion: &Configuracion) -> Result<Turno> {
     let turno = Turno::builder()
         .ttl(configuracion.lock_timeout)
@@ -54,10 +54,10 @@ pub async fn conectar(store: &str, configuracion: &Configuracion) -> Result<Turn
     turno.await.context("the store")
 }
 
-/// Serves until it is told to stop; then what is under way comes to its end.
+/// Serves until a shutdown signal, then waits for requests in flight to end.
 ///
 /// # Errors
-/// If it cannot listen, or the database does not answer.
+/// Returns an error if the address cannot be bound or the database is unavailable.
 pub async fn servir(opciones: Opciones, store: &str, configuracion: Configuracion) -> Result<()> {
     let puerta = match opciones.a_mano {
         true => Puerta::a_mano(),
@@ -70,7 +70,7 @@ pub async fn servir(opciones: Opciones, store: &str, configuracion: Configuracio
         return escuchar(&opciones.escucha, router).await;
     }
 
-    // Turno first: it makes the file such that readers and writers do not wait for each other.
+    // Open Turno first: it sets the mode of the file in which readers and writers do not block each other.
     let turno = conectar(store, &configuracion).await?;
     let base = Base::abrir(store).await?;
     let stop = CancellationToken::new();
@@ -106,7 +106,7 @@ async fn escuchar(escucha: &str, router: Router) -> Result<()> {
     Ok(servidor.await?)
 }
 
-/// Sends the notifications that were committed, by this instance or by one that is no more.
+/// Sends committed notifications, including those of instances that have stopped.
 async fn relevar(
     turno: Turno,
     avisos: String,
@@ -114,7 +114,7 @@ async fn relevar(
     stop: CancellationToken,
 ) -> Result<()> {
     let opciones = SinkOptions {
-        // The AFORE of the demonstration is on this machine.
+        // In the demonstration, the AFORE runs on this machine.
         allow_private: true,
         source: Some(configuracion.service_name),
         ..SinkOptions::default()
@@ -125,7 +125,7 @@ async fn relevar(
     Ok(())
 }
 
-/// `cleanupExpiredLocks`
+/// `cleanupExpiredLocks`: sweeps expired locks until the instance stops.
 async fn limpiar(turno: Turno, configuracion: Configuracion, stop: CancellationToken) {
     let Some(cada) = configuracion.lock_cleanup else {
         return;

@@ -1,6 +1,6 @@
-//! Request de-duplication: AFORE certification requests, of which identical ones reach several instances at once.
+//! Request de-duplication: identical AFORE certification requests that reach several instances at once.
 //!
-//! `cargo run -p afore` shows it; `README.md` explains it.
+//! `cargo run -p afore` runs the demonstration; `README.md` explains it.
 #![forbid(unsafe_code)]
 
 mod base;
@@ -33,38 +33,38 @@ use crate::puerta::{Puerta, decir};
 #[derive(Debug, Parser)]
 #[command(name = "afore")]
 struct Linea {
-    /// The store: `sqlite:FILE` or `postgres://…`; a temporary file, for the demonstration
+    /// The store: `sqlite:FILE` or `postgres://…`. Default for the demonstration: a temporary file
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
-    /// Another application.properties
+    /// File to use instead of the built-in application.properties
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
     papel: Option<Papel>,
 }
 
-/// What this process is. Without one: the demonstration.
+/// Role of this process. Default: the demonstration.
 #[derive(Debug, Subcommand)]
 enum Papel {
     /// An instance of the service
     Instancia(instancia::Opciones),
-    /// The AFORE that is notified: counts what it receives
+    /// The AFORE that is notified: counts the notifications it receives
     Receptor {
-        /// Where it listens
+        /// Address to listen on
         #[arg(long, default_value = "127.0.0.1:0")]
         escucha: String,
-        /// Ends with its standard input
+        /// Exit when standard input ends
         #[arg(long)]
         a_mano: bool,
     },
     /// ConcurrencyService.executeWithLock: holds a lock until a line comes on standard input
     ExecuteWithLock {
-        /// What is locked
+        /// Resource to lock
         resource_id: String,
     },
     /// ConcurrencyService.isResourceLocked
     IsResourceLocked {
-        /// What is asked about
+        /// Resource to query
         resource_id: String,
     },
 }

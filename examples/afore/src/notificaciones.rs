@@ -1,4 +1,4 @@
-//! `notificarServicioAfore`: telling the AFORE what was certified.
+//! `notificarServicioAfore`: the notification to the AFORE about a certification.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -9,20 +9,20 @@ use crate::contrato::{
     ValidarSolicitudCertificacionAforeSalida as Salida,
 };
 
-/// The name of the notification, which is the type of its event.
+/// Name of the notification, which is also the type of its event.
 pub const NOTIFICAR: &str = "notificarServicioAfore";
 
-/// What the AFORE is told.
+/// Body of a notification.
 #[derive(Serialize)]
 struct Notificacion<'a> {
     entrada: &'a RawValue,
     salida: &'a Salida,
 }
 
-/// The notification as JSON, with the request as it came.
+/// Returns the notification as JSON, with the request as it was received.
 ///
 /// # Errors
-/// None that is known.
+/// None known.
 pub fn texto(entrada: &Entrada, salida: &Salida) -> Result<String> {
     let entrada = &entrada.texto;
     Ok(serde_json::to_string(&Notificacion { entrada, salida })?)

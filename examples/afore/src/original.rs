@@ -1,4 +1,4 @@
-//! "Implementación Original": no control of duplicates, and no line of Turno. `turno gate` can stand before it.
+//! "Implementación Original": no control of duplicates, and no use of Turno. `turno gate` can be put in front of it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct Original {
     aviso: String,
 }
 
-/// The endpoint; `aviso` is where notifications are posted.
+/// Returns the endpoint. Notifications are posted to `aviso`.
 pub fn router(servicio: Servicio, aviso: String) -> Router {
     let original = Original {
         servicio,
@@ -58,7 +58,7 @@ impl Original {
         let mut tx = self.servicio.base.begin().await?;
         tx.guardar(entrada, 1, &self.servicio.configuracion).await?;
         tx.commit().await?;
-        // Whatever goes wrong from here on: it is certified, and nobody is told.
+        // If anything fails from here on, the certification is stored but the notification is lost.
         let aviso = notificaciones::texto(entrada, &salida)?;
         let (status, _) = self.cliente.post(&self.aviso, aviso).await?;
         ensure!(status < 300, "the AFORE answered {status}");

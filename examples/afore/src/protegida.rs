@@ -1,4 +1,4 @@
-//! "Implementación con Control de Concurrencia", on Turno: identical requests meet, notifications are not lost.
+//! "Implementación con Control de Concurrencia", on Turno: identical requests are recognized, notifications are not lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,23 +23,23 @@ use crate::contrato::{
 use crate::notificaciones::{self, NOTIFICAR};
 use crate::servicio::ValidarSolicitudCertificacionAforeService as Servicio;
 
-/// The beginning of the requests' keys.
+/// Prefix of the requests' keys.
 const PREFIJO_CERTIFICACION: &str = "certificacion";
-/// What a duplicate in flight is answered.
+/// Response to a duplicate of a request in flight.
 const DUPLICADA: &str = r#"{"resultadoOperacion":"02","diagnosticoProcesar":"532","tipoPrestacion":{"$request":"/tipoPrestacion"}}"#;
 
-/// What is done with requests.
+/// Policy for requests.
 fn politica(lock_timeout: Duration) -> Result<Policy> {
     Ok(Policy::new(PREFIJO_CERTIFICACION)
         .methods([Method::POST])
-        // Two that say the same are one, whoever sends them: the document hashes the body, and nothing else.
+        // Requests with the same body are the same request, from any caller: the document hashes the body and nothing else.
         .key(KeyFrom::Content)
         .no_principal()
         .in_flight(InFlight::Template(Template::new(200, DUPLICADA)?))
         .lease(lock_timeout)
         // "Se libera el bloqueo para permitir el procesamiento de futuras peticiones": no answer is kept.
         .ttl(Duration::ZERO)
-        // Whoever vanished half-way has done nothing: all that a run does is in one transaction with its end.
+        // A run that was lost has had no effect: all its writes are in one transaction with its end.
         .unknown(Unknown::Rerun))
 }
 
@@ -48,16 +48,16 @@ struct Protegida {
     turno: Turno,
 }
 
-/// The endpoint, and the layer, which knows the work in flight.
+/// Returns the endpoint, and the layer, which tracks the work in flight.
 ///
 /// # Errors
-/// None that is known.
+/// None known.
 pub fn router(servicio: Servicio, turno: Turno) -> Result<(Router, OnceLayer)> {
     let politica = politica(servicio.configuracion.lock_timeout)?;
     let una_vez = OnceLayer::new(turno.clone(), politica);
     let metodo = post(validar_solicitud_certificacion_afore)
         .route_layer(una_vez.clone())
-        // Outermost: what is no request never comes to Turno, and what Turno refuses is told in the contract's words.
+        // Outermost: invalid requests never reach Turno, and Turno's errors are translated to the contract's format.
         .route_layer(middleware::from_fn(contrato::mantener));
     let router = Router::new()
         .route(RUTA, metodo)
@@ -76,7 +76,7 @@ async fn validar_solicitud_certificacion_afore(
     );
     match protegida.procesar(&entrada, &intento).await {
         Ok(respuesta) => respuesta.map(Body::from),
-        // This instance was away for so long that another one took the request over. Nothing was written.
+        // This instance was inactive for longer than the lease, and another one took over the request. Nothing was written.
         Err(error) if es_tardia(&error) => {
             let salida = Json(Salida::rechazada(&entrada));
             (Extension(Fate::Undone), salida).into_response()
@@ -116,7 +116,7 @@ impl Protegida {
         Ok(respuesta)
     }
 
-    /// The notification, and the end of the request: there if and only if the certification is.
+    /// Stores the notification and ends the request, in the transaction of the certification.
     async fn terminar(
         &self,
         tx: &mut impl CallerTx,
@@ -125,7 +125,7 @@ impl Protegida {
         respuesta: &Response<Bytes>,
     ) -> turno::Result<()> {
         self.turno.outbox().emit(tx, aviso).await?;
-        // Last: it fails if somebody else's run counts now.
+        // Last step: it fails if another run has taken over.
         intento.complete_in(tx, respuesta).await
     }
 }

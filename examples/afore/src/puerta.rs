@@ -1,22 +1,22 @@
-//! A rendezvous: certifications that wait until somebody lets them go on. It makes the demonstration and the tests
-//! certain: what is said to happen "meanwhile" does.
+//! A rendezvous: certifications wait until the parent process lets them continue. It makes the demonstration and the tests
+//! deterministic: steps described as simultaneous really overlap.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// Says `procesando NSS` and waits for a line `sigue`, once for each certification; or lets everything pass.
+/// Prints `procesando NSS` and waits for one line `sigue` per certification, or lets all pass.
 #[derive(Debug, Clone)]
 pub struct Puerta(Option<Arc<Semaphore>>);
 
 impl Puerta {
-    /// Lets everything pass.
+    /// Creates a gate that lets all pass.
     pub fn abierta() -> Self {
         Self(None)
     }
 
-    /// Steered through standard input, with which the process ends.
+    /// Creates a gate controlled through standard input. The process exits when standard input ends.
     pub fn a_mano() -> Self {
         let permisos = Arc::new(Semaphore::new(0));
         let puerta = Self(Some(permisos.clone()));
@@ -31,7 +31,7 @@ impl Puerta {
         puerta
     }
 
-    /// Waits, if it has to.
+    /// Waits, if the gate is not open.
     pub async fn pasar(&self, nss: &str) {
         let Some(permisos) = &self.0 else { return };
         decir(&format!("procesando {nss}"));
@@ -41,7 +41,7 @@ impl Puerta {
     }
 }
 
-/// Says a line to whoever started this process. Nobody need be there.
+/// Prints a line for the parent process. Errors are ignored: the parent may have ended.
 pub fn decir(linea: &str) {
     let _ = io::stdout().write_all(format!("{linea}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! The AFORE's side: receives notifications, and counts them. A notification that comes again has the same id.
+//! The AFORE's side: receives notifications and counts them. A repeated notification has the same id.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,22 +14,22 @@ use tokio::net::TcpListener;
 
 use crate::puerta::decir;
 
-/// What has come. A receiver with a database would remember the ids there, in the transaction of what it does about
-/// them: `turno.seen`.
+/// Received notifications. A receiver with a database would store the ids there, in the transaction of its own work
+/// (`turno.seen`).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Recibidas {
-    /// How often something came.
+    /// Number of requests received, with repetitions.
     pub recibidas: u64,
     /// Each notification once.
     pub avisos: Vec<Value>,
-    /// The ids of those that have one.
+    /// Ids of the notifications that have one.
     ids: HashSet<String>,
 }
 
-/// Counts until the process ends.
+/// Counts notifications until the process ends.
 ///
 /// # Errors
-/// If it cannot listen.
+/// Returns an error if the address cannot be bound.
 pub async fn servir(escucha: &str) -> Result<()> {
     let recibidas = Arc::new(Mutex::new(Recibidas::default()));
     let router = Router::new()
@@ -46,9 +46,9 @@ async fn recibir(State(estado): Estado, headers: HeaderMap, Json(aviso): Json<Va
     let mut estado = estado.lock().unwrap_or_else(PoisonError::into_inner);
     estado.recibidas += 1;
     let id = headers.get("webhook-id").and_then(|id| id.to_str().ok());
-    // Of the original's notifications nobody can say whether they are the same.
+    // Notifications of the original implementation have no id, so repetitions cannot be recognized.
     if id.is_none_or(|id| estado.ids.insert(id.to_owned())) {
-        // A CloudEvent, or the notification as it is.
+        // Either a CloudEvent or the plain notification.
         estado
             .avisos
             .push(aviso.get("data").cloned().unwrap_or(aviso));

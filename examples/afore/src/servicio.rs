@@ -1,4 +1,4 @@
-//! What both implementations have in common: the day, the validation, and where certifications are kept.
+//! Code that both implementations share: business days, validation, and the store of certifications.
 
 use anyhow::Result;
 use jiff::civil::Date;
@@ -12,11 +12,11 @@ use crate::contrato::{
 };
 use crate::puerta::Puerta;
 
-/// The business of an instance. Nothing in it knows of duplicates.
+/// Business logic of an instance. It does not handle duplicates.
 pub struct ValidarSolicitudCertificacionAforeService {
-    /// Certifications.
+    /// Database of certifications.
     pub base: Base,
-    /// Settings.
+    /// Settings of the service.
     pub configuracion: Configuracion,
     dias: ValidarDiasHabilService,
     puerta: Puerta,
@@ -24,7 +24,7 @@ pub struct ValidarSolicitudCertificacionAforeService {
 
 impl ValidarSolicitudCertificacionAforeService {
     /// # Errors
-    /// If the calendar cannot be read.
+    /// Returns an error if the calendar cannot be read.
     pub fn nuevo(
         base: Base,
         configuracion: Configuracion,
@@ -40,12 +40,12 @@ impl ValidarSolicitudCertificacionAforeService {
     }
 
     /// # Errors
-    /// If the calendar has nothing for today.
+    /// Returns an error if the calendar has no entry for today.
     pub fn es_dia_habil(&self) -> Result<bool> {
         self.dias.obtener_dia_habil(self.dias.hoy(), PROCESO)
     }
 
-    /// The validation itself, which takes its time and writes nothing.
+    /// Validates the request. It takes some time and writes nothing.
     pub async fn validar(&self, entrada: &Entrada) -> Salida {
         self.puerta.pasar(&entrada.nss).await;
         Salida::aceptada(entrada)

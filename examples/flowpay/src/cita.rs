@@ -1,19 +1,19 @@
-//! A rendezvous: where an operation stands still between its reading and its writing, if somebody outside asks for it.
+//! A rendezvous: an operation pauses here, between its reads and its writes, if `--cita` is given.
 //!
-//! That is the moment in which another operation on the same loan does harm. The demonstration and the tests make it last
-//! as long as they need, so that what they show is certain and not luck. Without `--cita` nothing happens here.
+//! At this point another operation on the same loan would do harm. The demonstration and the tests extend it as long as they
+//! need, so that their result is deterministic. Without `--cita`, this is a no-op.
 
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::fallo::Fallo;
 
-/// The address of whoever wants to be told.
+/// Address of the process to notify.
 #[derive(Debug, Clone, Default)]
 pub struct Cita(pub Option<String>);
 
 impl Cita {
-    /// Says that an operation has come here, and waits until the other side hangs up.
+    /// Connects to that process, and waits until it closes the connection.
     pub async fn esperar(&self) -> Result<(), Fallo> {
         if let Some(direccion) = &self.0 {
             let mut linea = TcpStream::connect(direccion).await?;

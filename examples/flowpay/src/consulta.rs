@@ -1,4 +1,4 @@
-//! What can be asked through the API.
+//! Queries of the API.
 
 use async_graphql::{Context, Object, Result};
 
@@ -15,7 +15,7 @@ impl Consulta {
         Ok(prestamos(ctx)?.prestamo(idprestamo).await?)
     }
 
-    /// Whether a resource is locked, by whom, and for how long.
+    /// Returns whether a resource is locked, by which holder, and until when.
     async fn verificar_lock(
         &self,
         ctx: &Context<'_>,
@@ -29,7 +29,7 @@ impl Consulta {
         Ok(prestamos(ctx)?.locks.verificar_lock(recurso).await?)
     }
 
-    /// The rows of tbl_lock, newest first: what is held now, and how each holding before it ended.
+    /// Returns the rows of tbl_lock, newest first: current leases, and how each earlier lease ended.
     async fn locks(
         &self,
         ctx: &Context<'_>,

@@ -1,7 +1,7 @@
 //! The database: FlowPay's own tables, on SQLite or PostgreSQL, beside Turno's.
 //!
-//! Every statement is written once and runs on both: both know `$1` and `returning`. What differs, the tables' definition
-//! and how a transaction begins, is in this file.
+//! Every statement is written once and runs on both: both support `$1` and `returning`. The differences, the definition of the
+//! tables and the begin of a transaction, are in this file.
 
 mod escritura;
 mod lectura;
@@ -20,25 +20,25 @@ use turno::tx::CallerTx;
 pub use self::escritura::NuevaCuota;
 use crate::fallo::Fallo;
 
-/// Connections of one instance.
+/// Size of an instance's connection pool.
 const CONEXIONES: u32 = 4;
-/// How long a transaction waits for SQLite's one writer.
+/// How long a transaction waits for SQLite's single writer.
 const PACIENCIA: Duration = Duration::from_secs(30);
 
-/// Where the tables are.
+/// Connection pool of the database.
 #[derive(Debug, Clone)]
 pub enum Base {
     Sqlite(SqlitePool),
     Postgres(PgPool),
 }
 
-/// A transaction on either.
+/// A transaction on either database.
 pub enum Tx {
     Sqlite(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
 }
 
-/// Runs one expression on the connection of whichever transaction it is.
+/// Runs an expression on the connection of the transaction, on either database.
 macro_rules! en {
     ($tx:expr, $conexion:ident => $consulta:expr) => {
         match $tx {
@@ -56,7 +56,7 @@ macro_rules! en {
 use en;
 
 impl Base {
-    /// Opens the database that Turno is in, and makes the tables if they are missing.
+    /// Opens the database that Turno uses, and creates missing tables.
     pub async fn abrir(url: &str, turno: &Turno) -> Result<Self> {
         let base = match url.strip_prefix("sqlite:") {
             Some(":memory:") => bail!("flowpay needs a file, for its connections to share"),
@@ -74,7 +74,7 @@ impl Base {
                 Base::Postgres(pool.connect_with(opciones).await?)
             }
         };
-        // Instances that start together would fall over each other: `create table if not exists` is no lock.
+        // Instances that start at the same time would conflict: `create table if not exists` takes no lock.
         turno
             .lock("flowpay/tablas")
             .wait(PACIENCIA)
@@ -98,7 +98,7 @@ impl Base {
         }
     }
 
-    /// A transaction that only reads, and sees one moment.
+    /// Begins a read-only transaction on a consistent snapshot.
     pub async fn leer(&self) -> Result<Tx, Fallo> {
         Ok(match self {
             Base::Sqlite(pool) => Tx::Sqlite(pool.begin().await?),
@@ -109,10 +109,11 @@ impl Base {
         })
     }
 
-    /// A transaction that writes. Keep it short: SQLite has one writer at a time, and Turno's renewals want their turn too.
+    /// Begins a transaction that writes. Keep it short: SQLite has one writer at a time, and Turno's renewals need it too.
     pub async fn escribir(&self) -> Result<Tx, Fallo> {
         Ok(match self {
-            // Immediate: one that begins by reading could find, at its first write, that others have written.
+            // Immediate: a transaction that begins with a read can fail at its first write, if another one has written
+            // meanwhile.
             Base::Sqlite(pool) => Tx::Sqlite(pool.begin_with("begin immediate").await?),
             Base::Postgres(pool) => Tx::Postgres(pool.begin().await?),
         })
@@ -127,11 +128,11 @@ impl Base {
 }
 
 impl Tx {
-    /// Commits, if the lock is still ours; otherwise nothing of the transaction happens.
+    /// Commits if the lock is still held; if not, rolls back the whole transaction.
     ///
-    /// This is the fencing. The guard is the last statement: from it to the commit nobody can take the lock over, so a
-    /// holder that was paused for longer than its lease cannot write what it read before that. Everything that writes
-    /// under a lock ends here.
+    /// This is the fencing. The guard is the last statement: from there to the commit, no other caller can take over the lock.
+    /// So a holder that was paused for longer than its lease cannot write values computed from outdated reads. All writes
+    /// under a lock end here.
     pub async fn confirmar(mut self, idlock: Option<&LeaseId>) -> Result<(), Fallo> {
         if let Some(idlock) = idlock {
             en!(&mut self, db => db.lock_guard(&idlock.resource, idlock.token).await)?;

@@ -1,4 +1,4 @@
-//! The problem and its absence: the same payment, at once, at three instances.
+//! The problem and its solution: the same payment at three instances at once.
 
 use std::env::current_exe;
 
@@ -17,7 +17,7 @@ const PAGAR: &str =
     "mutation($input: CreatePagoInput!) { registrarPagoConAplicacion(input: $input) { idpago } }";
 const VER: &str = "query($id: Int!) { prestamo(idprestamo: $id) { monto saldo pagos { monto } cuotas { pagado } } }";
 
-/// Runs both ways, and prints them side by side.
+/// Runs without and with the lock, and prints both results side by side.
 pub async fn demostrar(store: &str) -> Result<()> {
     println!(
         "El mismo pago de {MONTO} llega a la vez a {INSTANCIAS} instancias, en procesos propios.\n"
@@ -36,7 +36,7 @@ pub async fn demostrar(store: &str) -> Result<()> {
     Ok(())
 }
 
-/// What became of the loan.
+/// State of the loan after a run.
 struct Resultado {
     pagos: usize,
     monto: Monto,

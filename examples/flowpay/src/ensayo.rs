@@ -1,5 +1,5 @@
-//! Instances as processes of their own, and the place where their operations wait for each other. The demonstration and the
-//! tests stand on it.
+//! Instances as separate processes, and the rendezvous at which their operations wait for each other. Used by the
+//! demonstration and the tests.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,12 +18,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use turno_testkit::Process;
 
-/// Longer than anything takes that ends at all.
+/// Timeout, longer than any operation takes.
 pub const PACIENCIA: Duration = Duration::from_secs(60);
-/// More than any answer has.
+/// Maximum size of a response.
 const RESPUESTA_BYTES: usize = 1024 * 1024;
 
-/// One instance, killed when it is dropped.
+/// One instance. It is killed on drop.
 pub struct Instancia {
     #[allow(dead_code, reason = "the tests stop and kill it")]
     pub proceso: Process,
@@ -32,7 +32,7 @@ pub struct Instancia {
 }
 
 impl Instancia {
-    /// Starts one instance for each list of options, and waits until all of them listen.
+    /// Starts one instance per list of options, and waits until all of them listen.
     pub fn iniciar(programa: &Path, store: &str, opciones: &[Vec<&str>]) -> Result<Vec<Arc<Self>>> {
         let procesos: Result<Vec<Process>> = opciones
             .iter()
@@ -59,7 +59,7 @@ impl Instancia {
         }))
     }
 
-    /// The whole answer to a GraphQL request.
+    /// Sends a GraphQL request and returns the whole response.
     pub async fn graphql(&self, consulta: &str, variables: Value) -> Result<Value> {
         let pedido = json!({ "query": consulta, "variables": variables });
         let pedido = Request::post(&self.url)
@@ -73,8 +73,9 @@ impl Instancia {
     }
 }
 
-/// Sends each instance its request, all at once. Whoever gets in waits between reading and writing until everybody has
-/// either got in as well or been answered: nobody can be late for the race. Answers in the order of the requests.
+/// Sends each instance its request, all at once. An operation that enters the critical section waits between reading and
+/// writing until every other one has also entered or has its response, so no request can miss the race. Returns the responses
+/// in the order of the requests.
 pub async fn a_la_vez(
     instancias: &[Arc<Instancia>],
     citas: &mut Citas,
@@ -104,7 +105,7 @@ pub async fn a_la_vez(
     Ok(respuestas)
 }
 
-/// Where operations of instances with `--cita` arrive.
+/// Listener for operations of instances with `--cita`.
 pub struct Citas {
     pub direccion: String,
     llegadas: mpsc::UnboundedReceiver<Parada>,
@@ -115,7 +116,7 @@ impl Citas {
         let escucha = TcpListener::bind(("127.0.0.1", 0)).await?;
         let direccion = escucha.local_addr()?.to_string();
         let (envio, llegadas) = mpsc::unbounded_channel();
-        // Ends with the runtime, or when nobody waits for arrivals any more.
+        // Ends with the runtime, or when the receiver is dropped.
         tokio::spawn(async move {
             while let Ok((linea, _)) = escucha.accept().await {
                 if envio.send(Parada { _linea: linea }).is_err() {
@@ -129,7 +130,7 @@ impl Citas {
         })
     }
 
-    /// The next operation to arrive. It stays where it is until the answer is dropped. Cancel-safe.
+    /// Waits for the next operation to arrive. It stays paused until the returned value is dropped. Cancel-safe.
     pub async fn llegada(&mut self) -> Result<Parada> {
         tokio::time::timeout(PACIENCIA, self.llegadas.recv())
             .await
@@ -139,7 +140,7 @@ impl Citas {
     }
 }
 
-/// An operation that has read, and has not written yet. Dropped, it hangs up, and the operation goes on.
+/// An operation that has read and not yet written. On drop, the connection is closed and the operation continues.
 pub struct Parada {
     _linea: TcpStream,
 }

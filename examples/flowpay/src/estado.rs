@@ -1,10 +1,10 @@
-//! The states of loans and instalments, as the API and the database call them.
+//! States of loans and instalments, with their names in the API and the database.
 
 use async_graphql::Enum;
 
 use crate::fallo::Fallo;
 
-/// The states that a loan can be in.
+/// State of a loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub enum EstadoPrestamo {
     Activo,
@@ -12,7 +12,7 @@ pub enum EstadoPrestamo {
     Reestructurado,
 }
 
-/// The states that an instalment can be in.
+/// State of an instalment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub enum EstadoCuota {
     Pendiente,

@@ -1,19 +1,18 @@
-//! What the API answers when it does not do what was asked.
+//! Errors of the API.
 
 use turno::lock::{Busy, Language, RunError};
 
-/// A refusal in the words of the business, or a breakdown.
+/// A business error or an internal error.
 ///
-/// It has no `Display` on purpose: `async_graphql` turns everything that has one into an error
-/// without a code.
+/// It has no `Display` on purpose: `async_graphql` turns every type that has one into an error without a code.
 #[derive(Debug)]
 pub enum Fallo {
-    /// Told to the caller as it is, with a code that a program can read.
+    /// Returned to the caller as it is, with a code that a program can read.
     Negocio {
         codigo: &'static str,
         mensaje: String,
     },
-    /// Written to the log, and not shown.
+    /// Written to the log, not shown to the caller.
     Interno(anyhow::Error),
 }
 
@@ -25,12 +24,12 @@ impl Fallo {
         }
     }
 
-    /// Somebody else has the lock; the message says who, and for how long.
+    /// The lock is held by another user. The message says by which one, and until when.
     pub fn bloqueado(busy: &Busy) -> Self {
         Fallo::negocio("RECURSO_BLOQUEADO", busy.message(Language::Spanish))
     }
 
-    /// The lock was lost half-way.
+    /// The lock was lost during the operation.
     pub fn lock_perdido() -> Self {
         Fallo::negocio(
             "LOCK_PERDIDO",

@@ -1,7 +1,7 @@
 //! The document's lock service (`lock-service.ts`), over Turno's locks.
 //!
-//! `adquirirLock`, `liberarLock`, `conLock`, `verificarLock` and `limpiarLocksExpirados` mean what they mean there; whose
-//! turn it is, the database decides in one step and by its own clock.
+//! `adquirirLock`, `liberarLock`, `conLock`, `verificarLock` and `limpiarLocksExpirados` have the same meaning as there. The
+//! database decides who gets a lock, in one atomic step and by its own clock.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::tipos::{EstadoLock, FilaLock, ResultadoLock};
 pub const TIMEOUT_RAPIDA: Duration = Duration::from_secs(300);
 /// Complex operations, such as a restructuring: 10 minutes.
 pub const TIMEOUT_COMPLEJA: Duration = Duration::from_secs(600);
-/// Very complex operations: 15 minutes. Nothing may ask for more, because a holder that dies blocks a loan for that long.
+/// Very complex operations: 15 minutes. This is the maximum, because a holder that dies blocks a loan for that long.
 pub const TIMEOUT_MUY_COMPLEJA: Duration = Duration::from_secs(900);
-/// How often expired locks are tidied away: hourly, as the document recommends.
+/// Interval between sweeps of expired locks: hourly, as the document recommends.
 pub const LIMPIEZA: Duration = Duration::from_secs(60 * 60);
-/// The most rows that `locks` answers with.
+/// Maximum number of rows that `locks` returns.
 const FILAS_MAXIMO: u32 = 1000;
 
-/// Who locks, what for, and for how long at the most.
+/// User, purpose and maximum duration of a lock.
 #[derive(Debug, Clone)]
 pub struct Opciones {
     pub idusuario: Option<i64>,
@@ -33,14 +33,14 @@ pub struct Opciones {
     pub timeout: Duration,
 }
 
-/// How much of the protection is on. All of it, but for showing what happens otherwise.
+/// Level of protection. Use `Completa`; the others show the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proteccion {
-    /// The lock, and its token presented in the transaction that writes.
+    /// The lock, and its token checked in the transaction that writes.
     Completa,
     /// The lock alone, as in the document.
     SinGuard,
-    /// Nothing.
+    /// No protection.
     SinLock,
 }
 
@@ -49,12 +49,12 @@ pub enum Proteccion {
 pub struct Locks {
     pub turno: Turno,
     pub proteccion: Proteccion,
-    /// Instead of what each operation asks for.
+    /// Replaces the timeout of each operation.
     pub timeout: Option<Duration>,
 }
 
 impl Locks {
-    /// Tries to lock a resource. What it answers with stays locked until [`Locks::liberar_lock`] or its time is up.
+    /// Tries to lock a resource. It stays locked until [`Locks::liberar_lock`] or until its timeout.
     pub async fn adquirir_lock(
         &self,
         recurso: Recurso,
@@ -66,7 +66,7 @@ impl Locks {
         })
     }
 
-    /// Gives a lock back. False if it was not held any more: it has expired, or was released before.
+    /// Releases a lock. Returns false if it was not held any more: it has expired or was released before.
     pub async fn liberar_lock(
         &self,
         idlock: &LeaseId,
@@ -89,9 +89,9 @@ impl Locks {
         Ok(matches!(outcome, ReleaseOutcome::Released { .. }))
     }
 
-    /// Does some work under a lock, which is renewed meanwhile, and given back on success, error, panic and cancellation.
+    /// Runs work under a lock. The lock is renewed meanwhile, and released on success, error, panic and cancellation.
     ///
-    /// The work gets the idlock that it has to present when it commits: see [`Tx::confirmar`](crate::datos::Tx::confirmar).
+    /// The work gets the idlock, which it must pass at the commit: see [`Tx::confirmar`](crate::datos::Tx::confirmar).
     pub async fn con_lock<T>(
         &self,
         recurso: Recurso,
@@ -108,12 +108,12 @@ impl Locks {
         Ok(hecho)
     }
 
-    /// What a transaction presents: nothing, where the guard is off.
+    /// Returns the lease to check in the transaction, or `None` if the guard is off.
     pub fn para_presentar(&self, idlock: LeaseId) -> Option<LeaseId> {
         (self.proteccion == Proteccion::Completa).then_some(idlock)
     }
 
-    /// Whether a resource is locked, by whom, and for how long.
+    /// Returns whether a resource is locked, by which holder, and until when.
     pub async fn verificar_lock(&self, recurso: Recurso) -> Result<EstadoLock, Fallo> {
         let status = self.turno.lock_status(&recurso.to_string()).await?;
         Ok(match status.holders.first() {
@@ -128,12 +128,12 @@ impl Locks {
         })
     }
 
-    /// Closes what has expired, and tells how many. Tidiness only: an expired lock keeps nobody out.
+    /// Sweeps expired locks and returns their number. It is only a cleanup: an expired lock does not block other callers.
     pub async fn limpiar_locks_expirados(&self) -> Result<u64, Fallo> {
         Ok(self.turno.sweep(&Sweep::default()).await?.expired)
     }
 
-    /// The rows of `tbl_lock`, newest first: what is held now, and how each holding before it ended.
+    /// Returns the rows of `tbl_lock`, newest first: current leases, and how each earlier lease ended.
     pub async fn locks(
         &self,
         tipo: Option<TipoRecurso>,
@@ -152,7 +152,7 @@ impl Locks {
         let entries = self.turno.lock_history(ask).await?;
         Ok(entries
             .into_iter()
-            // What came late is in the history too, and is no lock.
+            // The history also contains late calls, which are not leases.
             .filter(|entry| !matches!(entry.event, HistoryEvent::Late | HistoryEvent::RenewedLate))
             .filter_map(|entry| Some(FilaLock::new(entry.resource.parse().ok()?, &entry)))
             .collect())

@@ -1,4 +1,4 @@
-//! FlowPay: loans and payments behind a GraphQL API, of which several instances share one database.
+//! FlowPay: loans and payments behind a GraphQL API. Several instances share one database.
 //!
 //! Without arguments it shows what happens when three instances get the same payment at once, without the lock and with it.
 
@@ -42,7 +42,7 @@ enum Comando {
     Servir(ServirArgs),
 }
 
-/// How one instance runs.
+/// Options of an instance.
 #[derive(Debug, Args)]
 pub struct ServirArgs {
     /// El puerto; 0 es cualquiera que esté libre.
@@ -92,7 +92,7 @@ async fn main() -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let cli = Cli::parse();
-    // The folder is kept until the end, and goes away with everything in it.
+    // The folder is kept until the end, and is then deleted with its content.
     let (_carpeta, store) = match cli.store {
         Some(store) => (None, store),
         None => {

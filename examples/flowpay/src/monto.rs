@@ -1,4 +1,4 @@
-//! Money: decimals with two places, never floating point; whole centavos in the database.
+//! Money: decimals with two places, never floating point. The database stores whole centavos.
 
 use std::iter::Sum;
 use std::ops::{Add, Sub};
@@ -6,9 +6,9 @@ use std::ops::{Add, Sub};
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use rust_decimal::Decimal;
 
-/// How many decimals an amount has.
+/// Number of decimals of an amount.
 const DECIMALES: u32 = 2;
-/// The largest amount, in centavos: a billion (10¹²), far from where sums of them could overflow.
+/// Maximum amount, in centavos: 10¹² units, small enough that sums cannot overflow.
 const CENTAVOS_MAXIMO: i128 = 100_000_000_000_000;
 
 /// An amount of money, always with two decimals.
@@ -18,17 +18,17 @@ pub struct Monto(Decimal);
 impl Monto {
     pub const CERO: Monto = Monto(Decimal::from_parts(0, 0, 0, false, DECIMALES));
 
-    /// As the database keeps it.
+    /// Converts from centavos, the database's format.
     pub fn de_centavos(centavos: i64) -> Self {
         Monto(Decimal::new(centavos, DECIMALES))
     }
 
-    /// As the database keeps it.
+    /// Converts to centavos, the database's format.
     pub fn centavos(self) -> i64 {
         i64::try_from(self.0.mantissa()).expect("amounts are bounded when they are read")
     }
 
-    /// Exact: `100`, `100.5` and `100.50`; not `100.505`, and nothing that has been a float.
+    /// Parses an exact amount: `100`, `100.5` and `100.50`; not `100.505`, and not a float.
     pub fn leer(texto: &str) -> Option<Self> {
         let mut exacto = Decimal::from_str_exact(texto).ok()?.normalize();
         if exacto.scale() > DECIMALES {
@@ -68,9 +68,9 @@ impl Sum for Monto {
     }
 }
 
-/// An amount as a string with at most two decimals, such as "100.50". Numbers with a decimal point are refused: they would
-/// have been floats on their way.
-// Not async_graphql's own scalar for Decimal, which takes numbers by way of f64.
+/// An amount as a string with at most two decimals, such as "100.50". Numbers with a decimal point are rejected, because they
+/// would have been parsed as floats.
+// Not async_graphql's scalar for Decimal, which converts numbers through f64.
 #[Scalar]
 impl ScalarType for Monto {
     fn parse(valor: Value) -> InputValueResult<Self> {

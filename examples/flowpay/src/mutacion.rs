@@ -1,4 +1,4 @@
-//! What can be changed through the API.
+//! Mutations of the API.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct CreatePagoInput {
     pub monto: Monto,
 }
 
-/// What is to be changed of a loan; what is absent stays.
+/// Changes to a loan. Absent fields are not changed.
 #[derive(Debug, InputObject)]
 pub struct UpdatePrestamoInput {
     pub idprestamo: i64,
@@ -74,7 +74,7 @@ impl UpdatePrestamoInput {
     }
 }
 
-/// Who is to look after a loan.
+/// The new manager of a loan.
 #[derive(Debug, InputObject)]
 pub struct AsignarGestorInput {
     pub idprestamo: i64,
@@ -82,7 +82,7 @@ pub struct AsignarGestorInput {
     pub idusuario: Option<i64>,
 }
 
-/// The terms of the loan that takes another one's place.
+/// The terms of the loan that replaces another one.
 #[derive(Debug, InputObject)]
 pub struct CreateReestructuracionInput {
     pub idprestamo_original: i64,
@@ -91,7 +91,7 @@ pub struct CreateReestructuracionInput {
     pub primer_vencimiento: String,
 }
 
-/// Who locks, what for, and for how long at the most; 300 seconds unless said.
+/// User, purpose and maximum duration of a lock. Default duration: 300 seconds.
 #[derive(Debug, Default, InputObject)]
 pub struct OpcionesLock {
     pub idusuario: Option<i64>,
@@ -116,7 +116,8 @@ impl Mutacion {
         Ok(prestamos(ctx)?.crear_prestamo(input).await?)
     }
 
-    /// Registers a payment and applies it to the oldest instalments first; more than is owed is refused.
+    /// Registers a payment and applies it to the oldest instalments first. A payment of more than the outstanding amount is
+    /// rejected.
     async fn registrar_pago_con_aplicacion(
         &self,
         ctx: &Context<'_>,
@@ -149,7 +150,7 @@ impl Mutacion {
         Ok(prestamos(ctx)?.reestructurar_prestamo(input).await?)
     }
 
-    /// Locks a resource until liberarLock, or until its time is up. A busy one is an answer, not an error.
+    /// Locks a resource until liberarLock or its timeout. A busy lock is a result, not an error.
     async fn adquirir_lock(
         &self,
         ctx: &Context<'_>,
@@ -176,7 +177,7 @@ impl Mutacion {
             .await?)
     }
 
-    /// Gives a lock back; false if it was not held any more.
+    /// Releases a lock. Returns false if it was not held any more.
     async fn liberar_lock(
         &self,
         ctx: &Context<'_>,
@@ -190,13 +191,13 @@ impl Mutacion {
             .await?)
     }
 
-    /// Closes what has expired, and tells how many.
+    /// Sweeps expired locks and returns their number.
     async fn limpiar_locks_expirados(&self, ctx: &Context<'_>) -> Result<u64> {
         Ok(prestamos(ctx)?.locks.limpiar_locks_expirados().await?)
     }
 }
 
-/// What the schema was built with.
+/// Returns the dependencies that the schema was built with.
 pub fn prestamos<'a>(ctx: &Context<'a>) -> Result<&'a Prestamos> {
     ctx.data::<Prestamos>()
 }

@@ -1,8 +1,8 @@
 //! The operations on loans, each under the loan's lock.
 //!
-//! They all go the same way: lock, read, compute, write, present the lock and commit, unlock. The reading is not part of the
-//! writing transaction, because that would keep SQLite's one writer, Turno's renewals included, waiting while an operation
-//! takes its time. The lock covers both, and its token proves it at the commit.
+//! All have the same steps: lock, read, compute, write, check the fencing token and commit, unlock. The reads are not part of
+//! the writing transaction: with SQLite, a long transaction would block the single writer, and so Turno's renewals. The lock
+//! covers both the reads and the writes, and its token proves it at the commit.
 
 pub mod aplicar;
 mod reestructurar;
@@ -22,12 +22,12 @@ use crate::mutacion::{
 use crate::recurso::Recurso;
 use crate::tipos::{Asignacion, Cuota, DatosPrestamo, Gestor, Pago, Prestamo};
 
-/// The longest code, name or telephone number, in bytes.
+/// Maximum length of a code, name or telephone number, in bytes.
 pub const NOMBRE_BYTES: usize = 100;
-/// The longest text, in bytes.
+/// Maximum length of a text, in bytes.
 pub const TEXTO_BYTES: usize = 2000;
 
-/// The loans, and what they need.
+/// Operations on loans, with their dependencies.
 #[derive(Debug, Clone)]
 pub struct Prestamos {
     pub base: Base,
@@ -36,7 +36,7 @@ pub struct Prestamos {
 }
 
 impl Prestamos {
-    /// A loan with all that belongs to it.
+    /// Returns a loan with its instalments, payments and other details.
     pub async fn prestamo(&self, idprestamo: i64) -> Result<Prestamo, Fallo> {
         self.base.leer().await?.prestamo(idprestamo).await
     }
@@ -52,7 +52,7 @@ impl Prestamos {
         })
     }
 
-    /// A new loan. Nobody else knows it yet, so that there is nothing to lock.
+    /// Creates a loan. It takes no lock, because no other caller knows the loan yet.
     pub async fn crear_prestamo(&self, input: CreatePrestamoInput) -> Result<Prestamo, Fallo> {
         texto("codigo", &input.codigo, NOMBRE_BYTES)?;
         let cuotas = dividir(input.monto, input.cuotas, fecha(&input.primer_vencimiento)?)?;
@@ -109,7 +109,7 @@ impl Prestamos {
             .await
     }
 
-    /// Caso de uso 2. Changes what is given, and writes the row as it then is.
+    /// Caso de uso 2. Changes the given fields and writes the whole row.
     pub async fn update_prestamo(&self, input: UpdatePrestamoInput) -> Result<Prestamo, Fallo> {
         let idprestamo = input.idprestamo;
         let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
@@ -133,7 +133,7 @@ impl Prestamos {
             .await
     }
 
-    /// Caso de uso 3. Gives a loan to a manager, and records from whom.
+    /// Caso de uso 3. Assigns a loan to a manager and records the previous one.
     pub async fn asignar_gestor(&self, input: AsignarGestorInput) -> Result<Asignacion, Fallo> {
         let AsignarGestorInput {
             idprestamo,
@@ -168,7 +168,8 @@ impl Prestamos {
             .await
     }
 
-    /// An early refusal, and the code for the lock's description. It proves nothing: the loan is read again under the lock.
+    /// Early check that the loan is active; it also returns the code for the lock's description. It does not replace the check
+    /// under the lock, where the loan is read again.
     async fn ensure_prestamo_activo(&self, idprestamo: i64) -> Result<DatosPrestamo, Fallo> {
         let mut tx = self.base.leer().await?;
         tx.ensure_prestamo_activo(idprestamo).await
@@ -190,7 +191,7 @@ fn fecha(texto: &str) -> Result<Date, Fallo> {
     })
 }
 
-/// Refuses a text that is too long, or would upset whoever prints it.
+/// Rejects a text that is too long or contains control characters.
 pub fn texto(campo: &str, valor: &str, bytes: usize) -> Result<(), Fallo> {
     if valor.len() > bytes || valor.chars().any(char::is_control) {
         return Err(Fallo::negocio(

@@ -1,11 +1,11 @@
-//! What locks are about, and how Turno calls it.
+//! Resources that are locked, and their names in Turno.
 
 use std::fmt;
 use std::str::FromStr;
 
 use async_graphql::Enum;
 
-/// What a lock protects.
+/// Kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub enum TipoRecurso {
     Prestamo,
@@ -16,7 +16,7 @@ pub enum TipoRecurso {
 impl TipoRecurso {
     const TODOS: [Self; 3] = [Self::Prestamo, Self::Pago, Self::Reestructuracion];
 
-    /// As `tbl_lock` has it.
+    /// Value in `tbl_lock`.
     pub fn as_str(self) -> &'static str {
         match self {
             TipoRecurso::Prestamo => "PRESTAMO",
@@ -26,7 +26,7 @@ impl TipoRecurso {
     }
 }
 
-/// One resource; to Turno, `PRESTAMO/123`.
+/// One resource. Its name in Turno is, for example, `PRESTAMO/123`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recurso {
     pub tipo: TipoRecurso,

@@ -20,15 +20,15 @@ use crate::locks::Locks;
 use crate::mutacion::Mutacion;
 use crate::prestamos::Prestamos;
 
-/// The deepest query that is answered, and the one with the most fields.
+/// Limits on the depth and the number of fields of a query.
 const PROFUNDIDAD: usize = 12;
 const COMPLEJIDAD: usize = 1000;
-/// Connections of Turno's own.
+/// Size of Turno's connection pool.
 const CONEXIONES: usize = 4;
 
 type Esquema = Schema<Consulta, Mutacion, EmptySubscription>;
 
-/// Serves until it is told to end.
+/// Serves until a shutdown signal.
 pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
     let turno = Turno::builder()
         .service("flowpay")
@@ -60,7 +60,7 @@ pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
         escucha.local_addr()?
     );
 
-    // The document's cron job. It is tidiness: an expired lock keeps nobody out, swept or not.
+    // The document's cron job. It is only a cleanup: an expired lock does not block other callers, swept or not.
     let barrido = turno.clone();
     let barrer = tokio::spawn(async move {
         barrido.sweep_every(limpieza, &Sweep::default()).await;
@@ -74,7 +74,7 @@ pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
     Ok(())
 }
 
-/// In a task of its own, so that a client who hangs up does not cut an operation off between two of its steps.
+/// Runs in its own task, so that an operation is not cancelled between two steps when the client disconnects.
 async fn graphql(State(esquema): State<Esquema>, Json(pedido): Json<Request>) -> Json<Response> {
     let hecho = tokio::spawn(async move { esquema.execute(pedido).await }).await;
     Json(hecho.unwrap_or_else(|error| {
@@ -84,12 +84,12 @@ async fn graphql(State(esquema): State<Esquema>, Json(pedido): Json<Request>) ->
     }))
 }
 
-/// The schema, for people and for their tools.
+/// Returns the schema, for developers and tools.
 async fn sdl(State(esquema): State<Esquema>) -> String {
     esquema.sdl()
 }
 
-/// Resolves when the process is told to end.
+/// Resolves on a shutdown signal.
 async fn fin() {
     let Ok(mut termino) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;

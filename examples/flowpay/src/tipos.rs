@@ -1,4 +1,4 @@
-//! What the API shows: loans and what belongs to them, and locks in the words of `tbl_lock`.
+//! Output types of the API: loans and their details, and locks with the names of `tbl_lock`.
 
 use async_graphql::{ID, SimpleObject};
 use turno::lock::{HistoryEntry, HistoryEvent, LeaseId};
@@ -21,12 +21,12 @@ pub struct DatosPrestamo {
     pub observaciones: String,
 }
 
-/// A loan with all that belongs to it, seen at one moment.
+/// A loan with its details, as a consistent snapshot.
 #[derive(Debug, SimpleObject)]
 pub struct Prestamo {
     #[graphql(flatten)]
     pub datos: DatosPrestamo,
-    /// What is still owed.
+    /// Outstanding amount.
     pub saldo: Monto,
     pub cuotas: Vec<Cuota>,
     pub pagos: Vec<Pago>,
@@ -46,7 +46,7 @@ pub struct Cuota {
 }
 
 impl Cuota {
-    /// What is still owed of it.
+    /// Outstanding amount of the instalment.
     pub fn pendiente(&self) -> Monto {
         match self.estado {
             EstadoCuota::Cancelada => Monto::CERO,
@@ -66,7 +66,7 @@ pub struct Pago {
     pub aplicaciones: Vec<Aplicacion>,
 }
 
-/// Which part of a payment went to which instalment; a row of `tbl_aplicacion`.
+/// Part of a payment that was applied to an instalment; a row of `tbl_aplicacion`.
 #[derive(Debug, Clone, SimpleObject)]
 pub struct Aplicacion {
     pub idcuota: i64,
@@ -80,7 +80,7 @@ pub struct Gestor {
     pub nombre: String,
 }
 
-/// Who looked after a loan before, and who does since; a row of `tbl_asignacion`.
+/// Change of a loan's manager, with the previous and the new one; a row of `tbl_asignacion`.
 #[derive(Debug, Clone, SimpleObject)]
 pub struct Asignacion {
     pub idgestor_anterior: Option<i64>,
@@ -89,7 +89,7 @@ pub struct Asignacion {
     pub fecha: String,
 }
 
-/// What became of a loan whose debt went into a new one; a row of `tbl_reestructuracion`.
+/// Record of a loan whose debt was moved to a new loan; a row of `tbl_reestructuracion`.
 #[derive(Debug, Clone, SimpleObject)]
 pub struct Reestructuracion {
     pub idreestructuracion: i64,
@@ -100,7 +100,7 @@ pub struct Reestructuracion {
     pub fecha: String,
 }
 
-/// Answer of `adquirirLock`.
+/// Result of `adquirirLock`.
 #[derive(Debug, SimpleObject)]
 pub struct ResultadoLock {
     pub adquirido: bool,
@@ -126,7 +126,7 @@ impl ResultadoLock {
     }
 }
 
-/// Answer of `verificarLock`. It has no idlock: whoever knows that can release the lock.
+/// Result of `verificarLock`. It does not contain idlock, because with it a caller could release the lock.
 #[derive(Debug, Default, SimpleObject)]
 pub struct EstadoLock {
     pub bloqueado: bool,
@@ -136,7 +136,7 @@ pub struct EstadoLock {
     pub segundos_restantes: u64,
 }
 
-/// A holding of a lock, in the words of `tbl_lock`.
+/// One lease of a lock, with the names of `tbl_lock`.
 #[derive(Debug, SimpleObject)]
 #[graphql(name = "Lock")]
 pub struct FilaLock {
@@ -149,7 +149,7 @@ pub struct FilaLock {
     pub fecha_creacion: Option<String>,
     pub fecha_expiracion: Option<String>,
     pub fecha_liberacion: Option<String>,
-    /// How it stands, or how it ended: acquired, released, expired, taken_over, broken.
+    /// State of the lease, or how it ended: acquired, released, expired, taken_over, broken.
     pub evento: &'static str,
 }
 
@@ -159,7 +159,7 @@ impl FilaLock {
             resource: entry.resource.clone(),
             token: entry.token.expect("what happened to a lock has its token"),
         };
-        // One that expired was never released: nobody did it.
+        // An expired lock was not released, so it has no release time.
         let liberado = matches!(entry.event, HistoryEvent::Released | HistoryEvent::Broken);
         FilaLock {
             idlock: id.into(),

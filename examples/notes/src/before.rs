@@ -1,5 +1,5 @@
-//! The processing as it was: read what is pending, do it, write that it is done. Several processes that do so at once read
-//! the same notes.
+//! The original processing: read pending notes, process them, mark them as processed. Several processes that do so at once
+//! read the same notes.
 
 use anyhow::Result;
 use sqlx::PgPool;
@@ -16,7 +16,7 @@ pub struct UnprotectedService {
 }
 
 impl UnprotectedService {
-    /// On the application's table as it was.
+    /// Creates the service on the application's original table.
     pub fn new(db: PgPool, who: &str) -> Self {
         let services = Services::new(db.clone(), who);
         UnprotectedService { db, services }
@@ -25,15 +25,15 @@ impl UnprotectedService {
     /// Processes one note.
     ///
     /// # Errors
-    /// If there is no such note, or the database does not answer.
+    /// Returns an error if there is no such note or the database is unavailable.
     pub async fn process_note(&self, id: &str) -> Result<Outcome> {
         self.process(&Note::read(&self.db, id).await?).await
     }
 
-    /// Processes notes that are pending, of one user or all.
+    /// Processes pending notes, of one user or of all.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn process_batch(&self, user: Option<&str>, limit: u32) -> Result<Batch> {
         let mut notes = Vec::new();
         for note in Note::read_pending(&self.db, user, limit).await? {
@@ -48,7 +48,7 @@ impl UnprotectedService {
             Ok(_) => None,
             Err(error) => Some(format!("{error:#}")),
         };
-        // One more than what was read some time ago: others may have counted since.
+        // A lost update is possible: other processes may have incremented the counter since it was read.
         sqlx::query(
             "update notes
              set processing_attempts = $2,

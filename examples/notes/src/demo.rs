@@ -11,12 +11,12 @@ use sqlx::PgPool;
 use turno::Turno;
 use turno_testkit::{PostgresServer, Process, eventually_async};
 
-/// Longer than anything here takes.
+/// Timeout of each step, longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Two of them are enough for all notes.
+/// Batch size. Two batches are enough for all notes.
 const LIMIT: &str = "6";
 
-/// What the services charged for, and what came of it.
+/// Charges of the services, and the results.
 struct Bill {
     completed: i64,
     transcriptions: i64,
@@ -26,7 +26,7 @@ struct Bill {
 }
 
 pub(crate) async fn run(store: Option<String>) -> Result<()> {
-    // It lives until the demonstration ends.
+    // The server runs until the demonstration ends.
     let mut server = None;
     let url = match store {
         Some(url) => url,
@@ -55,7 +55,7 @@ pub(crate) async fn run(store: Option<String>) -> Result<()> {
     Ok(())
 }
 
-/// All triggers at once. The transcription service answers nobody until everybody has asked it, or was turned away.
+/// Runs all triggers at once. The transcription service responds only when each process has called it or has ended.
 async fn race(db: &PgPool, url: &str, options: &[&str]) -> Result<Bill> {
     let (three, four) = (note_id(3), note_id(4));
     let triggers = [
@@ -134,7 +134,7 @@ fn compare(before: &Bill, after: &Bill) {
     println!("{:<22}{:>15}{:>15}", "cost", cost(before), cost(after));
 }
 
-/// A batch is killed while the service works; its notes are taken over after the timeout.
+/// Kills a batch while the service works. Its notes are taken over after the timeout.
 async fn recover(db: &PgPool, url: &str) -> Result<()> {
     application::fill(db).await?;
     let gate = Gate::shut(url, Step::Transcription, &["victim"]).await?;
@@ -146,7 +146,7 @@ async fn recover(db: &PgPool, url: &str) -> Result<()> {
     victim.kill_9();
     gate.open().await?;
     show_stats(url, "kill -9 of a batch of three")?;
-    // So much older, instead of waiting.
+    // Make the locks older instead of waiting.
     sqlx::query(
         "update notes set processing_started_at = processing_started_at - interval '16 minutes'",
     )

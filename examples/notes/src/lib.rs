@@ -1,9 +1,9 @@
 //! Adopting an existing table: notes that are transcribed and analysed once (seed 002).
 //!
-//! - [`application`]: the tables as they were, and the one step that adopts them;
-//! - [`note`]: a note, and the two steps that it goes through;
-//! - [`service`]: transcription and analysis, which cost money each time they are asked;
-//! - [`before`]: the processing as it was, without locks;
+//! - [`application`]: the original tables, and the one step that adopts them;
+//! - [`note`]: a note and its two processing steps;
+//! - [`service`]: transcription and analysis, each call of which costs money;
+//! - [`before`]: the original processing, without locks;
 //! - [`processing`]: the same with locks.
 #![forbid(unsafe_code)]
 
@@ -15,25 +15,25 @@ pub mod service;
 
 use std::fmt;
 
-/// What became of one note in one run.
+/// Outcome of one note in one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is transcribed, analysed and marked as processed.
+    /// The note is transcribed, analysed and marked as processed.
     Processed,
-    /// Somebody else has it, or has completed it.
+    /// Another process has locked or completed it.
     Busy,
-    /// It took longer than the timeout, and somebody else has it now. Nothing was written.
+    /// Processing took longer than the timeout, and another process has taken over the lock. Nothing was written.
     Overtaken,
-    /// A step failed; this is why.
+    /// A step failed, with this reason.
     Failed(String),
 }
 
-/// What became of the notes of one batch.
+/// Outcome of one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// How many abandoned locks were found before it began, and marked as failed.
+    /// Number of abandoned locks that were found before the batch and marked as failed.
     pub cleaned: u64,
-    /// The notes that it took, by id.
+    /// The notes of the batch, by id.
     pub notes: Vec<(String, Outcome)>,
 }
 

@@ -14,13 +14,13 @@ use notes::{Batch, Outcome, application};
 use turno::Turno;
 use turno::adopt::Reset;
 
-/// As `EX_TEMPFAIL`: somebody else has it, try later.
+/// Exit code `EX_TEMPFAIL`: another process has locked the note, try later.
 const BUSY: u8 = 75;
 
 /// Notes that are transcribed and analysed once; without a command, a demonstration
 #[derive(Debug, Parser)]
 struct Cli {
-    /// PostgreSQL, postgres://…; the demonstration wants an empty database [default: a private server]
+    /// PostgreSQL, postgres://…; the demonstration needs an empty database [default: a private server]
     #[arg(long, env = "TURNO_STORE", global = true, hide_env_values = true)]
     store: Option<String>,
 
@@ -56,7 +56,7 @@ enum Trigger {
         #[arg(long)]
         user: String,
     },
-    /// Print how many notes are in which state, as JSON
+    /// Print the number of notes per state, as JSON
     Stats {
         #[command(flatten)]
         run: Run,
@@ -72,7 +72,7 @@ enum Trigger {
     Reset {
         #[command(flatten)]
         run: Run,
-        /// Every note that is not processed, as if it had never been tried: for development
+        /// Reset all unprocessed notes, as if they had never been attempted (for development)
         #[arg(long)]
         all: bool,
     },
@@ -80,7 +80,7 @@ enum Trigger {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Whom the services charge, and a name in what is printed [default: the command]
+    /// Name that the services charge, also used in the output [default: the command]
     #[arg(long)]
     who: Option<String>,
 
@@ -88,7 +88,7 @@ struct Run {
     #[arg(long, value_name = "MINUTES", default_value_t = 15)]
     timeout_minutes: u32,
 
-    /// As it was before
+    /// Run the original processing, without locks
     #[arg(long)]
     without_locks: bool,
 }

@@ -1,4 +1,4 @@
-//! A note, and the two steps that it goes through.
+//! A note and its two processing steps.
 
 use anyhow::{Context, Result};
 use sqlx::PgPool;
@@ -6,18 +6,18 @@ use turno::Token;
 
 use crate::service::Services;
 
-/// What processing reads of a note.
+/// The columns of a note that processing needs.
 #[derive(Debug, Clone)]
 pub struct Note {
-    /// Its id, as text.
+    /// Id, as text.
     pub id: String,
-    /// Where its recording is.
+    /// Location of the recording.
     pub audio: Option<String>,
-    /// The words, once they are known.
+    /// Transcription; `None` until that step is done.
     pub transcription: Option<String>,
-    /// What they mean, once that is known.
+    /// Analysis; `None` until that step is done.
     pub analysis: Option<String>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: i32,
 }
 
@@ -49,7 +49,7 @@ impl Note {
         Ok(row.context("Note not found")?.into())
     }
 
-    /// Reads notes that are not processed, those tried least often first; of one user, or all.
+    /// Reads unprocessed notes of one user or of all, those with the fewest attempts first.
     pub(crate) async fn read_pending(
         db: &PgPool,
         user: Option<&str>,
@@ -71,17 +71,17 @@ impl Note {
     }
 }
 
-/// Whether what was done could be written down.
+/// Whether the results could be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saved {
     Saved,
-    /// The lock is somebody else's by now; nothing was written.
+    /// Another process has taken over the lock. Nothing was written.
     Stale,
 }
 
-/// Transcribes and analyses a note. A step that is done is not paid for again, so a note whose analysis failed costs an
-/// analysis more, and not a transcription. With a token, only the holder of the lock writes, and whoever was overtaken stops
-/// before it spends more.
+/// Transcribes and analyses a note. Results of earlier attempts are reused: after a failed analysis, only the analysis is paid
+/// for again. With a token, only the holder of the lock can write, and a process that has lost the lock stops before it spends
+/// more.
 pub(crate) async fn process(
     db: &PgPool,
     services: &Services,

@@ -1,4 +1,4 @@
-//! The processing service with locks: whoever locks a note processes it, and nobody else does.
+//! The processing service with locks: only the holder of a note's lock processes the note.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::note::{self, Note, Saved};
 use crate::service::Services;
 use crate::{Batch, Outcome};
 
-/// How long a note may be in processing before somebody else takes it over, unless said otherwise.
+/// Default timeout: how long a note may be in processing before another process takes it over.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Processes notes of the adopted table.
@@ -24,7 +24,7 @@ pub struct ProcessingService {
 }
 
 impl ProcessingService {
-    /// On the adopted table `notes`; `db` is the application's own way to the same database.
+    /// Creates the service on the adopted table `notes`. `db` is the application's own connection pool to the same database.
     pub fn new(turno: &Turno, db: PgPool, who: &str) -> Self {
         ProcessingService {
             notes: turno.adopted("notes"),
@@ -34,7 +34,7 @@ impl ProcessingService {
         }
     }
 
-    /// Another timeout than [`LOCK_TIMEOUT`].
+    /// Sets the timeout. Default: [`LOCK_TIMEOUT`].
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -43,7 +43,7 @@ impl ProcessingService {
     /// Processes one note of a user: the button.
     ///
     /// # Errors
-    /// If the user has no such note, or the database does not answer.
+    /// Returns an error if the user has no such note or the database is unavailable.
     pub async fn process_note(&self, id: &str, user: &str) -> Result<Outcome> {
         let owned: bool = sqlx::query_scalar(
             "select exists (select from notes where id = $1::uuid and user_id = $2::uuid)",
@@ -59,11 +59,11 @@ impl ProcessingService {
         }
     }
 
-    /// Processes notes that are free, of one user or all. All are locked at once and done one after the other, so the
-    /// timeout has to be enough for the whole batch.
+    /// Processes free notes, of one user or of all. All are locked at once and processed one after the other, so the timeout
+    /// must be long enough for the whole batch.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn process_batch(&self, user: Option<&str>, limit: u32) -> Result<Batch> {
         let cleaned = self.cleanup_abandoned().await?;
         let mut notes = Vec::new();
@@ -74,7 +74,7 @@ impl ProcessingService {
         Ok(Batch { cleaned, notes })
     }
 
-    /// The lock is released whatever happens; if this process dies, the timeout does it.
+    /// Processes a locked note and always releases the lock. If this process dies, the lock ends with the timeout.
     async fn process_with_lock(&self, id: &str, token: Token) -> Result<Outcome> {
         let (release, outcome) = match self.process(id, token).await {
             Ok(Saved::Saved) => (self.notes.release(id, token).await?, Outcome::Processed),
@@ -92,33 +92,33 @@ impl ProcessingService {
     }
 
     async fn process(&self, id: &str, token: Token) -> Result<Saved> {
-        // Read under the lock: what an earlier attempt has paid for is there.
+        // Read under the lock: the results that an earlier attempt has paid for are in the row.
         let note = Note::read(&self.db, id).await?;
         note::process(&self.db, &self.services, &note, Some(token)).await
     }
 
-    /// Marks what was locked for longer than the timeout as failed. Answers how many. Only statistics need this: such notes
-    /// are taken over in any case.
+    /// Marks notes that were locked for longer than the timeout as failed, and returns their number. Only statistics need
+    /// this: such notes are taken over in any case.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn cleanup_abandoned(&self) -> Result<u64> {
         Ok(self.notes.cleanup(self.timeout).await?)
     }
 
-    /// How many notes are in which state, of one user or all, after a cleanup.
+    /// Returns the number of notes per state, of one user or of all, after a cleanup.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn get_processing_stats(&self, user: Option<&str>) -> Result<Stats> {
         self.cleanup_abandoned().await?;
         Ok(self.notes.stats(user).await?)
     }
 
-    /// Makes notes pending again: those that are stuck, or all that are not processed. Answers how many.
+    /// Resets notes to pending, either stuck ones or all unprocessed ones, and returns their number.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn reset_stuck_processing(&self, which: Reset) -> Result<u64> {
         Ok(self.notes.reset_stuck(which).await?)
     }

@@ -1,8 +1,8 @@
-//! Transcription and analysis: services that cost money each time they are asked.
+//! Transcription and analysis: services that cost money per call.
 //!
-//! They are stand-ins. A row in `charges` is money spent; it is committed before the service answers, as with a real one.
-//! How long it takes to answer is decided by a [`Gate`], so that tests and the demonstration can have several processes
-//! inside it at once, for certain and without sleeping.
+//! They are stubs. A row in `charges` is money spent; it is committed before the service responds, as with a real service. A
+//! [`Gate`] controls when the service responds, so that tests and the demonstration can have several calls in flight at once,
+//! deterministically and without sleeping.
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, PgConnection, PgPool};
@@ -13,14 +13,14 @@ use crate::note::Note;
 /// A step that costs money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// From the recording to words.
+    /// From the recording to text.
     Transcription,
-    /// From words to what they mean.
+    /// From the text to its meaning.
     Analysis,
 }
 
 impl Step {
-    /// The word in `charges.step`.
+    /// Value of `charges.step`.
     pub fn as_str(self) -> &'static str {
         match self {
             Step::Transcription => "transcription",
@@ -28,7 +28,7 @@ impl Step {
         }
     }
 
-    /// What it costs.
+    /// Price of a call, in cents.
     pub fn cents(self) -> i32 {
         match self {
             Step::Transcription => 12,
@@ -37,7 +37,7 @@ impl Step {
     }
 }
 
-/// The services, as one process sees them.
+/// Client of the services in one process.
 #[derive(Debug, Clone)]
 pub struct Services {
     db: PgPool,
@@ -45,7 +45,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// The services, which charge `who`.
+    /// Creates a client; the services charge `who`.
     pub fn new(db: PgPool, who: &str) -> Self {
         Services {
             db,
@@ -56,7 +56,7 @@ impl Services {
     pub(crate) async fn transcribe(&self, note: &Note) -> Result<String> {
         let audio = note.audio.as_deref().context("the note has no audio")?;
         self.charge(note, Step::Transcription).await?;
-        // Silence is transcribed too, and charged for.
+        // Silence is transcribed and charged, too.
         let words = if audio == "silence.ogg" {
             String::new()
         } else {
@@ -81,7 +81,7 @@ impl Services {
         .bind(&self.who)
         .execute(&self.db)
         .await?;
-        // Free at once, unless somebody holds the gate.
+        // Returns at once, unless a gate is shut.
         sqlx::query("select pg_advisory_xact_lock_shared(hashtext($1), hashtext($2))")
             .bind(&self.who)
             .bind(step.as_str())
@@ -91,17 +91,17 @@ impl Services {
     }
 }
 
-/// Keeps services from answering. It opens when it is dropped, with its connection.
+/// Prevents services from responding. It opens on drop, when its connection is closed.
 #[derive(Debug)]
 pub struct Gate {
     connection: PgConnection,
 }
 
 impl Gate {
-    /// From now on the service charges these callers, and does not answer them.
+    /// Shuts the gate: from now on the service charges these callers and does not respond to them.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn shut(url: &str, step: Step, callers: &[&str]) -> Result<Self> {
         let options = Target::parse(url)?.sqlx_options()?;
         let mut connection = PgConnection::connect_with(&options).await?;
@@ -115,10 +115,10 @@ impl Gate {
         Ok(Gate { connection })
     }
 
-    /// Lets the service answer everybody.
+    /// Opens the gate, so that all calls get their response.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn open(self) -> Result<()> {
         Ok(self.connection.close().await?)
     }

@@ -12,12 +12,12 @@ use turno::inbox::{Inbox, Item};
 use turno::store::postgres::Target;
 use uuid::Uuid;
 
-/// The connections of one process.
+/// Size of a process's connection pool.
 const CONNECTIONS: u32 = 4;
-/// How long a connection waits for a transaction of another process, on SQLite. Longer than a call of the web service.
+/// How long a connection waits for a transaction of another process, on SQLite. Longer than a call of the web service takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// SQLite takes any name for a type. An id is text there and here, so that one statement does for both.
+/// SQLite accepts any type name. Ids are text on both databases, so that one statement works for both.
 const CREATE: &str = "
     create table presentations (
         id text primary key,
@@ -25,14 +25,14 @@ const CREATE: &str = "
         processed_at timestamptz
     )";
 
-/// What is received, and sent on.
+/// A presentation that is received and sent to the web service.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Presentation {
-    /// Its identity, for the web service too.
+    /// Identity of the presentation, also for the web service.
     pub id: Uuid,
 }
 
-/// A pool of connections; sqlx tells databases apart by type.
+/// Connection pool. sqlx has one type per database.
 #[derive(Debug, Clone)]
 pub enum Database {
     /// `postgres://…`
@@ -41,7 +41,7 @@ pub enum Database {
     Sqlite(SqlitePool),
 }
 
-/// The same expression for both: `$1` is a parameter on either.
+/// Runs the same expression on either database: both have `$1` as a parameter.
 macro_rules! on_each {
     ($database:expr, $pool:ident => $body:expr) => {
         match $database {
@@ -52,10 +52,10 @@ macro_rules! on_each {
 }
 
 impl Database {
-    /// Opens the store's database for the application. The name is what the server shows for this process.
+    /// Opens the store's database for the application. The database server shows `name` for this process.
     ///
     /// # Errors
-    /// If the URL is of neither database, or it cannot be reached.
+    /// Returns an error if the URL is of neither database, or if the database is unreachable.
     pub async fn open(store: &str, name: &str) -> Result<Self> {
         if store.starts_with("postgres") {
             let options = Target::parse(store)?.sqlx_options()?;
@@ -78,7 +78,7 @@ impl Database {
     /// Creates the table.
     ///
     /// # Errors
-    /// If it is there already: it would be somebody's, and here every row in it is sent to a web service.
+    /// Returns an error if the table exists: it would be another application's, and here each row is sent to a web service.
     pub async fn create(&self) -> Result<()> {
         on_each!(self, pool => sqlx::query(CREATE).execute(pool).await.map(drop)).context(
             "the table presentations could not be made: name a store that has none, or drop what an earlier run left",
@@ -88,7 +88,7 @@ impl Database {
     /// Drops the table.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the statement.
     pub async fn drop_table(&self) -> Result<()> {
         on_each!(self, pool => sqlx::query("drop table presentations").execute(pool).await.map(drop))?;
         Ok(())
@@ -97,16 +97,16 @@ impl Database {
     /// Empties the table.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the statement.
     pub async fn clear(&self) -> Result<()> {
         on_each!(self, pool => sqlx::query("delete from presentations").execute(pool).await.map(drop))?;
         Ok(())
     }
 
-    /// Receives presentations, all in one transaction; with Turno's inbox, they are pushed in that same transaction.
+    /// Inserts presentations, all in one transaction. With Turno's inbox, they are pushed in the same transaction.
     ///
     /// # Errors
-    /// If the database refuses; nothing was received then.
+    /// Returns an error if the database rejects a statement; then nothing was inserted.
     pub async fn receive(&self, ids: &[Uuid], inbox: Option<&Inbox>) -> Result<()> {
         on_each!(self, pool => {
             let mut tx = pool.begin().await?;
@@ -116,7 +116,7 @@ impl Database {
                     .execute(&mut *tx)
                     .await?;
                 if let Some(inbox) = inbox {
-                    // Received twice, it is pushed once.
+                    // The unique key: a presentation that is received twice is pushed once.
                     let item = Item::new(&Presentation { id: *id })?.key(id.to_string());
                     inbox.push_many_in(&mut *tx, [item]).await?;
                 }
@@ -125,19 +125,19 @@ impl Database {
         })
     }
 
-    /// The presentations that are marked as processed.
+    /// Returns the presentations that are marked as processed.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the query.
     pub async fn processed(&self) -> Result<Vec<Uuid>> {
         let select = "select id from presentations where processed = true order by id";
         self.ids(select).await
     }
 
-    /// What a run of the scheduler begins with: `WHERE processed = false`.
+    /// Returns the presentations that a run of the scheduler begins with: `WHERE processed = false`.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the query.
     pub async fn unprocessed(&self) -> Result<Vec<Uuid>> {
         let select = "select id from presentations where processed = false order by id";
         self.ids(select).await
@@ -149,13 +149,13 @@ impl Database {
         ids.iter().map(|id| Ok(id.parse()?)).collect()
     }
 
-    /// Whether the database has noticed that a process is gone, and ended its transactions.
+    /// Returns whether the database has detected the end of a process and ended its transactions.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the query.
     pub async fn has_forgotten(&self, name: &str) -> Result<bool> {
         let Database::Postgres(pool) = self else {
-            // The kernel has released the file's locks when the process is gone.
+            // The kernel released the locks on the file when the process ended.
             return Ok(true);
         };
         let select = "

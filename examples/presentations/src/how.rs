@@ -1,16 +1,16 @@
-//! The ways of keeping instances apart: those of the document, and Turno's.
+//! Ways of coordinating instances: those of the document, and Turno's.
 
 use clap::ValueEnum;
 use uuid::Uuid;
 
-/// One way.
+/// Way of coordinating instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum How {
-    /// *Problema original*: select what is not processed, process it, mark it.
+    /// *Problema original*: select unprocessed rows, process them, mark them.
     PlainSelect,
     /// *Solución implementada*, with the mark committed before the web service is called.
     ConditionalUpdate,
-    /// *Solución implementada* as it is written: mark and call in one transaction.
+    /// *Solución implementada* as in the document: mark and call in one transaction.
     ConditionalUpdateInTransaction,
     /// *Alternativa 1*: `SELECT … FOR UPDATE SKIP LOCKED`.
     SkipLocked,
@@ -23,7 +23,7 @@ pub enum How {
 }
 
 impl How {
-    /// What the table calls it.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             How::PlainSelect => "plain select",
@@ -36,15 +36,16 @@ impl How {
         }
     }
 
-    /// Whether a store can do it. H2 was the document's reason against `SKIP LOCKED`; SQLite is ours.
+    /// Returns whether a store supports it. The document rejects `SKIP LOCKED` because of H2; here it is SQLite that does not
+    /// support it.
     pub fn is_possible_on(self, store: &str) -> bool {
         self != How::SkipLocked || store.starts_with("postgres")
     }
 }
 
-/// Which instance of so many a presentation belongs to: `MOD(ABS(HASH(id)), totalInstances)`.
+/// Returns the instance that a presentation belongs to: `MOD(ABS(HASH(id)), totalInstances)`.
 ///
-/// Most of a UUID is random already, and SQLite has no hash function that the condition could call.
+/// No hash is needed, because most of a UUID is random. SQLite has no hash function that the condition could call.
 pub fn partition(id: Uuid, total_instances: u32) -> u32 {
     let rest = id.as_u128() % u128::from(total_instances.max(1));
     u32::try_from(rest).unwrap_or_default()

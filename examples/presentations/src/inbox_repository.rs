@@ -1,4 +1,4 @@
-//! The document's `InboxRepository`: what is done with one row, in a transaction.
+//! The document's `InboxRepository`: operations on one row, in a transaction.
 
 use anyhow::Result;
 use sqlx::{Postgres, Sqlite, Transaction};
@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::database::{Database, Presentation};
 
-/// The document's key sentence is this condition: `WHERE id = ?2 AND processed = false`.
+/// The document's key statement is this condition: `WHERE id = ?2 AND processed = false`.
 ///
-/// The time is the database's, and not the application's `LocalDateTime.now()`.
+/// The time comes from the database, not from the application's `LocalDateTime.now()`.
 const TRY_MARK_AS_PROCESSING: &str = "
     update presentations
     set processed = true, processed_at = current_timestamp
@@ -60,7 +60,7 @@ impl InboxRepository {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects it.
     pub async fn begin(database: &Database) -> Result<Self> {
         Ok(InboxRepository(match database {
             Database::Postgres(pool) => Tx::Postgres(pool.begin().await?),
@@ -68,10 +68,10 @@ impl InboxRepository {
         }))
     }
 
-    /// Begins a transaction that sees one state of the database throughout. On SQLite every transaction does.
+    /// Begins a transaction on one snapshot of the database. On SQLite, every transaction has one.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects it.
     pub async fn begin_repeatable_read(database: &Database) -> Result<Self> {
         Ok(InboxRepository(match database {
             Database::Postgres(pool) => Tx::Postgres(
@@ -82,51 +82,52 @@ impl InboxRepository {
         }))
     }
 
-    /// `tryMarkAsProcessing`: 1 if this call has marked it, 0 if it was marked already.
+    /// `tryMarkAsProcessing`: returns 1 if this call has marked the row, 0 if it was marked already.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the statement.
     pub async fn try_mark_as_processing(&mut self, id: Uuid) -> Result<u64> {
         self.update(TRY_MARK_AS_PROCESSING, id).await
     }
 
-    /// `markAsUnprocessed`: gives it back, after an error.
+    /// `markAsUnprocessed`: removes the mark after an error.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the statement.
     pub async fn mark_as_unprocessed(&mut self, id: Uuid) -> Result<()> {
         self.update(MARK_AS_UNPROCESSED, id).await.map(drop)
     }
 
-    /// Whether it is not processed, as far as this transaction sees.
+    /// Returns whether the row is unprocessed in the snapshot of this transaction.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the query.
     pub async fn is_unprocessed(&mut self, id: Uuid) -> Result<bool> {
         self.any(IS_UNPROCESSED, id).await
     }
 
-    /// Locks its row until the transaction ends, unless it is processed or somebody else has locked it. PostgreSQL only.
+    /// Locks the row until the transaction ends, and returns true. Returns false if the row is processed or locked by another
+    /// transaction. PostgreSQL only.
     ///
     /// # Errors
-    /// If the database refuses, or has no `skip locked`.
+    /// Returns an error if the database rejects the query or does not support `skip locked`.
     pub async fn lock_unprocessed(&mut self, id: Uuid) -> Result<bool> {
         self.any(LOCK_UNPROCESSED, id).await
     }
 
-    /// Completes Turno's item: it and everything else in this transaction commit together.
+    /// Completes Turno's item. The completion commits together with the rest of this transaction.
     ///
     /// # Errors
-    /// If another worker may have the item by now.
+    /// Returns an error if another worker may have claimed the item.
     pub async fn complete(&mut self, job: &Job<Presentation>) -> Result<()> {
         on_each!(self, tx => job.complete_in(&mut **tx).await)?;
         Ok(())
     }
 
-    /// Commits.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// If the database refuses.
+    /// Returns an error if the database rejects the commit.
     pub async fn commit(self) -> Result<()> {
         match self.0 {
             Tx::Postgres(tx) => tx.commit().await?,
@@ -135,10 +136,10 @@ impl InboxRepository {
         Ok(())
     }
 
-    /// Rolls back.
+    /// Rolls the transaction back.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// Returns an error if the database is unavailable.
     pub async fn rollback(self) -> Result<()> {
         match self.0 {
             Tx::Postgres(tx) => tx.rollback().await?,

@@ -1,4 +1,4 @@
-//! A process of its own for each instance, seen from outside.
+//! One process per instance, as its parent sees it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -13,52 +13,53 @@ use tokio::time::timeout;
 
 use crate::how::How;
 
-/// What an instance says when it is about to work.
+/// Line that an instance prints when it is ready.
 pub const READY: &str = "ready";
-/// What it says after each run of its scheduler.
+/// Line that it prints after each run of its scheduler.
 pub const RAN: &str = "ran";
-/// Where it is told the store: not in an argument, which everybody can see, and which may hold a password.
+/// Environment variable with the store. It is not an argument, because arguments are visible to all users, and a URL may
+/// contain a password.
 pub const STORE: &str = "PRESENTATIONS_STORE";
 
-/// The pause between two runs of its scheduler.
+/// Pause between two runs of the scheduler.
 const EVERY: Duration = Duration::from_millis(20);
-/// Longer than anything takes that ends at all.
+/// Timeout, longer than any operation takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// How instances are started.
+/// Options for starting instances.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
-    /// The store, and the application's database.
+    /// The store, which is also the application's database.
     pub store: String,
-    /// How many instances.
+    /// Number of instances.
     pub instances: u32,
-    /// How many presentations they are given.
+    /// Number of presentations.
     pub presentations: u32,
 }
 
-/// One running instance. It is killed when dropped.
+/// One running instance. It is killed on drop.
 #[derive(Debug)]
 pub struct Instance {
-    /// Which one, from 0.
+    /// Number of the instance, from 0.
     pub number: u32,
     child: Child,
-    /// It ends when this does, so that none outlives whoever started it.
+    /// The instance exits when this is closed, so that none outlives its parent process.
     stdin: Option<ChildStdin>,
     runs: watch::Receiver<u64>,
 }
 
-/// What a database server shows as the name of an instance.
+/// Returns the application name of an instance, as the database server shows it.
 pub fn application_name(number: u32) -> String {
     format!("presentations instance {number}")
 }
 
 impl Instance {
-    /// Starts one, and goes on when it is about to work. The lease is how long Turno waits for it, should it die.
+    /// Starts an instance and waits until it is ready. The lease is how long Turno waits for it if it dies.
     ///
     /// # Errors
-    /// If it ends before that; it has said why on standard error.
+    /// Returns an error if the instance exits before it is ready; the reason is on its standard error.
     pub async fn start(
         setup: &Setup,
         how: How,
@@ -69,7 +70,7 @@ impl Instance {
         let how = how.to_possible_value().context("every way has a name")?;
         let mut command = Command::new(&setup.program);
         if std::env::var_os("RUST_LOG").is_none() {
-            // The errors that are to be seen here are counted.
+            // Errors are expected here, and counted; they need not be logged.
             command.env("RUST_LOG", "off");
         }
         let mut child = command
@@ -103,10 +104,10 @@ impl Instance {
         })
     }
 
-    /// Waits until its scheduler has run so many times more.
+    /// Waits until its scheduler has run `many` more times.
     ///
     /// # Errors
-    /// If it does not.
+    /// Returns an error after a timeout.
     pub async fn more_runs(&self, many: u64) -> Result<()> {
         let mut runs = self.runs.clone();
         let enough = *runs.borrow() + many;
@@ -116,18 +117,18 @@ impl Instance {
         Ok(())
     }
 
-    /// `kill -9`, and goes on when it is gone.
+    /// Kills the instance with `kill -9` and waits until it has ended.
     ///
     /// # Errors
-    /// If it cannot be killed.
+    /// Returns an error if it cannot be killed.
     pub async fn kill_9(mut self) -> Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// Asks it to end, and goes on when it has.
+    /// Requests the instance to exit and waits until it has.
     ///
     /// # Errors
-    /// If it does not.
+    /// Returns an error if it does not exit.
     pub async fn stop(mut self) -> Result<()> {
         drop(self.stdin.take());
         timeout(LONG, self.child.wait())

@@ -1,51 +1,51 @@
-//! What the web service has been asked, and what it answers.
+//! Calls that the web service has received, and its responses.
 //!
-//! It answers late or not at all, when a scene needs that: a race that would be a matter of luck is certain if the
-//! service answers only when two callers are there.
+//! The service delays or withholds responses where a scene needs it. This makes races deterministic: for example, the service
+//! responds only when two callers are waiting.
 
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
-/// How the service answers.
+/// When and how the service responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// When a second call for the same presentation has come, or when released.
+    /// Responds when a second call for the same presentation has arrived, or when released.
     WhenTwoHaveCalled,
-    /// The first call for each presentation is refused.
+    /// Rejects the first call for each presentation.
     RefuseFirst,
-    /// The first call of all is never answered; its caller is to be killed.
+    /// Never responds to the very first call. Its caller will be killed.
     NeverTheFirst,
 }
 
-/// What a call was answered.
+/// Response to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// 200.
+    /// Status 200.
     Accepted,
-    /// 503.
+    /// Status 503.
     Refused,
 }
 
 /// One call.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {
-    /// For which presentation.
+    /// Presentation that was sent.
     pub presentation: Uuid,
-    /// From which instance.
+    /// Calling instance.
     pub instance: u32,
-    /// Which attempt that is, as the instance counts.
+    /// Attempt number, as counted by the instance.
     pub attempt: u32,
-    /// `None` until it is answered.
+    /// `None` until the response is sent.
     pub answer: Option<Answer>,
 }
 
-/// All calls, in the order in which they came.
+/// All calls, in order of arrival.
 #[derive(Debug)]
 pub struct Ledger {
     manner: Manner,
     released: bool,
-    /// The calls.
+    /// The calls, in order of arrival.
     pub calls: Vec<Call>,
 }
 
@@ -62,7 +62,7 @@ impl Ledger {
         self.released = true;
     }
 
-    /// How often each presentation was accepted.
+    /// Returns how often each presentation was accepted.
     pub fn accepted(&self) -> HashMap<Uuid, usize> {
         let mut times = HashMap::new();
         for call in &self.calls {
@@ -73,13 +73,13 @@ impl Ledger {
         times
     }
 
-    /// The instances that wait for an answer, and would for ever.
+    /// Returns the instances whose calls are held back: they wait for a response that does not come.
     pub fn held(&self) -> Vec<u32> {
         let held = (0..self.calls.len()).filter(|call| self.verdict(*call).is_none());
         held.map(|call| self.calls[call].instance).collect()
     }
 
-    /// What a call is to be answered; `None` as long as it has to wait.
+    /// Returns the response to a call, or `None` while it has to wait.
     pub(crate) fn verdict(&self, call: usize) -> Option<Answer> {
         let presentation = self.calls[call].presentation;
         let mut same = self

@@ -1,11 +1,11 @@
-//! Presentations wait in an inbox. A scheduler in each of several instances sends them to a web service, and each
-//! presentation is to be sent by one instance only.
+//! Presentations wait in an inbox. Several instances, each with a scheduler, send them to a web service. Each presentation
+//! must be sent by one instance only.
 //!
-//! What an instance is made of: [`scheduler`] → [`use_case`] → [`inbox_repository`] → [`database`], and
-//! [`web_service_client`]. [`how`] lists the ways of keeping instances apart.
+//! Parts of an instance: [`scheduler`] → [`use_case`] → [`inbox_repository`] → [`database`], and [`web_service_client`].
+//! [`how`] lists the ways of coordinating instances.
 //!
-//! What compares them: [`web_service`] counts calls in its [`ledger`], [`instance`] starts and kills processes, [`stage`]
-//! has everything running, [`scene`] says what happens on it, [`table`] prints what came of it.
+//! Parts of the comparison: [`web_service`] counts calls in its [`ledger`], [`instance`] starts and kills processes, [`stage`]
+//! runs all parts, [`scene`] has the scenarios, [`table`] prints the results.
 #![forbid(unsafe_code)]
 
 pub mod database;

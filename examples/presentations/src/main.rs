@@ -1,4 +1,4 @@
-//! Compares ways of keeping instances apart that send presentations to a web service.
+//! Compares ways of coordinating instances that send presentations to a web service.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ use presentations::web_service_client::WebServiceClient;
 use tracing_subscriber::EnvFilter;
 use turno::Turno;
 
-/// Presentations wait in an inbox; several instances send them to a web service. Shows what each way of keeping the
-/// instances apart is worth, in one table. RUST_LOG=info shows what the instances do.
+/// Presentations wait in an inbox; several instances send them to a web service. Compares the ways of coordinating the
+/// instances in one table. RUST_LOG=info shows what the instances do.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Program {
@@ -30,44 +30,44 @@ struct Program {
 
 #[derive(Debug, Args)]
 struct Compare {
-    /// sqlite:FILE or postgres://…, without a table `presentations`; a temporary file otherwise.
+    /// sqlite:FILE or postgres://…, without a table `presentations`. Default: a temporary file.
     #[arg(long)]
     store: Option<String>,
-    /// How many instances, each a process.
+    /// Number of instances, each a process.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=20))]
     instances: u32,
-    /// How many presentations, at least one for each instance.
+    /// Number of presentations, at least one per instance.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=1000))]
     presentations: u32,
 }
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// One instance of the application. It ends with its standard input.
+    /// One instance of the application. It exits when its standard input ends.
     Instance(InstanceArgs),
 }
 
 #[derive(Debug, Args)]
 struct InstanceArgs {
-    /// Where the presentations are.
+    /// Database of the presentations.
     #[arg(long, env = STORE, hide_env_values = true)]
     store: String,
-    /// How it keeps apart from others.
+    /// Way of coordinating with other instances.
     #[arg(long)]
     how: How,
-    /// The web service.
+    /// URL of the web service.
     #[arg(long)]
     service: String,
-    /// Which of the instances this is, from 0.
+    /// Number of this instance, from 0.
     #[arg(long)]
     instance_partition: u32,
-    /// How many there are.
+    /// Total number of instances.
     #[arg(long)]
     total_instances: u32,
-    /// The pause between two runs of the scheduler.
+    /// Pause between two runs of the scheduler, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     every_ms: u64,
-    /// How long Turno waits for an instance that may have died.
+    /// Lease of a claim in Turno, in milliseconds: how long to wait for an instance that may have died.
     #[arg(long, default_value_t = 30_000)]
     lease_ms: u64,
 }
@@ -148,7 +148,7 @@ async fn instance(args: InstanceArgs) -> Result<()> {
     }
 }
 
-/// Whoever started this process wants it to end, or is gone.
+/// Resolves when standard input ends: the parent process wants this one to end, or has ended itself.
 async fn input_ended() {
     let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
 }

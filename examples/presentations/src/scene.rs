@@ -1,4 +1,4 @@
-//! The three scenes that every way of keeping instances apart has to go through.
+//! The three scenes that each way of coordinating instances is tested in.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use crate::instance::{LONG, Setup};
 use crate::ledger::{Answer, Ledger, Manner};
 use crate::stage::Stage;
 
-/// More than one, because one may have begun before what it is to see; and one more.
+/// Number of scheduler runs to wait for. The first one may have started too early to see the change; the others add certainty.
 const RUNS: u64 = 3;
-/// How long nothing happens until instances are taken to wait that are known to. Others are given longer than a slow
-/// machine needs: whoever stops waiting for the second call too soon does not see it.
+/// How long nothing may change before instances that are known to block each other are assumed to wait. For the other ways the
+/// limit is longer than a slow machine needs, because stopping too early would miss the second call.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What came of a race.
+/// Result of the race.
 #[derive(Debug)]
 pub struct Race {
-    /// How many presentations there were.
+    /// Number of presentations.
     pub presentations: usize,
-    /// How often the web service was called.
+    /// Number of calls to the web service.
     pub calls: usize,
-    /// How many presentations it was called for more than once.
+    /// Number of presentations with more than one call.
     pub doubled: usize,
-    /// Whether instances waited for calls that another one made.
+    /// Whether instances waited for calls of other instances.
     pub waited: bool,
-    /// How many instances took part.
+    /// Number of instances.
     pub instances: usize,
 }
 
-/// All instances see all presentations. The web service answers a call when a second one for the same presentation has
-/// come; or when it is clear that none will come, because every instance has a presentation of its own in hand, or waits.
+/// All instances see all presentations. The web service responds to a call when a second one for the same presentation has
+/// arrived, or when none will come because each instance has its own call in flight or waits.
 ///
 /// # Errors
-/// If something does not start, or does not come to an end.
+/// Returns an error if a part does not start or the scene does not end.
 pub async fn race(setup: &Setup, how: How) -> Result<Race> {
     let stage = Stage::start(setup, how, Manner::WhenTwoHaveCalled).await?;
     let all = stage.presentations.len();
@@ -65,19 +65,19 @@ pub async fn race(setup: &Setup, how: How) -> Result<Race> {
     Ok(race)
 }
 
-/// What came of errors.
+/// Result of the scene with errors.
 #[derive(Debug)]
 pub struct Errors {
-    /// How many presentations the web service has refused at first.
+    /// Number of presentations that the web service rejected at first.
     pub refused: usize,
-    /// How many of these it has accepted later.
+    /// Number of those that it accepted later.
     pub retried: usize,
 }
 
-/// The web service refuses each presentation once.
+/// The web service rejects each presentation once.
 ///
 /// # Errors
-/// If something does not start, or a presentation is not sent again.
+/// Returns an error if a part does not start or a presentation is not sent again.
 pub async fn errors(setup: &Setup, how: How) -> Result<Errors> {
     let stage = Stage::start(setup, how, Manner::RefuseFirst).await?;
     stage.all_processed().await?;
@@ -99,22 +99,22 @@ pub async fn errors(setup: &Setup, how: How) -> Result<Errors> {
     Ok(errors)
 }
 
-/// What came of a killed instance's presentations.
+/// Result of the scene with a killed instance.
 #[derive(Debug)]
 pub struct Killed {
-    /// The attempt, as the next instance counted, in which the presentation was accepted that the killed one had in
-    /// hand; `None` if it never was.
+    /// Attempt in which the presentation of the killed instance was accepted, as counted by the next instance. `None` if it
+    /// never was.
     pub again: Option<u32>,
-    /// How many are marked as processed, and the web service has never accepted them.
+    /// Number of presentations that are marked as processed but were never accepted by the web service.
     pub lost: usize,
-    /// How many are not processed, though the other instances have looked.
+    /// Number of presentations that are still unprocessed after runs of the other instances.
     pub left: usize,
 }
 
-/// An instance is killed with `kill -9` while it waits for the answer to its call.
+/// Kills an instance with `kill -9` while it waits for the response to its call.
 ///
 /// # Errors
-/// If something does not start, or does not come to an end.
+/// Returns an error if a part does not start or the scene does not end.
 pub async fn killed(setup: &Setup, how: How) -> Result<Killed> {
     let mut stage = Stage::start(setup, how, Manner::NeverTheFirst).await?;
     stage
@@ -124,7 +124,7 @@ pub async fn killed(setup: &Setup, how: How) -> Result<Killed> {
     let victim = stage.service.ledger().calls[0];
     stage.kill_9(victim.instance).await?;
     match how {
-        // The lease has to end first.
+        // The lease has to expire first.
         How::Turno => stage.all_processed().await?,
         _ => stage.more_runs(RUNS).await?,
     }

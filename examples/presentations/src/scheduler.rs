@@ -1,4 +1,4 @@
-//! What starts the use case, in every instance.
+//! The scheduler, or Turno's worker, which starts the use case in each instance.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::database::Presentation;
 use crate::how::{How, partition};
 use crate::use_case::ProcessPresentationUseCase;
 
-/// The queue that presentations are pushed to.
+/// Queue that presentations are pushed to.
 const QUEUE: &str = "presentations";
 
-/// Runs every so often, and takes what is not processed, one after the other.
+/// Periodically selects unprocessed presentations and processes them one after the other.
 #[derive(Debug)]
 pub struct Scheduler {
-    /// What is done with each presentation.
+    /// Use case that processes a presentation.
     pub use_case: ProcessPresentationUseCase,
-    /// The pause between two runs.
+    /// Pause between two runs.
     pub every: Duration,
-    /// Which of the instances this is, from 0.
+    /// Number of this instance, from 0.
     pub instance_partition: u32,
-    /// How many there are: what only hash partitioning has to know.
+    /// Total number of instances. Only hash partitioning needs it.
     pub total_instances: u32,
 }
 
 impl Scheduler {
-    /// Runs for ever; `ran` is told after each run.
+    /// Runs forever. `ran` is called after each run.
     ///
     /// # Errors
-    /// Those of `ran`.
+    /// Returns the errors of `ran`.
     pub async fn run(&self, mut ran: impl FnMut() -> Result<()>) -> Result<()> {
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -48,7 +48,8 @@ impl Scheduler {
     async fn run_once(&self) -> Result<()> {
         for id in self.use_case.database.unprocessed().await? {
             if self.is_ours(id) {
-                // What failed is unprocessed, and in the next run's list. The use case has logged why.
+                // A failed presentation stays unprocessed and is in the list of the next run. The use case has logged the
+                // error.
                 let _ = self.use_case.execute(id).await;
             }
         }
@@ -61,15 +62,15 @@ impl Scheduler {
     }
 }
 
-/// Turno's inbox of presentations.
+/// Returns Turno's inbox of presentations.
 pub fn inbox(turno: &Turno) -> Inbox {
     turno.inbox(QUEUE)
 }
 
-/// With Turno there is no scheduler: a push wakes a worker.
+/// Runs Turno's worker. There is no scheduler: a push wakes a worker.
 ///
 /// # Errors
-/// If what it did last could not be recorded.
+/// Returns an error if the outcome of its last item could not be recorded.
 pub async fn work(
     use_case: ProcessPresentationUseCase,
     turno: &Turno,
@@ -80,14 +81,14 @@ pub async fn work(
     let handler = move |job: Job<Presentation>| {
         let use_case = use_case.clone();
         async move {
-            // As the document's scheduler does, and not with an exponential back-off.
+            // A fixed pause as in the document's scheduler, instead of an exponential backoff.
             job.retry_in(retry_in);
             use_case.execute_job(job).await
         }
     };
     inbox(turno)
         .worker(handler)
-        // One after the other in each instance, as the others here do; a real one would do many at once.
+        // One item at a time per instance, as the other ways do here. A real application would run several at once.
         .concurrency(1)
         .prefetch(0)
         .lease(lease)

@@ -1,4 +1,4 @@
-//! Several instances, one web service, and presentations that all instances see at the same moment.
+//! Several instances, one web service, and presentations that become visible to all instances at the same moment.
 
 use std::time::Duration;
 
@@ -13,30 +13,31 @@ use crate::ledger::Manner;
 use crate::scheduler;
 use crate::web_service::WebService;
 
-/// How long to wait between two looks at the database.
+/// Pause between two polls of the database.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long Turno waits for an instance that dies, where one does. Where none does, a slow machine must not look like it.
+/// Lease in scenes in which an instance is killed. Other scenes have a longer one, so that a slow machine does not look like a
+/// dead instance.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// Everything that is running.
+/// All parts of a running scene.
 #[derive(Debug)]
 pub struct Stage {
-    /// How the instances are kept apart.
+    /// Way of coordinating the instances.
     pub how: How,
-    /// What they call.
+    /// The web service that they call.
     pub service: WebService,
-    /// What they share.
+    /// The database that they share.
     pub database: Database,
-    /// What they are to send.
+    /// The presentations to send.
     pub presentations: Vec<Uuid>,
     instances: Vec<Instance>,
 }
 
 impl Stage {
-    /// Starts everything; the presentations come last, when all instances are there.
+    /// Starts all parts. The presentations are inserted last, when all instances are ready.
     ///
     /// # Errors
-    /// If something does not start.
+    /// Returns an error if a part does not start.
     pub async fn start(setup: &Setup, how: How, manner: Manner) -> Result<Self> {
         let database = Database::open(&setup.store, "presentations").await?;
         database.clear().await?;
@@ -64,15 +65,15 @@ impl Stage {
         })
     }
 
-    /// How many instances there are.
+    /// Number of instances.
     pub fn size(&self) -> usize {
         self.instances.len()
     }
 
-    /// Waits until the web service has accepted every presentation, and every one is marked.
+    /// Waits until the web service has accepted each presentation, and each one is marked as processed.
     ///
     /// # Errors
-    /// If that does not happen.
+    /// Returns an error after a timeout.
     pub async fn all_processed(&self) -> Result<()> {
         let all = self.presentations.len();
         self.service
@@ -84,11 +85,11 @@ impl Stage {
         .await
     }
 
-    /// Waits until each scheduler has run so many times more, so that nothing can come any more from what it knew
-    /// before. Turno's workers have no runs.
+    /// Waits until each scheduler has run `many` more times, so that no effect of its earlier state can follow. Turno's
+    /// workers have no runs.
     ///
     /// # Errors
-    /// If one does not run.
+    /// Returns an error if a scheduler does not run.
     pub async fn more_runs(&self, many: u64) -> Result<()> {
         if self.how != How::Turno {
             for instance in &self.instances {
@@ -98,10 +99,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Kills an instance with `kill -9`, and goes on when the database has noticed.
+    /// Kills an instance with `kill -9`, and waits until the database has detected it.
     ///
     /// # Errors
-    /// If there is no such instance, or it stays.
+    /// Returns an error if there is no such instance or it does not end.
     pub async fn kill_9(&mut self, number: u32) -> Result<()> {
         let place = self
             .instances
@@ -116,10 +117,10 @@ impl Stage {
         .await
     }
 
-    /// Ends everything.
+    /// Stops all parts.
     ///
     /// # Errors
-    /// If an instance does not end.
+    /// Returns an error if an instance does not end.
     pub async fn stop(self) -> Result<()> {
         for instance in self.instances {
             instance.stop().await?;
@@ -128,7 +129,7 @@ impl Stage {
     }
 }
 
-/// Ids of which every instance has the same share, so that hash partitioning leaves none idle.
+/// Returns ids in equal shares per instance, so that no instance is idle with hash partitioning.
 fn evenly_partitioned(many: u32, instances: u32) -> Vec<Uuid> {
     let of_partition = |wanted| {
         std::iter::repeat_with(Uuid::now_v7).find(|id| partition(*id, instances) == wanted)

@@ -1,4 +1,4 @@
-//! The document's alternatives, compared.
+//! Comparison of the document's alternatives.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -20,16 +20,16 @@ const HEADER: [&str; 7] = [
     "KILLED",
 ];
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Debug)]
 pub struct Line {
     how: How,
-    /// `None` where the store cannot do it.
+    /// `None` if the store does not support it.
     scenes: Option<(Race, Errors, Killed)>,
 }
 
 impl Line {
-    /// Whether nothing was doubled, lost or left.
+    /// Returns whether no presentation was doubled, lost or left.
     pub fn is_clean(&self) -> bool {
         self.scenes.as_ref().is_some_and(|(race, _, killed)| {
             race.doubled == 0 && killed.lost == 0 && killed.left == 0
@@ -37,10 +37,10 @@ impl Line {
     }
 }
 
-/// Plays every scene with every alternative, Turno's inbox last.
+/// Runs each scene with each alternative, Turno's inbox last.
 ///
 /// # Errors
-/// If something does not start, or does not come to an end.
+/// Returns an error if a part does not start or a scene does not end.
 pub async fn compare(setup: &Setup) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for how in How::value_variants() {
@@ -62,7 +62,7 @@ pub async fn compare(setup: &Setup) -> Result<Vec<Line>> {
 /// Prints the table.
 ///
 /// # Errors
-/// If nobody reads it.
+/// Returns an error if standard output is closed.
 pub fn print(setup: &Setup, lines: &[Line]) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(HEADER);
@@ -75,7 +75,7 @@ pub fn print(setup: &Setup, lines: &[Line]) -> Result<()> {
         table.force_no_tty();
     }
     table.add_rows(lines.iter().map(row));
-    // The first name begins the line, and nothing follows the last.
+    // Trim spaces before the first column and after the last one.
     let table: Vec<_> = table
         .to_string()
         .lines()
@@ -142,7 +142,7 @@ fn colored(text: impl ToString, is_good: bool) -> Cell {
     Cell::new(text.to_string()).fg(if is_good { Color::Green } else { Color::Red })
 }
 
-/// On a terminal only.
+/// Shows progress, on a terminal only.
 fn show_progress(name: &str) -> Result<()> {
     let mut screen = io::stderr();
     if screen.is_terminal() {

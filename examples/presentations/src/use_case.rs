@@ -1,4 +1,4 @@
-//! The document's `ProcessPresentationUseCase`, once for each way of keeping instances apart.
+//! The document's `ProcessPresentationUseCase`, with one implementation per way of coordinating instances.
 
 use anyhow::{Result, bail};
 use tracing::{error, info, warn};
@@ -10,37 +10,37 @@ use crate::how::How;
 use crate::inbox_repository::InboxRepository;
 use crate::web_service_client::WebServiceClient;
 
-/// What became of a presentation.
+/// Outcome of processing a presentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The web service has it.
+    /// The web service accepted it.
     Processed,
-    /// Another instance has it.
+    /// Another instance processes it.
     Skipped,
-    /// The web service has it, and had it from another instance too.
+    /// The web service accepted it, and has also received it from another instance.
     ProcessedTwice,
 }
 
 /// Sends one presentation to the web service.
 #[derive(Debug, Clone)]
 pub struct ProcessPresentationUseCase {
-    /// In which way.
+    /// Way of coordinating instances.
     pub how: How,
-    /// Where the presentations are.
+    /// Database of the presentations.
     pub database: Database,
-    /// Where they are sent.
+    /// Client of the web service.
     pub web_service: WebServiceClient,
 }
 
 impl ProcessPresentationUseCase {
-    /// Processes a presentation, unless another instance does. A failure leaves it unprocessed, for the next run.
+    /// Processes a presentation, unless another instance does. After an error it stays unprocessed, for the next run.
     ///
     /// # Errors
-    /// If the web service or the database refuses.
+    /// Returns an error if the web service or the database rejects a call.
     pub async fn execute(&self, presentation_id: Uuid) -> Result<Outcome> {
         info!("Attempting to process presentation with ID: {presentation_id}");
         let outcome = match self.how {
-            // A partition is nobody else's, so nothing is asked of the row.
+            // Each partition belongs to one instance, so the row need not be checked.
             How::PlainSelect | How::HashPartition => self.plain_select(presentation_id).await,
             How::ConditionalUpdate => self.conditional_update(presentation_id).await,
             How::ConditionalUpdateInTransaction => self.in_transaction(presentation_id).await,
@@ -63,7 +63,7 @@ impl ProcessPresentationUseCase {
         outcome
     }
 
-    /// T1 to T5 of the problem: whoever has selected it calls.
+    /// T1 to T5 of the problem: each instance that has selected the presentation calls the web service.
     async fn plain_select(&self, id: Uuid) -> Result<Outcome> {
         self.process(id, 1).await?;
         let mut inbox = InboxRepository::begin(&self.database).await?;
@@ -76,7 +76,8 @@ impl ProcessPresentationUseCase {
         })
     }
 
-    /// The mark is committed, so nobody waits for this call; and it stays if this process dies in it.
+    /// The mark is committed before the call, so no other instance is blocked. The mark remains if this process dies during
+    /// the call.
     async fn conditional_update(&self, id: Uuid) -> Result<Outcome> {
         let mut inbox = InboxRepository::begin(&self.database).await?;
         let updated = inbox.try_mark_as_processing(id).await?;
@@ -94,7 +95,7 @@ impl ProcessPresentationUseCase {
         Ok(Outcome::Processed)
     }
 
-    /// As the document writes it, with `@Transactional` around everything.
+    /// As in the document, with `@Transactional` around all steps.
     async fn in_transaction(&self, id: Uuid) -> Result<Outcome> {
         let mut inbox = InboxRepository::begin(&self.database).await?;
         if inbox.try_mark_as_processing(id).await? == 0 {
@@ -102,7 +103,7 @@ impl ProcessPresentationUseCase {
             return Ok(Outcome::Skipped);
         }
         if let Err(error) = self.process(id, 1).await {
-            // The document does both. Either would do: the rollback undoes the mark, and this with it.
+            // The document does both. One would suffice: the rollback undoes the mark and this update.
             inbox.mark_as_unprocessed(id).await?;
             inbox.rollback().await?;
             return Err(error);
@@ -111,7 +112,7 @@ impl ProcessPresentationUseCase {
         Ok(Outcome::Processed)
     }
 
-    /// A locked row is passed over, and not waited for.
+    /// Skips a locked row instead of waiting for it.
     async fn skip_locked(&self, id: Uuid) -> Result<Outcome> {
         let mut inbox = InboxRepository::begin(&self.database).await?;
         if !inbox.lock_unprocessed(id).await? {
@@ -127,7 +128,7 @@ impl ProcessPresentationUseCase {
         Ok(Outcome::Processed)
     }
 
-    /// The database refuses the second mark, when the second call has been made.
+    /// The database rejects the second mark, but only after the second call was made.
     async fn repeatable_read(&self, id: Uuid) -> Result<Outcome> {
         let mut inbox = InboxRepository::begin_repeatable_read(&self.database).await?;
         if !inbox.is_unprocessed(id).await? {
@@ -143,11 +144,12 @@ impl ProcessPresentationUseCase {
         Ok(Outcome::Processed)
     }
 
-    /// Turno has claimed it for this worker: a claim ends by itself if the worker dies, and the next attempt is counted.
-    /// Nothing is locked during the call. Mark and completion commit together.
+    /// Processes a presentation that Turno has claimed for this worker. The claim expires if the worker dies, and the next
+    /// attempt is counted. No lock is held during the call. Mark and completion commit together.
     ///
     /// # Errors
-    /// If the web service or the database refuses, or another worker has the presentation by now.
+    /// Returns an error if the web service or the database rejects a call, or if another worker has taken over the
+    /// presentation.
     pub async fn execute_job(&self, job: Job<Presentation>) -> Result<()> {
         let id = job.payload.id;
         self.process(id, job.attempt()).await?;

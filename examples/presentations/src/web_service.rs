@@ -1,4 +1,4 @@
-//! The web service, which counts.
+//! The web service, which counts its calls.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use uuid::Uuid;
 use crate::ledger::{Answer, Call, Ledger, Manner};
 use crate::web_service_client::{ATTEMPT, INSTANCE};
 
-/// A running service, on a free port of this machine. It ends when dropped.
+/// A running service on a free local port. It ends on drop.
 #[derive(Debug)]
 pub struct WebService {
-    /// Where it is.
+    /// URL of the service.
     pub url: String,
     ledger: watch::Sender<Ledger>,
     server: JoinHandle<()>,
@@ -28,7 +28,7 @@ impl WebService {
     /// Starts the service.
     ///
     /// # Errors
-    /// If no port can be had.
+    /// Returns an error if no port is available.
     pub async fn start(manner: Manner) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
@@ -37,7 +37,7 @@ impl WebService {
             .route("/presentations/{id}", post(receive))
             .with_state(ledger.clone());
         let server = tokio::spawn(async move {
-            // It listens until it is dropped; there is nobody to tell of an end.
+            // It runs until it is dropped. An error here has no receiver.
             let _ = axum::serve(listener, router).await;
         });
         Ok(WebService {
@@ -47,20 +47,20 @@ impl WebService {
         })
     }
 
-    /// What has come so far.
+    /// Returns the calls so far.
     pub fn ledger(&self) -> watch::Ref<'_, Ledger> {
         self.ledger.borrow()
     }
 
-    /// Nobody waits for a second caller any more.
+    /// Stops waiting for a second caller: all calls get their response.
     pub fn release(&self) {
         self.ledger.send_modify(Ledger::release);
     }
 
-    /// Waits until the calls are as they should be.
+    /// Waits until the calls fulfil a condition.
     ///
     /// # Errors
-    /// If that takes longer than `patience`.
+    /// Returns an error if that takes longer than `patience`.
     pub async fn wait_for(
         &self,
         patience: Duration,
@@ -72,7 +72,7 @@ impl WebService {
             .with_context(|| format!("waited {patience:?} in vain for calls of the web service"))
     }
 
-    /// Waits until the calls are as they should be (true), or nothing has changed for so long (false).
+    /// Waits until the calls fulfil a condition (true), or nothing has changed for the given time (false).
     pub async fn settles(
         &self,
         patience: Duration,

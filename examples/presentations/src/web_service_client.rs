@@ -1,4 +1,4 @@
-//! Calls the web service.
+//! Client of the web service.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use uuid::Uuid;
 
-/// Says which instance calls.
+/// Header with the number of the calling instance.
 pub const INSTANCE: &str = "x-instance";
-/// Says which attempt it is.
+/// Header with the number of the attempt.
 pub const ATTEMPT: &str = "x-attempt";
 
-/// How long an answer may take.
+/// Timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One instance's way to the web service.
+/// Client of the web service in one instance.
 #[derive(Debug, Clone)]
 pub struct WebServiceClient {
     client: Client<HttpConnector, Body>,
@@ -27,7 +27,7 @@ pub struct WebServiceClient {
 }
 
 impl WebServiceClient {
-    /// Nothing is connected before the first call.
+    /// Creates a client. It connects at the first call.
     pub fn new(url: &str, instance: u32) -> Self {
         WebServiceClient {
             client: Client::builder(TokioExecutor::new()).build_http(),
@@ -39,7 +39,8 @@ impl WebServiceClient {
     /// Sends a presentation.
     ///
     /// # Errors
-    /// If the service refuses it, or does not answer. It may have it then, or not: that is what cannot be known.
+    /// Returns an error if the service rejects it or does not respond. In the latter case, it is unknown whether the service
+    /// has received it.
     pub async fn send(&self, presentation: Uuid, attempt: u32) -> Result<()> {
         let request = Request::post(format!("{}/presentations/{presentation}", self.url))
             .header(INSTANCE, self.instance)

@@ -1,4 +1,4 @@
-//! How events leave the API: through the outbox, or (the control) in one of the two usual ways.
+//! Publication of events by the API: through the outbox or, as the control, in one of the two usual ways.
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -10,23 +10,23 @@ use uuid::Uuid;
 use crate::publisher::RabbitMqPublisher;
 use crate::ticket::TicketEvent;
 
-/// When the API publishes by itself.
+/// When the API publishes directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SinOutbox {
-    /// Killed in between, it loses the event.
+    /// A kill between commit and publication loses the event.
     DespuesDelCommit,
-    /// Killed in between, it has told of a ticket that there is not.
+    /// A kill between publication and commit leaves an event without a ticket.
     AntesDelCommit,
 }
 
-/// How events leave.
+/// Way of publishing events.
 pub(crate) enum Announcer {
     Outbox(Turno),
     Usual(SinOutbox, Box<RabbitMqPublisher>),
 }
 
 impl Announcer {
-    /// Called in the ticket's transaction.
+    /// Called in the transaction of the ticket.
     pub(crate) async fn within(&self, tx: &mut impl CallerTx, event: &TicketEvent) -> Result<()> {
         match self {
             Announcer::Outbox(turno) => {
@@ -40,7 +40,7 @@ impl Announcer {
         Ok(())
     }
 
-    /// Called after its commit.
+    /// Called after the commit.
     pub(crate) async fn after(&self, event: &TicketEvent) -> Result<()> {
         match self {
             Announcer::Usual(SinOutbox::DespuesDelCommit, publisher) => {

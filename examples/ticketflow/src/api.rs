@@ -1,4 +1,4 @@
-//! The tickets API: create a ticket, change its status, look at it.
+//! The tickets API: create a ticket, change its status, read it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::db::{Db, with_pool, with_tx};
 use crate::fault;
 use crate::ticket::{MAX_TITLE, Status, Ticket, TicketEvent};
 
-/// The header that a request's correlation id comes with; without it, there is a new one.
+/// Request header with the correlation id. Default: a new id.
 const CORRELATION: &str = "x-correlation-id";
 
 pub(crate) struct Api {
@@ -44,7 +44,7 @@ struct NewStatus {
     status: Status,
 }
 
-/// The ticket and its event are committed together, or neither is.
+/// Creates a ticket. The ticket and its event are committed together or not at all.
 async fn create(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
@@ -148,7 +148,7 @@ fn correlation_id(headers: &HeaderMap) -> Result<String, Problem> {
     }
 }
 
-/// What went wrong, as the client sees it.
+/// Error response.
 struct Problem(StatusCode, String);
 
 impl Problem {

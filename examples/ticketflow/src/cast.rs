@@ -1,4 +1,4 @@
-//! Starts the example's processes and talks to them: for the show, and for the tests.
+//! Starts the example's processes and calls them, for the demonstration and the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,10 +17,10 @@ use turno_testkit::Process;
 use crate::fault;
 use crate::settings::Settings;
 
-/// Longer than anything takes that ends at all, on a busy machine.
+/// Timeout, longer than any operation takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// One store and one exchange, and what processes need to find them.
+/// One store and one exchange, with the settings that processes need.
 pub(crate) struct Cast {
     program: PathBuf,
     pub(crate) store: String,
@@ -28,7 +28,7 @@ pub(crate) struct Cast {
     folder: TempDir,
 }
 
-/// Waits until one of them is dead: the one that worked was told where to die.
+/// Waits until one of them has died: the active one has a fault set.
 pub(crate) fn await_death_of_one(actors: &[Actor]) -> Result<()> {
     let deadline = Instant::now() + LONG;
     while Instant::now() < deadline {
@@ -42,14 +42,14 @@ pub(crate) fn await_death_of_one(actors: &[Actor]) -> Result<()> {
     bail!("no process died where it was told to")
 }
 
-/// One process of the example. It is killed when dropped.
+/// One process of the example. It is killed on drop.
 pub(crate) struct Actor {
     pub(crate) process: Process,
     address: String,
 }
 
 impl Cast {
-    /// Writes `appsettings.json`, and makes the tables.
+    /// Writes `appsettings.json` and creates the tables.
     pub(crate) fn new(program: &Path, store: String, settings: Settings) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("appsettings.json");
@@ -66,7 +66,7 @@ impl Cast {
         Ok(cast)
     }
 
-    /// Starts a process, and goes on when it is ready. It may be told where to die.
+    /// Starts a process, optionally with a fault, and waits until it is ready.
     pub(crate) fn start(&self, words: &[&str], fault: Option<&str>) -> Result<Actor> {
         let process = Process::spawn(&mut self.command(words, fault))?;
         let line = await_line(&process, "listening ")?;
@@ -88,12 +88,12 @@ impl Cast {
 }
 
 impl Actor {
-    /// Reads on to a line of its log that has these words in it.
+    /// Reads its log up to a line that contains `words`.
     pub(crate) fn await_log(&self, words: &str) -> Result<String> {
         await_line(&self.process, words)
     }
 
-    /// Waits until it is dead: it was told where to die.
+    /// Waits until the process has died at its fault.
     pub(crate) fn await_death(&self) -> Result<()> {
         let status = self.process.wait_timeout(LONG);
         let status = status.context("a process did not die where it was told to")?;
@@ -101,7 +101,7 @@ impl Actor {
         Ok(())
     }
 
-    /// `POST /tickets`; answers the ticket's id.
+    /// `POST /tickets`; returns the ticket's id.
     pub(crate) async fn create(&self, title: &str) -> Result<String> {
         let asked = json!({"title": title});
         let (status, ticket) = self.call("POST", "/tickets", &[], Some(asked)).await?;
@@ -124,7 +124,7 @@ impl Actor {
         Ok(())
     }
 
-    /// A number of `GET /metrics`, without its prefix; what is not there is an error.
+    /// Returns a number of `GET /metrics`; `name` is without the prefix. A missing metric is an error.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
         let (_, text) = self.call("GET", "/metrics", &[], None).await?;
         let wanted = format!("ticketflow_{name} ");
@@ -135,7 +135,7 @@ impl Actor {
             .parse()?)
     }
 
-    /// One request; answers JSON, or what else was said as a string.
+    /// Sends a request. Returns the body as JSON, or as a string if it is not JSON.
     pub(crate) async fn call(
         &self,
         method: &str,

@@ -1,4 +1,4 @@
-//! A consumer: the step that the document left open. It notifies people of what happens to tickets.
+//! A consumer: the step that the document left open. It notifies users of changes to tickets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::db::{Db, with_tx};
 use crate::fault;
 use crate::settings::Settings;
 
-/// Under this name the consumers remember what they have handled: all of them, together.
+/// Name under which all consumers together record the events that they have handled.
 pub(crate) const CONSUMER: &str = "notifications";
 
-/// After how many deliveries a failure is the last; then the event goes to the dead-letter queue.
+/// Maximum number of deliveries. After the last failure, the event goes to the dead-letter queue.
 const MAX_DELIVERIES: u32 = 5;
 
-/// Whether it asks before it handles.
+/// Whether the consumer checks for duplicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idempotency {
     Seen,
@@ -28,7 +28,7 @@ pub(crate) enum Idempotency {
     None,
 }
 
-/// What one process has done so far.
+/// Counters of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) handled: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Consumer {
     pub(crate) counts: Arc<Counts>,
 }
 
-/// What all events of tickets have in common.
+/// Fields that all events of tickets have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OfTicket {
@@ -51,10 +51,11 @@ struct OfTicket {
 }
 
 impl Consumer {
-    /// Consumes until told to stop. What cannot be handled comes again, and in the end goes to the dead-letter queue.
+    /// Consumes until cancelled. A message whose handler fails is delivered again, and in the end goes to the dead-letter
+    /// queue.
     pub(crate) async fn run(self, settings: &Settings, stop: CancellationToken) -> Result<()> {
         let this = Arc::new(self);
-        // The queue was declared with its dead letters, by `topology`.
+        // `topology` has declared the queue, with its dead-letter exchange.
         let consumer = RabbitConsumer::new(&settings.rabbitmq.url(), settings.rabbitmq.queue())?
             .declare(false)
             .max_deliveries(MAX_DELIVERIES);
@@ -72,7 +73,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// One transaction: remember the event, do the work. Only after its commit the broker is told.
+    /// Records the event and does the work in one transaction. The message is acknowledged only after the commit.
     async fn handle(&self, event: Delivered) -> Result<()> {
         let about: OfTicket =
             serde_json::from_str(&event.payload).context("it does not tell of a ticket")?;

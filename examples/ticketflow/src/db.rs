@@ -1,4 +1,4 @@
-//! The application's database: PostgreSQL or SQLite, the one that Turno's store is in.
+//! The application's database: PostgreSQL or SQLite, the same as Turno's store.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{PgPool, SqlitePool};
 use turno::store::postgres::Target;
 
-/// How long a transaction waits for those of other processes, in SQLite.
+/// How long a transaction waits for other processes, in SQLite.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A pool of connections.
+/// Connection pool.
 #[derive(Debug, Clone)]
 pub(crate) enum Db {
     Postgres(PgPool),
     Sqlite(SqlitePool),
 }
 
-/// Opens a transaction and runs the same statements in it on either database. Whoever does not commit rolls back.
+/// Begins a transaction and runs the same statements in it on either database. Without a commit, it is rolled back.
 macro_rules! with_tx {
     ($db:expr, |$tx:ident| $body:expr) => {
         match $db {
@@ -26,7 +26,7 @@ macro_rules! with_tx {
                 let mut $tx = pool.begin().await?;
                 $body
             }
-            // SQLite has one writer: asked for at once, it is waited for; asked for half-way, it may be refused.
+            // SQLite has one writer. A transaction that requests it at the start waits; one that requests it later may fail.
             $crate::db::Db::Sqlite(pool) => {
                 let mut $tx = pool.begin_with("begin immediate").await?;
                 $body
@@ -64,7 +64,7 @@ impl Db {
             .context("could not open the application's database")
     }
 
-    /// Makes what is missing: the tables and, on PostgreSQL, the views. Once, before anything else is started.
+    /// Creates missing tables and, on PostgreSQL, views. Run it once, before any other process.
     pub(crate) async fn migrate(&self) -> Result<()> {
         let tables = include_str!("../sql/tables.sql");
         with_pool!(self, |pool| {

@@ -1,4 +1,4 @@
-//! The show: the same tickets and the same crashes, first the usual way, then with Turno.
+//! The demonstration: the same tickets and the same crashes, first the usual way, then with Turno.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::tap::Tap;
 
-/// How many tickets the API is asked for before its last crash.
+/// Number of tickets that the API creates before its last crash.
 const TICKETS: u32 = 20;
 
-/// One way to do it.
+/// One way of publishing and consuming events.
 struct Way {
     name: &'static str,
     exchange: &'static str,
-    /// The API that dies after a commit, before it can say anything.
+    /// Options of the API that dies after a commit, before it can publish.
     api: &'static [&'static str],
-    /// The API that dies before a commit, when all is said.
+    /// Options of the API that dies before a commit, after it has published.
     hasty_api: &'static [&'static str],
     hasty_fault: &'static str,
     consumer: &'static [&'static str],
@@ -50,7 +50,7 @@ const TURNO: Way = Way {
     workers: 3,
 };
 
-/// Private servers, which end with this process; or a store of somebody's.
+/// Private servers, which end with this process, or the user's own store and broker.
 struct Servers {
     _private: Option<(PostgresServer, RabbitMq)>,
     store: String,
@@ -123,7 +123,7 @@ pub(crate) async fn run(store: Option<String>) -> Result<()> {
 }
 
 impl Way {
-    /// Tickets are created and changed while processes die; answers what became of the events, and how many were published.
+    /// Creates and changes tickets while processes die. Returns what happened to the events, and how many were published.
     async fn play(&self, program: &Path, servers: &Servers) -> Result<(Tally, usize)> {
         let mut settings = servers.settings.clone();
         settings.rabbitmq.exchange.push_str(self.exchange);
@@ -131,10 +131,10 @@ impl Way {
         let tap = Tap::open(&cast.settings.rabbitmq).await?;
         let db = Db::connect(&cast.store).await?;
         let before = Tally::of(&db).await?;
-        // Somebody may have stopped the show half-way before.
+        // Discard messages of an earlier demonstration that was interrupted.
         tap.take_ids().await?;
 
-        // Alone at first, so that it is certain to get as many.
+        // It runs alone at first, so that it is certain to get enough messages to reach its fault.
         let doomed_consumer = cast.start(self.consumer, Some("kill@despues-del-commit:5"))?;
         let mut consumers = Vec::new();
         let workers = self.start_workers(&cast)?;
@@ -159,7 +159,7 @@ impl Way {
             }
         }
         let hasty = cast.start(self.hasty_api, Some(self.hasty_fault))?;
-        // It dies before it can answer.
+        // It dies before it can respond.
         let _ = hasty.create("a ticket that is rolled back").await;
         hasty.await_death()?;
         println!("  an API was killed (-9) before a commit");
@@ -184,7 +184,7 @@ impl Way {
         Ok((Tally::of(&db).await?.since(before), published.len()))
     }
 
-    /// The one that works dies as soon as it has published a second time.
+    /// Starts the workers. The active one dies as soon as it has published for the second time.
     fn start_workers(&self, cast: &Cast) -> Result<Vec<Actor>> {
         let fault = Some("kill@despues-de-publicar:2 once");
         (0..self.workers)
@@ -192,7 +192,7 @@ impl Way {
             .collect()
     }
 
-    /// Waits until the consumers' queue is empty, and stays so when they give back what they had fetched ahead.
+    /// Waits until the consumers' queue is empty, and stays empty after the consumers have returned their prefetched messages.
     async fn drain(&self, cast: &Cast, mut consumers: Vec<Actor>) -> Result<()> {
         let settings = &cast.settings.rabbitmq;
         let queue = Tap::on(settings, settings.queue()).await?;

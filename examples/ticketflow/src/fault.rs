@@ -1,8 +1,8 @@
-//! Points at which a test makes this process die or freeze, so that a race happens for certain and not by luck.
+//! Points at which a test makes this process die or freeze, so that a race is deterministic.
 //!
-//! `TICKETFLOW_FAULT=kill@despues-del-commit:3` kills it with -9 the third time that it comes there;
-//! `stop@…` freezes it (SIGSTOP) until it is told to go on. With ` once` at the end, it happens to one of the processes of the
-//! same folder only: the first that comes there.
+//! `TICKETFLOW_FAULT=kill@despues-del-commit:3` kills it with -9 when it reaches that point for the third time; `stop@…`
+//! freezes it (SIGSTOP) until it gets SIGCONT. With ` once` at the end, it happens in only one of the processes of the same
+//! folder: the first that reaches the point.
 
 use std::fs::File;
 use std::sync::LazyLock;
@@ -11,28 +11,28 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// The variable's name.
+/// Name of the environment variable.
 pub(crate) const VARIABLE: &str = "TICKETFLOW_FAULT";
 
-/// All is said, and nothing is committed yet.
+/// The event is published or emitted, and the transaction is not committed yet.
 pub(crate) const BEFORE_COMMIT: &str = "antes-del-commit";
-/// It is committed, and nobody knows yet.
+/// The transaction is committed; the API has not published, the consumer has not acknowledged yet.
 pub(crate) const AFTER_COMMIT: &str = "despues-del-commit";
-/// The broker has it, and that is not recorded yet.
+/// The broker has confirmed the event, and this is not recorded yet.
 pub(crate) const AFTER_PUBLISH: &str = "despues-de-publicar";
 
-/// In the current folder: the fault has happened.
+/// File in the current folder which marks that the fault has happened.
 const HAPPENED: &str = "fault-happened";
 
-/// Longer than it takes a signal to stop a process.
+/// Pause, longer than it takes a signal to stop a process.
 const STOPPING: Duration = Duration::from_secs(1);
 
 struct Fault {
     signal: Signal,
     point: String,
-    /// How often the point is passed until then.
+    /// Number of passes left until the fault happens.
     left: AtomicI64,
-    /// It happens to one process of the folder only.
+    /// The fault happens in only one process of the folder.
     once: bool,
 }
 
@@ -57,16 +57,16 @@ fn parse(text: &str) -> Option<Fault> {
     })
 }
 
-/// Passes a point.
+/// Passes a point, and triggers its fault if there is one.
 pub(crate) fn here(point: &str) {
     if let Some(fault) = &*FAULT
         && fault.point == point
         && fault.left.fetch_sub(1, Ordering::SeqCst) == 1
         && (!fault.once || File::create_new(HAPPENED).is_ok())
     {
-        // It cannot fail for a process's own id.
+        // This cannot fail for the process's own id.
         let _ = kill_process(getpid(), fault.signal);
-        // Another thread may be the one that is told to stop; until it has stopped this one too, go no further.
+        // The signal may be delivered to another thread. Do not continue until this thread is stopped, too.
         std::thread::sleep(STOPPING);
     }
 }

@@ -1,6 +1,7 @@
 //! Outbox: tickets whose events reach RabbitMQ if and only if they are committed.
 //!
-//! `ticketflow` alone starts private servers and shows it; `migrate`, `api`, `worker` and `consumer` are its processes.
+//! `ticketflow` without a command starts private servers and runs the demonstration; `migrate`, `api`, `worker` and `consumer`
+//! are its processes.
 #![forbid(unsafe_code)]
 
 mod announce;
@@ -47,42 +48,42 @@ use crate::settings::Settings;
 struct Cli {
     #[command(subcommand)]
     role: Option<Role>,
-    /// For the show: a store of yours (with the broker of appsettings.json) instead of private servers.
+    /// Store of the demonstration, with the broker of appsettings.json. Default: private servers.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
 
 #[derive(Subcommand)]
 enum Role {
-    /// Makes the tables, once.
+    /// Creates the tables, once.
     Migrate(Place),
     /// The tickets API.
     Api {
         #[command(flatten)]
         place: Place,
-        /// Publishes by itself, as is usual: the control.
+        /// Publishes directly, as is usual: the control.
         #[arg(long, value_enum)]
         sin_outbox: Option<SinOutbox>,
     },
-    /// Publishes what was committed: any number, of which one works.
+    /// Publishes committed events. Run any number; one is active at a time.
     Worker {
         #[command(flatten)]
         place: Place,
-        /// The pause after the first refusal, in milliseconds; it doubles.
+        /// Pause after the first rejection, in milliseconds; it doubles.
         #[arg(long, default_value_t = 1000)]
         pausa_ms: u64,
     },
-    /// Handles events: any number, which share one queue.
+    /// Handles events. Run any number; they share one queue.
     Consumer {
         #[command(flatten)]
         place: Place,
-        /// Does not ask whether it has seen an event: the control.
+        /// Does not check for duplicate events: the control.
         #[arg(long)]
         sin_seen: bool,
     },
 }
 
-/// What every process needs.
+/// Options of all processes.
 #[derive(Args)]
 struct Place {
     /// sqlite:FILE or postgres://…: the tickets and Turno's tables, in one database.
@@ -90,7 +91,7 @@ struct Place {
     store: String,
     #[arg(long, default_value = "appsettings.json", value_name = "FILE")]
     config: PathBuf,
-    /// Where to answer requests: `/metrics`, and the API's.
+    /// Address to listen on, for `/metrics` and the API.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 }
@@ -192,18 +193,18 @@ async fn run_consumer(place: Place, idempotency: Idempotency) -> Result<()> {
     Ok(())
 }
 
-/// Binds, and says where: the first line that a process prints, before it begins to work.
+/// Binds the address and prints it, in the first line of a process's output, before it begins to work.
 async fn listen(address: SocketAddr) -> Result<TcpListener> {
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("could not listen on {address}"))?;
-    // One write, so that a kill can lose the line but never cut it.
+    // One write, so that a kill can lose the line but never truncate it.
     let line = format!("listening {}\n", listener.local_addr()?);
     std::io::stdout().write_all(line.as_bytes())?;
     Ok(listener)
 }
 
-/// Answers requests until told to stop.
+/// Serves requests until cancelled.
 async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
     axum::serve(listener, router)
         .with_graceful_shutdown(stop.cancelled_owned())
@@ -211,7 +212,7 @@ async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -
     Ok(())
 }
 
-/// Cancelled by SIGTERM and SIGINT.
+/// Returns a token that SIGTERM and SIGINT cancel.
 fn stop_on_signal() -> Result<CancellationToken> {
     let stop = CancellationToken::new();
     let (mut term, mut int) = (

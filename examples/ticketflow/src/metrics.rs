@@ -1,4 +1,4 @@
-//! `GET /metrics`, in Prometheus's text format: the outbox's counts, and a consumer's own.
+//! `GET /metrics`, in Prometheus's text format: counts of the outbox and of a consumer.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use turno::Turno;
 
 use crate::consumer::Counts;
 
-/// What is measured.
+/// Sources of the metrics.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     pub(crate) turno: Turno,
-    /// Of a process that consumes.
+    /// Counters of a consumer; `None` in other processes.
     pub(crate) consumer: Option<Arc<Counts>>,
 }
 

@@ -1,4 +1,4 @@
-//! The document's `RabbitMqPublisher`: Turno's sink for RabbitMQ, and a line in the log for every step.
+//! The document's `RabbitMqPublisher`: Turno's sink for RabbitMQ, with a log line per step.
 
 use async_trait::async_trait;
 use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink};
@@ -7,7 +7,7 @@ use crate::fault;
 use crate::settings::RabbitMqSettings;
 use crate::worker::{LOCK_ID, MAX_ATTEMPTS};
 
-/// Publishes to the document's exchange. Exchange, routing keys, headers and confirms are Turno's.
+/// Publishes to the document's exchange. Turno handles exchange, routing keys, headers and confirms.
 #[derive(Debug)]
 pub(crate) struct RabbitMqPublisher {
     sink: RabbitMq,
@@ -62,7 +62,7 @@ fn log(event: &Outgoing, fate: &Fate) {
             "❌ Error al procesar mensaje {id} del tipo {name}. Intento {}/{MAX_ATTEMPTS}: {error}",
             event.attempt
         ),
-        // The document counts these too; half an hour without a broker would kill every event that way.
+        // The document counts these as attempts, too; then an outage of half an hour would make every event dead.
         Fate::Unsent(outage) | Fate::Doubtful(outage) | Fate::Busy(outage) => tracing::error!(
             "❌ Error al procesar mensaje {id} del tipo {name}. No cuenta como intento: {outage}"
         ),

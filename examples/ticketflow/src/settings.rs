@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-/// The file. Other sections are other people's.
+/// Content of the file. Other sections are ignored.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Settings {
@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(crate) rabbitmq: RabbitMqSettings,
 }
 
-/// Section `RabbitMQ`. What is left out is as in the document; a key that is not in it is a mistake.
+/// Section `RabbitMQ`. Missing keys have the defaults of the document; unknown keys are an error.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "PascalCase")]
 pub(crate) struct RabbitMqSettings {
@@ -46,24 +46,24 @@ impl Settings {
 }
 
 impl RabbitMqSettings {
-    /// The broker's URL, on the virtual host `/`.
+    /// Returns the broker's URL, on the virtual host `/`.
     pub(crate) fn url(&self) -> String {
         let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let (user, password) = (escaped(&self.username), escaped(&self.password));
         format!("amqp://{user}:{password}@{}:{}/%2f", self.host, self.port)
     }
 
-    /// The consumers' queue.
+    /// Returns the name of the consumers' queue.
     pub(crate) fn queue(&self) -> String {
         format!("{}.notifications", self.exchange)
     }
 
-    /// Where the broker sends what consumers reject.
+    /// Returns the exchange that rejected messages are routed to.
     pub(crate) fn dead_letter_exchange(&self) -> String {
         format!("{}.dlx", self.exchange)
     }
 
-    /// And the queue in which it waits for a person.
+    /// Returns the queue in which they wait for an operator.
     pub(crate) fn dead_letter_queue(&self) -> String {
         format!("{}.dlq", self.queue())
     }

@@ -1,23 +1,23 @@
-//! Tickets against what was told of them.
+//! Comparison of tickets with the handled events.
 
 use anyhow::Result;
 use sqlx::Row;
 
 use crate::db::{Db, with_pool};
 
-/// What became of the events.
+/// Counts of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) tickets: i64,
-    /// Events that there should be.
+    /// Number of expected events.
     pub(crate) expected: i64,
-    /// How often a consumer handled one.
+    /// Number of times that a consumer handled an event.
     pub(crate) handled: i64,
-    /// Of those that there should be, how many nobody handled.
+    /// Number of expected events that were not handled.
     pub(crate) lost: i64,
-    /// Handled, and they tell of what never happened.
+    /// Number of handled events about changes that were never committed.
     pub(crate) phantom: i64,
-    /// Handled once too often.
+    /// Number of surplus handlings.
     pub(crate) doubled: i64,
 }
 
@@ -37,7 +37,7 @@ impl Tally {
         }))
     }
 
-    /// What has come since an earlier look.
+    /// Returns the difference to an earlier tally.
     pub(crate) fn since(self, before: Tally) -> Self {
         Tally {
             tickets: self.tickets - before.tickets,

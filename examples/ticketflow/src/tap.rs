@@ -1,4 +1,4 @@
-//! A second queue at the same exchange, which sees everything that is published and hands it to nobody.
+//! A second queue at the same exchange. It receives all published messages, and no consumer reads from it.
 
 use anyhow::{Context, Result};
 use lapin::message::Delivery;
@@ -38,7 +38,7 @@ impl Tap {
         Ok(tap)
     }
 
-    /// A look at a queue that is there.
+    /// Opens an existing queue.
     pub(crate) async fn on(settings: &RabbitMqSettings, queue: String) -> Result<Self> {
         let properties = ConnectionProperties::default();
         let connection = Connection::connect(&settings.url(), properties).await?;
@@ -50,7 +50,7 @@ impl Tap {
         })
     }
 
-    /// How many messages wait in it.
+    /// Returns the number of messages in the queue.
     pub(crate) async fn count(&self) -> Result<u32> {
         let look = QueueDeclareOptions {
             passive: true,
@@ -74,7 +74,7 @@ impl Tap {
         Ok(Some(got.delivery))
     }
 
-    /// Takes all that is there; answers the messages' ids.
+    /// Takes all messages and returns their ids.
     pub(crate) async fn take_ids(&self) -> Result<Vec<String>> {
         let mut ids = Vec::new();
         while let Some(message) = self.take().await? {

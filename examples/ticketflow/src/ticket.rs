@@ -1,11 +1,11 @@
-//! Tickets, and the events that tell of them.
+//! Tickets and their events.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use turno::outbox::Event;
 use uuid::Uuid;
 
-/// What a title may have at most.
+/// Maximum length of a title.
 pub(crate) const MAX_TITLE: usize = 200;
 
 /// A ticket.
@@ -17,7 +17,7 @@ pub(crate) struct Ticket {
     pub(crate) status: Status,
 }
 
-/// How far a ticket is.
+/// Status of a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Status {
     Open,
@@ -48,7 +48,7 @@ impl Status {
     }
 }
 
-/// What happened: `Type`, `PayloadJson` and `CorrelationId` of the document.
+/// An event of a ticket: `Type`, `PayloadJson` and `CorrelationId` of the document.
 #[derive(Debug, Clone)]
 pub(crate) struct TicketEvent {
     pub(crate) kind: &'static str,
@@ -80,7 +80,7 @@ impl TicketEvent {
         }
     }
 
-    /// The event for the outbox. Its key is the ticket: what happened to one ticket is told in order.
+    /// Returns the event for the outbox. Its ordering key is the ticket, so events of one ticket are published in order.
     pub(crate) fn to_outbox(&self) -> Event {
         Event::new(self.kind, &self.payload)
             .key(self.ticket)

@@ -1,4 +1,4 @@
-//! What the consumers need at the broker: a queue for all events of tickets, and one for those that nobody could handle.
+//! Objects that the consumers need at the broker: a queue for all events of tickets, and a dead-letter queue.
 
 use anyhow::{Context, Result};
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
@@ -7,10 +7,10 @@ use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
 use crate::settings::RabbitMqSettings;
 
-/// The events that the consumers want.
+/// Routing pattern of the events for the consumers.
 const PATTERN: &str = "ticket.#";
 
-/// Declares exchanges, queues and bindings; what is there already stays as it is.
+/// Declares exchanges, queues and bindings. Existing ones are not changed.
 pub(crate) async fn declare(settings: &RabbitMqSettings) -> Result<()> {
     let properties = ConnectionProperties::default();
     let connection = Connection::connect(&settings.url(), properties)
@@ -35,7 +35,7 @@ pub(crate) async fn declare(settings: &RabbitMqSettings) -> Result<()> {
     Ok(())
 }
 
-/// A durable topic exchange, and a quorum queue bound to it: one that counts deliveries.
+/// Declares a durable topic exchange and a quorum queue bound to it. Quorum queues count deliveries.
 async fn bound_queue(
     channel: &Channel,
     exchange: &str,

@@ -11,16 +11,16 @@ use turno::outbox::{Mode, RelayReport};
 use crate::publisher::RabbitMqPublisher;
 use crate::settings::Settings;
 
-/// Whoever holds it is the only one that publishes.
+/// Lock of the leader: only its holder publishes.
 pub(crate) const LOCK_ID: i64 = 42;
-/// How many events are published at once.
+/// Number of events per batch.
 const BATCH_SIZE: u32 = 50;
-/// How often the broker may refuse an event before it is dead.
+/// Number of attempts before an event that the broker rejects is dead.
 pub(crate) const MAX_ATTEMPTS: u32 = 5;
-/// The longest pause between two attempts.
+/// Maximum pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Publishes until told to stop. `pause` is the one after the first refusal; it doubles.
+/// Publishes until cancelled. `pause` is the backoff after the first rejection; it doubles.
 pub(crate) async fn run(
     turno: &Turno,
     settings: &Settings,

@@ -1,11 +1,11 @@
-//! A process that runs beside.
+//! A background process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// A process that says on its standard output when it is ready. It is killed when this is dropped.
+/// A process that prints on standard output when it is ready. It is killed on drop.
 pub struct Background {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -27,7 +27,7 @@ impl Background {
         })
     }
 
-    /// What the first line says that says something.
+    /// Reads lines until `says` returns a value.
     pub fn line<T>(&mut self, says: impl Fn(&str) -> Option<T>) -> Result<T> {
         (&mut self.output)
             .lines()
@@ -39,7 +39,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // It may have ended by itself, which is what is wanted.
+        // The process may have ended by itself, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

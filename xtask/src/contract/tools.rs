@@ -1,4 +1,4 @@
-//! Python's tools, in a folder of their own.
+//! Python tools, in a separate folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Installs them, unless they are there.
+    /// Installs the programs, unless they are installed.
     pub fn provide(folder: &Path) -> Result<Self> {
         let wanted = Path::new(FOLDER).join("requirements.txt");
         let tools = Tools {
@@ -22,7 +22,7 @@ impl Tools {
         };
         let versions = fs::read_to_string(&wanted)
             .with_context(|| format!("could not read {}", wanted.display()))?;
-        // Written last, so that a half-finished installation is begun again.
+        // Written last, so that an interrupted installation is repeated.
         let installed = tools.folder.join("installed.txt");
         let is_there = fs::read_to_string(&installed).is_ok_and(|there| there == versions);
         if is_there && tools.works() {
@@ -45,7 +45,7 @@ impl Tools {
         Command::new(self.folder.join("bin").join(program))
     }
 
-    /// A newer Python leaves behind what was installed for an older one.
+    /// Returns whether the programs run. After an upgrade of Python, those installed for the older version do not.
     fn works(&self) -> bool {
         let mut command = self.command("schemathesis");
         command.arg("--version").stdout(Stdio::null());

@@ -1,7 +1,7 @@
-//! Known vulnerabilities: a snapshot of the RustSec database, of what it says about the packages of `Cargo.lock`.
+//! Known vulnerabilities: a snapshot of the entries of the RustSec database for the packages of `Cargo.lock`.
 //!
-//! The database is a Git repository, which a build machine may not reach. `cargo xtask advisories FOLDER` writes the snapshot
-//! anew from a copy of it.
+//! The database is a Git repository, which a build machine may not be able to reach. `cargo xtask advisories FOLDER` rewrites
+//! the snapshot from a copy of it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const HEADER: &str = "\
 # What the RustSec database said about the packages of Cargo.lock on this date: in which versions each advisory is fixed, or
 # never applied. Written by `cargo xtask advisories FOLDER`, from a copy of the database.
 ";
-/// A list of names is broken into lines of this length.
+/// Maximum length of a line in a list of names.
 const LINE_LENGTH: usize = 120;
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +46,7 @@ impl Snapshot {
         toml::from_str(&text).with_context(|| format!("{SNAPSHOT} is not valid"))
     }
 
-    /// The advisories that apply to a version in use, and are not ignored.
+    /// Returns the advisories that apply to a version in use and are not ignored.
     pub fn open(&self, packages: &[Package], ignored: &[IgnoredAdvisory]) -> Result<Vec<String>> {
         let mut open = Vec::new();
         for advisory in &self.advisory {
@@ -77,7 +77,7 @@ impl Snapshot {
         Ok(open)
     }
 
-    /// Says which packages are newer than the snapshot.
+    /// Prints the packages that are newer than the snapshot.
     pub fn name_unknown(&self, packages: &[Package]) {
         let unknown: BTreeSet<&str> = packages
             .iter()
@@ -147,7 +147,7 @@ fn lines(names: &BTreeSet<String>) -> String {
     text
 }
 
-/// An entry of the snapshot, from the head of an advisory; `None` if it was withdrawn.
+/// Returns an entry of the snapshot, from the header of an advisory; `None` if it was withdrawn.
 fn entry(said: &str) -> Result<Option<String>> {
     #[derive(Deserialize)]
     struct Head {

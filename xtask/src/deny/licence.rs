@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 
 type Words = Peekable<IntoIter<String>>;
 
-/// Whether the licences of a list are enough to use what has this licence.
+/// Returns whether the allowed licences satisfy a licence expression.
 pub fn is_allowed(text: &str, allowed: &BTreeSet<String>) -> Result<bool> {
     let spaced = text
         .replace('/', " OR ")

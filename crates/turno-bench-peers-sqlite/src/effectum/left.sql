@@ -1,5 +1,5 @@
--- How many jobs are not done: a completed one leaves this table.
+-- Number of jobs that are not done. Completed jobs are removed from this table.
 -- Parameters: none.
--- Index: none, it counts all there are.
+-- Index: none, it counts all rows.
 select count(*)
 from active_jobs

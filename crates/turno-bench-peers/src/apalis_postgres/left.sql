@@ -1,6 +1,6 @@
--- How many jobs are not done: a completed one stays, with its result.
+-- Number of jobs that are not done. Completed jobs stay, with their result.
 -- Parameters: none.
--- Index: none, it reads all there are.
+-- Index: none, it reads all rows.
 select count(*)
 from apalis.jobs
 where status <> 'Done';

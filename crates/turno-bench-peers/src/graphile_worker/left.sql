@@ -1,5 +1,5 @@
--- How many jobs are not done: a completed one is deleted.
+-- Number of jobs that are not done. Completed jobs are deleted.
 -- Parameters: none.
--- Index: none, it counts all there are.
+-- Index: none, it counts all rows.
 select count(*)
 from graphile_worker._private_jobs;

@@ -1,4 +1,4 @@
--- Makes the queue that is measured.
+-- Creates the queue to measure.
 -- Parameters: none.
 -- Index: none.
 select pgmq.create('bench');

@@ -1,5 +1,5 @@
--- How many messages are not done.
+-- Number of messages that are not done.
 -- Parameters: none.
--- Index: none, it counts all there are.
+-- Index: none, it counts all rows.
 select count(*)
 from pgmq.q_bench;

@@ -1,6 +1,6 @@
--- Claims items for 30 seconds; those that somebody else is just claiming are passed over. An array, because
--- its plan is the same for one item and for many.
--- Parameters: $1 how many.
+-- Claims items for 30 seconds. Rows locked by another claim are skipped. It uses an array, because then the plan is the same
+-- for one item and for many.
+-- Parameters: $1 maximum number of items.
 -- Index: item_visible, in order; then the primary key.
 update item
 set visible_at = clock_timestamp() + interval '30 seconds',

@@ -1,4 +1,4 @@
--- A queue as one writes it by hand.
+-- Table of a hand-written queue.
 -- Parameters: none.
 -- Index: item_visible is the order of claiming.
 create table item (

@@ -1,5 +1,5 @@
--- How many items are not done.
+-- Number of items that are not done.
 -- Parameters: none.
--- Index: none, it counts all there are.
+-- Index: none, it counts all rows.
 select count(*)
 from item;

@@ -1,5 +1,5 @@
 -- Claims items until the transaction ends.
--- Parameters: $1 how many.
+-- Parameters: $1 maximum number of items.
 -- Index: item_visible, in order.
 select id, attempt, payload
 from item

@@ -1,4 +1,4 @@
--- Stores a batch of items and wakes who listens.
+-- Stores a batch of items and notifies listeners.
 -- Parameters: $1 their payloads.
 -- Index: none.
 with stored as (

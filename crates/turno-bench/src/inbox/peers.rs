@@ -1,4 +1,4 @@
-//! The peers, each measured by a program of its own: their dependencies clash with one another's and with ours.
+//! The peers, each measured by a separate program, because their dependencies conflict with each other and with Turno's.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{BATCH, PAYLOAD_BYTES};
 
-/// What a peer's program answers.
+/// Output of a peer's program.
 #[derive(Debug, Deserialize)]
 pub struct Measured {
     pub per_second: f64,
@@ -16,7 +16,7 @@ pub struct Measured {
     pub median_ms: Option<f64>,
 }
 
-/// Measures one peer in one way, on a fresh database. `None`, with a word, if it cannot be.
+/// Runs one measurement of one peer on a new database. Prints a message and returns `None` if it fails.
 pub fn measure(
     program: &str,
     peer: &str,
@@ -42,7 +42,7 @@ fn run(
     items: usize,
     consumers: usize,
 ) -> Result<Measured> {
-    // Asked of the cargo that runs this: checkouts may share a target folder.
+    // Taken from the cargo that runs this, because checkouts may share a target folder.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask bench`")?;
     let manifest = Path::new(&here).join("..").join(program).join("Cargo.toml");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

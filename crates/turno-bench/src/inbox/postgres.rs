@@ -9,7 +9,7 @@ use super::work;
 use crate::table::Table;
 
 const PEERS: &str = "turno-bench-peers";
-/// Workers of the runtime in the drain, and what each fetches ahead.
+/// Number of workers in the drain, and how many items each prefetches.
 const WORKERS: usize = 2;
 const PREFETCH: usize = 1000;
 const MANY: usize = 2_000_000;
@@ -23,22 +23,22 @@ const ALL: [&str; 5] = [
     "skip_locked_tx",
 ];
 
-/// What to measure, and how.
+/// Options of the benchmark.
 pub struct Bench {
     pub items: usize,
-    /// Each rate is the median of so many.
+    /// Number of measurements of each rate. The result is the median.
     pub rounds: usize,
     /// Without the peers.
     pub alone: bool,
     pub part: Option<Part>,
 }
 
-/// One part of it.
+/// One part of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Pushing and draining, many at a time.
+    /// Pushing and draining in batches.
     Bulk,
-    /// Groups beside none.
+    /// With groups, compared with none.
     Groups,
     /// One at a time.
     Single,
@@ -77,7 +77,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A peer's rate: the median of the rounds.
+    /// Returns a peer's rate: the median of the rounds.
     fn peer(&self, server: &PostgresServer, peer: &str, mode: &str) -> Option<f64> {
         self.consumers(server, peer, mode, self.items, 4)
     }
@@ -96,7 +96,7 @@ impl Bench {
         Some(work::median(rates))
     }
 
-    /// One measurement of a peer, on a database of its own.
+    /// Runs one measurement of a peer, on its own database.
     fn once(
         &self,
         server: &PostgresServer,
@@ -117,7 +117,7 @@ impl Bench {
         let mut peers: Vec<(&str, &str, Vec<f64>)> = Vec::new();
         peers.extend(PUSHING.iter().map(|name| (*name, "push", Vec::new())));
         peers.extend(ALL.iter().map(|name| (*name, "drain", Vec::new())));
-        // By turns: a machine has its better and its worse minutes.
+        // Alternate the measurements, because the speed of a machine varies over time.
         for _ in 0..self.rounds {
             for (name, mode, rates) in &mut peers {
                 rates.extend(self.once(server, name, mode, self.items, 4));
@@ -164,7 +164,7 @@ impl Bench {
             let inbox = fresh(server).await?.inbox("work");
             let mut rounds = Vec::new();
             for _ in 0..self.rounds {
-                // More of them: so many workers take their time to begin and to end.
+                // More items, because starting and stopping this many workers takes time.
                 let items = self.items * 4;
                 work::push(&inbox, items).await?;
                 rounds.push(work::drain(&inbox, items, workers, 100).await?);
@@ -180,7 +180,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A peer's drain with a snapshot held open in its database.
+    /// Measures a peer's drain with a snapshot held open in its database.
     async fn peer_under_snapshot(
         &self,
         server: &PostgresServer,
@@ -265,7 +265,7 @@ async fn fresh(server: &PostgresServer) -> Result<Turno> {
     Ok(Turno::connect(&server.create_database()).await?)
 }
 
-/// The drain with a snapshot held open elsewhere for the whole run.
+/// Measures the drain while another session holds a snapshot open for the whole run.
 async fn under_snapshot(server: &PostgresServer, items: usize) -> Result<f64> {
     let url = server.create_database();
     let turno = Turno::connect(&url).await?;
@@ -284,7 +284,7 @@ async fn under_snapshot(server: &PostgresServer, items: usize) -> Result<f64> {
     Ok(rate)
 }
 
-/// A transaction with a snapshot, which nothing after it can be cleared away for.
+/// Opens a transaction with a snapshot. Rows that die after it cannot be vacuumed.
 async fn hold(holder: &mut tokio_postgres::Client) -> Result<tokio_postgres::Transaction<'_>> {
     let transaction = holder
         .build_transaction()
@@ -295,7 +295,7 @@ async fn hold(holder: &mut tokio_postgres::Client) -> Result<tokio_postgres::Tra
     Ok(transaction)
 }
 
-/// Costs as rows grow.
+/// Measures costs as the number of rows grows.
 async fn backlog(turno: &Turno) -> Result<()> {
     let mut table = Table::new(
         "Inbox on PostgreSQL: one claim of one item, median, as the backlog grows",

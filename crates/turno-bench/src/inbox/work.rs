@@ -1,4 +1,4 @@
-//! What is measured, the same on every store.
+//! Measurements, the same on each store.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::PAYLOAD_BYTES;
 
 const PUSH: usize = 1000;
 
-/// Pushes so many; answers how many a second.
+/// Pushes items and returns the rate per second.
 pub async fn push(inbox: &Inbox, items: usize) -> Result<f64> {
     push_grouped(inbox, items, 0).await
 }
 
-/// The same, each in one of so many groups, by turns; none if there are none.
+/// The same, with items distributed over `groups` groups in turn; 0 means no groups.
 pub async fn push_grouped(inbox: &Inbox, items: usize, groups: usize) -> Result<f64> {
     let payload = "x".repeat(PAYLOAD_BYTES - 2);
     let began = Instant::now();
@@ -38,7 +38,7 @@ pub async fn push_grouped(inbox: &Inbox, items: usize, groups: usize) -> Result<
     Ok(items as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Drains so many with the worker runtime, until durably complete; answers how many a second.
+/// Drains items with the worker runtime until they are durably complete, and returns the rate per second.
 pub async fn drain(inbox: &Inbox, items: usize, workers: usize, prefetch: usize) -> Result<f64> {
     let begun = Arc::new(AtomicUsize::new(0));
     let all = Arc::new(Notify::new());
@@ -50,7 +50,7 @@ pub async fn drain(inbox: &Inbox, items: usize, workers: usize, prefetch: usize)
         tasks.spawn(async move {
             let handler = move |_job: Job<serde::de::IgnoredAny>| {
                 if begun.fetch_add(1, Ordering::Relaxed) + 1 == items {
-                    // A permit for each: whoever listens later hears it too.
+                    // One permit per worker, so that a worker that waits later is woken, too.
                     (0..workers).for_each(|_| seen.notify_one());
                 }
                 std::future::ready(Ok::<_, Infallible>(()))
@@ -76,7 +76,7 @@ pub async fn drain(inbox: &Inbox, items: usize, workers: usize, prefetch: usize)
     Ok(items as f64 / seconds)
 }
 
-/// So many consumers that claim and complete one item at a time.
+/// Runs consumers that claim and complete one item at a time, and returns the rate per second.
 pub async fn single(inbox: &Inbox, items: usize, consumers: usize) -> Result<f64> {
     let began = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -98,7 +98,7 @@ pub async fn single(inbox: &Inbox, items: usize, consumers: usize) -> Result<f64
     Ok(items as f64 / began.elapsed().as_secs_f64())
 }
 
-/// An idle worker: from the beginning of a push to the beginning of its handler, the median in ms.
+/// Idle worker: time from the start of a push to the start of its handler, the median in ms.
 pub async fn latency(turno: &Turno, queue: &str) -> Result<f64> {
     let inbox = turno.inbox(queue);
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
@@ -129,7 +129,7 @@ pub async fn latency(turno: &Turno, queue: &str) -> Result<f64> {
     Ok(median_ms(times))
 }
 
-/// Claims of one item each, given back at once: the median in ms.
+/// Time of a claim of one item, which is given back at once, the median in ms.
 pub async fn claim_ms(inbox: &Inbox) -> Result<f64> {
     let mut times = Vec::new();
     for _ in 0..200 {
@@ -142,7 +142,7 @@ pub async fn claim_ms(inbox: &Inbox) -> Result<f64> {
     Ok(median_ms(times))
 }
 
-/// How long the statistics take, the median in ms.
+/// Time of a statistics query, the median in ms.
 pub async fn stats_ms(inbox: &Inbox) -> Result<f64> {
     let mut times = Vec::new();
     for _ in 0..20 {

@@ -30,7 +30,7 @@ pub async fn run(run: &Run) -> Result<()> {
     ])?;
     let url = server.create_database();
     let turno = Turno::builder().connections(CLIENTS).connect(&url).await?;
-    // Every resource exists before anything is measured, in ours and in the bare table.
+    // Each resource exists before the measurements, in Turno's table and in the bare one.
     let admin = connect(&url).await?;
     admin
         .batch_execute(

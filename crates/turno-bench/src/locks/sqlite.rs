@@ -1,4 +1,4 @@
-//! SQLite with full durability: one writer that commits together what arrives together.
+//! SQLite with full durability: one writer, which commits concurrent operations together.
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ fn fill(file: &std::path::Path, rows: u32, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What SQLite itself does alone, without any of our threads: the limit of one commit an operation.
+/// The limit of SQLite itself, with one commit per operation and without Turno's threads.
 fn bare(file: &std::path::Path) -> Result<f64> {
     let db = rusqlite::Connection::open(file)?;
     db.execute_batch("pragma synchronous = full; create table bare as select * from turno_lock; create unique index bare_key on bare (resource); create table bare_history as select * from turno_lock_history")?;

@@ -1,4 +1,4 @@
-//! What a careful team would write itself: a table, two writes for a new request, one read for a repeated one.
+//! A hand-written implementation: a table, two writes for a new request, one read for a repeated one.
 
 use anyhow::Result;
 use axum::Router;
@@ -23,7 +23,7 @@ const FILL: &str = "insert into request (key, fingerprint, state, until, answer)
 
 async fn pool(url: &str) -> Result<Pool> {
     let manager = Manager::new(url.parse()?, NoTls);
-    // As many as Turno has.
+    // The same pool size as Turno's.
     let pool = Pool::builder(manager).max_size(16).build()?;
     pool.get().await?.batch_execute(CREATE).await?;
     Ok(pool)
@@ -54,7 +54,7 @@ pub async fn two_writes(url: &str) -> Result<Router> {
                     .await
                     .map_err(failed)?;
             }
-            // The connection is not kept while the work is done.
+            // The connection is returned to the pool during the work.
             let answer = answer();
             let client = pool.get().await.map_err(failed)?;
             let complete = client.prepare_cached(COMPLETE).await.map_err(failed)?;

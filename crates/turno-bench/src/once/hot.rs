@@ -1,4 +1,4 @@
-//! Many callers, one key: they wait for its answer, and the database hardly hears of them.
+//! Many callers with one key: they wait for its answer, with little load on the database.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use turno_testkit::PostgresServer;
 use crate::table::Table;
 
 const CALLERS: usize = 100;
-/// How long the work takes that they wait for.
+/// Duration of the work that they wait for.
 const WORK: Duration = Duration::from_secs(10);
 
 pub async fn run(server: &PostgresServer) -> Result<()> {
@@ -61,9 +61,9 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     Ok(())
 }
 
-/// How many transactions this database has seen. Told late, so it is asked for until it has settled.
+/// Returns the number of transactions of this database. The statistics are delayed, so they are read until they do not change.
 async fn transactions(client: &tokio_postgres::Client) -> Result<f64> {
-    // A server process tells its numbers at most once a second.
+    // A server process reports its statistics at most once per second.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let read = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()";
     Ok(client.query_one(read, &[]).await?.get::<_, i64>(0) as f64)

@@ -1,5 +1,5 @@
-//! A load: connections that send one small request after the other. Written by hand, because whatever a client costs is
-//! taken from the server beside it.
+//! A load generator: connections that send small requests one after the other. Hand-written for low overhead, because the
+//! client's CPU time is taken from the server on the same machine.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,19 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Which keys the requests have.
+/// Keys of the requests.
 #[derive(Clone, Copy)]
 pub enum Keys {
-    /// A new one each.
+    /// A new key per request.
     Fresh,
-    /// One of so many.
+    /// One of this many known keys.
     Known(usize),
 }
 
-/// What every request says.
+/// Body of each request.
 pub const BODY: &str = r#"{"cuenta": "0123456789", "importe": 1250.00, "moneda": "MXN", "concepto": "Registro de pago"}"#;
 
-/// Requests a second.
+/// Returns the number of requests per second.
 pub async fn load(port: u16, connections: usize, keys: Keys, time: Duration) -> Result<f64> {
     let began = Instant::now();
     let until = began + time;
@@ -46,7 +46,7 @@ pub async fn load(port: u16, connections: usize, keys: Keys, time: Duration) -> 
     Ok(answers as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Each of the known keys once.
+/// Sends one request per known key.
 pub async fn each(port: u16, many: usize) -> Result<()> {
     let mut tasks = Vec::new();
     for lane in 0..64 {
@@ -64,7 +64,7 @@ pub async fn each(port: u16, many: usize) -> Result<()> {
     Ok(())
 }
 
-/// One of the keys that were used before.
+/// Returns a key that was used before.
 pub fn known(n: usize) -> String {
     format!("known-{n:026}")
 }
@@ -84,7 +84,7 @@ impl Connection {
         })
     }
 
-    /// Sends one request, and reads its answer.
+    /// Sends one request and reads its response.
     pub async fn ask(&mut self, key: &str) -> Result<()> {
         let request = format!(
             "POST /pagos HTTP/1.1\r\nhost: localhost\r\nidempotency-key: {key}\r\nauthorization: Bearer 7\r\n\
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Where the answer ends, if it is all there.
+    /// Returns the end of the response, if it is complete.
     fn end(&self) -> Result<Option<usize>> {
         let Some(head) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A bare reverse proxy: hyper, a pooled client, and nothing between. What the gate is measured against.
+//! A bare reverse proxy: hyper and a pooled client. The gate is compared with it.
 
 use std::convert::Infallible;
 
@@ -22,7 +22,7 @@ pub async fn serve(upstream: u16) -> Result<Served> {
     let client: Client<_, Incoming> = Client::builder(TokioExecutor::new()).build_http();
     let task = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // As little of a delay as the gate has.
+            // No delay, as in the gate.
             let _ = stream.set_nodelay(true);
             let client = client.clone();
             tokio::spawn(async move {

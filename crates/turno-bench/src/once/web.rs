@@ -9,10 +9,10 @@ use turno::Turno;
 use turno::once::http::{OnceLayer, Policy, Routes, Switch};
 use turno_server::gate::{Gate, Options, Upstream};
 
-/// What every handler answers.
+/// Response of each handler.
 pub const ANSWER: &str = r#"{"folio": "A-000123", "estado": "registrado"}"#;
 
-/// A service on a port of its own, for as long as this lives.
+/// A service on its own port. It ends on drop.
 pub struct Served {
     pub port: u16,
     task: JoinHandle<()>,
@@ -47,12 +47,12 @@ pub fn answer() -> Answer {
     ([("content-type", "application/json")], ANSWER.to_owned())
 }
 
-/// A handler that answers, and does nothing else.
+/// A handler that responds and does nothing else.
 pub fn nothing() -> Router {
     Router::new().route("/pagos", post(|_: axum::body::Bytes| async { answer() }))
 }
 
-/// A gate in front of a service; what it does with its requests is the policy's to say.
+/// Starts a gate in front of a service. The policy decides what it does with requests.
 pub async fn gate(turno: &Turno, upstream: u16, switch: Switch) -> anyhow::Result<Served> {
     let routes = Routes::new().add("/pagos", Policy::new("pagos").switch(switch))?;
     let upstream: Upstream = format!("http://127.0.0.1:{upstream}").parse()?;
@@ -65,7 +65,7 @@ pub async fn gate(turno: &Turno, upstream: u16, switch: Switch) -> anyhow::Resul
     Ok(Served { port, task })
 }
 
-/// The same, once.
+/// The same handler, with the once layer.
 pub fn once(turno: &Turno) -> Router {
     nothing().layer(OnceLayer::new(turno.clone(), Policy::new("pagos")))
 }

@@ -1,4 +1,4 @@
-//! The bare limit: a publisher that reads from memory, and everything on the broker's side.
+//! The bare limit: a publisher that reads from memory, and helpers for the broker.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub const EXCHANGE: &str = "bench.events";
 pub const QUEUE: &str = "bench";
 pub const ROUTING_KEY: &str = "ticket.created";
 
-/// A channel, and a fresh quorum queue.
+/// Opens a channel and creates an empty quorum queue.
 pub async fn fresh(url: &str) -> Result<(Connection, Channel)> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
@@ -53,7 +53,7 @@ pub async fn fresh(url: &str) -> Result<(Connection, Channel)> {
     Ok((connection, channel))
 }
 
-/// How many messages the queue has.
+/// Returns the number of messages in the queue.
 pub async fn count(channel: &Channel) -> Result<u32> {
     let passive = QueueDeclareOptions {
         passive: true,
@@ -69,15 +69,15 @@ fn payload() -> String {
     format!("\"{}\"", "x".repeat(PAYLOAD_BYTES - 2))
 }
 
-/// What a publication will be answered with.
+/// Pending confirmation of a publication.
 type Answer = Result<Confirmation, lapin::Error>;
 
-/// What a message says of itself.
+/// Properties of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Dress {
-    /// Nothing but that it is persistent.
+    /// Persistent, no other property.
     Naked,
-    /// What the relay's say: an id, a type, a time, and the headers that consumers expect.
+    /// The same as the relay's: id, type, time, and the headers that consumers expect.
     Relayed,
 }
 
@@ -122,7 +122,7 @@ async fn confirmed(confirm: impl Future<Output = Answer>) -> Result<()> {
     Ok(())
 }
 
-/// A window that slides: as many as may be are always under way.
+/// Publishes with a sliding window, which is always full.
 pub async fn bare(url: &str, events: usize, window: usize, dress: Dress) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;
     channel
@@ -145,7 +145,7 @@ pub async fn bare(url: &str, events: usize, window: usize, dress: Dress) -> Resu
     Ok(events as f64 / began.elapsed().as_secs_f64())
 }
 
-/// All of a batch is confirmed before the next one.
+/// Publishes in batches. Each batch is confirmed before the next one.
 pub async fn in_batches(url: &str, events: usize, batch: usize) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;
     channel

@@ -1,4 +1,4 @@
-//! The way it is usually done: rows are selected and locked, published one after the other, marked and recorded one by one.
+//! The usual implementation: rows are selected and locked, published one after the other, and marked and recorded one by one.
 
 use std::time::Instant;
 

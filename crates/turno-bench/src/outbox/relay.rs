@@ -1,4 +1,4 @@
-//! Turno's side of it.
+//! Measurements of Turno's relay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use crate::inbox::work::median;
 
 const EMIT: usize = 1000;
 
-/// How a relay is run.
+/// Options of a relay.
 #[derive(Clone, Copy)]
 pub struct How {
     mode: Mode,
@@ -57,7 +57,7 @@ impl How {
     }
 }
 
-/// Counts what a sink has taken, and says when that is all.
+/// Wraps a sink, counts the events that it has accepted, and notifies when it has all of them.
 #[derive(Debug)]
 struct Counted {
     sink: Arc<dyn Sink>,
@@ -97,7 +97,7 @@ impl Sink for Counted {
     }
 }
 
-/// A sink that takes everything.
+/// A sink that accepts and discards all events.
 #[derive(Debug)]
 struct Nowhere;
 
@@ -133,7 +133,7 @@ async fn emit(turno: &Turno, events: usize, keys: usize) -> Result<()> {
     Ok(())
 }
 
-/// Drains what is there, until the last is recorded; answers how many a second.
+/// Drains all events until the last is recorded, and returns the rate per second.
 async fn relay(turno: &Turno, sink: Arc<dyn Sink>, events: usize, how: How) -> Result<f64> {
     let sink = Counted::new(sink, events);
     let stop = CancellationToken::new();
@@ -164,7 +164,7 @@ pub async fn drain(server: &PostgresServer, url: &str, events: usize, how: How) 
     Ok(rate)
 }
 
-/// A transaction that somebody has left open.
+/// A transaction that a session has left open.
 pub struct Snapshot {
     client: Client,
 }
@@ -201,7 +201,7 @@ pub async fn drain_nowhere(
     Ok(rate)
 }
 
-/// From the commit of one event to the consumer, in milliseconds, sorted.
+/// Returns the times from the commit of an event to the consumer, in milliseconds, sorted.
 pub async fn commit_to_consumer(
     server: &PostgresServer,
     url: &str,
@@ -226,7 +226,7 @@ pub async fn commit_to_consumer(
     let payload = "x".repeat(PAYLOAD_BYTES - 2);
     let mut all = Vec::with_capacity(times);
     for _ in 0..times {
-        // Long enough for the relay to have nothing to do.
+        // Long enough for the relay to become idle.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let mut tx = client.transaction().await?;
         let event = Event::new("TicketCreatedEvent", &payload);
@@ -239,13 +239,13 @@ pub async fn commit_to_consumer(
     }
     stop.cancel();
     relay.await??;
-    // The first ones find everything cold.
+    // Discard the first ones, which are slower because caches are cold.
     all.drain(..times / 10);
     all.sort_by(f64::total_cmp);
     Ok(all)
 }
 
-/// The time of one claim of 50, in milliseconds, after so many were dispatched.
+/// Returns the time of one claim of 50 events, in milliseconds, after `history` events were dispatched.
 pub async fn claim_ms(server: &PostgresServer, history: usize, pending: usize) -> Result<f64> {
     let turno = Turno::connect(&server.create_database()).await?;
     for first in (0..history).step_by(100 * EMIT) {

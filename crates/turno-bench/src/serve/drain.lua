@@ -1,4 +1,4 @@
--- Items are claimed and completed, a hundred at a time.
+-- Claims and completes items, a hundred at a time.
 completed, refused = 0, 0
 local batches = {}
 

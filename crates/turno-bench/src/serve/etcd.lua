@@ -1,4 +1,4 @@
--- The same with etcd's own lock service, through its HTTP gateway. All locks of a thread share one lease, as those of a session do.
+-- The same with etcd's lock service, through its HTTP gateway. All locks of a thread share one lease, as in an etcd session.
 local held = {}
 pairs_done, refused = 0, 0
 local thread_number = 0

@@ -1,4 +1,4 @@
-//! etcd, private, on a port of its own.
+//! A private etcd on its own port.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// A lease that outlives the measurement.
+    /// Grants a lease that outlives the measurement.
     pub async fn lease(&self) -> Result<String> {
         let granted = http::post(self.port, "/v3/lease/grant", &json!({"TTL": "3600"})).await?;
         match &granted["ID"] {
@@ -74,7 +74,7 @@ impl Drop for Etcd {
     }
 }
 
-/// Free a moment ago: etcd cannot be told to choose one.
+/// Returns a port that was free a moment ago, because etcd cannot choose one itself.
 fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?
         .local_addr()?

@@ -1,4 +1,4 @@
-//! A question now and then.
+//! Single HTTP requests.
 
 use anyhow::{Result, ensure};
 use axum::body::Bytes;

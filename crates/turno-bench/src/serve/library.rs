@@ -1,4 +1,4 @@
-//! The same without HTTP: what the library does when it is called directly.
+//! The same without HTTP: direct calls of the library.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use turno::inbox::{ClaimId, Inbox, Item};
 
 use crate::rate::{AsyncWork, Run};
 
-/// Items of one call.
+/// Number of items per call.
 pub const BATCH: usize = 100;
 
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl AsyncWork<Inbox> for Drain {
     }
 }
 
-/// Items pushed a second.
+/// Returns the number of items pushed per second.
 pub async fn push(turno: &Turno, run: &Run, callers: usize, bytes: usize) -> Result<f64> {
     let work = Push {
         payload: "x".repeat(bytes - 2),
@@ -55,7 +55,7 @@ pub async fn push(turno: &Turno, run: &Run, callers: usize, bytes: usize) -> Res
     Ok(rate * BATCH as f64)
 }
 
-/// Items claimed and completed a second.
+/// Returns the number of items claimed and completed per second.
 pub async fn drain(turno: &Turno, run: &Run, callers: usize) -> Result<f64> {
     let rate = run
         .rate(vec![turno.inbox("library"); callers], Drain)

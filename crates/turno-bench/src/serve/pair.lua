@@ -1,4 +1,4 @@
--- A lock is taken, and given back: whoever has a lease to give back does so before the next one is taken.
+-- Acquires and releases a lock: a thread releases the leases that it holds before it acquires the next lock.
 local leases = {}
 pairs_done, refused = 0, 0
 local thread_number = 0

@@ -1,4 +1,4 @@
-//! The program itself: how soon it answers, and how much memory it takes.
+//! The program itself: time to its first response, and memory.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -12,10 +12,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-/// `turno serve` as a process, on a file of its own.
+/// `turno serve` as a process, on its own file.
 pub struct Served {
     pub port: u16,
-    /// From its start to its first answer.
+    /// Time from its start to its first response.
     pub started: Duration,
     child: Child,
 }
@@ -60,7 +60,7 @@ impl Served {
         Ok(served)
     }
 
-    /// Resident, in megabytes.
+    /// Resident memory, in megabytes.
     pub fn resident(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let kilobytes: f64 = status
@@ -112,7 +112,7 @@ impl Connection {
         Ok(status)
     }
 
-    /// Takes a lock, and keeps it.
+    /// Acquires a lock and keeps it.
     pub async fn hold(&mut self, number: usize) -> Result<()> {
         let ask = json!({"resource": format!("PRESTAMO/{number}"), "ttl": "1h", "user": "1", "description": "Registro de pago"});
         let status = self.ask("POST", "/v1/locks", &ask).await?;

@@ -1,4 +1,4 @@
--- Items are pushed, a hundred at a time.
+-- Pushes items, a hundred at a time.
 pushed, refused = 0, 0
 local BATCH = 100
 

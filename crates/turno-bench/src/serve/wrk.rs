@@ -1,11 +1,11 @@
-//! `wrk`, and what it counts.
+//! `wrk` and its results.
 
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-/// A load: a script, and how many connections carry it.
+/// A load: a script and its number of connections.
 pub struct Load<'a> {
     pub name: &'static str,
     pub script: &'static str,
@@ -16,7 +16,7 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// How many things a second the script counted.
+    /// Returns the rate per second that the script counted.
     pub async fn rate(&self) -> Result<f64> {
         let folder = tempfile::tempdir()?;
         let script = folder.path().join(format!("{}.lua", self.name));

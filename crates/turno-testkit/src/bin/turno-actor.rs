@@ -1,18 +1,18 @@
-//! One process of a fault test: `turno-actor STORE_URL` takes a command a line and answers each with a line.
+//! One process of a fault test: `turno-actor STORE_URL` reads one command per line and prints one line per result.
 //!
-//! | command | answers |
+//! | command | result |
 //! |---|---|
 //! | `acquire RESOURCE TTL_MS WAIT_MS USER` | `acquired TOKEN TOLD_US` or `busy REMAINING_MS` |
 //! | `keep RESOURCE` | `kept`: the lease is renewed from now on |
 //! | `release RESOURCE` | `released TOLD_US` or `lost TOLD_US` |
-//! | `prepare` | `prepared`: the application's own table is there |
+//! | `prepare` | `prepared`: the application's own table exists |
 //! | `write RESOURCE VALUE guarded` (or `unguarded`) | `written`, or `refused` by the guard |
 //! | `read` | `value VALUE` |
 //! | `count FILE RESOURCE ROUNDS locked` (or `bare`) | `counted` |
-//! | `load NAME TASKS SHARED` | one JSON entry a line, until it is killed |
-//! | `clock` | `clock SECONDS` since 1970, as its libraries tell it |
+//! | `load NAME TASKS SHARED` | one JSON entry per line, until it is killed |
+//! | `clock` | `clock SECONDS` since 1970, as its libraries return it |
 //!
-//! What goes wrong is answered with `error` and the reason. It ends with its input.
+//! An error is printed as `error` and the reason. It exits when its input ends.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -30,10 +30,10 @@ use turno::Turno;
 use turno::lock::{Acquire, Lease, ReleaseOutcome};
 use turno_testkit::load::{self, Load, steady_us};
 
-/// How long a round of `count` may wait for its turn.
+/// How long a round of `count` may wait for the lock.
 const TURN: Duration = Duration::from_secs(120);
 
-/// The application's own table, and its one row.
+/// Creates the application's own table, with its single row.
 const PREPARE: &str = "create table application (id integer primary key, value text not null);
 insert into application values (1, 'nobody')";
 const READ: &str = "select value from application where id = 1";
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     let url = std::env::args()
         .nth(1)
         .context("usage: turno-actor STORE_URL")?;
-    // Several threads, so that renewals go on while this one reads commands.
+    // Several threads, so that renewals continue while this one reads commands.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -58,11 +58,11 @@ fn main() -> Result<()> {
         let answer = runtime.block_on(actor.obey(&line?));
         say(&answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " ")))?;
     }
-    // As a crash would: nothing is given back on the way out unless somebody asked for it.
+    // Like a crash: on exit nothing is released that no command has released.
     std::process::exit(0);
 }
 
-/// One write a line, so that a kill can lose a line but never cut it.
+/// One write per line, so that a kill can lose a line but never truncate it.
 fn say(line: &str) -> io::Result<()> {
     io::stdout().write_all(format!("{line}\n").as_bytes())
 }
@@ -147,7 +147,7 @@ impl Actor {
         Ok("prepared".to_owned())
     }
 
-    /// What an application does with a lock: changes its own data, and lets the guard say whether it may.
+    /// Changes the application's own data under a lock, with or without the guard.
     async fn write(&mut self, words: &mut Words<'_>) -> Result<String> {
         let resource: String = words.next()?;
         let (value, guarded) = (
@@ -206,7 +206,7 @@ impl Actor {
         Ok(format!("value {}", value.context("nothing was prepared")?))
     }
 
-    /// Reads a number from a plain file, adds one and writes it back: wrong unless somebody sees to turns.
+    /// Reads a number from a plain file, adds one and writes it back: wrong without mutual exclusion.
     async fn count(&self, words: &mut Words<'_>) -> Result<String> {
         let (file, resource): (String, String) = (words.next()?, words.next()?);
         let (rounds, locked) = (words.next::<u32>()?, words.one_of("locked", "bare")?);
@@ -244,14 +244,14 @@ impl Actor {
         let never = CancellationToken::new();
         load::run(&self.turno, &load, &never, |entry| {
             let line = serde_json::to_string(&entry).expect("an entry is plain data");
-            // Nobody reads any more: the test is over, and so is this process, in a moment.
+            // If this fails, the parent does not read any more: the test is over, and this process ends soon.
             let _ = say(&line);
         })
         .await;
         bail!("a load never ends")
     }
 
-    /// A connection of the application's own, to the database that the locks are in.
+    /// Opens the application's own connection to the database of the locks.
     async fn application(&self) -> Result<Application> {
         if let Some(file) = self.url.strip_prefix("sqlite:") {
             return Ok(Application::Sqlite(rusqlite::Connection::open(file)?));
@@ -268,14 +268,14 @@ enum Application {
     Sqlite(rusqlite::Connection),
 }
 
-/// A file that is just being written by somebody else reads as nothing: that is one of the ways to lose a count.
+/// A file that another process is writing reads as empty: one of the ways to lose a count.
 fn increment(file: &str) {
     let count: u64 = fs::read_to_string(file)
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0);
     std::thread::yield_now();
-    // A failed write is a lost count, and the test counts.
+    // A failed write is a lost count, which the test detects.
     let _ = fs::write(file, (count + 1).to_string());
 }
 
@@ -299,7 +299,7 @@ impl Words<'_> {
         word.parse().with_context(|| format!("{word:?}"))
     }
 
-    /// Whether the next word is the first of two that it may be.
+    /// Returns whether the next word is the first of two allowed ones.
     fn one_of(&mut self, yes: &str, no: &str) -> Result<bool> {
         match self.next::<String>()? {
             word if word == yes => Ok(true),

@@ -1,10 +1,10 @@
 //! One relay process of a fault test: `turno-relay STORE_URL BROKER_URL EXCHANGE MODE CONFIRMS BATCH LEASE_MS ATTEMPTS`.
 //!
-//! It relays the outbox to RabbitMQ, as `turno outbox relay` does. CONFIRMS is `confirmed`, or `unconfirmed` for the
-//! control: a publisher that believes whatever it has written to its socket.
+//! It relays the outbox to RabbitMQ, as `turno outbox relay` does. CONFIRMS is `confirmed` or, for the control, `unconfirmed`:
+//! a publisher that treats a write to its socket as a success.
 //!
-//! It says `ready PID` first and `ended SENT REFUSED DEAD RETURNED STALE OUTAGES` last. It ends gracefully on SIGTERM,
-//! and at once with its input.
+//! It prints `ready PID` first and `ended SENT REFUSED DEAD RETURNED STALE OUTAGES` last. It ends gracefully on SIGTERM, and
+//! at once when its input ends.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink, routing_key};
 
-/// When what was refused is tried again: soon.
+/// Backoff after a rejection: first and maximum pause.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 fn main() -> Result<()> {
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
         let stop = CancellationToken::new();
         std::thread::spawn(|| {
             for _ in io::stdin().lines().map_while(Result::ok) {}
-            // Nobody is there any more to whom it could matter.
+            // The parent process has ended.
             std::process::exit(0);
         });
         say(&format!("ready {}", std::process::id()))?;
@@ -82,7 +82,7 @@ fn sink(broker: &str, exchange: &str, confirms: &str) -> Result<Arc<dyn Sink>> {
     })
 }
 
-/// What a relay has to say is part of what a test may look at: a line each, beginning with the message.
+/// Prints the relay's log for tests: one line per event, beginning with the message.
 fn log() {
     tracing_subscriber::fmt()
         .without_time()
@@ -93,12 +93,12 @@ fn log() {
         .init();
 }
 
-/// One write a line, so that a kill can lose a line but never cut it.
+/// One write per line, so that a kill can lose a line but never truncate it.
 fn say(line: &str) -> Result<()> {
     Ok(io::stdout().write_all(format!("{line}\n").as_bytes())?)
 }
 
-/// A publisher that asks for no confirmation.
+/// A publisher without confirms.
 struct Unconfirmed {
     url: String,
     exchange: String,
@@ -172,7 +172,7 @@ impl Sink for Unconfirmed {
     }
 }
 
-/// The program's words, one after the other.
+/// The program's arguments, one after the other.
 struct Words<I>(I);
 
 impl<I: Iterator<Item = String>> Words<I> {

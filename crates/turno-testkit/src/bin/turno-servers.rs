@@ -1,5 +1,5 @@
-//! A victim: starts the private servers it is told to, says `ready`, and waits to be killed. Nothing of them may be left then.
-//! PostgreSQL's address is said before that.
+//! Starts the private servers that its arguments name, prints PostgreSQL's address and then `ready`, and waits to be killed.
+//! No process or file of the servers may be left then.
 #![forbid(unsafe_code)]
 
 use std::any::Any;

@@ -1,26 +1,26 @@
 //! One worker process of a fault test: `turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH`.
 //!
-//! It runs a worker on a queue. Each handler writes a row into the application's own table `effect`, in the database
-//! that the queue is in, and then its item ends as ENDING says:
+//! It runs a worker on a queue. Each handler writes a row into the application's own table `effect`, in the database of the
+//! queue, and then ends its item as ENDING says:
 //!
 //! | ending | how the item ends |
 //! |---|---|
 //! | `effect` | in the transaction of the effect |
-//! | `plain` | after that transaction, when the handler has answered |
-//! | `naive` | in the transaction of the effect, deleted by its id, whoever holds it |
+//! | `plain` | after that transaction, when the handler has returned |
+//! | `naive` | in the transaction of the effect, deleted by its id, without a check of the claim |
 //!
 //! The first word of an item's payload says what its handler does before that:
 //!
 //! | payload | the handler |
 //! |---|---|
 //! | `work` | nothing else |
-//! | `held` | says `began ITEM ATTEMPT`, waits for the line `go`, and then says `written ITEM` or `refused ITEM` |
+//! | `held` | prints `began ITEM ATTEMPT`, waits for the line `go`, and then prints `written ITEM` or `refused ITEM` |
 //! | `flaky` | fails some of its attempts |
 //! | `poison` | fails its first attempt, and kills its own process in every other |
 //! | `fatal` | kills its own process in its first attempt, right after the effect was committed |
 //!
-//! It says `ready PID` first and `ended COMPLETED FAILED GIVEN_BACK LOST` last. It ends gracefully on SIGTERM, and at
-//! once with its input.
+//! It prints `ready PID` first and `ended COMPLETED FAILED GIVEN_BACK LOST` last. It ends gracefully on SIGTERM, and at once
+//! when its input ends.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -38,9 +38,9 @@ use tokio_postgres::types::Type;
 use turno::Turno;
 use turno::inbox::Job;
 
-/// When a failed attempt is followed by the next: soon, and not at once, so that others come in between.
+/// Pause before a retry: short, but not zero, so that other items are claimed in between.
 const RETRY: Duration = Duration::from_millis(20);
-/// How long a transaction waits for those of other processes.
+/// How long a transaction waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
@@ -61,8 +61,8 @@ fn main() -> Result<()> {
         obey(&worker);
         say(&format!("ready {}", std::process::id()))?;
         let handler = move |job: Job<String>| {
-            // On its own, as work in a thread would be: it goes on when the handler's future is dropped, and then
-            // presents a claim that is lost.
+            // In a separate task, like work in a thread: it continues when the handler's future is dropped, and then presents
+            // a lost claim.
             let work = tokio::spawn(worker.clone().handle(job));
             async move {
                 let worked = work.await.unwrap_or_else(|error| Err(error.into()));
@@ -95,17 +95,17 @@ fn obey(worker: &Arc<Worker>) {
                 worker.go.add_permits(1);
             }
         }
-        // Nobody is there any more to whom it could matter.
+        // The parent process has ended.
         std::process::exit(0);
     });
 }
 
-/// One write a line, so that a kill can lose a line but never cut it.
+/// One write per line, so that a kill can lose a line but never truncate it.
 fn say(line: &str) -> Result<()> {
     Ok(io::stdout().write_all(format!("{line}\n").as_bytes())?)
 }
 
-/// Ends this process as `kill -9` does.
+/// Kills this process, as `kill -9` does.
 fn die() -> Result<()> {
     kill_process(getpid(), Signal::KILL)?;
     bail!("a killed process does not get here")
@@ -135,7 +135,7 @@ impl FromStr for Ending {
 struct Worker {
     application: Application,
     ending: Ending,
-    /// A permit for each handler that may go on.
+    /// One permit per handler that may continue.
     go: Semaphore,
 }
 
@@ -178,7 +178,7 @@ impl Worker {
     }
 }
 
-/// The application's own connection, to the database that the queue is in. One for all handlers, which take turns.
+/// The application's own connection to the database of the queue. All handlers share it, one at a time.
 enum Application {
     Postgres {
         url: String,
@@ -197,12 +197,12 @@ impl Application {
         };
         let connection = rusqlite::Connection::open(file)?;
         connection.busy_timeout(PATIENCE)?;
-        // What is committed has to outlive this process, not the machine.
+        // Committed data must survive this process, not the machine.
         connection.pragma_update(None, "synchronous", "normal")?;
         Ok(Self::Sqlite(Arc::new(Mutex::new(connection))))
     }
 
-    /// Writes the effect of a job and ends its item. False if the claim was refused, and nothing written.
+    /// Writes the effect of a job and ends its item. Returns false if the claim was rejected and nothing was written.
     async fn write(&self, job: Job<String>, ending: Ending) -> Result<bool> {
         match self {
             Self::Postgres { url, client } => {

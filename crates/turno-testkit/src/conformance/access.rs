@@ -1,4 +1,4 @@
-//! Access tokens: who may ask a server.
+//! Access tokens: authentication of a server's callers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn new(name: &str, role: Role) -> AccessNew {
     AccessNew::new(name, role)
 }
 
-/// A token that was made is known by its text, with all that it allows; none is there before.
+/// A new token is found by its text, with all of its rights. Initially there are no tokens.
 pub async fn an_access_token_is_known_by_its_text(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     assert!(!turno.access_any().await.unwrap());
@@ -51,7 +51,7 @@ pub async fn an_access_token_is_known_by_its_text(bed: &Bed) {
     assert_eq!(turno.access_list().await.unwrap(), [second, view]);
 }
 
-/// Anything but the very text is nobody's.
+/// Any text that differs from a token's is rejected.
 pub async fn a_wrong_text_is_nobodys(bed: &Bed) {
     let turno = bed.turno().await;
     let (view, text) = turno.access_create(new("a", Role::Admin)).await.unwrap();
@@ -65,13 +65,13 @@ pub async fn a_wrong_text_is_nobodys(bed: &Bed) {
         "turno_".into(),
         format!("turno_{}", view.id),
         format!("turno_{}_", view.id),
-        // Cut, longer, changed.
+        // Truncated, extended, changed.
         text[..text.len() - 1].to_owned(),
         format!("{text}A"),
         format!(" {text}"),
         format!("{text}\n"),
         text.to_uppercase(),
-        // The id of one and the secret of another, or of nobody.
+        // The id of one token and the secret of another, or an unknown secret.
         format!(
             "turno_{}{}",
             view.id,
@@ -92,7 +92,7 @@ pub async fn a_wrong_text_is_nobodys(bed: &Bed) {
     assert_eq!(turno.access_verify(text).await.unwrap(), Some(view));
 }
 
-/// A revoked token is over, for good and everywhere; and it stays known that there was one.
+/// A revoked token is invalid permanently, for all callers. It stays in the list.
 pub async fn a_revoked_token_is_over(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (view, text) = turno.access_create(new("a", Role::Admin)).await.unwrap();
@@ -106,7 +106,7 @@ pub async fn a_revoked_token_is_over(bed: &Bed) {
     assert!(other.access_any().await.unwrap());
 }
 
-/// A token whose time is up is over, on the store's clock.
+/// A token is invalid after its expiry, by the store's clock.
 pub async fn an_expired_token_is_over(bed: &Bed) {
     let turno = bed.turno().await;
     let asked = AccessNew {
@@ -121,7 +121,7 @@ pub async fn an_expired_token_is_over(bed: &Bed) {
     assert_eq!(listed.state, AccessState::Expired);
 }
 
-/// What is stored of a secret does not contain it.
+/// The stored form of a secret does not contain it.
 pub async fn a_secret_is_not_stored(bed: &Bed) {
     let turno = bed.turno().await;
     let (view, text) = turno.access_create(new("a", Role::Read)).await.unwrap();
@@ -134,7 +134,7 @@ pub async fn a_secret_is_not_stored(bed: &Bed) {
     assert_eq!(bed.number(&whole.replace("{}", secret)).await, 1);
 }
 
-/// What is out of rule is named, and nothing is stored.
+/// The error for an invalid argument names the field, and nothing is stored.
 pub async fn an_access_token_out_of_rule_is_refused(bed: &Bed) {
     let turno = bed.turno().await;
     let good = || new("a", Role::Read);
@@ -183,10 +183,10 @@ pub async fn an_access_token_out_of_rule_is_refused(bed: &Bed) {
     assert!(Role::Read < Role::Operate && Role::Operate < Role::Admin);
 }
 
-/// The application's and the operator's role can look a token up, and cannot create, list or revoke one.
+/// The application's and the operator's role can look up a token, but cannot create, list or revoke one.
 pub async fn an_application_cannot_make_access_tokens(bed: &Bed) {
     if bed.is_sqlite() {
-        // SQLite has no roles: a process that can open the file can do everything.
+        // SQLite has no roles: a process that can open the file has all rights.
         return;
     }
     let turno = bed.turno().await;

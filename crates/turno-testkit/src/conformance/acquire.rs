@@ -1,4 +1,4 @@
-//! Taking a lock, and being told who has it.
+//! Acquiring a lock, and the information about its holder.
 
 use turno::Turno;
 use turno::lock::ReleaseOutcome;
@@ -6,7 +6,7 @@ use turno::lock::ReleaseOutcome;
 use super::Bed;
 use super::kit::*;
 
-/// A free lock is granted, and the grant tells what, whose, since when and until when.
+/// A free lock is granted. The grant has the resource, the owner, the start and the expiry.
 pub async fn a_free_lock_is_granted(bed: &Bed) {
     let turno = bed.turno().await;
     let lease = mine(
@@ -41,7 +41,7 @@ pub async fn a_free_lock_is_granted(bed: &Bed) {
     assert_eq!(owners(&turno, "r").await, ["a"]);
 }
 
-/// Whoever loses is told by whom and for how long, and never the token.
+/// A caller that finds the lock busy gets the holder and the remaining time, but never the token.
 pub async fn a_held_lock_is_busy_and_tells_by_whom(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno
@@ -67,7 +67,7 @@ pub async fn a_held_lock_is_busy_and_tells_by_whom(bed: &Bed) {
     assert!(!shown.contains(&lease.token().to_string()), "{shown}");
 }
 
-/// A holder without a name is still told of.
+/// A holder without a name is reported, too.
 pub async fn a_nameless_holder_is_shown_too(bed: &Bed) {
     let turno = bed.turno().await;
     let _lease = take(&turno, "r", "a").await;
@@ -80,7 +80,7 @@ pub async fn a_nameless_holder_is_shown_too(bed: &Bed) {
     );
 }
 
-/// The settings say who asks when the call does not.
+/// User and service default to the settings.
 pub async fn settings_fill_in_user_and_service(bed: &Bed) {
     let turno = Turno::builder()
         .user("batch")
@@ -104,7 +104,7 @@ pub async fn settings_fill_in_user_and_service(bed: &Bed) {
     assert!(holder.attribution.host.is_some());
 }
 
-/// The same owner enters again: same token, one hold more, the later expiry; each release gives back one.
+/// The same owner can enter again: same token, one more hold, the later expiry. Each release ends one hold.
 pub async fn the_same_owner_enters_again(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let first = mine(
@@ -184,7 +184,7 @@ pub async fn a_released_lock_is_free(bed: &Bed) {
     assert!(take(&other, "r", "b").await.token() > token);
 }
 
-/// A lease that is dropped is given back; one that is detached lives on.
+/// A lease is released on drop, unless it is detached.
 pub async fn a_dropped_lease_is_given_back(bed: &Bed) {
     let turno = bed.turno().await;
     drop(take(&turno, "r", "a").await);
@@ -197,7 +197,7 @@ pub async fn a_dropped_lease_is_given_back(bed: &Bed) {
     );
 }
 
-/// Of many who want a resource at once, exactly one gets it, be it new, free or expired.
+/// Of many concurrent acquires of one resource, exactly one succeeds, whether the resource is new, free or expired.
 pub async fn of_many_at_once_one_wins(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     for round in 0..12 {
@@ -217,7 +217,7 @@ pub async fn of_many_at_once_one_wins(bed: &Bed) {
     }
 }
 
-/// An owner can enter a resource a thousand times at once, and no more: each hold is kept until it is released.
+/// An owner can have at most a thousand holds of a resource. Each hold is kept until it is released.
 pub async fn an_owner_enters_a_thousand_times(bed: &Bed) {
     let turno = bed.turno().await;
     for (resource, table) in [("exclusive", "turno.lock"), ("shared", "turno.lock_hold")] {
@@ -230,7 +230,7 @@ pub async fn an_owner_enters_a_thousand_times(bed: &Bed) {
             .acquire()
         };
         let first = mine(acquire().await.unwrap());
-        // As if it had entered so often.
+        // Set the number of holds directly, instead of that many acquires.
         let most = turno::MAX_HOLDS;
         bed.run(&format!(
             "update {table} set holds = {} where resource = '{resource}'",

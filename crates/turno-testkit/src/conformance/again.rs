@@ -1,4 +1,4 @@
-//! The same request again, because its answer was lost: applied once.
+//! The same request again, because its response was lost: it is applied once.
 
 use turno::lock::{BreakOutcome, HistoryEvent, LockMode, ReleaseOutcome};
 use turno::store::{LockAcquireAll, LockAllOutcome, LockBreak, LockRelease};
@@ -32,7 +32,7 @@ async fn twice(
     (first, other.store().lock_release(ask).await.unwrap())
 }
 
-/// The same acquire twice is one lease with one hold; another one is a re-entry.
+/// The same acquire twice is one lease with one hold. With another request id, it is a reentrant acquire.
 pub async fn an_acquire_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (resource, mode) in MODES {
@@ -68,7 +68,7 @@ pub async fn an_acquire_sent_twice_is_one(bed: &Bed) {
     }
 }
 
-/// An acquire of several twice is one set of leases.
+/// The same acquire of several resources twice is one set of leases.
 pub async fn an_acquire_of_several_sent_twice_is_one(bed: &Bed) {
     let turno = bed.turno().await;
     let ask = LockAcquireAll {
@@ -92,7 +92,7 @@ pub async fn an_acquire_of_several_sent_twice_is_one(bed: &Bed) {
     assert!(answers[0].iter().all(|(_, holds)| *holds == 1));
 }
 
-/// The same release twice gives back one hold, and a second one with another identity is lost.
+/// The same release twice ends one hold. A second release with another request id returns that the lease is lost.
 pub async fn a_release_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (resource, mode) in MODES {
@@ -118,7 +118,7 @@ pub async fn a_release_sent_twice_is_one(bed: &Bed) {
     }
 }
 
-/// So it is when somebody else has taken the lock in between: no harm to them, and nothing is called late.
+/// The same holds if another owner has acquired the lock in between: that lease is not affected, and no late call is recorded.
 pub async fn a_release_sent_twice_meets_the_next_holder(bed: &Bed) {
     let turno = bed.turno().await;
     for (resource, mode) in MODES {
@@ -154,7 +154,7 @@ pub async fn a_release_sent_twice_meets_the_next_holder(bed: &Bed) {
     }
 }
 
-/// Of several holds the same release takes one.
+/// The same release twice ends one of several holds.
 pub async fn a_release_sent_twice_takes_one_of_several(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (resource, mode) in MODES {
@@ -182,7 +182,7 @@ pub async fn a_release_sent_twice_takes_one_of_several(bed: &Bed) {
     }
 }
 
-/// The same break twice is one, and a second one with another identity is not held.
+/// The same break twice is one break. A second break with another request id returns that the lock is not held.
 pub async fn a_break_sent_twice_is_one(bed: &Bed) {
     let turno = bed.turno().await;
     for (resource, mode) in MODES {

@@ -1,6 +1,6 @@
-//! A test bed: one store that nobody else uses, and a back door into it.
+//! A test store: a store for one test, with direct access to its tables.
 //!
-//! The back door moves stored times, so that no test has to sleep until a lease is over.
+//! The direct access shifts stored times, so that no test has to sleep until a lease expires.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use turno::{Token, Turno};
 
 use crate::server::{PgBouncer, PoolMode, PostgresServer};
 
-/// How an instance is made on a store, given its URL.
+/// Creates an instance on a store, given its URL.
 pub type Connect = fn(String) -> Pin<Box<dyn Future<Output = Turno> + Send>>;
 
 /// A store for one test.
@@ -20,21 +20,21 @@ pub type Connect = fn(String) -> Pin<Box<dyn Future<Output = Turno> + Send>>;
 pub struct Bed {
     url: String,
     place: Place,
-    /// Straight to the store, unless said otherwise.
+    /// Default: connects directly to the store.
     connect: Connect,
 }
 
-/// Where the store's tables really are.
+/// Location of the store's tables.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// In a file of a folder that goes with the bed.
+    /// A file in a folder that is deleted with the test store.
     Sqlite { folder: TempDir },
-    /// In a database; the URL leads straight to the server.
+    /// A database; the URL connects directly to the server.
     Postgres { direct: String },
 }
 
 impl Bed {
-    /// An SQLite file in a temporary folder.
+    /// Creates an SQLite file in a temporary folder.
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Bed {
@@ -44,12 +44,12 @@ impl Bed {
         }
     }
 
-    /// A database on this process's PostgreSQL server; the schema is there already.
+    /// Creates a database with the schema on this process's PostgreSQL server.
     pub fn postgres() -> Self {
         Self::in_database(migrated(PostgresServer::shared()))
     }
 
-    /// A database on this process's PostgreSQL server, with nothing in it.
+    /// Creates an empty database on this process's PostgreSQL server.
     pub fn empty_postgres() -> Self {
         Self::in_database(PostgresServer::shared().create_database())
     }
@@ -62,12 +62,12 @@ impl Bed {
         }
     }
 
-    /// A database behind a pooler that hands server connections on after each transaction; the schema is there already.
+    /// Creates a database with the schema behind a pooler in transaction mode.
     pub fn pgbouncer() -> Self {
         static POOLER: OnceLock<PgBouncer> = OnceLock::new();
         let server = PostgresServer::shared();
         let pooler = POOLER.get_or_init(|| {
-            // Few and short-lived server connections: every test has a database, and so a pool, of its own.
+            // Few and short-lived server connections: each test has its own database, and so its own pool.
             let settings = [("default_pool_size", "10"), ("server_idle_timeout", "1")];
             match PgBouncer::start_with(server, PoolMode::Transaction, &settings) {
                 Ok(pooler) => pooler,
@@ -83,7 +83,7 @@ impl Bed {
         }
     }
 
-    /// The same store, with instances that reach it another way: through a server.
+    /// Makes instances reach the same store in another way: through a server.
     #[must_use = "it is another bed"]
     pub fn through(mut self, connect: Connect) -> Self {
         self.connect = connect;
@@ -95,17 +95,17 @@ impl Bed {
         &self.url
     }
 
-    /// A new instance on this store: two calls are two machines.
+    /// Creates an instance on this store. Two calls represent two machines.
     pub async fn turno(&self) -> Turno {
         (self.connect)(self.url.clone()).await
     }
 
-    /// Whether the store is an SQLite file.
+    /// Returns whether the store is an SQLite file.
     pub fn is_sqlite(&self) -> bool {
         matches!(self.place, Place::Sqlite { .. })
     }
 
-    /// Whether the URL leads straight to the store, and not to a pooler.
+    /// Returns whether the URL connects directly to the store, and not to a pooler.
     pub fn is_direct(&self) -> bool {
         match &self.place {
             Place::Sqlite { .. } => true,
@@ -113,10 +113,10 @@ impl Bed {
         }
     }
 
-    /// The SQLite file.
+    /// Path of the SQLite file.
     ///
     /// # Panics
-    /// On another store.
+    /// Panics on another store.
     pub fn file(&self) -> PathBuf {
         match &self.place {
             Place::Sqlite { folder } => folder.path().join("turno.db"),
@@ -128,14 +128,14 @@ impl Bed {
         &self.place
     }
 
-    /// A connection of an application's own to the SQLite file.
+    /// Opens an application's own connection to the SQLite file.
     pub fn sqlite_connection(&self) -> rusqlite::Connection {
         let db = rusqlite::Connection::open(self.file()).unwrap();
         db.busy_timeout(Duration::from_secs(10)).unwrap();
         db
     }
 
-    /// A connection of an application's own, straight to the PostgreSQL server.
+    /// Opens an application's own connection, directly to the PostgreSQL server.
     pub async fn postgres_connection(&self) -> tokio_postgres::Client {
         match &self.place {
             Place::Postgres { direct } => connect(direct).await,
@@ -143,11 +143,11 @@ impl Bed {
         }
     }
 
-    /// The URL of this bed's database on the PostgreSQL server, as another role: `app`, `operator`, or the superuser
-    /// `postgres`. It leads straight to the server.
+    /// Returns the URL of this test store's database on the PostgreSQL server, as another role: `app`, `operator`, or the
+    /// superuser `postgres`. It connects directly to the server.
     ///
     /// # Panics
-    /// On another store.
+    /// Panics on another store.
     pub fn url_as(&self, role: &str) -> String {
         match &self.place {
             Place::Postgres { direct } => direct.replace("owner@", &format!("{role}@")),
@@ -155,13 +155,13 @@ impl Bed {
         }
     }
 
-    /// A connection straight to the PostgreSQL server, as another role; see [`Bed::url_as`].
+    /// Opens a connection directly to the PostgreSQL server, as another role; see [`Bed::url_as`].
     pub async fn postgres_connection_as(&self, role: &str) -> tokio_postgres::Client {
         connect(&self.url_as(role)).await
     }
 
     /// Runs the same statement on either store. Tables are written `turno.lock` and so on; `{now}` is the store's clock,
-    /// `{us:N}` a length of N microseconds.
+    /// `{us:N}` a duration of N microseconds.
     pub(super) async fn run(&self, sql: &str) {
         match &self.place {
             Place::Sqlite { .. } => {
@@ -179,7 +179,7 @@ impl Bed {
         }
     }
 
-    /// One number out of the store.
+    /// Reads one number from the store.
     pub(super) async fn number(&self, sql: &str) -> i64 {
         match &self.place {
             Place::Sqlite { .. } => {
@@ -197,10 +197,10 @@ impl Bed {
         }
     }
 
-    /// Lets time pass for one resource until everything that is held there has expired.
+    /// Shifts the times of one resource until all of its holds have expired.
     pub async fn expire(&self, resource: &str) {
         let name = quoted(resource);
-        // By one length for all times, so that they keep their distances.
+        // Shift all times by the same duration, so that their distances stay the same.
         for table in ["turno.lock_hold", "turno.lock"] {
             let by = format!(
                 "(select max(expires_at) from turno.lock where resource = {name}) - {{now}} + {{us:1000000}}"
@@ -213,7 +213,7 @@ impl Bed {
         }
     }
 
-    /// Lets time pass for one shared hold until it has expired.
+    /// Shifts the times of one shared hold until it has expired.
     pub async fn expire_hold(&self, resource: &str, token: Token) {
         let name = quoted(resource);
         let by = "(expires_at - {now} + {us:1000000})";
@@ -227,7 +227,7 @@ impl Bed {
         .await;
     }
 
-    /// Lets so much time pass for one resource.
+    /// Makes one resource older by this duration.
     pub async fn age(&self, resource: &str, by: Duration) {
         let (name, by) = (quoted(resource), format!("{{us:{}}}", by.as_micros()));
         for table in ["turno.lock", "turno.lock_hold"] {
@@ -239,7 +239,7 @@ impl Bed {
         }
     }
 
-    /// Lets so much time pass for the audit trail.
+    /// Makes the history older by this duration.
     pub async fn age_history(&self, by: Duration) {
         for table in ["turno.lock_history", "turno.deed"] {
             let by = by.as_micros();
@@ -248,7 +248,7 @@ impl Bed {
         }
     }
 
-    /// Makes a waiter one that has not signed in for too long.
+    /// Makes a waiter's registration outdated.
     pub async fn kill_waiter(&self, resource: &str, owner: &str) {
         let (resource, owner) = (quoted(resource), quoted(owner));
         self.run(&format!(
@@ -257,7 +257,7 @@ impl Bed {
         .await;
     }
 
-    /// Makes a resource's last token this one, as if the clock had been ahead.
+    /// Sets a resource's last token, as if the clock had been ahead.
     pub async fn set_token(&self, resource: &str, token: Token) {
         let name = quoted(resource);
         self.run(&format!(
@@ -266,7 +266,7 @@ impl Bed {
         .await;
     }
 
-    /// How many lock rows there are, held or not.
+    /// Number of lock rows, held or not.
     pub async fn rows(&self) -> i64 {
         self.number("select count(*) from turno.lock").await
     }
@@ -276,7 +276,7 @@ fn straight(url: String) -> Pin<Box<dyn Future<Output = Turno> + Send>> {
     Box::pin(async move { Turno::connect(&url).await.unwrap() })
 }
 
-/// A database that has the schema already. Copied, because to make the schema takes longer than most tests do.
+/// Returns a new database with the schema. It is copied, because creating the schema takes longer than most tests.
 fn migrated(server: &PostgresServer) -> String {
     static TEMPLATE: OnceLock<String> = OnceLock::new();
     let template = TEMPLATE.get_or_init(|| {
@@ -288,7 +288,7 @@ fn migrated(server: &PostgresServer) -> String {
             let migrate = async { Turno::connect(&url).await.unwrap().close().await };
             runtime.unwrap().block_on(migrate);
         };
-        // On a thread of its own: whoever asks first may be in a runtime already.
+        // On a separate thread, because the first caller may be in a runtime already.
         std::thread::scope(|scope| scope.spawn(migrate).join().unwrap());
         url
     });
@@ -308,7 +308,7 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Replaces every `{us:N}`.
+/// Replaces each `{us:N}`.
 fn lengths(sql: &str, written: impl Fn(u64) -> String) -> String {
     let mut parts = sql.split("{us:");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What people do by hand is in the history: who, why, to what and to how many.
+//! Operator actions are in the history: user, reason, object and number.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::inbox_kit::{push, set_aside, take};
 use super::kit::{history as of_lock, mine, secs, take as lock};
 use super::{once_kit, outbox_kit};
 
-/// What was recorded, newest first: the part, the event, what it was done to, to how many, by whom and why.
+/// A recorded action: component, event, object, number, user and reason. Lists are newest first.
 type Line = (Part, HistoryEvent, String, Option<u64>, String, String);
 
 fn line(entry: HistoryEntry) -> Line {
@@ -42,7 +42,7 @@ async fn lines(turno: &Turno) -> Vec<Line> {
     all.into_iter().map(line).collect()
 }
 
-/// Items that have failed.
+/// Creates failed items.
 async fn failed(turno: &Turno, queue: &str, many: u32) {
     let inbox = turno.inbox(queue);
     for _ in 0..many {
@@ -53,7 +53,7 @@ async fn failed(turno: &Turno, queue: &str, many: u32) {
     }
 }
 
-/// Dead events: some that are set aside, and one that blocks its key.
+/// Creates dead events: some that are set aside, and one that blocks its key.
 async fn dead(turno: &Turno) -> Vec<Uuid> {
     use outbox_kit::{emit_keyed, kill, take};
     let ids = emit_keyed(turno, &["a", "b", "c"], 1).await;
@@ -62,7 +62,7 @@ async fn dead(turno: &Turno) -> Vec<Uuid> {
     ids
 }
 
-/// A requeue of items is recorded once, however many they are; one that found nothing is not.
+/// A requeue of items is recorded once, however many there are. A requeue of no items is not recorded.
 pub async fn a_requeue_is_in_the_history(bed: &Bed) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 3).await;
@@ -82,7 +82,7 @@ pub async fn a_requeue_is_in_the_history(bed: &Bed) {
     assert_eq!(lines(&turno).await, only);
 }
 
-/// The same of a discard of items.
+/// The same for a discard of items.
 pub async fn a_discard_is_in_the_history(bed: &Bed) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 3).await;
@@ -99,7 +99,7 @@ pub async fn a_discard_is_in_the_history(bed: &Bed) {
     assert_eq!(lines(&turno).await, only);
 }
 
-/// The same of a reset.
+/// The same for a reset.
 pub async fn a_reset_is_in_the_history(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("mail").user("ana").reason("w hangs");
@@ -118,7 +118,7 @@ pub async fn a_reset_is_in_the_history(bed: &Bed) {
     assert_eq!(lines(&turno).await, only);
 }
 
-/// The same of dead and blocked events: the outbox has no name, and a prefix does not show them.
+/// The same for dead and blocked events. The outbox has no name, so the entries do not match a prefix.
 pub async fn what_is_done_to_events_is_in_the_history(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = dead(&turno).await;
@@ -145,7 +145,7 @@ pub async fn what_is_done_to_events_is_in_the_history(bed: &Bed) {
         };
         assert_eq!(asked(&turno, named).await, [], "{prefix}");
     }
-    // The control: had it a name, whoever may see such names would be shown it.
+    // The control: with a name, the entry would be visible to callers with rights for that name.
     bed.run("update turno.deed set resource = 'outbox'").await;
     let begun = History {
         prefix: "outbox".into(),
@@ -154,7 +154,7 @@ pub async fn what_is_done_to_events_is_in_the_history(bed: &Bed) {
     assert_eq!(asked(&turno, begun).await.len(), 2);
 }
 
-/// The same of a key that is forgotten; one that is in flight is not, and leaves nothing.
+/// The same for a key that is forgotten. A key in flight is not forgotten, and leaves no entry.
 pub async fn a_forgotten_key_is_in_the_history(bed: &Bed) {
     let turno = bed.turno().await;
     once_kit::answer(&turno, "pago/77", "paid").await;
@@ -231,7 +231,7 @@ pub async fn a_deed_without_its_record_is_undone(bed: &Bed) {
     assert!(turno.once_status("pago/77").await.unwrap().is_some());
 }
 
-/// Who and why are bounded, and refused before anything is done.
+/// User and reason have maximum lengths, which are checked before anything is done.
 pub async fn a_bad_reason_does_nothing(bed: &Bed) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 1).await;
@@ -274,7 +274,7 @@ pub async fn a_bad_reason_does_nothing(bed: &Bed) {
     assert_eq!(lines(&turno).await[0].5, longest);
 }
 
-/// A lock, a queue and a key of one name are told apart, and one id orders them all, page by page.
+/// A lock, a queue and a key of the same name are distinguished, and all entries are ordered by one id, page by page.
 pub async fn the_history_is_of_everything(bed: &Bed) {
     let turno = bed.turno().await;
     failed(&turno, "r", 1).await;
@@ -330,13 +330,13 @@ pub async fn the_history_is_of_everything(bed: &Bed) {
         }
         assert_eq!(seen, all);
     }
-    // Those who ask for locks are told of locks.
+    // A query for locks returns only locks.
     let locks = of_lock(&turno, "r").await;
     assert_eq!(told(&locks), [all[0], all[2]]);
     assert!(locks.iter().all(|entry| entry.token.is_some()));
 }
 
-/// What is held now is told first, where locks are asked for.
+/// A query for locks begins with current holds.
 pub async fn the_history_begins_with_what_is_held(bed: &Bed) {
     let turno = bed.turno().await;
     once_kit::answer(&turno, "r", "done").await;
@@ -359,7 +359,7 @@ pub async fn the_history_begins_with_what_is_held(bed: &Bed) {
     held.release().await.unwrap();
 }
 
-/// A stale release finds its lease behind any number of deeds of the same name.
+/// A stale release finds its lease after any number of operator actions on the same name.
 pub async fn deeds_do_not_hide_a_lease(bed: &Bed) {
     let turno = bed.turno().await;
     let old = lock(&turno, "r", "a").await.detach();
@@ -376,7 +376,7 @@ pub async fn deeds_do_not_hide_a_lease(bed: &Bed) {
     new.release().await.unwrap();
 }
 
-/// Old deeds are forgotten with the rest of the history.
+/// A sweep deletes old operator actions with the rest of the history.
 pub async fn a_sweep_forgets_old_deeds(bed: &Bed) {
     let turno = bed.turno().await;
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The transactions that a caller may bring to a guard, each kept open until it is told to end.
+//! Transactions that a caller may pass to a guard, each kept open until the test ends it.
 
 use std::thread;
 
@@ -23,16 +23,16 @@ pub enum Caller {
     SqlxSqlite,
 }
 
-/// Whether the transaction asks the guard, or leaves it out (the control).
+/// Whether the transaction calls the guard, or omits it (the control).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// It does.
+    /// Calls the guard.
     Guard,
-    /// It only looks at the tables.
+    /// Only reads the tables.
     Nothing,
 }
 
-/// A transaction that is open. Dropped, it is rolled back.
+/// An open transaction. It is rolled back on drop.
 #[derive(Debug)]
 pub struct OpenTx {
     end: Option<oneshot::Sender<()>>,
@@ -40,7 +40,7 @@ pub struct OpenTx {
 }
 
 impl OpenTx {
-    /// Commits, and waits until that is done.
+    /// Commits, and waits until the commit is done.
     pub async fn commit(mut self) {
         self.end.take().unwrap().send(()).unwrap();
         let thread = self.thread.take().unwrap();
@@ -51,7 +51,7 @@ impl OpenTx {
 }
 
 impl Bed {
-    /// The transactions that fit this store.
+    /// Returns the kinds of transactions for this store.
     pub fn callers(&self) -> &'static [Caller] {
         if self.is_sqlite() {
             &[Caller::Rusqlite, Caller::SqlxSqlite]
@@ -64,10 +64,10 @@ impl Bed {
         }
     }
 
-    /// Opens a transaction of the caller's own and asks in it; answers with the guard's own error.
+    /// Opens a transaction of the caller and calls the guard in it.
     ///
     /// # Errors
-    /// If the guard refuses; the transaction has been rolled back then.
+    /// Returns the guard's error; then the transaction has been rolled back.
     pub async fn open(
         &self,
         caller: Caller,
@@ -89,7 +89,7 @@ impl Bed {
             answer,
             ended,
         };
-        // A thread of its own: not every one of these transactions may be sent to another.
+        // In a separate thread, because some of these transactions are not `Send`.
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -140,7 +140,7 @@ impl Work {
             Caller::SqlxPostgres => {
                 use sqlx::Connection;
                 let options: sqlx::postgres::PgConnectOptions = place.parse().unwrap();
-                // As an application behind a pooler has to set it.
+                // Required for an application behind a pooler.
                 let options = options.statement_cache_capacity(0);
                 let mut connection = sqlx::PgConnection::connect_with(&options).await.unwrap();
                 let mut tx = connection.begin().await.unwrap();
@@ -170,7 +170,7 @@ impl Work {
         }
     }
 
-    /// Asks, answers, and stays until told to end; true if that is a commit.
+    /// Calls the guard, sends the result, and waits for the end. Returns true for a commit.
     async fn inside(self, tx: &mut impl CallerTx) -> bool {
         let asked = match self.ask {
             Ask::Guard => tx.lock_guard(&self.resource, self.token).await,

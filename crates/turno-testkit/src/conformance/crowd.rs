@@ -1,4 +1,4 @@
-//! Many callers of one instance, whose questions travel together: each gets its own answer.
+//! Many callers of one instance, whose calls are batched: each gets its own result.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use turno::{Gather, Token, Turno};
 use super::Bed;
 use super::kit::{secs, take};
 
-/// More than one batch holds.
+/// More calls than one batch holds.
 const CROWD: usize = 200;
 
-/// Everybody wants something else, twice over: all get it, with tokens of their own, and give it back.
+/// Each caller acquires its own resource, twice: all succeed, with their own tokens, and release them.
 pub async fn each_of_many_gets_its_own_answer(bed: &Bed) {
     let turno = bed.turno().await;
     for _ in 0..2 {
@@ -29,7 +29,7 @@ pub async fn each_of_many_gets_its_own_answer(bed: &Bed) {
                         (lease.resource(), lease.owner()),
                         (&*resource, &*format!("owner {n}"))
                     );
-                    // Again, by the same owner, in the same crowd.
+                    // A reentrant acquire by the same owner, in the same batch.
                     let again = lock.acquire().await.unwrap().acquired().unwrap();
                     assert_eq!((again.token(), again.grant().holds), (lease.token(), 2));
                     let Acquire::Busy(busy) = turno.lock(&resource).acquire().await.unwrap() else {
@@ -58,7 +58,7 @@ pub async fn each_of_many_gets_its_own_answer(bed: &Bed) {
     }
 }
 
-/// Everybody wants the same: one gets it, whoever comes with it in one batch, and all others know who.
+/// All callers acquire the same resource: one succeeds, whatever else is in its batch, and all others get its holder.
 pub async fn one_of_many_wins(bed: &Bed) {
     let turno = bed.turno().await;
     let mut tokens = HashSet::new();
@@ -89,12 +89,12 @@ pub async fn one_of_many_wins(bed: &Bed) {
     }
 }
 
-/// Many renew at once: who holds it is renewed, who does not any more is told so, whoever comes beside.
+/// Many renewals at once: held leases are renewed, lost ones are reported as lost, whatever else is in the batch.
 pub async fn each_of_many_renews_its_own(bed: &Bed) {
     let turno = bed.turno().await;
     let mut leases = Vec::new();
     for n in 0..CROWD {
-        // Every third has somebody who shares it, and every fifth is let go.
+        // Each third resource has another shared holder, and each fifth is released.
         let lock = turno.lock(format!("crowd/{n}")).ttl(secs(60));
         let lock = if n % 3 == 0 { lock.shared() } else { lock };
         let id = lock.acquire().await.unwrap().acquired().unwrap().detach();
@@ -107,7 +107,7 @@ pub async fn each_of_many_renews_its_own(bed: &Bed) {
         let tasks: Vec<_> = leases
             .iter()
             .enumerate()
-            // A stranger's token beside each, in the same batch.
+            // An unknown token beside each, in the same batch.
             .flat_map(|(n, id)| {
                 [
                     (n, id.clone(), id.token),
@@ -138,7 +138,7 @@ pub async fn each_of_many_renews_its_own(bed: &Bed) {
     }
 }
 
-/// The same lease renewed by many at once lives as long as the longest of them says.
+/// If many callers renew the same lease at once, the longest TTL counts.
 pub async fn many_renew_the_same(bed: &Bed) {
     let turno = bed.turno().await;
     let id = take(&turno, "one", "a").await.detach();
@@ -159,7 +159,7 @@ pub async fn many_renew_the_same(bed: &Bed) {
     assert!(holder.remaining > secs(50 + CROWD as u64));
 }
 
-/// Without gathering, everybody is answered the same.
+/// Without batching, all results are the same.
 pub async fn alone_is_the_same(bed: &Bed) {
     let alone = Turno::builder().gather(Gather::Alone);
     let turno = alone.connect(bed.url()).await.unwrap();
@@ -188,16 +188,16 @@ pub async fn alone_is_the_same(bed: &Bed) {
     assert_eq!(turno.inbox("q").stats().await.unwrap().completed, 20);
 }
 
-/// Pushes and renewals that arrive together share their commits; the control, without gathering, has one for each.
+/// Concurrent pushes and renewals share their commits. The control, without batching, has one commit per call.
 pub async fn a_crowd_shares_its_commits(bed: &Bed) {
     if bed.is_sqlite() {
-        // What is committed together leaves no trace there; `writer.rs` shows it.
+        // On SQLite the number of commits is not visible; `writer.rs` tests it.
         return;
     }
     for (gather, most) in [(Gather::Together, CROWD / 2), (Gather::Alone, CROWD)] {
         let turno = Turno::builder().gather(gather);
         let turno = turno.connect(bed.url()).await.unwrap();
-        // The first push makes the queue.
+        // The first push creates the queue.
         turno.inbox("q").push(&0).await.unwrap();
         bed.run("truncate turno.inbox_item, turno.lock").await;
         let tasks: Vec<_> = (0..CROWD)

@@ -1,4 +1,4 @@
-//! What happens when a lease's time is up.
+//! Expiry of leases.
 
 use turno::Token;
 use turno::lock::{HistoryEvent, RenewOutcome};
@@ -6,7 +6,7 @@ use turno::lock::{HistoryEvent, RenewOutcome};
 use super::Bed;
 use super::kit::*;
 
-/// The next one takes an expired lock over with a greater token, and the history tells from whom.
+/// The next acquire takes over an expired lock with a greater token, and the history names the previous holder.
 pub async fn an_expired_lock_is_taken_over(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno
@@ -43,7 +43,7 @@ pub async fn an_expired_lock_is_taken_over(bed: &Bed) {
     assert!(entry.acquired_at < entry.expires_at && entry.expires_at < Some(entry.at));
 }
 
-/// The same owner after its own expiry is a new holder.
+/// After the expiry of its own lease, the same owner gets a new lease.
 pub async fn an_expired_owner_starts_anew(bed: &Bed) {
     let turno = bed.turno().await;
     let old = take(&turno, "r", "a").await.detach();
@@ -57,7 +57,7 @@ pub async fn an_expired_owner_starts_anew(bed: &Bed) {
     );
 }
 
-/// Exclusive and shared holders take over from each other when time is up.
+/// Exclusive and shared holders can take over from each other after an expiry.
 pub async fn a_takeover_may_change_the_mode(bed: &Bed) {
     let turno = bed.turno().await;
     let first = take(&turno, "r", "a").await.detach();
@@ -75,7 +75,7 @@ pub async fn a_takeover_may_change_the_mode(bed: &Bed) {
     assert_eq!(owners(&turno, "r").await, ["c"]);
 }
 
-/// A renewal after the expiry, before anybody else came, keeps the lease, and is recorded.
+/// A renewal after the expiry, before a takeover, keeps the lease and is recorded.
 pub async fn a_late_renewal_is_recorded(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -104,7 +104,7 @@ pub async fn a_late_renewal_is_recorded(bed: &Bed) {
     }
 }
 
-/// No renewal brings a lease back after a takeover, a sweep or a release; nothing is inserted.
+/// A renewal never revives a lease after a takeover, a sweep or a release, and inserts nothing.
 pub async fn a_renewal_never_revives(bed: &Bed) {
     let turno = bed.turno().await;
     let renew =
@@ -138,7 +138,7 @@ pub async fn a_renewal_never_revives(bed: &Bed) {
     }
 }
 
-/// A renewal for less than what is left changes nothing.
+/// A renewal for less than the remaining time changes nothing.
 pub async fn a_renewal_never_shortens(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {

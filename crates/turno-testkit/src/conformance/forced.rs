@@ -1,4 +1,4 @@
-//! A person breaks a lock.
+//! An operator breaks a lock.
 
 use turno::Token;
 use turno::lock::{BreakOutcome, HistoryEvent, ReleaseOutcome, RenewOutcome};
@@ -6,7 +6,7 @@ use turno::lock::{BreakOutcome, HistoryEvent, ReleaseOutcome, RenewOutcome};
 use super::Bed;
 use super::kit::*;
 
-/// With the right token it is free at once, and the history tells who did it and why.
+/// With the right token the lock is free at once, and the history has the user and the reason.
 pub async fn a_broken_lock_is_free(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno.lock("r").owner("a").user("1").description("d");
@@ -44,7 +44,7 @@ pub async fn a_broken_lock_is_free(bed: &Bed) {
     assert_eq!(count(&turno, "r", HistoryEvent::Late).await, 2);
 }
 
-/// Re-entered holds all go at once.
+/// A break ends all holds of a reentrant lease.
 pub async fn a_break_ends_all_holds(bed: &Bed) {
     let turno = bed.turno().await;
     let (first, _second) = (take(&turno, "r", "a").await, take(&turno, "r", "a").await);
@@ -93,7 +93,7 @@ pub async fn a_break_names_the_holders_token(bed: &Bed) {
     assert_eq!(count(&turno, "r", HistoryEvent::Broken).await, 0);
 }
 
-/// One sharer is broken, and the others stay.
+/// A break of one shared holder does not affect the others.
 pub async fn one_sharer_is_broken(bed: &Bed) {
     let turno = bed.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).permits(2);
@@ -126,7 +126,7 @@ pub async fn one_sharer_is_broken(bed: &Bed) {
     ));
 }
 
-/// Broken means free now, whatever its `min_hold` was.
+/// A broken lock is free at once, also before the end of its `min_hold`.
 pub async fn a_break_ends_the_min_hold(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -150,7 +150,7 @@ pub async fn a_break_ends_the_min_hold(bed: &Bed) {
     }
 }
 
-/// Breaking one sharer does not end the rest that another's `min_hold` asks for.
+/// A break of one shared holder does not end the `min_hold` of another.
 pub async fn a_break_keeps_the_others_min_hold(bed: &Bed) {
     let turno = bed.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).shared().ttl(secs(600));

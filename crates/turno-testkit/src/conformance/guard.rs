@@ -1,4 +1,4 @@
-//! Fencing, enforced: the guard in the caller's own transaction.
+//! Fencing: the guard in the caller's own transaction.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::Bed;
 use super::caller::Ask;
 use super::kit::*;
 
-/// Long enough for an answer that does not wait for the open transaction; such a one would take far longer.
+/// Long enough for a response that does not wait for the open transaction; one that waits would take far longer.
 const A_WHILE: Duration = Duration::from_secs(1);
 
-/// The guard passes for a live lease, exclusive or shared, in every kind of transaction, again and again.
+/// The guard passes for a live lease, exclusive or shared, in each kind of transaction, any number of times.
 pub async fn a_guard_passes_for_a_live_lease(bed: &Bed) {
     let turno = bed.turno().await;
     let exclusive = take(&turno, "e", "a").await;
@@ -34,7 +34,7 @@ pub async fn a_guard_passes_for_a_live_lease(bed: &Bed) {
     exclusive.release().await.unwrap();
 }
 
-/// It fails, as lost, for every token that does not hold the lock now.
+/// It fails with a lost lease for each token that does not hold the lock now.
 pub async fn a_guard_fails_for_a_stale_lease(bed: &Bed) {
     let turno = bed.turno().await;
     let mut stale = Vec::new();
@@ -70,7 +70,7 @@ pub async fn a_guard_fails_for_a_stale_lease(bed: &Bed) {
         wrong.token = Token(wrong.token.0 - 2);
         stale.push(wrong);
     }
-    // One sharer's time is up while another's is not.
+    // One shared hold has expired, another has not.
     let dead = mine(
         turno
             .lock("mixed")
@@ -108,13 +108,13 @@ pub async fn a_guard_fails_for_a_stale_lease(bed: &Bed) {
     }
 }
 
-/// While a guarded transaction is open nobody takes the lock over, not even past its expiry; afterwards they can.
+/// While a guarded transaction is open, the lock cannot be taken over, even after its expiry; afterwards it can.
 pub async fn a_guarded_lock_is_not_taken_over(bed: &Bed) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for (next, shared) in [("exclusive", false), ("shared", true)] {
             let resource = format!("{caller:?}/{next}");
-            // Short, because on some stores nothing can be moved while the transaction is open.
+            // A short TTL, because on some stores the times cannot be shifted while the transaction is open.
             let short = turno
                 .lock(&resource)
                 .owner("a")
@@ -145,7 +145,7 @@ pub async fn a_guarded_lock_is_not_taken_over(bed: &Bed) {
     }
 }
 
-/// The control: without the guard the same transaction keeps nobody out.
+/// The control: without the guard, the same transaction does not prevent a takeover.
 pub async fn an_unguarded_lock_is_taken_over(bed: &Bed) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -161,7 +161,7 @@ pub async fn an_unguarded_lock_is_taken_over(bed: &Bed) {
     }
 }
 
-/// A waiting acquire that meets an open guarded transaction ends as an answer, never as an error.
+/// A waiting acquire concurrent with an open guarded transaction returns an outcome, never an error.
 pub async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &Bed) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for (holds, held_shared) in [("exclusive", false), ("shared", true)] {
@@ -201,7 +201,7 @@ pub async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &Bed) {
     }
 }
 
-/// A place in line that was taken beside an open guarded transaction counts.
+/// A waiter registration concurrent with an open guarded transaction is valid.
 pub async fn a_line_beside_a_guard_counts(bed: &Bed) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     let lease = take(&turno, "r", "a").await;
@@ -213,7 +213,7 @@ pub async fn a_line_beside_a_guard_counts(bed: &Bed) {
         let rival = rival.clone();
         async move { stand_in_line(&rival, "r", "first").await }
     });
-    // Some stores let nobody in before the transaction has ended.
+    // Some stores block writers until the transaction has ended.
     tokio::time::sleep(Duration::from_millis(200)).await;
     tx.commit().await;
     line.await.unwrap();
@@ -232,7 +232,7 @@ pub async fn a_guard_ends_with_its_transaction(bed: &Bed) {
             .unwrap()
             .commit()
             .await;
-        // Rolled back, it leaves nothing either.
+        // A rollback leaves nothing behind, either.
         drop(
             bed.open(*caller, Ask::Guard, "r", lease.token())
                 .await

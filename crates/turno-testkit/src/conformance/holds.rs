@@ -5,7 +5,7 @@ use turno::lock::RenewOutcome;
 use super::Bed;
 use super::kit::*;
 
-/// A released lock rests until its `min_hold` has passed: for everybody, in every mode.
+/// A released lock stays unavailable until its `min_hold` has passed, for all callers and in all modes.
 pub async fn a_min_hold_outlasts_the_release(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for shared in [false, true] {
@@ -52,7 +52,7 @@ pub async fn a_min_hold_outlasts_the_release(bed: &Bed) {
     }
 }
 
-/// A later hold without one does not rest for an earlier one's sake.
+/// A later hold without `min_hold` is not affected by an earlier one's.
 pub async fn a_min_hold_ends_with_its_time(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -82,7 +82,7 @@ pub async fn a_min_hold_ends_with_its_time(bed: &Bed) {
     }
 }
 
-/// However often it is renewed or entered again, a lease ends at its `max_hold`.
+/// A lease ends at its `max_hold`, however often it is renewed or re-entered.
 pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -108,7 +108,7 @@ pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
             "{} for {cap}",
             again.expires_at()
         );
-        // Past it, nothing helps.
+        // After that, a renewal has no effect.
         bed.expire(resource).await;
         assert_eq!(lease.renew().await.unwrap(), RenewOutcome::Lost);
         take(&turno, resource, "b").await.release().await.unwrap();
@@ -117,7 +117,7 @@ pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
     }
 }
 
-/// A `max_hold` below the ttl is the lease's length.
+/// A `max_hold` below the TTL is the length of the lease.
 pub async fn a_max_hold_may_be_below_the_ttl(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -139,7 +139,7 @@ pub async fn a_max_hold_may_be_below_the_ttl(bed: &Bed) {
     }
 }
 
-/// Stored times are read off the clock one after the other.
+/// Compares with a tolerance, because stored times come from separate clock readings.
 fn near(a: jiff::Timestamp, b: jiff::Timestamp) -> bool {
     a.duration_since(b).abs() < jiff::SignedDuration::from_millis(50)
 }

@@ -1,4 +1,4 @@
-//! Workers that vanish: their items are taken over, and the attempt is counted.
+//! Lost workers: their items are claimed by others, and the attempt is counted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Bed;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
-/// A claim that was not extended in time ends by itself, on the store's clock.
+/// A claim that is not extended in time expires, by the store's clock.
 pub async fn a_claim_ends_with_its_lease(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (inbox, theirs) = (turno.inbox("q"), other.inbox("q"));
@@ -23,7 +23,7 @@ pub async fn a_claim_ends_with_its_lease(bed: &Bed) {
     assert_eq!(late, all_stale(&[held.claim]));
 }
 
-/// A vanished worker's items are pending, and are claimable by the very call that finds them.
+/// Items of a lost worker are pending, and the call that detects it can claim them.
 pub async fn an_abandoned_item_is_claimed_at_once(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
@@ -63,7 +63,7 @@ pub async fn an_abandoned_attempt_is_recorded(bed: &Bed) {
     );
 }
 
-/// An item that kills its workers is set aside in the end.
+/// An item that kills its workers fails in the end.
 pub async fn an_item_that_kills_its_workers_is_set_aside(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("poison").max_attempts(2), item("fine")]).await;
@@ -82,7 +82,7 @@ pub async fn an_item_that_kills_its_workers_is_set_aside(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 1, 0, 1]);
 }
 
-/// One that is extended in time is nobody else's, however often its first lease has passed.
+/// A claim that is extended in time is not taken over, however often its first lease has passed.
 pub async fn an_extended_claim_is_not_taken_over(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -92,7 +92,7 @@ pub async fn an_extended_claim_is_not_taken_over(bed: &Bed) {
     let held = ask.take().await.unwrap();
     let first_end = held[0].expires_at;
     crate::eventually_async(PATIENCE, "several leases", async || {
-        // One of them is enough for both; a machine that pauses for longer than the lease would lose them.
+        // Extending one item extends both. The extension is long, so that a pause of the machine does not lose them.
         let extended = inbox.extend(&[held[0].claim], LONG).await.unwrap();
         assert_eq!(extended, all_done(1));
         assert_eq!(take(&other.inbox("q"), 2).await, []);
@@ -102,7 +102,7 @@ pub async fn an_extended_claim_is_not_taken_over(bed: &Bed) {
     complete(&inbox, &held).await;
 }
 
-/// Only what is still held is abandoned: what was completed before its worker vanished stays completed.
+/// Only held items are abandoned: items that were completed before their worker was lost stay completed.
 pub async fn what_was_done_is_not_abandoned(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
@@ -115,7 +115,7 @@ pub async fn what_was_done_is_not_abandoned(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 2, 1, 0]);
 }
 
-/// Very many of them are taken over, in one call or in several, and each once.
+/// A large number of items is taken over, in one call or in several, each item once.
 pub async fn very_many_are_taken_over(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, (0..2500).map(|_| item("x"))).await;
@@ -136,7 +136,7 @@ pub async fn very_many_are_taken_over(bed: &Bed) {
     assert_eq!(again, lost);
 }
 
-/// An item whose attempt cannot be ended is not counted against the others: they are claimed.
+/// An item whose attempt cannot be ended does not prevent claims of the others.
 pub async fn one_bad_item_does_not_fail_a_claim(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("bad").max_attempts(1), item("fine")]).await;
@@ -151,10 +151,10 @@ pub async fn one_bad_item_does_not_fail_a_claim(bed: &Bed) {
     assert_eq!(claimed, ["fine", "new"]);
 }
 
-/// Makes it impossible to record the end of an attempt at an item as usual.
+/// Makes it impossible to record the end of an attempt at an item.
 async fn spoil(bed: &Bed, item: turno::store::ItemId) {
     if bed.is_sqlite() {
-        // A number that no counter of ours has, and the place of its next error is taken.
+        // A number that the counters never have; the key of its next error is taken.
         bed.run(&format!(
             "update turno.inbox_item set attempts = 5000000000 where id = {item}; \
              insert into turno.inbox_error (item, number, attempt, at, kind, error) \
@@ -163,7 +163,7 @@ async fn spoil(bed: &Bed, item: turno::store::ItemId) {
         .await;
         return;
     }
-    // Its number is among the failed ones already, as after a restore of a part of the tables.
+    // Its number is already among the failed ones, as after a restore of some of the tables.
     bed.run(&format!(
         "insert into turno.inbox_failed (id, lane, failed_at, pushed_at, attempts, abandoned, max_attempts, payload) \
          select id, lane, {{now}}, pushed_at, 1, 0, 1, payload from turno.inbox_item where id = {item}"

@@ -1,4 +1,4 @@
-//! The same request to the inbox again, because its answer was lost: applied once.
+//! The same inbox request again, because its response was lost: it is applied once.
 
 use turno::inbox::{Again, ClaimId, Failure, ItemState};
 use turno::store::{Due, InboxComplete, InboxFail, InboxGiveBack, InboxPush, InboxTurn, NewItem};
@@ -19,7 +19,7 @@ fn new_item(key: Option<&str>, due: Option<Due>) -> NewItem {
     }
 }
 
-/// A wrong claim on an item.
+/// Returns a wrong claim on an item.
 fn wrong(claim: ClaimId) -> ClaimId {
     ClaimId {
         token: Uuid::now_v7(),
@@ -27,7 +27,7 @@ fn wrong(claim: ClaimId) -> ClaimId {
     }
 }
 
-/// The same push twice stores its items once, and answers the same: also who was a duplicate the first time.
+/// The same push twice stores its items once and returns the same result, including duplicates of the first call.
 pub async fn a_push_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -45,7 +45,7 @@ pub async fn a_push_sent_twice_is_one(bed: &Bed) {
     let first = turno.store().inbox_push(&ask).await.unwrap();
     assert_eq!(counts(&inbox).await, [3, 1, 0, 0, 0]);
     assert_eq!(other.store().inbox_push(&ask).await.unwrap(), first);
-    // Also when they have been done since.
+    // Also after they have been completed.
     complete(&inbox, &take(&inbox, 10).await).await;
     assert_eq!(other.store().inbox_push(&ask).await.unwrap(), first);
     assert_eq!(counts(&inbox).await, [0, 1, 0, 3, 0]);
@@ -58,7 +58,7 @@ pub async fn a_push_sent_twice_is_one(bed: &Bed) {
     assert_eq!(duplicates, [false, true, true, false]);
 }
 
-/// The same claim twice answers what it still holds, and takes nothing more.
+/// The same claim twice returns the items that it still holds, and claims nothing more.
 pub async fn a_claim_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -74,7 +74,7 @@ pub async fn a_claim_sent_twice_is_one(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [2, 0, 2, 1, 0]);
 }
 
-/// The same completion twice completes once, and answers the same: what was stale, too.
+/// The same completion twice completes once and returns the same result, including stale claims.
 pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -101,7 +101,7 @@ pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
     assert_eq!(another, all_stale(&held[..1]));
 }
 
-/// The same failure twice is one attempt, and answers the same; also when somebody has the item again.
+/// The same failure twice is one attempt and returns the same result, also when the item is claimed again.
 pub async fn a_failure_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -128,7 +128,7 @@ pub async fn a_failure_sent_twice_is_one(bed: &Bed) {
     assert_eq!((shown.attempts, shown.errors.len()), (1, 1));
 }
 
-/// The same give-back twice gives back once, and answers the same; also when somebody has the item again.
+/// The same give-back twice gives back once and returns the same result, also when the item is claimed again.
 pub async fn a_give_back_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -145,7 +145,7 @@ pub async fn a_give_back_sent_twice_is_one(bed: &Bed) {
     complete(&inbox, &[next]).await;
 }
 
-/// A turn is a completion and a claim, and sent twice it is one of each.
+/// A turn is a completion and a claim; sent twice, it is one of each.
 pub async fn a_turn_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -176,7 +176,7 @@ pub async fn a_turn_sent_twice_is_one(bed: &Bed) {
     assert_eq!(texts(&items), ["4"]);
 }
 
-/// The control: as another request, each of them is applied again.
+/// The control: with another request id, each of them is applied again.
 pub async fn another_request_is_another(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");

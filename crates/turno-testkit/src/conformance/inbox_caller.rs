@@ -1,4 +1,4 @@
-//! Inbox, outbox and once in a transaction of the caller's own, of every kind, kept open until it is told to end.
+//! Inbox, outbox and once in the caller's own transaction, of each kind, kept open until the test ends it.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,23 +13,23 @@ use uuid::Uuid;
 
 use super::{Bed, Caller};
 
-/// What is done in the transaction.
+/// Operation in the transaction.
 pub(super) enum Write {
-    /// Items are pushed.
+    /// Pushes items.
     Push(Inbox, Vec<Item>),
-    /// Items are completed.
+    /// Completes items.
     Complete(Inbox, Vec<ClaimId>),
-    /// Events are emitted.
+    /// Emits events.
     Emit(Turno, Vec<Event>),
-    /// Bad events are tried first, and refused; then these are emitted.
+    /// Tries invalid events first, which are rejected, and then emits the others.
     EmitAfterBad(Turno, Vec<Event>, Vec<Event>),
-    /// A consumer has an event before it.
+    /// Marks an event as processed by a consumer.
     Seen(Turno, String, Uuid),
-    /// The work of a request is answered, with events beside it.
+    /// Stores the answer of a run, and emits events.
     Answer(Arc<Claim>, String, Turno, Vec<Event>),
 }
 
-/// What was answered to it.
+/// Results of the operation.
 #[derive(Default)]
 pub(super) struct Written {
     pushed: Vec<PushedItem>,
@@ -43,7 +43,7 @@ enum End {
     RollBack,
 }
 
-/// A transaction that has written, and is open.
+/// An open transaction that has written.
 pub(super) struct InboxTx {
     pub(super) pushed: Vec<PushedItem>,
     pub(super) emitted: Vec<Uuid>,
@@ -53,12 +53,12 @@ pub(super) struct InboxTx {
 }
 
 impl InboxTx {
-    /// Commits, and waits until that is done.
+    /// Commits, and waits until the commit is done.
     pub(super) async fn commit(self) -> Vec<PushedItem> {
         self.finish(End::Commit).await
     }
 
-    /// Rolls back, and waits until that is done.
+    /// Rolls back, and waits until the rollback is done.
     pub(super) async fn roll_back(self) {
         self.finish(End::RollBack).await;
     }
@@ -72,7 +72,7 @@ impl InboxTx {
 }
 
 impl Bed {
-    /// Opens a transaction and writes in it; answers with the write's own error, and has rolled back then.
+    /// Opens a transaction and writes in it. On an error of the write, the transaction is rolled back.
     pub(super) async fn open_inbox(&self, caller: Caller, write: Write) -> Result<InboxTx> {
         let (answer, answered) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -86,7 +86,7 @@ impl Bed {
             answer,
             ended,
         };
-        // A thread of its own: not every one of these transactions may be sent to another.
+        // In a separate thread, because some of these transactions are not `Send`.
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -168,7 +168,7 @@ impl Work {
         use sqlx::Connection;
         if caller == Caller::SqlxPostgres {
             let options: sqlx::postgres::PgConnectOptions = place.parse().unwrap();
-            // As an application behind a pooler has to set it.
+            // Required for an application behind a pooler.
             let options = options.statement_cache_capacity(0);
             let mut connection = sqlx::PgConnection::connect_with(&options).await.unwrap();
             let mut tx = connection.begin().await.unwrap();
@@ -190,7 +190,7 @@ impl Work {
         }
     }
 
-    /// Writes, answers, and stays until told how to end.
+    /// Writes, sends the result, and waits for the end.
     async fn inside(self, tx: &mut impl CallerTx) -> End {
         let written = match self.write {
             Write::Push(inbox, items) => {
@@ -229,7 +229,7 @@ impl Work {
         if refused {
             return End::RollBack;
         }
-        // Whoever forgets the transaction rolls it back.
+        // If the sender is dropped, the transaction is rolled back.
         self.ended.await.unwrap_or(End::RollBack)
     }
 }

@@ -1,4 +1,4 @@
-//! Claiming: who gets what, and what an idle worker is told.
+//! Claims: distribution of items, and information for idle workers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Bed;
 use super::inbox_kit::*;
 use super::kit::{PATIENCE, secs};
 
-/// A claim takes at most what it asks for, and nobody else gets that.
+/// A claim gets at most its limit, and no other claim gets the same items.
 pub async fn a_claimed_item_is_nobody_elses(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (mine, theirs) = (turno.inbox("q"), other.inbox("q"));
@@ -25,7 +25,7 @@ pub async fn a_claimed_item_is_nobody_elses(bed: &Bed) {
     assert_eq!(counts(&mine).await, [0, 0, 5, 0, 0]);
 }
 
-/// Who asks for none gets none; and a queue that nobody has pushed to is empty, and stays unmade.
+/// A claim with limit 0 gets nothing. A queue without pushes is empty, and is not created by a claim.
 pub async fn a_claim_of_none_claims_nothing(bed: &Bed) {
     let turno = bed.turno().await;
     assert_eq!(take(&turno.inbox("empty"), 10).await, []);
@@ -37,7 +37,7 @@ pub async fn a_claim_of_none_claims_nothing(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0]);
 }
 
-/// What is in a worker's hands is shown with its worker, and ends when its lease does.
+/// A claimed item is listed with its worker, and with the end of its lease.
 pub async fn a_claim_is_shown_with_its_worker(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
@@ -52,10 +52,10 @@ pub async fn a_claim_is_shown_with_its_worker(bed: &Bed) {
     assert_eq!((shown.attempts, shown.abandoned), (0, 0));
 }
 
-/// A claim that waits is answered when somebody pushes, also on another instance; or when its time is up.
+/// A waiting claim returns after a push, also one through another instance, or after its timeout.
 pub async fn a_waiting_claim_gets_the_next_push(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
-    // The queue exists: only then can it be told that somebody waits for it.
+    // The queue exists: only then can the waiter be notified.
     let inbox = turno.inbox("q");
     let first = push(&inbox, &["0"]).await;
     assert_eq!(ids(&take(&inbox, 1).await), first);
@@ -69,7 +69,7 @@ pub async fn a_waiting_claim_gets_the_next_push(bed: &Bed) {
     assert_eq!(nothing.await.unwrap(), []);
 }
 
-/// An idle worker is told when there may be more without a push: an item's time, or the end of a claim.
+/// An idle worker gets the time at which there may be more without a push: a due time, or the end of a claim.
 pub async fn the_next_due_time_is_known(bed: &Bed) {
     let turno = bed.turno().await;
     let (store, inbox) = (turno.store(), turno.inbox("q"));
@@ -81,7 +81,7 @@ pub async fn the_next_due_time_is_known(bed: &Bed) {
         };
         store.inbox_idle(&ask).await.unwrap().due
     };
-    // A queue that nobody has pushed to: look again soon, if nobody would call.
+    // A queue without pushes: poll again soon, if there are no notifications.
     let nothing = due().await;
     assert!(nothing.is_none_or(|pause| pause < secs(1)), "{nothing:?}");
     assert_eq!(due().await, None, "and then not before a push");
@@ -95,11 +95,11 @@ pub async fn the_next_due_time_is_known(bed: &Bed) {
     complete(&inbox, &[claimed]).await;
     let time = due().await.expect("one is due");
     assert!(time <= secs(20), "{time:?}");
-    // As programs of before ask.
+    // As programs of earlier versions call it.
     assert!(store.inbox_wait("q").await.unwrap().is_some());
 }
 
-/// Of many who claim at once, each gets different items, and together they get all.
+/// Concurrent claims get different items, and together they get all.
 pub async fn of_many_claims_each_gets_its_own(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let payloads = ["x"; 60];
@@ -123,7 +123,7 @@ pub async fn of_many_claims_each_gets_its_own(bed: &Bed) {
     assert_eq!(all, pushed);
 }
 
-/// The payloads of one claim have 16 MiB together at the most; the next claim goes on where it ended.
+/// The payloads of one claim have at most 16 MiB in total; the next claim continues after them.
 pub async fn a_claim_is_bounded_in_bytes(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let large = "x".repeat(1_000_000);

@@ -1,4 +1,4 @@
-//! Many workers at once, on connections of their own, that fail, give back and vanish.
+//! Many concurrent workers, on separate connections, that fail, give back and get lost.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -14,15 +14,15 @@ use super::kit::PATIENCE;
 const WORKERS: usize = 4;
 const ITEMS: usize = 60;
 const GROUPS: usize = 5;
-/// So short that claims of workers who vanish end while the others are at work.
+/// Short lease, so that claims of lost workers expire while the others work.
 const SHORT: Duration = Duration::from_millis(60);
 
-/// What the crowd knows of all its claims.
+/// Expected state of all claims.
 #[derive(Default)]
 struct Board {
     /// Held by claims that do not end while the rule runs.
     held: HashSet<ItemId>,
-    /// Completed, in the order of each group; those without a group under no name.
+    /// Completed items per group, in order; items without a group are under `None`.
     done: HashMap<Option<String>, Vec<ItemId>>,
 }
 
@@ -36,7 +36,7 @@ impl Board {
         group.or_default().push(item.claim.item);
     }
 
-    /// Nobody else has any of these.
+    /// Checks that these items are not held by another claim.
     fn take(&mut self, items: &[ClaimedItem]) {
         for item in items {
             assert!(self.held.insert(item.claim.item), "claimed twice: {item:?}");
@@ -49,13 +49,13 @@ impl Board {
     }
 }
 
-/// One worker of the crowd: claims, and does one thing or another to what it got.
+/// One worker: claims items, and ends them at random in one of several ways.
 async fn work(inbox: Inbox, board: Arc<Mutex<Board>>, rng: &mut fastrand::Rng) {
     let all = || board.lock().unwrap().done() == ITEMS;
     while !all() {
         let limit = rng.u32(1..5);
         if rng.u8(0..5) == 0 {
-            // Vanishes. What it held comes back when its claims end.
+            // Gets lost. Its items can be claimed again when its claims expire.
             let claim = inbox.claim().limit(limit).lease(SHORT);
             claim.take().await.unwrap();
             continue;
@@ -71,7 +71,7 @@ async fn work(inbox: Inbox, board: Arc<Mutex<Board>>, rng: &mut fastrand::Rng) {
 
 async fn settle(inbox: &Inbox, board: &Mutex<Board>, item: ClaimedItem, rng: &mut fastrand::Rng) {
     let claim = item.claim;
-    // Written down before it is done: afterwards another may be quicker.
+    // Recorded before the call: afterwards another worker may be faster.
     board.lock().unwrap().held.remove(&claim.item);
     match rng.u8(0..10) {
         0..6 => {
@@ -87,7 +87,7 @@ async fn settle(inbox: &Inbox, board: &Mutex<Board>, item: ClaimedItem, rng: &mu
     }
 }
 
-/// Nothing is claimed twice, nothing is lost, and no group is out of order.
+/// No item is claimed twice, none is lost, and each group is in order.
 pub async fn a_crowd_of_workers_does_each_item_once(bed: &Bed) {
     let seed = fastrand::get_seed();
     let inbox = bed.turno().await.inbox("q");
@@ -121,7 +121,7 @@ pub async fn a_crowd_of_workers_does_each_item_once(bed: &Bed) {
     assert_eq!(all, pushed, "each once, with seed {seed}");
 }
 
-/// The control: workers who look at the list instead of claiming do the same item, each of them.
+/// The control: workers that read the list instead of claiming all process the same item.
 pub async fn without_claims_a_crowd_does_items_twice(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     push(&turno.inbox("q"), &["1"]).await;

@@ -9,14 +9,14 @@ use super::kit::secs;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Pushes an item with a key, and sets it aside.
+/// Pushes an item with a key, and lets it fail.
 async fn fail_key(inbox: &Inbox, key: &str) -> ItemId {
     let pushed = push_all(inbox, [item(key).key(key)]).await;
     set_aside(inbox, take_one(inbox).await.claim).await;
     pushed[0]
 }
 
-/// The item is deleted with its payload and its errors, and no counter has it any more.
+/// The item is deleted with its payload and its errors, and is removed from all counters.
 pub async fn a_discarded_item_is_deleted(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("done")]).await;
@@ -39,7 +39,7 @@ pub async fn a_discarded_item_is_deleted(bed: &Bed) {
     assert_eq!(inbox.requeue(None).await.unwrap(), 0);
 }
 
-/// Named ones are discarded if they have failed in this queue; the others are not touched.
+/// With given ids, items are discarded if they have failed in this queue. Other items are not changed.
 pub async fn a_discard_of_some_leaves_the_others(bed: &Bed) {
     let turno = bed.turno().await;
     let set = FailedAndOthers::set_up(&turno).await;
@@ -53,7 +53,7 @@ pub async fn a_discard_of_some_leaves_the_others(bed: &Bed) {
     assert_eq!(turno.inbox("unknown").discard(None).await.unwrap(), 0);
 }
 
-/// A discarded item's key is known until the records of completed items of that age are swept; then it is free.
+/// The key of a discarded item stays known until the records of completed items of that age are swept; then it is free.
 pub async fn a_discarded_key_stays_known(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -80,14 +80,14 @@ pub async fn a_discarded_key_stays_known(bed: &Bed) {
     assert!(!push("k").await.duplicate, "the key is free");
     assert_eq!(push("kept").await, known(kept), "its item is still there");
     assert_eq!(counts(&inbox).await, [0, 1, 0, 0, 1]);
-    // The key is that of the new item now, and a discard of nothing does not end it.
+    // The key belongs to the new item now, and a discard that finds nothing does not free it.
     assert_eq!(inbox.discard(Some(&[id])).await.unwrap(), 0);
     bed.age_records(secs(8 * DAY)).await;
     turno.sweep(&Sweep::default()).await.unwrap();
     assert!(push("k").await.duplicate);
 }
 
-/// A group goes on as it would have without the discard: behind the one at work, and one at a time.
+/// A discard does not affect the group: it continues after the item in flight, one at a time.
 pub async fn a_discard_leaves_the_group_alone(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let all = ["1", "2", "3", "4"].map(|payload| item(payload).group("g"));

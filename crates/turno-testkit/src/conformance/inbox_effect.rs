@@ -1,4 +1,4 @@
-//! Effects: with the completion in the handler's own transaction each happens exactly once.
+//! Effects: with the completion in the handler's own transaction, each happens exactly once.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::inbox_kit::*;
 use super::inbox_run::start;
 use super::kit::PATIENCE;
 
-/// Where the handlers' effects go: the store's own database, as an application has it.
+/// Database of the handlers' effects: the store's own, through an application's connection.
 #[derive(Clone)]
 enum Database {
     Sqlite(String),
@@ -27,7 +27,7 @@ impl Database {
         }
     }
 
-    /// Writes the effect and completes the item, and then commits or not.
+    /// Writes the effect and completes the item, and then commits or rolls back.
     async fn pay(&self, job: &Job<String>, commits: bool) -> Result<(), String> {
         match self {
             Database::Sqlite(file) => {
@@ -77,13 +77,13 @@ async fn payments(bed: &Bed) -> i64 {
     bed.number("select count(*) from payment").await
 }
 
-/// Effect and completion commit together; if they are rolled back the attempt has failed, and is made again.
+/// Effect and completion commit together. After a rollback the attempt has failed, and is repeated.
 pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     bed.run("create table payment (amount integer)").await;
     push(&inbox, &["a", "b"]).await;
     let database = Database::of(bed);
-    // What the database said, for the message of an expectation that is not met.
+    // Errors of the database, for the message of a failed expectation.
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |job: Job<String>| {
         let (database, said) = (database.clone(), said.clone());
@@ -115,7 +115,7 @@ pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
     assert_eq!(payments(bed).await, 2);
 }
 
-/// A handler that has lost its item leaves no effect: its transaction fails, and whoever has the item pays.
+/// A handler that has lost its item leaves no effect: its transaction fails, and the new holder of the item pays.
 pub async fn a_lost_item_leaves_no_effect(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -127,7 +127,7 @@ pub async fn a_lost_item_leaves_no_effect(bed: &Bed) {
     let handler = move |job: Job<String>| {
         let (database, theirs, sender) = (database.clone(), theirs.clone(), sender.clone());
         async move {
-            // As if this process had been paused: somebody else has the item when the handler ends.
+            // As if this process had been paused: another worker has the item when the handler ends.
             assert_eq!(theirs.reset(Duration::ZERO).await.unwrap(), 1);
             let held = take(&theirs, 1).await;
             let paid = database.pay(&job, true).await;
@@ -135,7 +135,7 @@ pub async fn a_lost_item_leaves_no_effect(bed: &Bed) {
             Err::<(), _>("lost")
         }
     };
-    // With room for one only, so that the worker does not itself take what it has lost.
+    // With capacity for one item only, so that the worker does not claim the lost item itself.
     let worker = inbox.worker(handler).concurrency(1).prefetch(0);
     let running = start(worker.lease(LONG));
     let (held, paid) = told.recv().await.unwrap();

@@ -1,4 +1,4 @@
-//! Failing: attempts, back-off, and what is kept of what went wrong.
+//! Failing: attempts, backoff, and stored errors.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use turno::inbox::{Again, Failure, ItemState};
 use super::Bed;
 use super::inbox_kit::*;
 
-/// A failed attempt is counted and recorded, and the item is tried again after the time that was named.
+/// A failed attempt is counted and recorded, and the item is retried after the given time.
 pub async fn a_failed_item_is_tried_again(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
@@ -31,7 +31,7 @@ pub async fn a_failed_item_is_tried_again(bed: &Bed) {
     assert_eq!((second.claim.item, second.attempt), (first.claim.item, 2));
 }
 
-/// With no attempts left it is set aside, with its payload and its errors.
+/// After the last attempt, the item has failed. It keeps its payload and its errors.
 pub async fn a_last_attempt_sets_it_aside(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let odd = item("1").max_attempts(3).key("k").group("g").priority(2);
@@ -54,7 +54,7 @@ pub async fn a_last_attempt_sets_it_aside(bed: &Bed) {
     assert!(apart.as_secs_f64().abs() < 1.0, "{failed:?}");
 }
 
-/// Said never to be tried again, it is set aside at once; a time to retry is not listened to then.
+/// A failure without retry makes the item fail at once; the retry time is ignored.
 pub async fn a_hopeless_item_is_set_aside_at_once(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
@@ -70,11 +70,11 @@ pub async fn a_hopeless_item_is_set_aside_at_once(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 0, 0, 2]);
 }
 
-/// If no time is named the pause doubles, with jitter around it, and an hour is its middle at the most.
+/// Default backoff: it doubles, with jitter. Its mean is at most one hour.
 pub async fn the_back_off_doubles(bed: &Bed) {
     let turno = bed.turno().await;
     for (before, middle) in [(0, 1.0), (1, 2.0), (4, 16.0), (13, 3600.0), (40, 3600.0)] {
-        // A queue for each: what is tried again after a second must not be met by the next.
+        // A separate queue for each: an item that is due after a second must not be claimed by the next step.
         let inbox = turno.inbox(before.to_string());
         push_all(&inbox, [item("1").max_attempts(1000)]).await;
         for _ in 0..before {
@@ -85,23 +85,23 @@ pub async fn the_back_off_doubles(bed: &Bed) {
         assert_eq!(claimed.attempt, before + 1);
         let failed = inbox.fail(&[failure(claimed.claim, None)]).await;
         assert_eq!(failed.unwrap(), all_done(1));
-        // On a slow machine the shortest may be over already: its time is shown all the same.
+        // On a slow machine the shortest pause may already be over. The item is then pending, but still has its time.
         let mut all = list(&inbox, ItemState::Scheduled).await;
         all.extend(list(&inbox, ItemState::Pending).await);
         let shown = &all[0];
         let ended = shown.errors.last().unwrap().at;
         let pause = shown.at.unwrap().duration_since(ended).as_secs_f64();
-        // The two clock readings of one step may be a little apart.
+        // The two clock readings of one step may differ a little.
         let range = middle * 0.5 - 0.1..middle * 1.5 + 0.1;
         assert!(range.contains(&pause), "{pause} after {before}");
     }
 }
 
-/// Only the last errors are kept, each cut to a length, between two characters.
+/// Only the last errors are kept. Each is truncated at a character boundary.
 pub async fn errors_are_bounded(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(12)]).await;
-    // Two bytes each, and one before: the bound falls into the middle of one.
+    // One byte and then characters of two bytes: the limit is in the middle of one.
     let long = format!("x{}", "é".repeat(4000));
     for _ in 0..12 {
         let claimed = take_soon(&inbox).await;
@@ -121,7 +121,7 @@ pub async fn errors_are_bounded(bed: &Bed) {
     }
 }
 
-/// The only failed item's only error, after an attempt that failed with this one.
+/// Lets an attempt fail with this error, and returns the only stored error of the only failed item.
 async fn recorded(inbox: &turno::inbox::Inbox, error: &str) -> String {
     push(inbox, &["1"]).await;
     let failure = Failure {
@@ -135,7 +135,7 @@ async fn recorded(inbox: &turno::inbox::Inbox, error: &str) -> String {
     shown.errors.remove(0).error
 }
 
-/// Any text is an error, also an empty one, and one that has to be quoted.
+/// Any text is a valid error, also an empty one, and one that has to be quoted.
 pub async fn an_error_may_be_any_text(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     for error in ["", "a\nb\t'c' \"d\" \\e {}", "\u{1F980}"] {
@@ -143,7 +143,7 @@ pub async fn an_error_may_be_any_text(bed: &Bed) {
     }
 }
 
-/// Also one with a zero, which not every database can keep: the attempt has failed, whatever is kept of its error.
+/// Also one with a zero byte, which not every database can store: the attempt has failed, whatever is kept of its error.
 pub async fn an_error_may_have_a_zero(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let kept = recorded(&inbox, "a\u{0}b").await;

@@ -1,4 +1,4 @@
-//! Groups: one at a time, in the order of the pushes, whatever happens to the first.
+//! Groups: one item at a time, in push order, whatever happens to the first.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ fn of(group: &str, payload: &str) -> Item {
     item(payload).group(group)
 }
 
-/// What one claim of many gets.
+/// Returns the items of one large claim.
 async fn now(inbox: &Inbox) -> Vec<String> {
     texts(&take(inbox, 10).await)
 }
 
-/// One claim takes one of each group, and those without a group beside them.
+/// A claim gets one item per group, and items without a group.
 pub async fn a_claim_takes_one_of_each_group(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -43,7 +43,7 @@ pub async fn a_claim_takes_one_of_each_group(bed: &Bed) {
     assert_eq!(now(&inbox).await, ["g3"]);
 }
 
-/// The order of the pushes wins over priorities, delays, and the time that an item was given back.
+/// Push order has precedence over priorities, delays, and the time of a give-back.
 pub async fn the_order_of_a_group_beats_all_else(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("priority");
@@ -71,7 +71,7 @@ pub async fn the_order_of_a_group_beats_all_else(bed: &Bed) {
     assert_eq!(now(&inbox).await, ["1"]);
 }
 
-/// A first one whose attempt failed holds the others up until it is tried again.
+/// A first item whose attempt failed blocks its group until it is retried.
 pub async fn a_failed_first_holds_its_group_up(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -89,7 +89,7 @@ pub async fn a_failed_first_holds_its_group_up(bed: &Bed) {
     assert_eq!((text(&again), again.attempt), ("1".to_owned(), 2));
 }
 
-/// A first one that is set aside lets the next go at once.
+/// When the first item fails for good, the next can be claimed at once.
 pub async fn a_first_one_set_aside_lets_the_next_go(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1").max_attempts(1), of("g", "2")]).await;
@@ -99,7 +99,7 @@ pub async fn a_first_one_set_aside_lets_the_next_go(bed: &Bed) {
     assert_eq!(now(&inbox).await, ["2"]);
 }
 
-/// A vanished worker's item comes before the others of its group; with no attempts left it lets them go.
+/// The item of a lost worker precedes the others of its group. With no attempts left, it does not block them.
 pub async fn a_vanished_worker_keeps_the_order(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1").max_attempts(2), of("g", "2")]).await;
@@ -113,7 +113,7 @@ pub async fn a_vanished_worker_keeps_the_order(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 1, 0, 1]);
 }
 
-/// A revived one goes back to its place, but never beside another of its group.
+/// A requeued item returns to its position, but never runs concurrently with another of its group.
 pub async fn a_revived_one_goes_back_to_its_place(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2"), of("g", "3")]).await;
@@ -129,7 +129,7 @@ pub async fn a_revived_one_goes_back_to_its_place(bed: &Bed) {
     assert_eq!(now(&inbox).await, ["3"]);
 }
 
-/// A revived one waits for the one at work, however that ends, and does not stand in anybody else's way.
+/// A requeued item waits for the item in flight, however that ends, and does not block others.
 pub async fn a_revived_one_waits_for_the_one_at_work(bed: &Bed) {
     let turno = bed.turno().await;
     for end in ["give back", "fail", "vanish", "reset"] {
@@ -160,7 +160,7 @@ pub async fn a_revived_one_waits_for_the_one_at_work(bed: &Bed) {
     }
 }
 
-/// A reset keeps the order too.
+/// A reset keeps the order, too.
 pub async fn a_reset_keeps_the_order(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2")]).await;
@@ -183,7 +183,7 @@ pub async fn groups_are_of_one_queue(bed: &Bed) {
 }
 
 /// One call may settle items of two queues. The end of an item frees the group of its own queue only: the group of the same
-/// name in the other queue, of which an item is at work, stays busy.
+/// name in the other queue, which has an item in flight, stays busy.
 pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &Bed) {
     let turno = bed.turno().await;
     for end in ["complete", "give back", "fail"] {
@@ -207,7 +207,7 @@ pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &Bed) {
             }
         };
         assert_eq!(settled.unwrap(), all_done(2), "{end}");
-        // The only one that is not told by its place in line: it comes before one that is at work.
+        // It precedes the item in flight, so its position alone would not keep it from being claimed.
         assert_eq!(b.requeue(None).await.unwrap(), 1);
         let beside = texts(&take(&b, 10).await);
         assert!(!beside.contains(&"b1".to_owned()), "{end}: b2 is at work");
@@ -216,7 +216,7 @@ pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &Bed) {
     }
 }
 
-/// Several of a group that were pushed one by one, behind one that is at work, keep their order to the end.
+/// Several items of a group that were pushed one by one after an item in flight keep their order to the end.
 pub async fn a_long_group_runs_through(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let mut done = Vec::new();

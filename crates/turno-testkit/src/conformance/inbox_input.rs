@@ -1,4 +1,4 @@
-//! What is out of rule is refused with its field named, and nothing is stored.
+//! Invalid arguments are rejected with their field named, and nothing is stored.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn bad_items() -> Vec<(&'static str, Item)> {
     ]
 }
 
-/// One bad item refuses the whole push.
+/// One invalid item rejects the whole push.
 pub async fn a_bad_item_refuses_the_whole_push(bed: &Bed) {
     let turno = Turno::builder().max_payload(100).connect(bed.url());
     let turno = turno.await.unwrap();
@@ -55,11 +55,11 @@ pub async fn a_bad_item_refuses_the_whole_push(bed: &Bed) {
     assert_eq!(bed.stored_items().await, 0);
     let good = inbox.push_item(item("good").key("k")).await.unwrap();
     assert!(!good.duplicate, "its key was not taken");
-    // With its quotes, to the byte what is allowed.
+    // With its quotes, exactly the maximum size.
     push(&inbox, &[&"x".repeat(98)]).await;
 }
 
-/// What is no JSON is no payload.
+/// A payload that is not JSON is rejected.
 pub async fn a_payload_is_json(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     for text in ["", "{", "hello", "{\"a\":1}x"] {
@@ -70,7 +70,7 @@ pub async fn a_payload_is_json(bed: &Bed) {
     assert_eq!(take_one(&inbox).await.payload, odd);
 }
 
-/// A queue's name is checked by everything that has one.
+/// Each call that has a queue checks its name.
 pub async fn a_queue_has_a_name(bed: &Bed) {
     let turno = bed.turno().await;
     for name in ["", "a\nb", "a\u{7f}", &"x".repeat(256)] {
@@ -98,7 +98,7 @@ async fn ignore(_: Job<String>) -> Result<(), Infallible> {
     Ok(())
 }
 
-/// Claims and workers have bounds too.
+/// Claims and workers have limits, too.
 pub async fn a_bad_claim_claims_nothing(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
@@ -127,7 +127,7 @@ pub async fn a_bad_claim_claims_nothing(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0]);
 }
 
-/// A change that is out of rule changes nothing.
+/// An invalid change changes nothing.
 pub async fn a_bad_change_changes_nothing(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
@@ -149,7 +149,7 @@ pub async fn a_bad_change_changes_nothing(bed: &Bed) {
     assert_eq!(inbox.complete(&held).await.unwrap(), all_done(2));
 }
 
-/// What is no claim is refused when it is read; one that never was is stale.
+/// A malformed claim is rejected when it is parsed; a claim that never existed is stale.
 pub async fn a_claim_is_read_strictly(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let token = Uuid::now_v7();
@@ -167,7 +167,7 @@ pub async fn a_claim_is_read_strictly(bed: &Bed) {
     }
 }
 
-/// The largest payload is a setting, up and down.
+/// The maximum size of a payload is a setting, and can be larger or smaller than the default.
 pub async fn a_larger_payload_can_be_allowed(bed: &Bed) {
     const MIB: usize = 1024 * 1024;
     let large = item(&"x".repeat(MIB + MIB / 2));

@@ -9,7 +9,7 @@ async fn push_key(inbox: &Inbox, payload: &str) -> PushedItem {
     inbox.push_item(item(payload).key("k")).await.unwrap()
 }
 
-/// The item with the key is there already: nothing is stored, and the answer says which it is.
+/// Checks that the item with the key exists: a push stores nothing, and returns the existing item's id.
 async fn is_known(inbox: &Inbox, id: ItemId, when: &str) {
     let before = counts(inbox).await;
     let duplicate = PushedItem {
@@ -20,7 +20,7 @@ async fn is_known(inbox: &Inbox, id: ItemId, when: &str) {
     assert_eq!(counts(inbox).await, before, "{when}");
 }
 
-/// A key is taken in every state of its item, and after it is completed.
+/// A key is taken in each state of its item, and after its completion.
 pub async fn a_key_is_taken_in_every_state(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -46,7 +46,7 @@ pub async fn a_key_is_taken_in_every_state(bed: &Bed) {
     is_known(&other, elsewhere.id, "completed").await;
 }
 
-/// A key that is twice in one push is stored once, the first time; others beside it are stored.
+/// A key that occurs twice in one push is stored once, the first time. Other items of the push are stored.
 pub async fn a_key_twice_in_one_push_is_stored_once(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let known = push_key(&inbox, "known").await;
@@ -69,7 +69,7 @@ pub async fn a_key_twice_in_one_push_is_stored_once(bed: &Bed) {
     assert_eq!(bed.stored_items().await, 4);
 }
 
-/// Of many who push one key at once, one stores it, and all are told the same id.
+/// Of many concurrent pushes of one key, one stores it, and all return the same id.
 pub async fn of_many_pushes_of_one_key_one_stores_it(bed: &Bed) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {

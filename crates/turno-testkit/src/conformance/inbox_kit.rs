@@ -1,4 +1,4 @@
-//! What the rules of the inbox have in common, and their back door into its tables.
+//! Helpers for the rules of the inbox, and direct access to its tables.
 
 use std::time::Duration;
 
@@ -11,40 +11,40 @@ use uuid::Uuid;
 
 use super::Bed;
 
-/// A lease that nothing here outlasts.
+/// Lease that is longer than any rule.
 pub(super) const LONG: Duration = Duration::from_secs(60);
-/// A time that does not come while a rule runs.
+/// Delay that is longer than any rule.
 pub(super) const LATER: Duration = Duration::from_secs(3600);
 
-/// An item whose payload is a text.
+/// Creates an item with a text as payload.
 pub(super) fn item(payload: &str) -> Item {
     Item::new(payload).unwrap()
 }
 
-/// Pushes one item for each payload.
+/// Pushes one item per payload.
 pub(super) async fn push(inbox: &Inbox, payloads: &[&str]) -> Vec<ItemId> {
     push_all(inbox, payloads.iter().map(|payload| item(payload))).await
 }
 
-/// Pushes items; answers their ids.
+/// Pushes items and returns their ids.
 pub(super) async fn push_all(inbox: &Inbox, items: impl IntoIterator<Item = Item>) -> Vec<ItemId> {
     let pushed = inbox.push_many(items).await.unwrap();
     pushed.into_iter().map(|item| item.id).collect()
 }
 
-/// Claims up to so many, for long.
+/// Claims up to `limit` items, with a long lease.
 pub(super) async fn take(inbox: &Inbox, limit: u32) -> Vec<ClaimedItem> {
     let claim = inbox.claim().worker("w").limit(limit).lease(LONG);
     claim.take().await.unwrap()
 }
 
-/// Claims exactly one item, for long.
+/// Claims exactly one item, with a long lease.
 pub(super) async fn take_one(inbox: &Inbox) -> ClaimedItem {
     let mut items = take(inbox, 1).await;
     items.pop().expect("something to claim")
 }
 
-/// Claims until there is something.
+/// Claims until there is an item.
 pub(super) async fn take_soon(inbox: &Inbox) -> ClaimedItem {
     crate::eventually_async(super::kit::PATIENCE, "an item to claim", async || {
         take(inbox, 1).await.pop()
@@ -52,7 +52,7 @@ pub(super) async fn take_soon(inbox: &Inbox) -> ClaimedItem {
     .await
 }
 
-/// What a store is asked for by a worker.
+/// Returns a worker's claim request to the store.
 pub(super) fn ask_claim(queue: &str, limit: u32) -> InboxClaim {
     InboxClaim {
         queue: queue.into(),
@@ -72,7 +72,7 @@ pub(super) fn claims(items: &[ClaimedItem]) -> Vec<ClaimId> {
     items.iter().map(|item| item.claim).collect()
 }
 
-/// The text that is an item's payload.
+/// Returns the text in an item's payload.
 pub(super) fn text(item: &ClaimedItem) -> String {
     serde_json::from_str(&item.payload).unwrap()
 }
@@ -81,7 +81,7 @@ pub(super) fn texts(items: &[ClaimedItem]) -> Vec<String> {
     items.iter().map(text).collect()
 }
 
-/// A failed attempt that may be made again.
+/// Returns a failed attempt that may be retried.
 pub(super) fn failure(claim: ClaimId, retry_in: Option<Duration>) -> Failure {
     Failure {
         claim,
@@ -91,13 +91,13 @@ pub(super) fn failure(claim: ClaimId, retry_in: Option<Duration>) -> Failure {
     }
 }
 
-/// Fails one item; the next attempt is due after so long.
+/// Lets one item fail; the next attempt is due after `retry_in`.
 pub(super) async fn fail(inbox: &Inbox, claim: ClaimId, retry_in: Duration) {
     let failed = inbox.fail(&[failure(claim, Some(retry_in))]).await;
     assert_eq!(failed.unwrap(), all_done(1));
 }
 
-/// Sets one item aside.
+/// Lets one item fail without a retry.
 pub(super) async fn set_aside(inbox: &Inbox, claim: ClaimId) {
     let last = Failure {
         again: Again::Never,
@@ -111,7 +111,7 @@ pub(super) async fn complete(inbox: &Inbox, items: &[ClaimedItem]) {
     assert_eq!(settled, all_done(items.len() as u64));
 }
 
-/// Applied to all, and none was stale.
+/// Applied to all claims; none was stale.
 pub(super) fn all_done(done: u64) -> Settled {
     Settled {
         done,
@@ -119,7 +119,7 @@ pub(super) fn all_done(done: u64) -> Settled {
     }
 }
 
-/// Applied to none.
+/// Applied to no claim; all were stale.
 pub(super) fn all_stale(claims: &[ClaimId]) -> Settled {
     Settled {
         done: 0,
@@ -127,7 +127,7 @@ pub(super) fn all_stale(claims: &[ClaimId]) -> Settled {
     }
 }
 
-/// How many are pending, scheduled, processing, completed and failed: as [`ItemState::ALL`] has them.
+/// Returns the numbers of pending, scheduled, processing, completed and failed items, in the order of [`ItemState::ALL`].
 pub(super) async fn counts(inbox: &Inbox) -> [u64; 5] {
     let stats = match inbox.stats().await {
         Err(error) if error.is_no_queue() => return [0; 5],
@@ -144,7 +144,7 @@ pub(super) async fn counts(inbox: &Inbox) -> [u64; 5] {
     counts
 }
 
-/// All items in a state, whatever the size of a page.
+/// Returns all items in a state, over all pages.
 pub(super) async fn list(inbox: &Inbox, state: ItemState) -> Vec<ItemView> {
     let mut all: Vec<ItemView> = Vec::new();
     loop {
@@ -160,13 +160,13 @@ pub(super) async fn list(inbox: &Inbox, state: ItemState) -> Vec<ItemView> {
     }
 }
 
-/// The ids of all items in a state.
+/// Returns the ids of all items in a state.
 pub(super) async fn listed(inbox: &Inbox, state: ItemState) -> Vec<ItemId> {
     let all = list(inbox, state).await;
     all.into_iter().map(|item| item.id).collect()
 }
 
-/// The only item in a state.
+/// Returns the only item in a state.
 pub(super) async fn only(inbox: &Inbox, state: ItemState) -> ItemView {
     let mut all = list(inbox, state).await;
     assert_eq!(all.len(), 1, "{state}: {all:?}");
@@ -174,7 +174,7 @@ pub(super) async fn only(inbox: &Inbox, state: ItemState) -> ItemView {
 }
 
 impl Bed {
-    /// Lets time pass for all claims until they are over.
+    /// Shifts the times of all claims until they have expired.
     pub(super) async fn expire_claims(&self) {
         let by = "until - {now} + {us:1000000}";
         if self.is_sqlite() {
@@ -183,7 +183,7 @@ impl Bed {
             ))
             .await;
         } else {
-            // The cursor says that no claim ends before its expiry.
+            // The cursor stores a time before which no claim ends, so it has to be shifted, too.
             self.run(&format!(
                 "update turno.inbox_batch set claimed_at = claimed_at - ({by}), until = until - ({by}); \
                  update turno.inbox_cursor set expiry = {{now}} - {{us:1000000}}"
@@ -192,7 +192,7 @@ impl Bed {
         }
     }
 
-    /// Lets so much time pass for all claims, which do not end sooner for it.
+    /// Makes all claims older by this duration, without ending them sooner.
     pub(super) async fn age_claims(&self, by: Duration) {
         let table = if self.is_sqlite() {
             "turno.inbox_claim"
@@ -206,7 +206,7 @@ impl Bed {
         .await;
     }
 
-    /// Lets so much time pass for the records of completed items, keys of discarded ones and answered requests.
+    /// Makes records of completed items, keys of discarded items and stored request results older by this duration.
     pub(super) async fn age_records(&self, by: Duration) {
         let by = format!("{{us:{}}}", by.as_micros());
         self.run(&format!(
@@ -216,7 +216,7 @@ impl Bed {
         .await;
     }
 
-    /// Lets so much time pass since items failed, and events died.
+    /// Makes failures of items and deaths of events older by this duration.
     pub(super) async fn age_failures(&self, by: Duration) {
         let by = by.as_micros();
         let statement = if self.is_sqlite() {
@@ -227,7 +227,7 @@ impl Bed {
         self.run(&statement).await;
     }
 
-    /// How many items are stored, in whatever state but completed.
+    /// Number of stored items, in all states but completed.
     pub(super) async fn stored_items(&self) -> i64 {
         let items = self.number("select count(*) from turno.inbox_item").await;
         if self.is_sqlite() {

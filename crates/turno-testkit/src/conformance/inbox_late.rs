@@ -1,4 +1,4 @@
-//! Pushes whose transactions commit late, and in another order than that of their numbers: all are found.
+//! Pushes whose transactions commit late, and in another order than their numbers: all items are found.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::inbox_kit::*;
 use super::kit::PATIENCE;
 use super::{Bed, Caller};
 
-/// A push in a transaction; where only one can write at a time, it commits at once.
+/// Pushes in a transaction. On a store with a single writer, it commits at once.
 async fn begin(bed: &Bed, inbox: &turno::inbox::Inbox, items: &[turno::inbox::Item]) -> Late {
     let callers: &[Caller] = bed.callers();
     let tx = bed.open_push(callers[0], inbox, items).await;
@@ -18,7 +18,7 @@ async fn begin(bed: &Bed, inbox: &turno::inbox::Inbox, items: &[turno::inbox::It
     Late(Some(tx))
 }
 
-/// A transaction that has pushed and not committed, where a store can have several.
+/// A transaction that has pushed and not committed, on a store that can have several.
 struct Late(Option<InboxTx>);
 
 impl Late {
@@ -29,7 +29,7 @@ impl Late {
     }
 }
 
-/// Who pushed first commits last, when others have been claimed and completed long since.
+/// The first push commits last, when later items have long been claimed and completed.
 pub async fn who_commits_last_is_found(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["0"]).await;
@@ -90,7 +90,7 @@ pub async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &Bed) {
 pub async fn commits_in_any_order_are_found(bed: &Bed) {
     const MANY: usize = 8;
     let inbox = bed.turno().await.inbox("q");
-    // Whoever makes a queue keeps the others waiting until it commits.
+    // The transaction that creates a queue blocks the others until it commits.
     push(&inbox, &["first"]).await;
     complete(&inbox, &take(&inbox, 1).await).await;
     let mut open = Vec::new();
@@ -121,7 +121,7 @@ pub async fn commits_in_any_order_are_found(bed: &Bed) {
     assert_eq!(take(&inbox, 10).await, []);
 }
 
-/// One that is rolled back holds nobody up.
+/// A push that is rolled back blocks no other item.
 pub async fn a_rolled_back_push_holds_nobody_up(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     for caller in bed.callers() {
@@ -132,7 +132,7 @@ pub async fn a_rolled_back_push_holds_nobody_up(bed: &Bed) {
     }
 }
 
-/// An earlier one of a group that commits late is never worked on beside a later one.
+/// An earlier item of a group that commits late never runs concurrently with a later one.
 pub async fn a_late_one_of_a_group_waits_for_the_other(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["0"]).await;

@@ -1,11 +1,11 @@
-//! Lists: what people see of a queue.
+//! Lists of a queue's items, for operators.
 
 use turno::inbox::{Inbox, ItemId, ItemState};
 
 use super::Bed;
 use super::inbox_kit::*;
 
-/// The ids of a state, in pages of so many.
+/// Returns the ids of a state, in pages of `size`.
 async fn in_pages(inbox: &Inbox, state: ItemState, size: u32) -> Vec<ItemId> {
     let mut all: Vec<ItemId> = Vec::new();
     loop {
@@ -19,7 +19,7 @@ async fn in_pages(inbox: &Inbox, state: ItemState, size: u32) -> Vec<ItemId> {
     }
 }
 
-/// Puts the same number of items into every state, in turns, and answers them by state.
+/// Creates the same number of items in each state, in turns, and returns them by state.
 async fn some_of_each(inbox: &Inbox, each: usize) -> Vec<(ItemState, Vec<ItemId>)> {
     let mut by_state: Vec<_> = ItemState::ALL.map(|state| (state, Vec::new())).into();
     for _ in 0..each {
@@ -33,7 +33,7 @@ async fn some_of_each(inbox: &Inbox, each: usize) -> Vec<(ItemState, Vec<ItemId>
             ids.push(id);
         }
     }
-    // All that can be claimed is, and then each goes where it belongs.
+    // All claimable items are claimed, and then each is brought to its state.
     for claimed in take(inbox, 1000).await {
         let place = by_state
             .iter()
@@ -48,7 +48,7 @@ async fn some_of_each(inbox: &Inbox, each: usize) -> Vec<(ItemState, Vec<ItemId>
     by_state
 }
 
-/// Every item is in the list of its state, once, in order, whatever the size of the pages.
+/// Each item is in the list of its state, once, in order, for any page size.
 pub async fn pages_of_items_lose_nobody(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -68,7 +68,7 @@ pub async fn pages_of_items_lose_nobody(bed: &Bed) {
     }
 }
 
-/// Each state's list tells what is known of an item, and since when it is so.
+/// Each state's list has all data of an item, and the time since which it is in that state.
 pub async fn a_list_tells_everything(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let whole = || item("x").group("g").priority(2);
@@ -97,7 +97,7 @@ pub async fn a_list_tells_everything(bed: &Bed) {
     assert_eq!((done.attempts, done.errors), (0, Vec::new()));
 }
 
-/// A page has at least one item, and so many at the most.
+/// A page has at least one item, and has a maximum size.
 pub async fn the_size_of_a_page_is_bounded(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"; 1001]).await;

@@ -5,7 +5,7 @@ use turno::inbox::Inbox;
 use super::Bed;
 use super::inbox_kit::*;
 
-/// The texts of all that can be claimed, one claim after the other.
+/// Returns the texts of all claimable items, claimed one by one.
 async fn one_by_one(inbox: &Inbox) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(item) = take(inbox, 1).await.pop() {
@@ -14,7 +14,7 @@ async fn one_by_one(inbox: &Inbox) -> Vec<String> {
     all
 }
 
-/// The most urgent first, and then the oldest; whether claimed alone or together.
+/// Ordered by priority and then by age, whether claimed one by one or in one call.
 pub async fn by_priority_and_then_by_age(bed: &Bed) {
     let turno = bed.turno().await;
     let expected = ["0a", "0b", "1a", "1b", "2a", "3a", "3b"];
@@ -39,7 +39,7 @@ pub async fn by_priority_and_then_by_age(bed: &Bed) {
     }
 }
 
-/// One that is urgent goes before all that have waited for longer.
+/// An item of higher priority precedes all that have waited longer.
 pub async fn an_urgent_one_goes_first(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["a", "b", "c"]).await;
@@ -50,7 +50,7 @@ pub async fn an_urgent_one_goes_first(bed: &Bed) {
     assert_eq!(order, ["urgent", "b", "c", "d", "lazy"]);
 }
 
-/// What has waited for its time goes before what waits in line, in the order of the times.
+/// Items whose due time has passed precede others of the same priority, in the order of their due times.
 pub async fn those_with_a_time_go_by_it(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["a", "b", "c", "d", "e"]).await;
@@ -62,7 +62,7 @@ pub async fn those_with_a_time_go_by_it(bed: &Bed) {
     assert_eq!(one_by_one(&inbox).await, ["c", "a", "b", "d", "e"]);
 }
 
-/// But not before what is more urgent.
+/// But they do not precede items of higher priority.
 pub async fn a_time_does_not_beat_a_priority(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("back").priority(2), item("a").priority(2)]).await;
@@ -72,7 +72,7 @@ pub async fn a_time_does_not_beat_a_priority(bed: &Bed) {
     assert_eq!(one_by_one(&inbox).await, ["urgent", "back", "a"]);
 }
 
-/// Several together come in the same order: those with a time before the others of their priority.
+/// One claim returns items in the same order: those with a due time before the others of their priority.
 pub async fn one_claim_answers_in_order(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(

@@ -1,4 +1,4 @@
-//! Playing a history on the model and on a store.
+//! Replays a history on the model and on a store.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use turno::{Token, Turno};
 use super::{Flaw, Mode, Model, Pick, RESOURCES, Step};
 use crate::conformance::Bed;
 
-/// Longer than any test: only a step lets time pass.
+/// TTL of all leases, longer than any test: only a step lets time pass.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// Plays a history on a fresh model and on a store, under names that begin with `name`.
+/// Replays a history on a new model and on a store, with names that begin with `name`.
 ///
 /// # Errors
-/// If they disagree: with the step, and both answers.
+/// Returns an error if they disagree. It has the step and both results.
 pub async fn play(
     bed: &Bed,
     turno: &Turno,
@@ -22,7 +22,7 @@ pub async fn play(
     steps: &[Step],
     flaw: Flaw,
 ) -> Result<(), String> {
-    // What ran out in the history before must not be swept in this one.
+    // Leases that expired in an earlier history must not be swept in this one.
     turno.sweep(&Default::default()).await.unwrap();
     let mut stage = Stage {
         bed,
@@ -55,7 +55,7 @@ struct Stage<'a> {
     turno: &'a Turno,
     name: &'a str,
     model: Model,
-    /// The store's token of each of the model's leases, and its resource.
+    /// Resource and token in the store for each lease of the model.
     tokens: Vec<(usize, Token)>,
 }
 
@@ -64,7 +64,7 @@ impl Stage<'_> {
         format!("{}/{resource}", self.name)
     }
 
-    /// The lease that is meant, and the resource and token that are presented for it.
+    /// Returns the selected lease, and the resource and token to pass for it.
     fn picked(&self, pick: Pick) -> (Option<usize>, usize, Token) {
         let all = self.tokens.len();
         let lease = match pick {
@@ -74,7 +74,7 @@ impl Stage<'_> {
         };
         match (lease, pick) {
             (Some(lease), _) => (Some(lease), self.tokens[lease].0, self.tokens[lease].1),
-            // One above the last: a token that will never be granted, because time goes on.
+            // One above the last token: it will never be granted, because tokens grow with time.
             (None, Pick::Unknown(resource)) => {
                 let last = self
                     .tokens
@@ -88,7 +88,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Both answers, as text.
+    /// Runs a step and returns both results, as text.
     async fn step(&mut self, step: Step) -> (String, String) {
         match step {
             Step::Acquire {
@@ -172,7 +172,7 @@ impl Stage<'_> {
         let granted = lease.map(|lease| {
             let (grant, token) = (lease.grant().clone(), lease.token());
             lease.detach();
-            // A token that is not known is a new lease; a new one must be above all others of its resource.
+            // An unknown token is a new lease. A new token must be above all others of its resource.
             let known = self
                 .tokens
                 .iter()

@@ -1,34 +1,34 @@
-//! The rules of a lock, as plainly as they can be said.
+//! The rules of a lock, in their simplest form.
 
 use super::Mode;
 
-/// A mistake that a model can be made with, to show that it is noticed.
+/// A deliberate defect of the model, to show that the tests detect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     /// None.
     None,
-    /// A release gives back whoever's hold it is.
+    /// A release ends any lease, also with a wrong token.
     ReleaseIgnoresTheToken,
-    /// A renewal brings back what has ended.
+    /// A renewal revives an ended lease.
     RenewalRevives,
-    /// An expired holder keeps others out.
+    /// An expired lease blocks other owners.
     ExpiredIsBusy,
-    /// Entering again does not count.
+    /// Reentrant acquires are not counted.
     HoldsAreNotCounted,
-    /// One more than the permits may enter.
+    /// One more owner than there are permits is admitted.
     OnePermitTooMany,
-    /// A sharer who enters again ends the holds of others whose time is up.
+    /// A reentrant shared acquire ends expired leases of other owners.
     ReentryEndsTheExpired,
 }
 
-/// Where a lease is in its life.
+/// State of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
     /// Held.
     Live,
-    /// Its time is up, and nobody has ended it yet.
+    /// Expired, and not yet ended.
     Expired,
-    /// Over, for ever.
+    /// Ended, permanently.
     Ended,
 }
 
@@ -41,7 +41,7 @@ struct Lease {
     life: Life,
 }
 
-/// All leases ever granted; a lease's place in the list stands for its token.
+/// All leases ever granted. The index of a lease represents its token.
 #[derive(Debug, Clone)]
 pub struct Model {
     flaw: Flaw,
@@ -49,7 +49,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Nothing has been granted.
+    /// Creates a model without leases.
     pub fn new(flaw: Flaw) -> Self {
         Model {
             flaw,
@@ -57,12 +57,12 @@ impl Model {
         }
     }
 
-    /// How many leases were granted.
+    /// Number of granted leases.
     pub fn granted(&self) -> usize {
         self.leases.len()
     }
 
-    /// The lease and its holds, or `None` for busy.
+    /// Returns the lease and its number of holds, or `None` if the lock is busy.
     pub fn acquire(&mut self, resource: usize, owner: usize, mode: Mode) -> Option<(usize, u32)> {
         let live: Vec<usize> = self.of(resource, Life::Live);
         let mine = live
@@ -71,7 +71,7 @@ impl Model {
             .find(|lease| self.leases[*lease].owner == owner);
         let alone = live.iter().any(|lease| self.leases[*lease].exclusive);
         let entered = match mode {
-            // A sharer who wants it alone has to let go first.
+            // A shared holder that wants exclusive access has to release first.
             Mode::Exclusive => mine.filter(|_| alone),
             Mode::Shared | Mode::Two => mine,
         };
@@ -106,7 +106,7 @@ impl Model {
         Some((self.leases.len() - 1, 1))
     }
 
-    /// Whether the lease could be lengthened.
+    /// Returns whether the lease could be renewed.
     pub fn renew(&mut self, lease: Option<usize>) -> bool {
         let Some(lease) = lease else { return false };
         if self.leases[lease].life == Life::Ended && self.flaw != Flaw::RenewalRevives {
@@ -116,7 +116,7 @@ impl Model {
         true
     }
 
-    /// How many holds are left, or `None` for lost. `resource` is the one that the token was presented for.
+    /// Returns the number of remaining holds, or `None` if the lease was lost. `resource` is the one passed with the token.
     pub fn release(&mut self, lease: Option<usize>, resource: usize) -> Option<u32> {
         let named = lease.filter(|lease| self.leases[*lease].life != Life::Ended);
         let lease = match self.flaw {
@@ -133,7 +133,7 @@ impl Model {
         Some(lease.holds)
     }
 
-    /// Whether there was something to break.
+    /// Returns whether there was a lease to break.
     pub fn force(&mut self, lease: Option<usize>) -> bool {
         match lease.map(|lease| &mut self.leases[lease]) {
             Some(lease) if lease.life != Life::Ended => {
@@ -144,14 +144,14 @@ impl Model {
         }
     }
 
-    /// Time passes for a resource.
+    /// Lets all leases of a resource expire.
     pub fn expire(&mut self, resource: usize) {
         for lease in self.of(resource, Life::Live) {
             self.leases[lease].life = Life::Expired;
         }
     }
 
-    /// Time passes for one lease; whether it was held.
+    /// Lets one lease expire. Returns whether it was held.
     pub fn expire_one(&mut self, lease: usize) -> bool {
         let held = self.leases[lease].life == Life::Live;
         if held {
@@ -160,12 +160,12 @@ impl Model {
         held
     }
 
-    /// Whether a lease is an exclusive one.
+    /// Returns whether a lease is exclusive.
     pub fn is_exclusive(&self, lease: usize) -> bool {
         self.leases[lease].exclusive
     }
 
-    /// How many leases a sweep closes: those of resources where nobody is left.
+    /// Returns the number of leases that a sweep closes: those of resources without a live lease.
     pub fn sweep(&mut self) -> u64 {
         let mut closed = 0;
         for lease in 0..self.leases.len() {
@@ -178,7 +178,7 @@ impl Model {
         closed
     }
 
-    /// Who holds a resource, in the order of their tokens, and how often.
+    /// Returns the holders of a resource, ordered by token, with their number of holds.
     pub fn holders(&self, resource: usize) -> Vec<(usize, u32)> {
         self.of(resource, Life::Live)
             .into_iter()

@@ -1,4 +1,4 @@
-//! Certificates for tests of TLS, made by the `openssl` program.
+//! Certificates for TLS tests, created with the `openssl` program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,34 +18,34 @@ const NEW_KEY: [&str; 5] = [
 /// A certificate and its key, in PEM.
 #[derive(Debug, Clone)]
 pub struct Certificate {
-    /// The file of the certificate.
+    /// File of the certificate.
     pub certificate: PathBuf,
-    /// The file of its private key; only the owner can read it.
+    /// File of its private key, readable only by the owner.
     pub key: PathBuf,
 }
 
-/// What a certificate is for.
+/// Subject of a certificate.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The common name: the role, for a client.
+    /// Common name: the role, for a client.
     pub common_name: &'a str,
-    /// The alternative names, as `DNS:localhost`; may be empty.
+    /// Alternative names, such as `DNS:localhost`; may be empty.
     pub names: &'a str,
-    /// How long it is valid; a negative number makes an expired one.
+    /// Validity in days. A negative number creates an expired certificate.
     pub days: i32,
 }
 
 impl Certificate {
-    /// A new authority. Its certificate is valid for two days.
+    /// Creates an authority. Its certificate is valid for two days.
     ///
     /// # Errors
     ///
-    /// When `openssl` is not installed or fails; the message has what it printed.
+    /// Returns an error if `openssl` is not installed or fails; the message has its output.
     pub fn authority(folder: &Path, name: &str) -> Result<Self> {
         Self::self_signed(folder, name, &["-addext", "keyUsage=critical,keyCertSign"])
     }
 
-    /// A certificate for `localhost` that is its own authority, as in PostgreSQL's manual.
+    /// Creates a self-signed certificate for `localhost`, as in PostgreSQL's manual.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Certificate {
         files.protected()
     }
 
-    /// A certificate that this authority signs.
+    /// Issues a certificate signed by this authority.
     ///
     /// # Errors
     ///

@@ -14,10 +14,10 @@ use super::{lock, programs};
 
 const CONFIG: &str = "nats.conf";
 
-/// How long one look at the server may take.
+/// Timeout of one check of the server.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A private NATS server on 127.0.0.1, without a password. JetStream is on, and its streams outlive a crash.
+/// A private NATS server on 127.0.0.1, without a password. JetStream is enabled, and its streams survive a crash.
 ///
 /// ```no_run
 /// # use turno_testkit::server::Nats;
@@ -40,17 +40,17 @@ impl Nats {
     ///
     /// # Errors
     ///
-    /// When NATS is not installed (the message says what to install) or does not start (the message has the end of its
-    /// log).
+    /// Returns an error if NATS is not installed (the message says what to install) or does not start (the message has the end
+    /// of its log).
     pub fn start() -> Result<Self> {
         Self::start_with("")
     }
 
-    /// Starts a server with these lines (as in `nats-server.conf`) after the usual ones.
+    /// Starts a server with these lines (as in `nats-server.conf`) after the default ones.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start); also for a line that NATS does not understand.
+    /// As [`start`](Self::start), and for a line that is invalid for NATS.
     pub fn start_with(lines: &str) -> Result<Self> {
         let program = programs::program("nats-server", "nats-server")?;
         let mut server = Supervised::new("nats", "TERM", None)?;
@@ -72,12 +72,12 @@ impl Nats {
         })
     }
 
-    /// The server's URL, `nats://127.0.0.1:PORT`.
+    /// Returns the server's URL, `nats://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// The port on 127.0.0.1. It stays the same across restarts.
+    /// Port on 127.0.0.1. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -86,37 +86,37 @@ impl Nats {
     ///
     /// # Errors
     ///
-    /// When it cannot be signalled or does not go.
+    /// Returns an error if it cannot be signalled or does not go.
     pub fn kill_9(&self) -> Result<()> {
         lock(&self.server).kill_9()
     }
 
-    /// Stops the server in an orderly way.
+    /// Stops the server gracefully.
     ///
     /// # Errors
     ///
-    /// When it does not end in time; the message has the end of its log.
+    /// Returns an error if it does not end in time; the message has the end of its log.
     pub fn stop(&self) -> Result<()> {
         lock(&self.server).stop(Signal::TERM)
     }
 
-    /// Starts the server again on the same folder and port, and waits until it answers. Stops it first if it is running.
+    /// Starts the server again on the same folder and port, and waits until it responds. Stops it first if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not start; the message has the end of its log.
+    /// Returns an error if it does not start; the message has the end of its log.
     pub fn restart(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.stop(Signal::TERM)?;
         server.start_again(&self.command, |server| is_ready(server, self.port))
     }
 
-    /// The folder that the server lives in, and that goes with it.
+    /// Returns the server's folder, which is deleted with it.
     pub fn folder(&self) -> PathBuf {
         lock(&self.server).folder().to_owned()
     }
 
-    /// What the server has logged so far.
+    /// Returns the server's log so far.
     pub fn log(&self) -> String {
         lock(&self.server).log()
     }
@@ -131,14 +131,14 @@ fn config(name: &str, port: u16, lines: &str) -> String {
     )
 }
 
-/// Its folder's name, which no other server has.
+/// Returns the name of its folder, which is unique.
 fn name(server: &Supervised) -> String {
     let name = server.folder().file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
-/// It must greet with its own name: on the port, somebody else's server might answer. It takes connections only after it has
-/// read its streams.
+/// Checks that the greeting has the server's own name: on the port, another server might respond. It accepts connections only
+/// after it has loaded its streams.
 fn is_ready(server: &Supervised, port: u16) -> bool {
     let own = format!("\"server_name\":{:?}", name(server));
     greeting(port)

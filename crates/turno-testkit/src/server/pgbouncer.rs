@@ -12,14 +12,14 @@ use super::{POSTGRES_ACCOUNT, PostgresServer, lock, overridden, programs};
 
 const CONFIG: &str = "pgbouncer.ini";
 
-/// When PgBouncer lets another client have a server connection.
+/// When PgBouncer assigns a server connection to another client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
     /// When the client disconnects.
     Session,
     /// When the client's transaction ends.
     Transaction,
-    /// After each statement; transactions of several statements are refused.
+    /// After each statement; transactions of several statements are rejected.
     Statement,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for PoolMode {
     }
 }
 
-/// A private PgBouncer. Every client becomes the ordinary role `owner`, without a password.
+/// A private PgBouncer. Each client has the ordinary role `owner`, without a password.
 #[derive(Debug)]
 pub struct PgBouncer {
     port: u16,
@@ -46,13 +46,13 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// When PgBouncer is not installed (the message says what to install) or does not start (the message has the end of
-    /// its log).
+    /// Returns an error if PgBouncer is not installed (the message says what to install) or does not start (the message has
+    /// the end of its log).
     pub fn start(postgres: &PostgresServer, pool_mode: PoolMode) -> Result<Self> {
         Self::start_with(postgres, pool_mode, &[])
     }
 
-    /// Starts a pooler with `settings` (as in the `[pgbouncer]` section) over the usual ones.
+    /// Starts a pooler with `settings` (as in the `[pgbouncer]` section), which override the default ones.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl PgBouncer {
         let pool_mode = pool_mode.to_string();
         let defaults = [
             ("listen_addr", "127.0.0.1"),
-            // No socket: with one, PgBouncer would start even if another process had its port.
+            // No socket: with one, PgBouncer would start even if another process used its port.
             ("unix_socket_dir", ""),
             ("auth_type", "any"),
             ("pool_mode", pool_mode.as_str()),
@@ -90,12 +90,12 @@ impl PgBouncer {
         })
     }
 
-    /// The URL of a database of the server behind, through this pooler.
+    /// Returns the URL of a database of the server, through this pooler.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://owner@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The port on 127.0.0.1. It stays the same across restarts.
+    /// Port on 127.0.0.1. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -104,7 +104,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// When it cannot be signalled or does not go.
+    /// Returns an error if it cannot be signalled or does not go.
     pub fn kill_9(&self) -> Result<()> {
         lock(&self.server).kill_9()
     }
@@ -113,16 +113,16 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// When it does not end in time; the message has the end of its log.
+    /// Returns an error if it does not end in time; the message has the end of its log.
     pub fn stop(&self) -> Result<()> {
         lock(&self.server).stop(Signal::TERM)
     }
 
-    /// Starts the pooler again on the same port, and waits until it takes connections. Stops it first if it is running.
+    /// Starts the pooler again on the same port, and waits until it accepts connections. Stops it first if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not start; the message has the end of its log.
+    /// Returns an error if it does not start; the message has the end of its log.
     pub fn restart(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.stop(Signal::TERM)?;
@@ -140,7 +140,7 @@ fn config(postgres: u16, port: u16, settings: &[(&str, &str)]) -> String {
     config
 }
 
-/// Its own log says so with its own process id; on the port, somebody else's server might answer.
+/// Checks its own log for its own process id: on the port, another server might respond.
 fn is_ready(server: &Supervised, port: u16) -> bool {
     let Some(pid) = server.pid() else {
         return false;

@@ -19,29 +19,32 @@ use super::watchdog::Account;
 use super::{Certificate, POSTGRES_ACCOUNT, lock, overridden, without_pg_environment};
 use crate::eventually;
 
-/// Fast, because what a test writes need not outlive its machine; still correct across a crash of the server's processes.
+/// Default settings: fast, because test data need not survive a crash of the machine, but correct across a crash of the
+/// server's processes.
 const SETTINGS: [(&str, &str); 6] = [
     ("fsync", "off"),
     ("synchronous_commit", "on"),
     ("full_page_writes", "off"),
     ("max_connections", "300"),
     ("listen_addresses", "127.0.0.1"),
-    // In the folder, where the watchdog removes it, and not in /dev/shm, where a killed server leaves it.
+    // In the folder, which the watchdog removes, and not in /dev/shm, where a killed server leaves files behind.
     ("dynamic_shared_memory_type", "mmap"),
 ];
 
-/// Owns the databases of the tests. An ordinary role, as on a managed service: no superuser, and it may not create roles.
+/// Owner of the tests' databases. An ordinary role, as on a managed service: not a superuser, and without the right to create
+/// roles.
 const OWNER: &str = "owner";
 
-/// What an administrator does once for each cluster, because the owner may not create roles.
-/// Measurements begin after a checkpoint. `app` and `operator` stand for a user's own roles, with the rights of an application and of an operator.
+/// Statements that an administrator runs once per cluster, because the owner cannot create roles. Measurements begin after a
+/// checkpoint, for which the owner needs `pg_checkpoint` (PostgreSQL 15 and later). `app` and `operator` represent a user's own
+/// roles, with the rights of an application and of an operator.
 const ROLES: &str = "create role owner login; create role turno_app nologin; create role turno_operator nologin; \
     create role app login in role turno_app; create role operator login in role turno_operator; \
     do $$ begin \
       if exists (select from pg_roles where rolname = 'pg_checkpoint') then grant pg_checkpoint to owner; end if; \
     end $$";
 
-/// How long a database that is copied may still be in use.
+/// How long to wait until a database to copy is not in use any more.
 const COPY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A private PostgreSQL server, on 127.0.0.1 only, without passwords. Its databases belong to the ordinary role `owner`; its
@@ -70,13 +73,13 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// When PostgreSQL is not installed (the message says what to install) or does not start (the message has the end
-    /// of its log).
+    /// Returns an error if PostgreSQL is not installed (the message says what to install) or does not start (the message has
+    /// the end of its log).
     pub fn start() -> Result<Self> {
         Self::start_with(&[])
     }
 
-    /// Starts a server with `settings` (as in `postgresql.conf`) over the usual ones.
+    /// Starts a server with `settings` (as in `postgresql.conf`), which override the default ones.
     ///
     /// ```no_run
     /// # use turno_testkit::PostgresServer;
@@ -86,14 +89,14 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start); also for a setting that PostgreSQL does not know.
+    /// As [`start`](Self::start), and for a setting that is unknown to PostgreSQL.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
         Self::start_prepared(settings, |_, _| Ok(()))
     }
 
-    /// Starts a server that accepts only encrypted connections with a password (`hostssl … scram-sha-256`), apart from its
-    /// socket. It shows `certificate`, and trusts clients' certificates of `authority`. `rules` go before the one rule in
-    /// `pg_hba.conf`, which is for all.
+    /// Starts a server that accepts only encrypted connections with a password (`hostssl … scram-sha-256`), except on its
+    /// socket. It uses `certificate`, and trusts client certificates of `authority`. `rules` are inserted before the general
+    /// rule in `pg_hba.conf`.
     ///
     /// # Errors
     ///
@@ -104,7 +107,7 @@ impl PostgresServer {
         rules: &[&str],
     ) -> Result<Self> {
         let settings = [
-            // As a managed service has them: `turno doctor` finds no problem.
+            // As on a managed service, so that `turno doctor` finds no problem.
             ("fsync", "on"),
             ("full_page_writes", "on"),
             ("ssl", "on"),
@@ -170,7 +173,7 @@ impl PostgresServer {
     }
 
     /// Starts a streaming standby of this server. From then on, this server acknowledges a commit only after the standby has
-    /// it, so that a promotion loses nothing that was acknowledged.
+    /// it, so that a promotion loses no acknowledged commit.
     ///
     /// ```no_run
     /// # use turno_testkit::PostgresServer;
@@ -183,7 +186,7 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// When the copy cannot be made or the standby does not start or follow.
+    /// Returns an error if the copy fails, or the standby does not start or does not follow.
     pub fn start_standby(&self) -> Result<Self> {
         let programs = self.programs.clone();
         let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
@@ -217,7 +220,7 @@ impl PostgresServer {
         Ok(standby)
     }
 
-    /// Waits for the standby, and makes each commit wait for it from now on.
+    /// Waits for the standby, and makes replication synchronous from now on.
     fn follow(&self) -> Result<()> {
         let following = "do $$ begin \
              for i in 1..600 loop \
@@ -236,22 +239,22 @@ impl PostgresServer {
         Ok(())
     }
 
-    /// Makes a standby the primary, and waits until it accepts writes.
+    /// Promotes a standby to primary, and waits until it accepts writes.
     ///
     /// # Errors
     ///
-    /// When it is no standby or does not get there.
+    /// Returns an error if it is not a standby or the promotion does not finish.
     pub fn promote(&self) -> Result<()> {
         self.administer("select pg_promote()")
             .context("could not promote the standby")
     }
 
-    /// Freezes the server and all of its processes (SIGSTOP): connections stay open, new ones are taken by the kernel, and
-    /// nothing is answered. Only [`kill_9`](Self::kill_9) ends it.
+    /// Freezes the server and all of its processes (SIGSTOP): connections stay open, the kernel accepts new ones, and there
+    /// are no responses. Only [`kill_9`](Self::kill_9) ends it.
     ///
     /// # Errors
     ///
-    /// When a process cannot be signalled.
+    /// Returns an error if a process cannot be signalled.
     pub fn freeze(&self) -> Result<()> {
         lock(&self.server).freeze()
     }
@@ -260,7 +263,7 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// When a statement fails; the message has the server's answer.
+    /// Returns an error if a statement fails; the message has the server's error.
     pub fn administer(&self, sql: &str) -> Result<()> {
         let options = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"];
         run(self
@@ -269,11 +272,11 @@ impl PostgresServer {
             .args(["--command", sql, "postgres"]))
     }
 
-    /// One server for all tests of this process, started by the first that asks. Do not stop or kill it.
+    /// Returns the server that all tests of this process share. The first call starts it. Do not stop or kill it.
     ///
     /// # Panics
     ///
-    /// When it cannot be started; the message is that of [`start`](Self::start).
+    /// Panics if it cannot be started; the message is that of [`start`](Self::start).
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<PostgresServer> = OnceLock::new();
         SHARED.get_or_init(|| match Self::start() {
@@ -282,11 +285,11 @@ impl PostgresServer {
         })
     }
 
-    /// Creates an empty database that nobody else uses, and answers its URL.
+    /// Creates an empty database for the caller alone, and returns its URL.
     ///
     /// # Panics
     ///
-    /// When the server does not create it; the message has the server's answer.
+    /// Panics if the server does not create it; the message has the server's error.
     #[track_caller]
     pub fn create_database(&self) -> String {
         match self.create(&[]) {
@@ -295,11 +298,11 @@ impl PostgresServer {
         }
     }
 
-    /// Creates a copy of a database, as soon as nobody is connected to that one any more, and answers its URL.
+    /// Creates a copy of a database, as soon as it has no connections any more, and returns the URL of the copy.
     ///
     /// # Panics
     ///
-    /// When the server does not create it; the message has the server's answer.
+    /// Panics if the server does not create it; the message has the server's error.
     #[track_caller]
     pub fn copy_database(&self, url: &str) -> String {
         let template = format!("--template={}", url.rsplit('/').next().unwrap_or(url));
@@ -323,22 +326,22 @@ impl PostgresServer {
         }
     }
 
-    /// The URL of a database on this server, as its owner.
+    /// Returns the URL of a database on this server, as its owner.
     pub fn url(&self, database: &str) -> String {
         self.url_as(OWNER, database)
     }
 
-    /// The URL of a database on this server, as the superuser. For what an ordinary owner may not do.
+    /// Returns the URL of a database on this server, as the superuser, for statements that an ordinary owner cannot run.
     pub fn superuser_url(&self, database: &str) -> String {
         self.url_as("postgres", database)
     }
 
-    /// The URL of a database on this server, as any role.
+    /// Returns the URL of a database on this server, as any role.
     pub fn url_as(&self, role: &str, database: &str) -> String {
         format!("postgres://{role}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The port on 127.0.0.1. It stays the same across restarts.
+    /// Port on 127.0.0.1. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -347,7 +350,7 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// When a process cannot be signalled or does not go.
+    /// Returns an error if a process cannot be signalled or does not go.
     pub fn kill_9(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.kill_9()?;
@@ -355,21 +358,21 @@ impl PostgresServer {
         Ok(())
     }
 
-    /// Stops the server in an orderly way, ending its connections (a *fast* shutdown).
+    /// Stops the server gracefully, ending its connections (a *fast* shutdown).
     ///
     /// # Errors
     ///
-    /// When it does not end in time; the message has the end of its log.
+    /// Returns an error if it does not end in time; the message has the end of its log.
     pub fn stop(&self) -> Result<()> {
         lock(&self.server).stop(Signal::INT)
     }
 
-    /// Starts the server again on the same folder and port, and waits until it takes connections. Stops it first if it
-    /// is running.
+    /// Starts the server again on the same folder and port, and waits until it accepts connections. Stops it first if it is
+    /// running.
     ///
     /// # Errors
     ///
-    /// When it does not start; the message has the end of its log.
+    /// Returns an error if it does not start; the message has the end of its log.
     pub fn restart(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.stop(Signal::INT)?;
@@ -378,12 +381,12 @@ impl PostgresServer {
         })
     }
 
-    /// The folder that the server lives in, and that goes with it.
+    /// Returns the server's folder, which is deleted with it.
     pub fn folder(&self) -> PathBuf {
         lock(&self.server).folder().to_owned()
     }
 
-    /// What the server has logged so far.
+    /// Returns the server's log so far.
     pub fn log(&self) -> String {
         lock(&self.server).log()
     }
@@ -399,7 +402,7 @@ impl PostgresServer {
     }
 }
 
-/// Runs a client program; an error has what it printed.
+/// Runs a client program; an error has its output.
 fn run(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| {
         format!("{command:?} does not run: install it with `apt-get install postgresql`")
@@ -426,7 +429,7 @@ fn initdb(bin: &Path, data: &Path) -> Vec<String> {
     command
 }
 
-/// A copy of a running server that follows it.
+/// Returns the command that copies a running server as a standby of it.
 fn base_backup(bin: &Path, primary: u16, data: &Path) -> Vec<String> {
     let mut command = vec![
         text(&bin.join("pg_basebackup")),
@@ -446,8 +449,8 @@ fn base_backup(bin: &Path, primary: u16, data: &Path) -> Vec<String> {
     command
 }
 
-/// Through the socket in the server's own folder: on the port, somebody else's server might answer. PostgreSQL opens it only
-/// after the port is bound.
+/// Connects through the socket in the server's own folder: on the port, another server might respond. PostgreSQL opens the
+/// socket only after the port is bound.
 fn is_ready(bin: &Path, sockets: &Path, port: u16) -> bool {
     let mut command = Command::new(bin.join("pg_isready"));
     without_pg_environment(&mut command);
@@ -464,7 +467,7 @@ fn is_ready(bin: &Path, sockets: &Path, port: u16) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Later lines win, so that settings stay overridable, also by `alter system`.
+/// Later lines win, so that settings can be overridden, also by `alter system`.
 fn append_settings(data: &Path, settings: &[(&str, &str)]) -> Result<()> {
     let path = data.join("postgresql.conf");
     let mut lines = String::new();
@@ -478,8 +481,9 @@ fn append_settings(data: &Path, settings: &[(&str, &str)]) -> Result<()> {
         .with_context(|| format!("could not write {}", path.display()))
 }
 
-/// The small System V segment that PostgreSQL guards its folder with outlives a killed server, and systems have few of them.
-/// Its id is the second number on the seventh line of `postmaster.pid`. Best effort: a restart would take it over.
+/// Removes the small System V segment with which PostgreSQL guards its folder. It outlives a killed server, and systems have
+/// few of them. Its id is the second number on the seventh line of `postmaster.pid`. Best effort: a restart would take it
+/// over.
 fn remove_shared_memory(data: &Path) {
     let lock_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let id = lock_file

@@ -1,4 +1,4 @@
-//! Where the servers' programs are.
+//! Locations of the servers' programs.
 
 use std::env;
 use std::fs;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// Where Debian keeps each PostgreSQL version's own programs, out of the `PATH`.
+/// Folder in which Debian installs the programs of each PostgreSQL version, outside the `PATH`.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Where Debian keeps RabbitMQ's own scripts. Those in the `PATH` insist on an account of their own.
+/// Folder of Debian's RabbitMQ scripts. Those in the `PATH` require their own user account.
 const RABBITMQ_SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 
-/// Folders that servers are installed in and that an ordinary user's `PATH` may lack.
+/// Folders in which servers are installed and that an ordinary user's `PATH` may lack.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
-/// Names a folder with the `initdb` and `postgres` of another version, which the tests then use.
+/// Environment variable with the folder of another version's `initdb` and `postgres`, which the tests then use.
 const POSTGRES_BIN: &str = "TURNO_POSTGRES_BIN";
 
-/// PostgreSQL's programs. A server of another version may come without clients; any version's clients can talk to it.
+/// PostgreSQL's programs. A server of another version may come without clients; clients of any version work with it.
 #[derive(Debug, Clone)]
 pub(super) struct Postgres {
     pub(super) server: PathBuf,
     pub(super) clients: PathBuf,
 }
 
-/// The newest installed version, or the server that `TURNO_POSTGRES_BIN` names.
+/// Returns the newest installed version, or the server that `TURNO_POSTGRES_BIN` names.
 pub(super) fn postgres() -> Result<Postgres> {
     let clients = newest_version(Path::new(POSTGRES_VERSIONS))
         .or_else(|| Some(find("initdb")?.canonicalize().ok()?.parent()?.to_owned()))
@@ -45,7 +45,7 @@ pub(super) fn postgres() -> Result<Postgres> {
     Ok(Postgres { server, clients })
 }
 
-/// The folder that holds `rabbitmq-server` and `rabbitmqctl`.
+/// Returns the folder with `rabbitmq-server` and `rabbitmqctl`.
 pub(super) fn rabbitmq() -> Result<PathBuf> {
     let scripts = PathBuf::from(RABBITMQ_SCRIPTS);
     if scripts.join("rabbitmq-server").is_file() {
@@ -59,7 +59,7 @@ pub(super) fn rabbitmq() -> Result<PathBuf> {
         .with_context(|| format!("{} leads nowhere", script.display()))
 }
 
-/// A program by name, or an error that says which package has it.
+/// Returns the path of a program, or an error that names its package.
 pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
     find(name).with_context(|| {
         format!(

@@ -18,19 +18,19 @@ use crate::port;
 const CONFIG: &str = "rabbitmq.conf";
 const PLUGINS: &str = "enabled_plugins";
 
-/// The share of the memory above which the broker blocks publishers: RabbitMQ's default, named because it has to be put back.
+/// Share of the memory above which the broker blocks publishers: RabbitMQ's default, needed to restore it.
 const MEMORY_SHARE: &str = "0.4";
 
-/// How long one look at the broker may take.
+/// Timeout of one check of the broker.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a client of AMQP 0-9-1 says first.
+/// First bytes that an AMQP 0-9-1 client sends.
 const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
 
-/// A frame's type, channel and length come before its content.
+/// Length of a frame's header: type, channel and length.
 const FRAME_HEADER: usize = 7;
 
-/// How `connection.start` begins: class 10, method 10.
+/// First bytes of `connection.start`: class 10, method 10.
 const CONNECTION_START: [u8; 4] = [0, 10, 0, 10];
 
 /// A private RabbitMQ broker on 127.0.0.1, without plugins. Its user is `guest`, with the password `guest`.
@@ -57,20 +57,20 @@ impl RabbitMq {
     ///
     /// # Errors
     ///
-    /// When RabbitMQ is not installed (the message says what to install) or does not start (the message has the end of
-    /// its log).
+    /// Returns an error if RabbitMQ is not installed (the message says what to install) or does not start (the message has the
+    /// end of its log).
     pub fn start() -> Result<Self> {
         Self::start_with("")
     }
 
-    /// Starts a broker with these lines (as in `rabbitmq.conf`) after the usual ones.
+    /// Starts a broker with these lines (as in `rabbitmq.conf`) after the default ones.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start); also for a line that RabbitMQ does not understand.
+    /// As [`start`](Self::start), and for a line that is invalid for RabbitMQ.
     pub fn start_with(lines: &str) -> Result<Self> {
         let scripts = programs::rabbitmq()?;
-        // Killed at once: what it would still write down goes with the folder.
+        // Stopped by a kill, because its data are deleted with the folder.
         let mut server = Supervised::new("rabbitmq", "KILL", None)?;
         let mut node = Node::new(scripts, server.folder())?;
         server.write(PLUGINS, "[].\n")?;
@@ -91,12 +91,12 @@ impl RabbitMq {
         })
     }
 
-    /// The broker's URL, `amqp://guest:guest@127.0.0.1:PORT/%2f`.
+    /// Returns the broker's URL, `amqp://guest:guest@127.0.0.1:PORT/%2f`.
     pub fn url(&self) -> String {
         format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)
     }
 
-    /// The port on 127.0.0.1. It stays the same across restarts.
+    /// Port on 127.0.0.1. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -105,33 +105,33 @@ impl RabbitMq {
     ///
     /// # Errors
     ///
-    /// When a process cannot be signalled or does not go.
+    /// Returns an error if a process cannot be signalled or does not go.
     pub fn kill_9(&self) -> Result<()> {
         lock(&self.server).kill_9()
     }
 
-    /// Stops the broker in an orderly way.
+    /// Stops the broker gracefully.
     ///
     /// # Errors
     ///
-    /// When it does not end in time; the message has the end of its log.
+    /// Returns an error if it does not end in time; the message has the end of its log.
     pub fn stop(&self) -> Result<()> {
         lock(&self.server).stop(Signal::TERM)
     }
 
-    /// Starts the broker again on the same folder and port, and waits until it answers. Stops it first if it is running.
+    /// Starts the broker again on the same folder and port, and waits until it responds. Stops it first if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not start; the message has the end of its log.
+    /// Returns an error if it does not start; the message has the end of its log.
     pub fn restart(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.stop(Signal::TERM)?;
         server.start_again(&self.command, |_| is_ready(self.port, &self.node.id))
     }
 
-    /// Makes the broker believe that it is short of memory: it reads no more from connections that publish. One that is
-    /// told so (`connection.blocked`) is told when it publishes next. A restart ends it too.
+    /// Triggers the broker's memory alarm: it stops reading from connections that publish. A client that supports it gets
+    /// `connection.blocked` at its next publication. A restart also ends the alarm.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl RabbitMq {
         self.limit_memory("0")
     }
 
-    /// Ends what [`block_publishers`](Self::block_publishers) began.
+    /// Ends the alarm of [`block_publishers`](Self::block_publishers).
     ///
     /// # Errors
     ///
@@ -153,11 +153,11 @@ impl RabbitMq {
         self.ctl(&["set_vm_memory_high_watermark", share]).map(drop)
     }
 
-    /// Runs `rabbitmqctl` on this broker, and answers what it printed: say `["list_queues", "name", "messages"]`.
+    /// Runs `rabbitmqctl` on this broker and returns its output, for example of `["list_queues", "name", "messages"]`.
     ///
     /// # Errors
     ///
-    /// When it fails, as it does while the broker is down; the message has what it printed.
+    /// Returns an error if it fails, as it does while the broker is down; the message has its output.
     pub fn ctl(&self, arguments: &[&str]) -> Result<String> {
         let output = self
             .node
@@ -176,21 +176,21 @@ impl RabbitMq {
         Ok(printed.into_owned())
     }
 
-    /// The folder that the broker lives in, and that goes with it.
+    /// Returns the broker's folder, which is deleted with it.
     pub fn folder(&self) -> PathBuf {
         lock(&self.server).folder().to_owned()
     }
 
-    /// What the broker has logged so far.
+    /// Returns the broker's log so far.
     pub fn log(&self) -> String {
         lock(&self.server).log()
     }
 }
 
-/// The broker as other Erlang programs know it: a name and a port.
+/// The broker as an Erlang node: a name and a port.
 ///
-/// Nodes usually find each other's ports through a daemon (epmd), which the first one starts and which outlives them all.
-/// Here everybody is told the port instead, and there is no daemon.
+/// Nodes usually find each other's ports through a daemon (epmd), which the first one starts and which outlives them all. Here
+/// the port is passed to all programs instead, and there is no daemon.
 #[derive(Debug)]
 struct Node {
     scripts: PathBuf,
@@ -201,7 +201,7 @@ struct Node {
 
 impl Node {
     fn new(scripts: PathBuf, folder: &Path) -> Result<Self> {
-        // The folder's name, which no other server has.
+        // The folder's name, which is unique.
         let id = folder
             .file_name()
             .and_then(|name| name.to_str())
@@ -237,7 +237,7 @@ impl Node {
                 "-kernel",
                 "inet_dist_use_interface",
                 "{127,0,0,1}",
-                // Enough for a test, and quicker to start than one for each processor.
+                // Enough for a test, and faster to start than one scheduler per processor.
                 "+S",
                 "2:2",
             ]
@@ -257,14 +257,14 @@ impl Node {
         command
     }
 
-    /// All that the broker and `rabbitmqctl` know of the world: the tester's own settings and the machine's are not for them.
+    /// Complete environment of the broker and `rabbitmqctl`. The user's own settings and the machine's must not apply.
     fn environment(&self) -> Vec<(&'static str, String)> {
         let file = |name: &str| text(&self.folder.join(name));
         let path = env::var_os("PATH").unwrap_or_default();
         vec![
             ("PATH", path.to_string_lossy().into_owned()),
             ("LC_ALL", "C.UTF-8".to_owned()),
-            // The cookie, which lets `rabbitmqctl` in, is kept at home.
+            // The cookie, which authenticates `rabbitmqctl`, is in the home folder.
             ("HOME", text(&self.folder)),
             ("RABBITMQ_NODENAME", self.name()),
             ("RABBITMQ_CONFIG_FILE", file(CONFIG)),
@@ -273,24 +273,24 @@ impl Node {
             ("RABBITMQ_LOG_BASE", file("logs")),
             ("RABBITMQ_LOGS", "-".to_owned()),
             ("RABBITMQ_PID_FILE", file("pid")),
-            // Files that are not there, instead of the machine's.
+            // Files that do not exist, instead of the machine's.
             ("RABBITMQ_CONF_ENV_FILE", file("no-env.conf")),
             ("RABBITMQ_CONFIG_FILES", file("no-conf.d")),
             ("RABBITMQ_ADVANCED_CONFIG_FILE", file("no-advanced.config")),
-            // Lets the script become the broker instead of waiting for it, so that signals reach it.
+            // The script execs the broker instead of waiting for it, so that signals reach it.
             ("RABBITMQ_ALLOW_INPUT", "yes".to_owned()),
-            // Several brokers must not all sit on the first processors.
+            // Do not bind schedulers: several brokers would all use the first processors.
             ("RABBITMQ_SCHEDULER_BIND_TYPE", "u".to_owned()),
             // `rabbitmqctl` is a node too, and would listen on the same port.
             (
                 "RABBITMQ_CTL_ERL_ARGS",
                 format!("-erl_epmd_port {} -dist_listen false", self.port),
             ),
-            // For whatever else the broker runs: it looks after the daemon once a minute, and must not start one. Where it
-            // looks, nobody listens.
+            // For other programs that the broker runs: it checks the daemon once a minute, and must not start one. There is no
+            // daemon at that port.
             ("ERL_FLAGS", "-start_epmd false".to_owned()),
             ("ERL_EPMD_PORT", "1".to_owned()),
-            // A large file that nobody reads.
+            // No crash dump: it would be a large file that is never read.
             ("ERL_CRASH_DUMP_SECONDS", "0".to_owned()),
         ]
     }
@@ -305,7 +305,8 @@ fn config(port: u16, lines: &str) -> String {
     )
 }
 
-/// It must answer with its own name: on the port, somebody else's server might answer. As a host, it tells the machine's.
+/// Checks that the response has the broker's own name: on the port, another server might respond. The host part of the name is
+/// the machine's.
 fn is_ready(port: u16, id: &str) -> bool {
     let own = format!("{id}@");
     first_frame(port).is_ok_and(|content| {

@@ -1,4 +1,4 @@
-//! A private Redis server, to measure against.
+//! A private Redis server, for comparisons in benchmarks.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -13,14 +13,14 @@ use super::{lock, overridden, programs};
 
 const CONFIG: &str = "redis.conf";
 
-/// Nothing is written to disk unless asked for.
+/// Default settings: nothing is written to disk.
 const SETTINGS: [(&str, &str); 3] = [
     ("bind", "127.0.0.1"),
     ("save", "\"\""),
     ("appendonly", "no"),
 ];
 
-/// How long one look at the server may take.
+/// Timeout of one check of the server.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A private Redis server on 127.0.0.1, without a password.
@@ -32,21 +32,22 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server that keeps everything in memory.
+    /// Starts a server that keeps all data in memory.
     ///
     /// # Errors
     ///
-    /// When Redis is not installed (the message says what to install) or does not start (the message has the end of its
-    /// log).
+    /// Returns an error if Redis is not installed (the message says what to install) or does not start (the message has the
+    /// end of its log).
     pub fn start() -> Result<Self> {
         Self::start_with(&[])
     }
 
-    /// Starts a server with `settings` (as in `redis.conf`) over the usual ones, say `("appendonly", "yes")`.
+    /// Starts a server with `settings` (as in `redis.conf`), which override the default ones, for example `("appendonly",
+    /// "yes")`.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start); also for a setting that Redis does not know.
+    /// As [`start`](Self::start), and for a setting that is unknown to Redis.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
         let program = programs::program("redis-server", "redis-server")?;
         let mut server = Supervised::new("redis", "TERM", None)?;
@@ -69,12 +70,12 @@ impl RedisServer {
         })
     }
 
-    /// The server's URL, `redis://127.0.0.1:PORT/`.
+    /// Returns the server's URL, `redis://127.0.0.1:PORT/`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// The port on 127.0.0.1. It stays the same across restarts.
+    /// Port on 127.0.0.1. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -83,25 +84,25 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// When it cannot be signalled or does not go.
+    /// Returns an error if it cannot be signalled or does not go.
     pub fn kill_9(&self) -> Result<()> {
         lock(&self.server).kill_9()
     }
 
-    /// Stops the server in an orderly way.
+    /// Stops the server gracefully.
     ///
     /// # Errors
     ///
-    /// When it does not end in time; the message has the end of its log.
+    /// Returns an error if it does not end in time; the message has the end of its log.
     pub fn stop(&self) -> Result<()> {
         lock(&self.server).stop(Signal::TERM)
     }
 
-    /// Starts the server again on the same folder and port, and waits until it answers. Stops it first if it is running.
+    /// Starts the server again on the same folder and port, and waits until it responds. Stops it first if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not start; the message has the end of its log.
+    /// Returns an error if it does not start; the message has the end of its log.
     pub fn restart(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.stop(Signal::TERM)?;
@@ -109,8 +110,8 @@ impl RedisServer {
     }
 }
 
-/// It must answer with its own process id: on the port, somebody else's server might answer. A server that is still
-/// loading its file answers too, hence the second condition; `async_loading` is something else.
+/// Checks that the response has the server's own process id: on the port, another server might respond. A server that is still
+/// loading its file also responds, hence the second condition; `async_loading` is a different field.
 fn is_ready(server: &Supervised, port: u16) -> bool {
     let Some(pid) = server.pid() else {
         return false;
@@ -124,7 +125,7 @@ fn is_ready(server: &Supervised, port: u16) -> bool {
 fn info(port: u16) -> io::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(LOOK_TIMEOUT))?;
-    // `quit` makes the server close, so that the answer has an end.
+    // `QUIT` makes the server close the connection, so that the response has an end.
     stream.write_all(b"INFO\r\nQUIT\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

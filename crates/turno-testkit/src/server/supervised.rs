@@ -1,4 +1,4 @@
-//! One server program under its watchdog: started, awaited, stopped, killed.
+//! One server program under its watchdog: start, wait until ready, stop, kill.
 
 use std::fs;
 use std::path::Path;
@@ -11,19 +11,19 @@ use super::watchdog::{Account, Watchdog};
 use crate::eventually::poll;
 use crate::{port, proc};
 
-/// How long a server may take until it answers. Crash recovery on a busy machine is the slowest case.
+/// Timeout until a server responds. Crash recovery on a busy machine is the slowest case.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a server may take to end, asked or killed.
+/// Timeout until a server has ended, after a stop or a kill.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many ports to try: two test processes may draw the same one.
+/// Number of ports to try: two test processes may choose the same one.
 const PORT_TRIES: usize = 5;
 
-/// How much of the log an error shows. RabbitMQ says what is wrong in one line, and then where in seventy.
+/// Number of log lines that an error shows. RabbitMQ reports the error in one line, followed by a stack trace of seventy.
 const LOG_TAIL_LINES: usize = 100;
 
-/// What servers say, in some case, when somebody else has their port; the second is Erlang's word.
+/// Messages of servers whose port is in use, in lower case; the second is Erlang's.
 const PORT_TAKEN: [&str; 2] = ["address already in use", "eaddrinuse"];
 
 #[derive(Debug)]
@@ -56,14 +56,15 @@ impl Supervised {
         self.watchdog.write(file, content).map(drop)
     }
 
-    /// Runs a command that has to be done before the server starts.
+    /// Runs a command that is required before the server starts.
     pub(super) fn prepare(&mut self, command: &[String]) -> Result<()> {
         self.watchdog
             .run(command)
             .map_err(|error| self.with_log(error))
     }
 
-    /// Starts the server on a free port: `configure` is told the port and answers the command, `ready` says whether it answers.
+    /// Starts the server on a free port. `configure` gets the port and returns the command; `ready` returns whether the server
+    /// responds.
     pub(super) fn start_on_free_port(
         &mut self,
         mut configure: impl FnMut(&Self, u16) -> Result<Vec<String>>,
@@ -84,7 +85,7 @@ impl Supervised {
         )
     }
 
-    /// Starts the server again with the command that it had.
+    /// Starts the server again with the same command.
     pub(super) fn start_again(
         &mut self,
         command: &[String],
@@ -132,7 +133,7 @@ impl Supervised {
         self.running
     }
 
-    /// Asks the server to end and waits until it has. Does nothing if it is not running.
+    /// Requests the server to end and waits until it has. Does nothing if it is not running.
     pub(super) fn stop(&mut self, signal: Signal) -> Result<()> {
         let Some(pid) = self.running else {
             return Ok(());
@@ -142,7 +143,7 @@ impl Supervised {
         self.collect()
     }
 
-    /// Stops the server and all of its children where they are (SIGSTOP). Does nothing if it is not running.
+    /// Freezes the server and all of its children (SIGSTOP). Does nothing if it is not running.
     pub(super) fn freeze(&mut self) -> Result<()> {
         let Some(pid) = self.running else {
             return Ok(());
@@ -154,12 +155,12 @@ impl Supervised {
         Ok(())
     }
 
-    /// Kills the server and all of its children, and waits until they are gone. Does nothing if it is not running.
+    /// Kills the server and all of its children, and waits until they have ended. Does nothing if it is not running.
     pub(super) fn kill_9(&mut self) -> Result<()> {
         let Some(pid) = self.running else {
             return Ok(());
         };
-        // Frozen first: else it could start another child after they were counted.
+        // Frozen first: if not, it could start another child after the list was read.
         freeze(pid)?;
         let mut family = proc::children(pid);
         family.push(pid);
@@ -187,7 +188,7 @@ impl Supervised {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The error as a person needs it: which server it was, and the end of what it logged.
+    /// Adds the name of the server and the end of its log to an error.
     fn with_log(&self, error: anyhow::Error) -> anyhow::Error {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
@@ -214,7 +215,7 @@ fn freeze(pid: Pid) -> Result<()> {
 
 fn send(pid: Pid, signal: Signal) -> Result<()> {
     match kill_process(pid, signal) {
-        // Gone already: what the signal was for has happened.
+        // Already ended: the signal's purpose is fulfilled.
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(error).with_context(|| format!("could not signal process {pid:?}")),
     }

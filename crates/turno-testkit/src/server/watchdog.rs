@@ -1,4 +1,4 @@
-//! The shell that outlives this process just long enough to clean up after it.
+//! The shell process that outlives this one just long enough to clean up.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use rustix::process::Pid;
 
 use super::without_pg_environment;
 
-/// An account that a server runs as when the tests run as root, which it refuses.
+/// User account of a server when the tests run as root, as which servers refuse to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
     uid: u32,
@@ -20,7 +20,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The account of that name if this process is root; `None` if it is not, and servers run as it does.
+    /// Returns the account of that name if this process is root. Returns `None` if not; then servers run as the same user.
     pub(super) fn instead_of_root(name: &str) -> Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -45,12 +45,12 @@ impl Account {
     }
 }
 
-/// One running `watchdog.sh`, and the folder that it keeps. Dropping it ends the server and removes the folder.
+/// A running `watchdog.sh` and its folder. On drop, it ends the server and removes the folder.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     shell: Child,
-    // Taken only when dropped: this pipe is what the watchdog watches. Rust opens it close-on-exec, so that no other
-    // child of this process holds it open.
+    // Taken only on drop: the watchdog ends when this pipe closes. Rust opens it close-on-exec, so that no other child of this
+    // process holds it open.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     account: Option<Account>,
@@ -58,7 +58,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts a watchdog for a server of that name, which `stop_now` makes stop at once.
+    /// Starts a watchdog for a server of that name. The signal `stop_now` stops the server at once.
     pub(super) fn start(name: &str, stop_now: &str, account: Option<Account>) -> Result<Self> {
         let mut command = Command::new("sh");
         command
@@ -72,7 +72,7 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Its own group: what ends the tests' group (Ctrl-C, a runner's time-out) must not end the watch.
+            // A separate process group: a signal to the tests' group (Ctrl-C, timeout of a runner) must not end the watchdog.
             .process_group(0)
             .current_dir("/")
             .env("LC_ALL", "C");
@@ -100,12 +100,12 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// The folder, which is also the server's working directory.
+    /// Returns the folder, which is also the server's working directory.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes a file that the server may read.
+    /// Writes a file that the server can read.
     pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.folder.join(name);
         fs::write(&path, content).with_context(|| format!("could not write {}", path.display()))?;
@@ -137,7 +137,7 @@ impl Watchdog {
             .with_context(|| format!("the watchdog answered {answer:?} instead of a process id"))
     }
 
-    /// Collects a server that has ended.
+    /// Reaps a server that has ended.
     pub(super) fn reap(&mut self) -> Result<()> {
         self.order("reap", &[]).map(drop)
     }
@@ -175,12 +175,12 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // Fails only if somebody else collected the shell; there is nothing left to wait for then.
+        // Fails only if the shell was reaped elsewhere; then there is nothing to wait for.
         let _ = self.shell.wait();
     }
 }
 
-/// One word for a POSIX shell, whatever is in it.
+/// Quotes any text as one word of a POSIX shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -227,7 +227,7 @@ mod tests {
         assert!(!folder.exists());
     }
 
-    /// A server that starts a daemon, as Erlang does: in a session of its own, and somewhere else.
+    /// Starts a server that starts a daemon, as Erlang does: in a separate session and another folder.
     fn with_daemon(watchdog: &mut Watchdog) -> (Pid, Pid) {
         let daemon = "setsid sh -c 'cd /; echo $$ >\"$HOME/new\"; mv \"$HOME/new\" \"$HOME/pid\"; exec sleep 600'";
         let script = format!("{daemon} & exec sleep 600");

@@ -1,25 +1,25 @@
-# Keeps one server and its folder, and ends both when the process that asked for them is gone, however it went.
+# Runs one server in a folder, and ends both when the process that started it has ended, in any way.
 #
-# $1 is the server's name, $2 the signal that makes it stop at once. The folder is printed first; then orders come on
-# stdin, one a line, and each is answered by one line on stdout. The end of stdin is the end of that process.
+# $1 is the server's name, $2 the signal that stops it at once. The folder is printed first. Then commands are read from stdin,
+# one per line, and each has one line of response on stdout. The end of stdin is the end of that process.
 
-# A terminal's signals are for the tests, and an answer that nobody reads any more must not end the watch.
+# A terminal's signals are for the tests, and a response to a closed pipe must not end this shell.
 trap '' HUP INT TERM PIPE
 umask 077
 
-# Another account may not be able to write where the tests do.
+# Another account may not be able to write to the tests' folder.
 folder=$(mktemp -d "${TMPDIR:-/tmp}/turno-$1-XXXXXX" 2>/dev/null) ||
     folder=$(mktemp -d "/tmp/turno-$1-XXXXXX") || exit 1
 cd "$folder" || exit 1
 server=
 
-# Runs a command to its end and answers its status.
+# Runs a command to its end and prints its status.
 run() {
     "$@" </dev/null >>log 2>&1
     echo $?
 }
 
-# Starts the server, which minds the signals that this shell does not, and answers its process id. The folder is its home.
+# Starts the server, which handles the signals that this shell ignores, and prints its process id. The folder is its home.
 start() {
     (
         trap - HUP INT TERM PIPE
@@ -31,8 +31,8 @@ start() {
     echo "$server"
 }
 
-# Ends what the server has started and left behind: Erlang's helpers sit in sessions of their own and go a moment after it,
-# if they do. They are known by their home, which is nobody else's.
+# Ends processes that the server has left behind: Erlang's helpers have their own sessions and end a moment after it, if at
+# all. They are recognized by their home, which no other process has.
 sweep() {
     while left=$(grep -lzxF "HOME=$folder" /proc/[0-9]*/environ 2>/dev/null); [ -n "$left" ]; do
         for process in $left; do
@@ -43,7 +43,7 @@ sweep() {
     done
 }
 
-# Collects a server that has ended, so that its process id is free.
+# Reaps a server that has ended, so that its process id is free.
 reap() {
     wait "$server" 2>/dev/null
     server=
@@ -59,7 +59,7 @@ done
 if [ -n "$server" ]; then
     # A test may have frozen it.
     kill -s CONT "$server" 2>/dev/null
-    # Asked again and again: a server that has only just begun may not have heard it the first time.
+    # Repeated: a server that has just started may not have handled the first signal.
     tries=0
     while kill -s "$2" "$server" 2>/dev/null; do
         [ "$tries" -lt 100 ] || kill -s KILL "$server" 2>/dev/null

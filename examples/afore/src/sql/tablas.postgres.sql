@@ -1,4 +1,5 @@
--- The certifications. Instances that start together take turns: `if not exists` alone would let two of them try.
+-- Creates the table of certifications. The lock serializes instances that start at the same time: `if not exists` alone does
+-- not prevent two of them from creating the table at once.
 begin;
 select pg_advisory_xact_lock(hashtext('TB_NSAR_CERTIFICACION'));
 create table if not exists TB_NSAR_CERTIFICACION (

@@ -1,4 +1,4 @@
--- The certifications.
+-- Creates the table of certifications.
 create table if not exists TB_NSAR_CERTIFICACION (
     ID_CERTIFICACION integer primary key,
     CH_NSS text not null,

@@ -1,4 +1,4 @@
-//! `notificarServicioAfore`: once for each certification, by the event's id, whoever is killed.
+//! `notificarServicioAfore`: once per certification, by the event's id, also when a process is killed.
 
 use turno_testkit::{TcpProxy, eventually};
 
@@ -21,8 +21,8 @@ fn con_red(lugar: &Lugar) -> (TcpProxy, String) {
     (red, direccion)
 }
 
-/// Certified and committed while the AFORE cannot be reached; then the instance is killed. Another one sends it.
-/// (Its control is `falla_999_control_la_original_certifica_y_no_avisa`.)
+/// The certification is committed while the AFORE is unreachable, and then the instance is killed. Another one sends the
+/// notification. (Its control is `falla_999_control_la_original_certifica_y_no_avisa`.)
 fn muere_entre_el_commit_y_el_envio(lugar: &Lugar) {
     let config = lugar.configurar(&[("lock.timeout.seconds", "1")]);
     let (red, afore) = con_red(lugar);
@@ -39,12 +39,12 @@ fn muere_entre_el_commit_y_el_envio(lugar: &Lugar) {
     assert_eq!(avisos[0]["entrada"]["nss"], NSS);
 }
 
-/// The AFORE is slow, and the instance is killed while it sends: nobody knows whether it has arrived. It is sent again,
-/// under the same id.
+/// The AFORE is slow, and the instance is killed while it sends: it is unknown whether the notification has arrived. It is
+/// sent again, with the same id.
 fn muere_mientras_envia(lugar: &Lugar) {
     let config = lugar.configurar(&[("lock.timeout.seconds", "1")]);
     let opciones = ["--config", config.to_str().unwrap()];
-    // Alone at first: it is this one that sends.
+    // It runs alone at first, so that it is the one that sends.
     let muerta = lugar.instancia_de(HABIL, &opciones);
     lugar.receptor.proceso.stop();
     assert_eq!(lugar.certificar(&muerta, entrada(NSS)), aceptada());
@@ -59,8 +59,8 @@ fn muere_mientras_envia(lugar: &Lugar) {
     assert_eq!(lugar.todo_avisado().avisos.len(), 1);
 }
 
-/// It has arrived, and its sender does not know. The AFORE receives it twice, and can tell that it is one: the control of
-/// the id, without which it would count two.
+/// The notification has arrived, but the response is lost. The AFORE receives it twice and recognizes the repetition. This is
+/// the control of the id, without which it would count two.
 fn se_pierde_la_respuesta_de_la_afore(lugar: &Lugar) {
     let (red, afore) = con_red(lugar);
     let instancias = lugar.instancias_que_avisan(&afore, &[]);

@@ -34,8 +34,8 @@ fn is_resource_locked(lugar: &Lugar) -> bool {
     hijo.dice("").parse().unwrap()
 }
 
-/// One of three has it. Who has tried `lock.retry.max` times is answered null; who tries for longer gets it when it is
-/// released. The row says who has it, as `TB_NSAR_BLOQUEO_DISTRIBUIDO` did.
+/// One of three processes gets the lock. A process gets null after `lock.retry.max` attempts; one that retries for longer gets
+/// the lock after the release. The row names the holder, as `TB_NSAR_BLOQUEO_DISTRIBUIDO` did.
 fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
     assert!(!is_resource_locked(lugar));
     let breve = lugar.configurar(&[("lock.retry.delay.ms", "10")]);
@@ -65,7 +65,7 @@ fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
     assert!(!is_resource_locked(lugar));
 }
 
-/// "Expiración de Bloqueos": nothing has to clean up for that.
+/// "Expiración de Bloqueos": an expired lock can be taken over without a cleanup.
 fn expiracion_otro_lo_toma_tras_un_kill_9(lugar: &Lugar) {
     let config = lugar.configurar(&[
         ("lock.timeout.seconds", "1"),
@@ -80,7 +80,7 @@ fn expiracion_otro_lo_toma_tras_un_kill_9(lugar: &Lugar) {
     otro.dice("adquirido ");
 }
 
-/// "Limpieza Automática": any instance closes what has expired, and writes that down.
+/// "Limpieza Automática": any instance sweeps expired locks and records it.
 fn limpieza_automatica(lugar: &Lugar) {
     let config = lugar.configurar(&[
         ("lock.timeout.seconds", "1"),

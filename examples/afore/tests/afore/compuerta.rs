@@ -1,4 +1,4 @@
-//! The other way round: the original implementation, without a line of Turno, behind `turno gate`.
+//! The original implementation, without any use of Turno, behind `turno gate`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ on_each_store!(
     tras_la_compuerta_el_contrato
 );
 
-/// The product's binary, beside this test's own.
+/// Path of the `turno` binary, in the folder of this test's binary.
 fn turno() -> PathBuf {
     let prueba = std::env::current_exe().unwrap();
     let turno = prueba
@@ -32,7 +32,7 @@ fn turno() -> PathBuf {
     turno
 }
 
-/// A gate before an instance, with the routes of this example.
+/// Starts a gate in front of an instance, with the routes of this example.
 fn compuerta(lugar: &Lugar, instancia: &Hijo) -> Hijo {
     let rutas = concat!(env!("CARGO_MANIFEST_DIR"), "/routes.toml");
     let servicio = format!("http://{}", instancia.direccion);
@@ -45,7 +45,7 @@ fn compuerta(lugar: &Lugar, instancia: &Hijo) -> Hijo {
     hijo
 }
 
-/// Escenario 2 for a service that knows nothing of it. (Its control is the same without the gates:
+/// Escenario 2 for a service that does not handle duplicates. (Its control is the same without the gates:
 /// `escenario_2_control_la_original_las_procesa_todas`.)
 fn tras_la_compuerta_se_procesa_una(lugar: &Lugar) {
     let instancias = lugar.instancias(&["--a-mano", "--sin-turno"]);
@@ -57,7 +57,7 @@ fn tras_la_compuerta_se_procesa_una(lugar: &Lugar) {
     instancias.iter().for_each(|instancia| instancia.sigue(2));
     assert_eq!(ultimas(), [aceptada()]);
     assert_eq!((lugar.procesadas(), lugar.recibidas().avisos.len()), (1, 1));
-    // It has ended: the same is processed again, through any gate.
+    // The run has ended: the same request is processed again, through any gate.
     assert_eq!(
         lugar.certificar(&compuertas[2], entrada("12345678901")),
         aceptada()
@@ -65,7 +65,7 @@ fn tras_la_compuerta_se_procesa_una(lugar: &Lugar) {
     assert_eq!(lugar.procesadas(), 2);
 }
 
-/// "Compatibilidad": what the service answers passes unchanged, also to what is no request.
+/// "Compatibilidad": responses of the service pass unchanged, also those to invalid requests.
 fn tras_la_compuerta_el_contrato(lugar: &Lugar) {
     let instancias = [HABIL, "2026-12-25"].map(|hoy| lugar.instancia_de(hoy, &["--sin-turno"]));
     let [abierta, festiva] = instancias.each_ref().map(|hijo| compuerta(lugar, hijo));

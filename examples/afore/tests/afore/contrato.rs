@@ -1,8 +1,8 @@
-//! What is asked, and what is answered.
+//! Requests and responses of the contract.
 
 use serde_json::{Value, json};
 
-/// A request for certification of this worker.
+/// Returns a request for certification of the worker with this NSS.
 pub fn entrada(nss: &str) -> String {
     json!({"nss": nss, "curp": "PEGJ850101HDFRRN09", "tipoPrestacion": "RT"}).to_string()
 }

@@ -1,4 +1,4 @@
-//! The one command.
+//! The program without arguments.
 
 use std::process::Command;
 

@@ -17,7 +17,7 @@ on_each_store!(
 
 pub const PETICIONES: usize = 12;
 
-/// Sends one request many times at once, and collects answers until so many are there; the others go on.
+/// Sends one request many times at once, and returns the first `cuantas` responses; the other requests continue.
 pub fn a_la_vez(
     lugar: &Lugar,
     hijos: &[Hijo],
@@ -29,7 +29,7 @@ pub fn a_la_vez(
         lugar.runtime.spawn(async move {
             let (status, salida) = peticion.await.unwrap().unwrap();
             assert_eq!(status, 200, "{salida}");
-            // Nobody listens any more if the test has failed.
+            // The receiver is closed if the test has failed.
             let _ = decir.send(salida);
         });
     }
@@ -38,7 +38,8 @@ pub fn a_la_vez(
     (primeras, move || oir.into_iter().collect())
 }
 
-/// Different requests are processed, each with its answer and its notification, and the same again afterwards.
+/// Different requests are processed, each with its response and its notification. A repetition after the end is processed
+/// again.
 fn escenario_1_peticion_unica(lugar: &Lugar) {
     let instancias = lugar.instancias(&[]);
     let peticion = |n: usize| {
@@ -58,7 +59,7 @@ fn escenario_1_peticion_unica(lugar: &Lugar) {
     avisos.sort_by_key(Value::to_string);
     let esperados: Vec<Value> = (0..3)
         .map(|n| {
-            // Fields that the service does not know are passed on.
+            // Unknown fields are passed on.
             let entrada: Value = serde_json::from_str(&peticion(n)).unwrap();
             json!({"entrada": entrada, "salida": aceptada()})
         })
@@ -70,11 +71,11 @@ fn escenario_1_peticion_unica(lugar: &Lugar) {
     assert_eq!(lugar.procesadas(), 4);
 }
 
-/// Of identical requests that come to three instances at once, one is processed; the others are told 02/532 at once.
+/// Of identical requests that reach three instances at once, one is processed. The others get 02/532 at once.
 fn escenario_2_peticiones_duplicadas(lugar: &Lugar) {
     let instancias = lugar.instancias(&["--a-mano"]);
     let (primeras, ultimas) = a_la_vez(lugar, &instancias, PETICIONES - 1);
-    // All others were answered while one is being processed.
+    // All others have their response while one is being processed.
     assert_eq!(primeras, vec![duplicada(); PETICIONES - 1]);
     assert_eq!(lugar.procesadas(), 0);
     instancias.iter().for_each(|instancia| instancia.sigue(1));
@@ -98,8 +99,8 @@ fn escenario_2_control_la_original_las_procesa_todas(lugar: &Lugar) {
     assert_eq!(lugar.recibidas().avisos.len(), PETICIONES);
 }
 
-/// Identical is what says the same. The document hashes the object, and so must we: white space, the order of keys and
-/// who sends it do not count; a single value does.
+/// Requests are identical if their content is. The document hashes the object, and so does Turno: white space, the order of
+/// keys and the sender do not matter; each value does.
 fn escenario_2_escritas_de_otro_modo(lugar: &Lugar) {
     let instancias = lugar.instancias(&["--a-mano"]);
     let peticion = r#"{"nss":"12345678901","curp":"PEGJ850101HDFRRN09","tipoPrestacion":"RT","folio":{"a":1.0,"b":2}}"#;
@@ -127,7 +128,7 @@ fn escenario_2_escritas_de_otro_modo(lugar: &Lugar) {
     assert_eq!(lugar.procesadas(), 2);
 }
 
-/// On a holiday and on a Sunday nothing is processed; the answer is 02/532. A year without a calendar is an error.
+/// On a holiday and on a Sunday nothing is processed; the response is 02/532. A year without a calendar is an error.
 fn escenario_3_dia_no_habil(lugar: &Lugar) {
     for (hoy, esperada) in [
         ("2026-12-25", duplicada()),

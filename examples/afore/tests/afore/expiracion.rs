@@ -1,4 +1,4 @@
-//! "Expiración de Bloqueos": what becomes of a request whose instance vanishes, or only seems to.
+//! "Expiración de Bloqueos": requests whose instance is lost, or only seems to be.
 
 use serde_json::Value;
 use turno_testkit::eventually;
@@ -16,7 +16,7 @@ on_each_store!(
 
 const NSS: &str = "12345678901";
 
-/// Repeats the request until it is processed. Before that it is a duplicate, and nothing else.
+/// Repeats the request until it is processed. Before that, each response must be the one for a duplicate.
 fn insistir(lugar: &Lugar, instancia: &Hijo) -> Value {
     eventually(LONG, "the end of the lease", || {
         let dicha = lugar.certificar(instancia, entrada(NSS));
@@ -24,8 +24,8 @@ fn insistir(lugar: &Lugar, instancia: &Hijo) -> Value {
     })
 }
 
-/// Killed half-way, an instance has done nothing: all that it does is in one transaction with its end. So the request is
-/// done again by whoever is asked next, when `lock.timeout.seconds` have passed; and done once.
+/// An instance that is killed has had no effect: all its writes are in one transaction with the end of the run. After
+/// `lock.timeout.seconds`, the next instance that gets the request processes it, once.
 fn tras_un_kill_9_otra_instancia_la_procesa(lugar: &Lugar) {
     let config = lugar.configurar(&[("lock.timeout.seconds", "1")]);
     let opciones = ["--a-mano", "--config", config.to_str().unwrap()];
@@ -43,8 +43,8 @@ fn tras_un_kill_9_otra_instancia_la_procesa(lugar: &Lugar) {
     assert_eq!(lugar.todo_avisado().avisos.len(), 1);
 }
 
-/// Stopped for longer than its lease, an instance wakes up and goes on. Its token is stale by then: its transaction is
-/// undone, and its client is told what is true, that another one processes the request.
+/// An instance is stopped for longer than its lease and then continues. Its token is stale: its transaction is rolled back,
+/// and its client gets the true response, that another instance processes the request.
 fn una_instancia_que_despierta_tarde_no_escribe_nada(lugar: &Lugar) {
     let config = lugar.configurar(&[("lock.timeout.seconds", "1")]);
     let opciones = ["--a-mano", "--config", config.to_str().unwrap()];
@@ -62,7 +62,7 @@ fn una_instancia_que_despierta_tarde_no_escribe_nada(lugar: &Lugar) {
     assert_eq!(lugar.todo_avisado().avisos.len(), 1);
 }
 
-/// The control: without a token, whoever wakes up late writes.
+/// The control: without a token, an instance that continues late writes.
 fn control_la_original_escribe_aunque_despierte_tarde(lugar: &Lugar) {
     let [dormida, otra, _] = lugar.instancias(&["--a-mano", "--sin-turno"]);
     let primera = lugar.pedir(&dormida, entrada(NSS));

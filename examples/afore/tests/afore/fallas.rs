@@ -1,4 +1,4 @@
-//! What goes wrong is told in the contract's words, and leaves nothing behind.
+//! Errors are reported in the contract's format, and leave nothing behind.
 
 use serde_json::Value;
 use turno::once::OnceList;
@@ -14,8 +14,8 @@ on_each_store!(
     peticion_malformada_no_se_ejecuta,
 );
 
-/// "Manejo de Excepciones", "Transaccionalidad": the table refuses this kind of benefit. The answer is 02/999, nothing is
-/// stored, nobody is notified, and the request is free at once: a repeat is tried again, and not told 532.
+/// "Manejo de Excepciones", "Transaccionalidad": the table rejects this kind of benefit. The response is 02/999, nothing is
+/// stored, no notification is sent, and the request is free at once: a repetition is processed again, and does not get 532.
 fn falla_999_no_deja_nada_y_libera(lugar: &Lugar) {
     let instancias = lugar.instancias(&[]);
     let peticion = entrada("12345678901").replace("RT", "DEMASIADO LARGA");
@@ -42,8 +42,8 @@ fn falla_999_no_deja_nada_y_libera(lugar: &Lugar) {
     );
 }
 
-/// The control: the original notifies after it has stored. The AFORE is away: its client is told that it failed, and it
-/// has not; the AFORE is never told.
+/// The control: the original notifies after it has stored. With the AFORE unreachable, the client gets an error although the
+/// certification was stored, and the AFORE is never notified.
 fn falla_999_control_la_original_certifica_y_no_avisa(lugar: &Lugar) {
     let afore = lugar.receptor.direccion.parse().unwrap();
     let red = lugar.runtime.block_on(TcpProxy::start(afore)).unwrap();
@@ -53,7 +53,7 @@ fn falla_999_control_la_original_certifica_y_no_avisa(lugar: &Lugar) {
     assert_eq!(dicha, salida("02", "999", "RT"));
     assert_eq!(lugar.procesadas(), 1);
 
-    // The network is there again, and what comes now arrives. The first is lost.
+    // The network works again, and new notifications arrive. The first one is lost.
     lugar.runtime.block_on(red.restore()).unwrap();
     assert_eq!(
         lugar.certificar(&instancias[1], entrada("12345678902")),
@@ -64,9 +64,9 @@ fn falla_999_control_la_original_certifica_y_no_avisa(lugar: &Lugar) {
     assert_eq!(avisos[0]["entrada"]["nss"], "12345678902");
 }
 
-/// "Bad input": 02/999, with the tipoPrestacion if one can be read, and no execution.
+/// "Bad input": 02/999, with the tipoPrestacion if it can be read, and no execution.
 fn peticion_malformada_no_se_ejecuta(lugar: &Lugar) {
-    // Whatever were executed would wait for ever.
+    // A request that were executed would wait forever.
     let instancias = lugar.instancias(&["--a-mano"]);
     let enorme = format!(
         r#"{{"tipoPrestacion": "RT", "x": "{}"}}"#,
@@ -89,7 +89,7 @@ fn peticion_malformada_no_se_ejecuta(lugar: &Lugar) {
         (&*entrada("12345678901").replace("PEGJ", "pegj"), "RT".into()),
         (&*entrada("12345678901").replace("RT", ""), "".into()),
         (&*entrada("12345678901").replace("\"12345678901\"", "12345678901"), "RT".into()),
-        // Jackson and serde would take the last of them; others the first.
+        // Jackson and serde would use the last duplicate field, other parsers the first.
         (r#"{"nss": "12345678901", "curp": "PEGJ850101HDFRRN09", "tipoPrestacion": "RT", "x": 1, "x": 2}"#, "RT".into()),
         (&*hondo, "RT".into()),
         (&*enorme, Value::Null),
@@ -111,8 +111,8 @@ fn peticion_malformada_no_se_ejecuta(lugar: &Lugar) {
     assert_eq!(lugar.todo_avisado().recibidas, 0);
 }
 
-/// The database is away: nothing can be compared, so nothing is done, and the answer is the contract's. (The document's
-/// `acquireLock` answers false then, and so tells its client of a duplicate that there is not.)
+/// With the database unavailable, duplicates cannot be detected, so nothing is done, and the response follows the contract.
+/// (The document's `acquireLock` returns false then, so its client gets the response for a duplicate.)
 #[test]
 fn sin_base_de_datos_999() {
     let mut lugar = Lugar::postgres();

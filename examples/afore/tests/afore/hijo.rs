@@ -12,7 +12,7 @@ use crate::LONG;
 pub struct Hijo {
     pub proceso: Process,
     stdin: Mutex<ChildStdin>,
-    /// Where it listens, if it does.
+    /// Address that it listens on; empty if it does not listen.
     pub direccion: String,
 }
 
@@ -32,19 +32,19 @@ impl Hijo {
         }
     }
 
-    /// With the address that it says first.
+    /// Reads its address from its first line.
     pub fn escuchando(self) -> Self {
         let direccion = self.dice("escucha ");
         Self { direccion, ..self }
     }
 
-    /// Waits for a line that begins so.
+    /// Waits for a line with this prefix.
     #[track_caller]
     pub fn dice(&self, prefijo: &str) -> String {
         self.proceso.lines().expect_line(prefijo, LONG)
     }
 
-    /// Lets so many certifications go on that wait, or will.
+    /// Lets this many certifications continue, waiting ones or later ones.
     pub fn sigue(&self, cuantas: usize) {
         let lineas = "sigue\n".repeat(cuantas);
         self.stdin

@@ -1,4 +1,4 @@
-//! An empty store, the AFORE that is notified, instances, and what an observer asks of them.
+//! An empty store, the AFORE, instances, and queries of their state.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::cliente::Cliente;
 use crate::hijo::Hijo;
 
 pub const RUTA: &str = "/disposicionimss/certificacion";
-/// A Tuesday.
+/// A Tuesday, which is a business day.
 pub const HABIL: &str = "2026-11-17";
 
 pub struct Lugar {
@@ -28,16 +28,16 @@ pub struct Lugar {
     carpeta: TempDir,
 }
 
-/// What the AFORE has received.
+/// Notifications that the AFORE has received.
 #[derive(Debug)]
 pub struct Recibidas {
-    /// How often something came.
+    /// Number of requests received, with repetitions.
     pub recibidas: u64,
     /// Each notification once, by its id.
     pub avisos: Vec<Value>,
 }
 
-/// An answer: its status, and its body, or nothing if the connection broke.
+/// A response: status and body. `None` if the connection broke.
 pub type Dicho = Option<(u16, Value)>;
 
 impl Lugar {
@@ -66,7 +66,7 @@ impl Lugar {
         }
     }
 
-    /// An `application.properties` like the document's, with some values changed.
+    /// Writes an `application.properties` like the document's, with some values changed.
     pub fn configurar(&self, cambios: &[(&str, &str)]) -> PathBuf {
         let mut texto = include_str!("../../application.properties").to_owned();
         for (clave, valor) in cambios {
@@ -81,18 +81,18 @@ impl Lugar {
         archivo.into_temp_path().keep().unwrap()
     }
 
-    /// Three instances, on a business day, whose notifications go to the AFORE.
+    /// Starts three instances, on a business day, whose notifications go to the AFORE.
     pub fn instancias(&self, opciones: &[&str]) -> [Hijo; 3] {
         self.instancias_que_avisan(&self.receptor.direccion, opciones)
     }
 
     pub fn instancias_que_avisan(&self, afore: &str, opciones: &[&str]) -> [Hijo; 3] {
-        // All start at once, as a deployment does.
+        // All start at once, as in a deployment.
         let hijos = [(); 3].map(|()| self.arrancar(afore, HABIL, opciones));
         hijos.map(Hijo::escuchando)
     }
 
-    /// One instance, on some day.
+    /// Starts one instance with this date.
     pub fn instancia_de(&self, hoy: &str, opciones: &[&str]) -> Hijo {
         self.arrancar(&self.receptor.direccion, hoy, opciones)
             .escuchando()
@@ -104,7 +104,7 @@ impl Lugar {
         Hijo::de(&[&orden[..], &["--avisos", &avisos], opciones].concat())
     }
 
-    /// Asks for a certification, in a task of its own.
+    /// Sends a request for certification, in its own task.
     pub fn pedir(&self, hijo: &Hijo, cuerpo: impl Into<String>) -> JoinHandle<Dicho> {
         self.pedir_con(hijo, cuerpo, &[("content-type", "application/json")])
     }
@@ -128,7 +128,7 @@ impl Lugar {
         })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the response.
     #[track_caller]
     pub fn certificar(&self, hijo: &Hijo, cuerpo: impl Into<String>) -> Value {
         let dicho = self.esperar(self.pedir(hijo, cuerpo));
@@ -145,7 +145,7 @@ impl Lugar {
         self.runtime.block_on(Turno::connect(&self.store)).unwrap()
     }
 
-    /// One number from the service's own table.
+    /// Reads one number from the service's own table.
     pub fn numero(&self, sql: &'static str) -> i64 {
         self.runtime.block_on(async {
             match self.store.strip_prefix("sqlite:") {
@@ -162,7 +162,7 @@ impl Lugar {
         })
     }
 
-    /// How many certifications there are.
+    /// Returns the number of certifications.
     pub fn procesadas(&self) -> i64 {
         self.numero("select count(*) from TB_NSAR_CERTIFICACION")
     }
@@ -177,7 +177,7 @@ impl Lugar {
         }
     }
 
-    /// Waits until nothing is left to be sent, and answers what the AFORE has received.
+    /// Waits until no notification is pending, and returns those that the AFORE has received.
     #[track_caller]
     pub fn todo_avisado(&self) -> Recibidas {
         let turno = self.turno();

@@ -1,6 +1,6 @@
 //! AFORE certifications, as several processes: the scenarios of the document, on PostgreSQL and SQLite.
 //!
-//! Each claim has its *control*: the original implementation, or the same without its guard, shows the document's problem.
+//! Each promise has its *control*: the original implementation, or the same without its guard, shows the document's problem.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -23,10 +23,10 @@ mod lugar;
 
 use std::time::Duration;
 
-/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+/// Timeout, longer than any operation takes on a slow machine with other load.
 const LONG: Duration = Duration::from_secs(60);
 
-/// One test a store from one body, which is given an empty store.
+/// Generates one test per store from one body, which gets an empty store.
 macro_rules! on_each_store {
     ($($name:ident),+ $(,)?) => {
         mod postgres {

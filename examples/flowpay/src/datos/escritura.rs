@@ -1,5 +1,5 @@
-//! What is written. Values are written as they were computed from what was read before, as most applications do it: that
-//! is why nobody else may write in between.
+//! Queries that write. As in most applications, the values were computed from earlier reads. Therefore no other caller may
+//! write in between.
 
 use super::{Tx, en};
 use crate::estado::{EstadoCuota, EstadoPrestamo};
@@ -8,7 +8,7 @@ use crate::monto::Monto;
 use crate::prestamos::aplicar::Parte;
 use crate::tipos::{Asignacion, DatosPrestamo, Pago, Reestructuracion};
 
-/// An instalment that is to be.
+/// An instalment to insert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NuevaCuota {
     pub fecha_vencimiento: String,
@@ -26,7 +26,7 @@ impl Tx {
         Ok(idgestor)
     }
 
-    /// A new loan with its instalments. It gets an id of its own, whatever the given row says.
+    /// Inserts a loan with its instalments. The database assigns the id; the one in the given row is ignored.
     pub async fn insertar_prestamo(
         &mut self,
         datos: &DatosPrestamo,
@@ -63,7 +63,7 @@ impl Tx {
         Ok(idprestamo)
     }
 
-    /// A loan's row, whole.
+    /// Writes the whole row of a loan.
     pub async fn actualizar_prestamo(&mut self, datos: &DatosPrestamo) -> Result<(), Fallo> {
         en!(self, db => sqlx::query(
             "update tbl_prestamo \
@@ -83,7 +83,7 @@ impl Tx {
         Ok(())
     }
 
-    /// A payment, and what it pays of which instalment.
+    /// Inserts a payment and the parts applied to each instalment.
     pub async fn insertar_pago(
         &mut self,
         idprestamo: i64,
@@ -150,7 +150,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Cancels what is not paid of a loan.
+    /// Cancels the unpaid instalments of a loan.
     pub async fn cancelar_cuotas(&mut self, idprestamo: i64) -> Result<(), Fallo> {
         en!(self, db => sqlx::query(
             "update tbl_cuota set estado = $2 where idprestamo = $1 and estado <> $3",

@@ -1,4 +1,4 @@
-//! What is read.
+//! Queries that read.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::tipos::{
 };
 
 impl Tx {
-    /// A loan's own row.
+    /// Returns the row of a loan.
     pub async fn datos_prestamo(&mut self, idprestamo: i64) -> Result<DatosPrestamo, Fallo> {
         type Fila = (
             i64,
@@ -51,7 +51,7 @@ impl Tx {
         })
     }
 
-    /// A loan's own row, if it is active: the document's `ensurePrestamoActivo`.
+    /// Returns the row of a loan, if it is active: the document's `ensurePrestamoActivo`.
     pub async fn ensure_prestamo_activo(
         &mut self,
         idprestamo: i64,
@@ -70,7 +70,7 @@ impl Tx {
         }
     }
 
-    /// A loan with all that belongs to it.
+    /// Returns a loan with its details.
     pub async fn prestamo(&mut self, idprestamo: i64) -> Result<Prestamo, Fallo> {
         let datos = self.datos_prestamo(idprestamo).await?;
         let cuotas = self.cuotas(idprestamo).await?;
@@ -84,7 +84,7 @@ impl Tx {
         })
     }
 
-    /// A loan's instalments, the oldest first.
+    /// Returns the instalments of a loan, the oldest first.
     pub async fn cuotas(&mut self, idprestamo: i64) -> Result<Vec<Cuota>, Fallo> {
         let filas: Vec<(i64, i64, String, i64, i64, String)> = en!(self, db => sqlx::query_as(
             "select idcuota, numero, fecha_vencimiento, monto, pagado, estado \
@@ -134,7 +134,7 @@ impl Tx {
         Ok(filas.into_iter().map(pago).collect())
     }
 
-    /// What each payment of a loan went to.
+    /// Returns the instalments that each payment of a loan was applied to.
     async fn aplicaciones(
         &mut self,
         idprestamo: i64,
@@ -205,7 +205,7 @@ impl Tx {
         Ok(filas.into_iter().map(reestructuracion).collect())
     }
 
-    /// A manager, if there is one.
+    /// Returns a manager, or an error if there is none.
     pub async fn ensure_gestor(&mut self, idgestor: i64) -> Result<Gestor, Fallo> {
         let fila: Option<(i64, String)> = en!(self, db => sqlx::query_as(
             "select idgestor, nombre from tbl_gestor where idgestor = $1",

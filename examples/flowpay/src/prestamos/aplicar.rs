@@ -1,4 +1,4 @@
-//! How a payment is spread over instalments, and a debt over new ones.
+//! Allocation of a payment to instalments, and division of a debt into new ones.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -9,19 +9,20 @@ use crate::fallo::Fallo;
 use crate::monto::Monto;
 use crate::tipos::{Aplicacion, Cuota};
 
-/// The most instalments of a loan: thirty years of months.
+/// Maximum number of instalments of a loan: 30 years, monthly.
 const CUOTAS_MAXIMO: u32 = 360;
 
-/// What a payment does to one instalment.
+/// Effect of a payment on one instalment.
 #[derive(Debug, Clone)]
 pub struct Parte {
     pub aplicacion: Aplicacion,
-    /// What has been paid of the instalment after it.
+    /// Total paid of the instalment afterwards.
     pub pagado: Monto,
     pub estado: EstadoCuota,
 }
 
-/// Spreads a payment over the instalments, which come oldest first. More than is owed is refused: it would be nobody's.
+/// Allocates a payment to instalments, oldest first. A payment of more than the outstanding amount is rejected, because the
+/// rest would belong to no instalment.
 pub fn aplicar(cuotas: &[Cuota], monto: Monto) -> Result<Vec<Parte>, Fallo> {
     if monto <= Monto::CERO {
         return Err(Fallo::negocio(
@@ -61,7 +62,7 @@ pub fn aplicar(cuotas: &[Cuota], monto: Monto) -> Result<Vec<Parte>, Fallo> {
     Ok(partes)
 }
 
-/// Divides a debt into monthly instalments, equal to the centavo; the last one has the rest.
+/// Divides a debt into equal monthly instalments. The last one gets the remainder.
 pub fn dividir(saldo: Monto, cuotas: u32, primera: Date) -> Result<Vec<NuevaCuota>, Fallo> {
     let invalidas = |mensaje: String| Fallo::negocio("CUOTAS_INVALIDAS", mensaje);
     if !(1..=CUOTAS_MAXIMO).contains(&cuotas) {
@@ -78,7 +79,7 @@ pub fn dividir(saldo: Monto, cuotas: u32, primera: Date) -> Result<Vec<NuevaCuot
     let ultima = saldo.centavos() - cada_una * i64::from(cuotas - 1);
     (0..cuotas)
         .map(|mes| {
-            // From the first date each time: a 31st comes back after a short month.
+            // Counted from the first date each time, so that a 31st returns after a shorter month.
             let vence = primera
                 .checked_add(i64::from(mes).months())
                 .map_err(|_| invalidas("Las fechas de vencimiento no existen.".into()))?;

@@ -1,4 +1,4 @@
-//! Restructuring: the operation that takes its lock by hand.
+//! Restructuring: the operation that acquires and releases its lock explicitly.
 
 use turno::lock::LeaseId;
 
@@ -12,8 +12,8 @@ use crate::recurso::Recurso;
 use crate::tipos::{Cuota, DatosPrestamo, Reestructuracion};
 
 impl Prestamos {
-    /// Caso de uso 4. Moves what is owed into a new loan. The lock is taken and given back by hand, as the document shows
-    /// it: nobody renews it, so that the work has ten minutes and not a moment more.
+    /// Caso de uso 4. Moves the outstanding amount to a new loan. The lock is acquired and released explicitly, as in the
+    /// document. It is not renewed, so the work must end within ten minutes.
     pub async fn reestructurar_prestamo(
         &self,
         input: CreateReestructuracionInput,
@@ -41,7 +41,7 @@ impl Prestamos {
         };
         let presentado = self.locks.para_presentar(idlock.clone());
         let resultado = self.reestructurar(input, presentado).await;
-        // Whatever came of it. If this fails, the lock ends with its time.
+        // Release on success and on error. If the release fails, the lock ends with its timeout.
         if let Err(fallo) = self.locks.liberar_lock(&idlock, idusuario).await {
             tracing::error!(%idlock, ?fallo, "a lock was not released");
         }

@@ -1,4 +1,4 @@
--- Purpose: FlowPay's own tables. Amounts are whole centavos; times are text in UTC, told by the database.
+-- Purpose: FlowPay's own tables. Amounts are whole centavos; times are text in UTC, from the clock of the database.
 
 create table if not exists tbl_gestor (
   idgestor bigint generated always as identity primary key,

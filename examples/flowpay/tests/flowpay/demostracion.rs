@@ -1,8 +1,8 @@
-//! The one command.
+//! The program without arguments.
 
 use std::process::Command;
 
-/// Without arguments: the problem, its absence, and the document's message.
+/// Shows the problem, its solution, and the document's message.
 #[test]
 fn el_programa_muestra_el_problema_y_su_ausencia() {
     let salida = Command::new(env!("CARGO_BIN_EXE_flowpay"))

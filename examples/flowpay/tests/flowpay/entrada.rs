@@ -1,4 +1,4 @@
-//! Bad input: refused in Spanish, with a code, and without a trace.
+//! Invalid input: rejected in Spanish, with a code, and without effect.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use crate::pedidos::{ASIGNAR, MODIFICAR, PAGAR, REESTRUCTURAR};
 use crate::respuestas::{codigo, mensaje};
 
 en_cada_base! {
-    /// Business errors are GraphQL errors with `extensions.codigo`; nothing has changed after them.
+    /// Business errors are GraphQL errors with `extensions.codigo`. They change nothing.
     lo_invalido_se_rechaza_con_su_codigo => invalido;
-    /// Amounts are decimals: what may have been a float is not taken for money.
+    /// Amounts are decimals: a value that may have been a float is rejected.
     un_monto_no_es_un_float => montos;
 }
 

@@ -1,4 +1,4 @@
-//! A store of its own for one test, and instances on it.
+//! A separate store per test, and instances on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ pub struct Lugar {
 }
 
 impl Lugar {
-    /// A database of its own on the server that all tests share.
+    /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         let url = PostgresServer::shared().create_database();
         let _carpeta = tempfile::tempdir().unwrap();
         Lugar { url, _carpeta }
     }
 
-    /// A file of its own.
+    /// Creates a store in a temporary file.
     pub fn sqlite() -> Self {
         let carpeta = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", carpeta.path().join("flowpay.db").display());
@@ -35,24 +35,24 @@ impl Lugar {
         }
     }
 
-    /// One instance for each list of options.
+    /// Starts one instance per list of options.
     pub fn instancias(&self, opciones: &[Vec<&str>]) -> Vec<Arc<Instancia>> {
         let programa = Path::new(env!("CARGO_BIN_EXE_flowpay"));
         Instancia::iniciar(programa, &self.url, opciones).unwrap()
     }
 
-    /// One instance.
+    /// Starts one instance.
     pub fn instancia(&self, opciones: &[&str]) -> Arc<Instancia> {
         self.instancias(&[opciones.to_vec()]).remove(0)
     }
 
-    /// A look at the store from outside, as an operator has it.
+    /// Opens the store directly, as an operator does.
     pub async fn turno(&self) -> Turno {
         Turno::connect(&self.url).await.unwrap()
     }
 }
 
-/// Three instances whose operations meet, and one more, which looks on and waits for nobody.
+/// Three instances whose operations meet at the rendezvous, and an observer instance without it.
 pub struct Escena {
     pub citas: Citas,
     pub instancias: Vec<Arc<Instancia>>,
@@ -65,7 +65,7 @@ impl Escena {
         Self::con(lugar, [opciones, opciones, opciones]).await
     }
 
-    /// Each of the three with options of its own.
+    /// Starts the three instances, each with its own options.
     pub async fn con(lugar: Lugar, opciones: [&[&str]; 3]) -> Self {
         let citas = Citas::abrir().await.unwrap();
         let cita = ["--cita", &citas.direccion];
@@ -88,7 +88,7 @@ impl Escena {
             .unwrap()
     }
 
-    /// Sends a request to one instance, and returns when it stands between reading and writing.
+    /// Sends a request to one instance, and returns when it is between its reads and its writes.
     pub async fn detener(
         &mut self,
         instancia: usize,
@@ -103,20 +103,20 @@ impl Escena {
     }
 }
 
-/// An operation that has read, and has not written yet.
+/// An operation that has read and not yet written.
 pub struct EnCurso {
     parada: Parada,
     respuesta: JoinHandle<Value>,
 }
 
 impl EnCurso {
-    /// Lets it go on, and waits for its answer.
+    /// Lets it continue, and waits for its response.
     pub async fn seguir(self) -> Value {
         drop(self.parada);
         self.respuesta.await.unwrap()
     }
 
-    /// For one whose process is dead.
+    /// For an operation whose process is dead.
     pub fn olvidar(self) {
         self.respuesta.abort();
     }

@@ -1,4 +1,4 @@
-//! Use case 3: managers who are given one loan at the same time.
+//! Use case 3: managers who are assigned to one loan at the same time.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use crate::pedidos::ASIGNAR;
 use crate::respuestas::bloqueados;
 
 en_cada_base! {
-    /// "Caso de uso 3": one is assigned; when the others come again, each takes over from the one before.
+    /// "Caso de uso 3": one is assigned; when the others retry, each replaces the previous one.
     con_lock_las_asignaciones_van_una_tras_otra => con_lock;
-    /// The control, "asignaciones simultáneas": each of three believes to be the first.
+    /// The control, "asignaciones simultáneas": each of the three is recorded as the first manager.
     sin_lock_tres_gestores_son_el_primero => sin_lock;
 }
 

@@ -1,4 +1,4 @@
-//! Holders that are paused or killed half-way: the fencing, and the expiry.
+//! Holders that are paused or killed during an operation: fencing and expiry.
 
 use turno::lock::LeaseId;
 use turno_testkit::eventually_async;
@@ -10,24 +10,25 @@ use crate::pedidos::{PAGAR, REESTRUCTURAR, pago, reestructuracion};
 use crate::respuestas::{codigo, fecha};
 
 en_cada_base! {
-    /// The guard in the payment's transaction: who has lost the lock, and does not know it, cannot commit.
+    /// The guard in the payment's transaction: a process that has lost the lock without noticing cannot commit.
     un_pago_atrasado_no_se_registra => |lugar| atrasado(lugar, &[]);
-    /// The control, the document as it is: the stale payment gets in, and takes the other one's application away.
+    /// The control, as in the document: the stale payment is stored, and overwrites the application of the other one.
     sin_guard_un_pago_atrasado_se_registra => |lugar| atrasado(lugar, &["--sin-guard"]);
     /// The same under the manual lock.
     una_reestructuracion_atrasada_no_se_registra => reestructuracion_atrasada;
     /// A process that is stopped for longer than its lease, as by a long pause of its machine.
     un_proceso_detenido_no_registra_su_pago => detenido;
-    /// "Expiración automática de locks para evitar deadlocks": killed with -9, it blocks the loan until its time is up.
+    /// "Expiración automática de locks para evitar deadlocks": a process killed with -9 blocks the loan until its lock
+    /// expires.
     un_proceso_muerto_bloquea_hasta_la_expiracion => muerto;
 }
 
-/// How long a lock lasts whose end is waited for. Its first renewal is due a second after it was taken, long after its process
-/// was stopped: stopped in the middle of one, it would keep the whole of an SQLite file locked.
+/// Duration of a lock whose expiry the test waits for. The first renewal is due one second after the acquire, long after the
+/// process is stopped. A process stopped during a renewal would keep the whole SQLite file locked.
 const CORTO: [&str; 2] = ["--timeout-segundos", "3"];
 
-/// An operator breaks the lock of a payment that is under way, and another one gets in: no clock has to be waited for, and
-/// the first one's process suspects nothing.
+/// An operator breaks the lock of a payment in flight, and another payment gets the lock. So the test need not wait for a
+/// timeout, and the first process does not notice.
 async fn atrasado(lugar: Lugar, opciones: &[&str]) {
     let mut escena = Escena::nueva(lugar, opciones).await;
     let id = escena.testigo.crear_prestamo().await;
@@ -104,11 +105,11 @@ async fn muerto(lugar: Lugar) {
     assert_eq!(locks.len(), 2, "{locks:#?}");
     assert_eq!(locks[1]["idusuario"], 1);
     assert_eq!(locks[1]["evento"], "taken_over");
-    // Not a moment sooner.
+    // Not before the expiry.
     assert!(fecha(&locks[0], "fechaCreacion") >= fecha(&locks[1], "fechaExpiracion"));
 }
 
-/// Tries a payment until the lock has expired.
+/// Retries a payment until the lock has expired.
 async fn pagar_despues(escena: &Escena, id: i64) {
     let pagado = eventually_async(PACIENCIA, "the lock to expire", async || {
         let respuesta = escena.testigo.pagar(id, 2, "70.00").await;

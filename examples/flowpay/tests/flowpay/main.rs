@@ -1,7 +1,7 @@
 //! FlowPay as several processes on one database, PostgreSQL and SQLite.
 //!
-//! Each problem of the document is shown twice: with the lock it does not happen, and without the lock, the *control*, it
-//! does, for certain: operations meet at a rendezvous between their reading and their writing.
+//! Each problem of the document is shown twice: with the lock it does not happen; without the lock, the *control*, it does.
+//! The result is deterministic, because operations meet at a rendezvous between their reads and their writes.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ mod reestructuracion;
 mod respuestas;
 mod servicio;
 
-/// One test a store from one body, which is given an empty store.
+/// Generates one test per store from one body, which gets an empty store.
 macro_rules! en_cada_base {
     ($($(#[$atributo:meta])* $nombre:ident => $cuerpo:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! "Mantenimiento": what happens to locks that nobody has released.
+//! "Mantenimiento": sweeps of locks that were not released.
 
 use serde_json::{Value, json};
 use turno_testkit::eventually_async;
@@ -8,9 +8,9 @@ use crate::ensayo::PACIENCIA;
 use crate::escena::Lugar;
 
 en_cada_base! {
-    /// `limpiarLocksExpirados`: closes what has expired, once, tells how many, and leaves alone what is held.
+    /// `limpiarLocksExpirados`: closes expired locks, once, returns their number, and does not change held ones.
     limpiar_locks_expirados_cuenta_los_que_limpia => a_mano;
-    /// "Ejecutar periódicamente": every instance does it by itself.
+    /// "Ejecutar periódicamente": each instance does it by itself.
     los_locks_expirados_se_limpian_solos => periodica;
 }
 

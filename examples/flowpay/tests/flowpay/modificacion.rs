@@ -8,13 +8,14 @@ use crate::pedidos::{ASIGNAR, MODIFICAR};
 use crate::respuestas::bloqueados;
 
 en_cada_base! {
-    /// "Modificación Simultánea de Préstamo", "Caso de uso 2": nobody's change is lost. One gets in, the others are told.
+    /// "Modificación Simultánea de Préstamo", "Caso de uso 2": no change is lost. One caller gets the lock, the others get an
+    /// error.
     con_lock_ninguna_modificacion_se_pierde => con_lock;
-    /// The control, "última escritura gana": all three are told that it is done, and one change is left.
+    /// The control, "última escritura gana": all three callers get a success, and only one change remains.
     sin_lock_gana_la_ultima_escritura => sin_lock;
     /// "Garantiza consistencia en asignación de gestores": a change does not undo an assignment.
     con_lock_una_modificacion_no_deshace_una_asignacion => asignacion_con_lock;
-    /// The control, "conflictos en asignación de gestores": the loan has no manager, whatever the one who assigned was told.
+    /// The control, "conflictos en asignación de gestores": the loan has no manager, although the assignment was successful.
     sin_lock_una_modificacion_deshace_una_asignacion => asignacion_sin_lock;
 }
 
@@ -39,7 +40,7 @@ async fn con_lock(lugar: Lugar) {
     assert_eq!(bloqueados(&respuestas), 2, "{respuestas:#?}");
     assert_eq!(escritos(&escena, id).await, 1);
 
-    // Those who were told come again.
+    // The rejected callers retry.
     for (campo, respuesta) in respuestas.iter().enumerate() {
         if !respuesta["errors"].is_null() {
             let (consulta, variables) = modificacion(id, campo);
@@ -59,7 +60,7 @@ async fn sin_lock(lugar: Lugar) {
     assert_eq!(escritos(&escena, id).await, 1);
 }
 
-/// How many of the changes the loan shows.
+/// Returns the number of changes that the loan shows.
 async fn escritos(escena: &Escena, id: i64) -> usize {
     let prestamo = escena.testigo.prestamo(id).await;
     let escrito = |(campo, valor): &&(&str, &str)| prestamo[*campo] == *valor;

@@ -1,4 +1,4 @@
-//! Problem 1 and use case 1: the same payment, registered twice.
+//! Problem 1 and use case 1: the same payment is registered twice.
 
 use serde_json::json;
 
@@ -10,13 +10,14 @@ use crate::respuestas::{bloqueados, codigo, mensaje, segundos_restantes};
 en_cada_base! {
     /// "Doble Registro de Pago Simultáneo", "Caso de uso 1": of three at once, one is registered.
     con_lock_un_pago_se_registra_una_vez => con_lock;
-    /// The control: three payments, of which one has arrived at the instalments.
+    /// The control: three payments, of which only one was applied to the instalments.
     sin_lock_un_pago_se_registra_tres_veces => sin_lock;
-    /// "Rechaza la operación con mensaje": whoever comes while a payment is under way changes nothing, and may come again.
+    /// "Rechaza la operación con mensaje": an operation during a payment in flight changes nothing, and can be retried.
     un_prestamo_bloqueado_se_rechaza_y_no_cambia => bloqueado;
-    /// "Liberación Automática … incluso si hay error": a refused payment leaves no lock behind.
+    /// "Liberación Automática … incluso si hay error": a rejected payment leaves no lock behind.
     un_pago_rechazado_libera_el_lock => rechazado;
-    /// "Previene aplicación incorrecta de montos": the oldest instalments first, to the centavo, until the loan is paid.
+    /// "Previene aplicación incorrecta de montos": applied to the oldest instalments first, to the centavo, until the loan is
+    /// paid.
     un_pago_se_aplica_a_las_cuotas_mas_antiguas => aplicacion;
 }
 
@@ -117,7 +118,7 @@ async fn aplicacion(lugar: Lugar) {
     assert_eq!(cuotas[3], ("0.00", "PENDIENTE"));
     assert_eq!(prestamo["saldo"], "949.90");
 
-    // A whole number is exact too.
+    // A whole number is exact, too.
     let resto = json!({ "input": { "idprestamo": id, "monto": 949 } });
     assert!(instancia.graphql(PAGAR, resto).await.unwrap()["errors"].is_null());
     assert!(instancia.pagar(id, 1, "0.9").await["errors"].is_null());

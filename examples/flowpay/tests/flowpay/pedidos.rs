@@ -1,4 +1,4 @@
-//! What is asked of an instance.
+//! Requests to an instance.
 
 use serde_json::{Value, json};
 
@@ -28,16 +28,16 @@ const PRESTAMO: &str = "query($id: Int!) { prestamo(idprestamo: $id)
       asignaciones { idgestorAnterior idgestor idusuario }
       reestructuraciones { idprestamoOriginal idprestamoNuevo idusuarioSolicitante saldo } } }";
 
-/// What tests ask of an instance.
+/// Requests to an instance that tests need.
 impl Instancia {
-    /// The data of an answer that must not be an error.
+    /// Returns the data of a response that must not be an error.
     pub async fn datos(&self, consulta: &str, variables: Value) -> Value {
         let mut respuesta = self.graphql(consulta, variables).await.unwrap();
         assert!(respuesta["errors"].is_null(), "{respuesta:#}");
         respuesta["data"].take()
     }
 
-    /// A loan of twelve monthly instalments of 100.00.
+    /// Creates a loan of twelve monthly instalments of 100.00.
     pub async fn crear_prestamo(&self) -> i64 {
         let crear = "mutation($input: CreatePrestamoInput!) { crearPrestamo(input: $input) { idprestamo } }";
         let input = json!({ "input": {
@@ -85,7 +85,7 @@ impl Instancia {
         self.datos(VERIFICAR, json!({ "id": id })).await["verificarLock"].take()
     }
 
-    /// The rows of `tbl_lock` of one loan, newest first.
+    /// Returns the rows of `tbl_lock` of one loan, newest first.
     pub async fn locks(&self, id: i64) -> Vec<Value> {
         let datos = self.datos(LOCKS, json!({ "id": id })).await;
         datos["locks"].as_array().unwrap().clone()

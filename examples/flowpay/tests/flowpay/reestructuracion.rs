@@ -1,4 +1,4 @@
-//! Problem 3 and use case 4: one loan, restructured several times.
+//! Problem 3 and use case 4: one loan that is restructured several times.
 
 use serde_json::Value;
 
@@ -8,15 +8,15 @@ use crate::pedidos::{PAGAR, REESTRUCTURAR, pago, reestructuracion};
 use crate::respuestas::{bloqueados, codigo};
 
 en_cada_base! {
-    /// "Reestructuración Simultánea", "Caso de uso 4": of three at once, one makes a new loan.
+    /// "Reestructuración Simultánea", "Caso de uso 4": of three at once, one creates a new loan.
     con_lock_hay_un_prestamo_nuevo => con_lock;
-    /// The control: "múltiples préstamos nuevos", and a debt that is three times what it was.
+    /// The control: "múltiples préstamos nuevos", and three times the debt.
     sin_lock_hay_tres_prestamos_nuevos => sin_lock;
-    /// "Garantiza historial correcto": a payment does not get in while a loan is being restructured.
+    /// "Garantiza historial correcto": a payment is rejected while a loan is being restructured.
     con_lock_un_pago_espera_a_la_reestructuracion => pago_con_lock;
     /// The control, "historial corrupto": what was paid meanwhile is owed again.
     sin_lock_lo_pagado_se_debe_otra_vez => pago_sin_lock;
-    /// "Siempre liberar el lock" (`finally`): by hand, too, and also if the work fails.
+    /// "Siempre liberar el lock" (`finally`): an explicit lock is also released if the work fails.
     el_lock_manual_se_libera_aunque_falle => fallida;
 }
 
@@ -34,7 +34,7 @@ async fn con_lock(lugar: Lugar) {
     let original = escena.testigo.prestamo(id).await;
     assert_eq!(original["estado"], "REESTRUCTURADO");
     assert_eq!(original["saldo"], "0.00");
-    // What was paid stays paid; the rest is cancelled.
+    // Paid instalments stay paid; the others are cancelled.
     assert_eq!(original.cuotas()[1], ("100.00", "PAGADA"));
     assert_eq!(original.cuotas()[2], ("50.00", "CANCELADA"));
     assert_eq!(original.cuotas()[11], ("0.00", "CANCELADA"));
@@ -74,7 +74,7 @@ async fn pago_con_lock(lugar: Lugar) {
     let reestructura = escena
         .detener(0, REESTRUCTURAR, reestructuracion(id, 1))
         .await;
-    // Ten minutes.
+    // The timeout is ten minutes.
     let restantes = escena.testigo.verificar_lock(id).await["segundosRestantes"].as_u64();
     assert!((301..=600).contains(&restantes.unwrap()), "{restantes:?}");
     let rechazo = escena.testigo.pagar(id, 2, "100.00").await;

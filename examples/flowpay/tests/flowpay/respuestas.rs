@@ -1,11 +1,11 @@
-//! What an instance answers.
+//! Responses of an instance.
 
 use std::ops::Deref;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The code of a refusal; `None` if there is none.
+/// Returns the code of a business error; `None` if there is none.
 pub fn codigo(respuesta: &Value) -> Option<&str> {
     respuesta["errors"][0]["extensions"]["codigo"].as_str()
 }
@@ -16,7 +16,7 @@ pub fn mensaje(respuesta: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// How many of the answers are refusals because of the lock; the others must have been done.
+/// Returns the number of responses that were rejected because of the lock. The others must be successful.
 #[track_caller]
 pub fn bloqueados(respuestas: &[Value]) -> usize {
     let (bloqueados, hechos): (Vec<_>, Vec<_>) = respuestas
@@ -28,7 +28,7 @@ pub fn bloqueados(respuestas: &[Value]) -> usize {
     bloqueados.len()
 }
 
-/// The seconds in the document's message, which must be word for word this one.
+/// Returns the seconds in the document's message, whose text is checked word for word.
 #[track_caller]
 pub fn segundos_restantes(mensaje: &str, idusuario: i64) -> u64 {
     let segundos = mensaje
@@ -40,7 +40,7 @@ pub fn segundos_restantes(mensaje: &str, idusuario: i64) -> u64 {
     }
 }
 
-/// A time in one of its fields.
+/// Parses the time in a field.
 pub fn fecha(fila: &Value, campo: &str) -> Timestamp {
     fila[campo].as_str().unwrap().parse().unwrap()
 }
@@ -62,17 +62,17 @@ impl Prestamo {
         self["pagos"].as_array().unwrap().len()
     }
 
-    /// The sum of the payments, in centavos.
+    /// Sum of the payments, in centavos.
     pub fn pagado(&self) -> i64 {
         sumar(&self["pagos"], "monto")
     }
 
-    /// What has arrived at the instalments, in centavos.
+    /// Sum of the amounts applied to instalments, in centavos.
     pub fn aplicado(&self) -> i64 {
         sumar(&self["cuotas"], "pagado")
     }
 
-    /// The states of the instalments, the oldest first.
+    /// Amounts paid and states of the instalments, the oldest first.
     pub fn cuotas(&self) -> Vec<(&str, &str)> {
         let cuotas = self["cuotas"].as_array().unwrap();
         cuotas

@@ -1,4 +1,4 @@
-//! The lock service's functions, as the document describes them, between processes.
+//! Functions of the lock service, as in the document, between processes.
 
 use serde_json::{Value, json};
 use turno::lock::LeaseId;
@@ -12,15 +12,15 @@ use crate::respuestas::{codigo, fecha, segundos_restantes};
 en_cada_base! {
     /// "Ejemplo de Flujo Completo", "Flujo de Adquisición" 3a and 3b, `adquirirLock`, `liberarLock`.
     el_flujo_completo_del_documento => flujo;
-    /// `verificarLock` and "Monitoreo": who has it, what for, until when.
+    /// `verificarLock` and "Monitoreo": holder, purpose and expiry.
     verificar_lock_dice_quien_lo_tiene => verificar;
     /// "Expiración Automática" and "Si está expirado: limpia el lock y crea uno nuevo".
     un_lock_expirado_lo_toma_el_siguiente => expirado;
-    /// "Configuración de Timeouts": 5 minutes by default, 10, 15, and not more.
+    /// "Configuración de Timeouts": 5 minutes by default, 10, and at most 15.
     los_timeouts_son_los_del_documento => timeouts;
     /// "Modelo de Datos: tbl_lock", "Trazabilidad completa (usuario, descripción, fechas)".
     los_campos_de_tbl_lock_se_pueden_leer => auditoria;
-    /// `liberarLock(idlock, idusuario)`: not somebody else's, and not twice.
+    /// `liberarLock(idlock, idusuario)`: not for another user's lock, and not twice.
     solo_su_usuario_libera_un_lock => ajeno;
 }
 
@@ -33,7 +33,7 @@ async fn flujo(lugar: Lugar) {
     let de_a = a.adquirir_lock(123, opciones(1)).await;
     assert_eq!(de_a["adquirido"], true);
     assert_eq!(de_a["mensaje"], Value::Null);
-    // 2. Usuario B, and one more
+    // 2. Usuario B, and another one
     for otra in [b, c] {
         let rechazado = otra.adquirir_lock(123, opciones(2)).await;
         assert_eq!(rechazado["adquirido"], false);
@@ -41,7 +41,7 @@ async fn flujo(lugar: Lugar) {
         let segundos = segundos_restantes(rechazado["mensaje"].as_str().unwrap(), 1);
         assert!((1..=300).contains(&segundos), "{segundos}");
     }
-    // 3. Usuario A is done; from whichever instance.
+    // 3. Usuario A is done, at any instance.
     assert_eq!(
         c.liberar_lock(&de_a["idlock"], 1).await["data"]["liberarLock"],
         true
@@ -52,7 +52,7 @@ async fn flujo(lugar: Lugar) {
     assert!(token(&de_b) > token(&de_a));
 }
 
-/// The fencing token in an idlock.
+/// Returns the fencing token of an idlock.
 fn token(lock: &Value) -> i64 {
     let idlock: LeaseId = lock["idlock"].as_str().unwrap().parse().unwrap();
     assert_eq!(idlock.resource, "PRESTAMO/123");
@@ -94,7 +94,7 @@ async fn expirado(lugar: Lugar) {
     })
     .await;
 
-    // What comes late from the first changes nothing for the second.
+    // A late call of the first holder changes nothing for the second.
     let tarde = instancias[0].liberar_lock(&de_a["idlock"], 1).await;
     assert_eq!(tarde["data"]["liberarLock"], false);
     assert_eq!(instancias[0].verificar_lock(9).await["idusuario"], 2);
@@ -159,7 +159,7 @@ async fn auditoria(lugar: Lugar) {
     assert_eq!(filas[0]["fechaCreacion"], fila["fechaCreacion"]);
     assert!(fecha(&filas[0], "fechaLiberacion") >= fecha(fila, "fechaCreacion"));
 
-    // All of them, whatever they protect.
+    // All locks, of any kind of resource.
     let otros = "mutation { a: adquirirLock(tipoRecurso: PAGO, idrecurso: 1) { adquirido }
                             b: adquirirLock(tipoRecurso: REESTRUCTURACION, idrecurso: 1) { adquirido } }";
     instancia.datos(otros, json!({})).await;

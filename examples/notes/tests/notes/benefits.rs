@@ -10,7 +10,7 @@ use crate::place::{Place, end};
 const WITHOUT: &str = "--without-locks";
 const ALL: [&str; 3] = ["batch", "cron", "manual"];
 
-/// The three triggers, each of which finds note 3 first.
+/// Starts the three triggers, each of which finds note 3 first.
 fn three(place: &Place, options: &[&str]) -> [Process; 3] {
     let three = note_id(3);
     [
@@ -21,7 +21,7 @@ fn three(place: &Place, options: &[&str]) -> [Process; 3] {
 }
 
 /// Before: *race conditions possible*, *duplicate processing costs*, and, under "Problem Solved", *wasted resources* and *race
-/// conditions in database updates*: three have processed the note, and it says that one has.
+/// conditions in database updates*: three processes have processed the note, and its counter says one.
 #[tokio::test]
 async fn without_locks_three_triggers_pay_three_times() {
     let place = Place::before().await;
@@ -41,8 +41,8 @@ async fn without_locks_three_triggers_pay_three_times() {
     assert!(note.starts_with("processed, 1 attempts"), "{note}");
 }
 
-/// After: *guaranteed exclusive processing*, *cost optimization through prevention of duplicates*; "Lock Acquisition": whoever
-/// comes second is told that the note is being processed.
+/// After: *guaranteed exclusive processing*, *cost optimization through prevention of duplicates*; "Lock Acquisition": the
+/// second process is informed that the note is being processed.
 #[tokio::test]
 async fn with_locks_the_same_three_pay_once() {
     let place = Place::adopted().await;
@@ -56,7 +56,7 @@ async fn with_locks_the_same_three_pay_once() {
         second.out.ends_with("Note is currently being processed"),
         "{second:?}"
     );
-    // Those who take whatever is free take something else.
+    // Triggers that take any free note take another one.
     place.await_charge("batch", Transcription).await;
     place.await_charge("cron", Transcription).await;
     gate.open().await.unwrap();
@@ -73,7 +73,7 @@ async fn with_locks_the_same_three_pay_once() {
     );
 }
 
-/// After, with a crowd: eight processes, all notes, whoever gets which.
+/// After, under load: eight processes and all notes, in any distribution.
 #[tokio::test]
 async fn with_locks_eight_processes_pay_for_each_note_once() {
     let place = Place::adopted().await;
@@ -98,7 +98,7 @@ async fn with_locks_eight_processes_pay_for_each_note_once() {
     );
 }
 
-/// Before: *inconsistent state updates*. The transcription is of one run, the analysis of another.
+/// Before: *inconsistent state updates*. The transcription is from one run, the analysis from another.
 #[tokio::test]
 async fn without_locks_a_note_is_of_two_runs() {
     let place = Place::before().await;
@@ -110,7 +110,7 @@ async fn without_locks_a_note_is_of_two_runs() {
     );
 }
 
-/// After: *consistent state management*. The second process is not let in, and takes another note.
+/// After: *consistent state management*. The second process does not get the lock, and takes another note.
 #[tokio::test]
 async fn with_locks_a_note_is_of_one_run() {
     let place = Place::adopted().await;
@@ -122,7 +122,7 @@ async fn with_locks_a_note_is_of_one_run() {
     );
 }
 
-/// The button's transcription takes as long as the cron job's analysis: one begins before, and ends before, the other.
+/// The button's transcription overlaps the cron job's analysis: one begins and ends before the other.
 async fn interleaved(place: &Place, options: &[&str]) -> (Option<i32>, Option<i32>) {
     let words = place.shut(Transcription, &["manual"]).await;
     let gist = place.shut(Analysis, &["cron"]).await;
@@ -137,7 +137,7 @@ async fn interleaved(place: &Place, options: &[&str]) -> (Option<i32>, Option<i3
     (manual, end(&cron).code)
 }
 
-/// Before: *no protection against stuck processes*. Money was spent, and nothing says that anybody has ever tried.
+/// Before: *no protection against stuck processes*. Money was spent, and the note shows no attempt.
 #[tokio::test]
 async fn without_locks_a_process_that_dies_leaves_no_trace() {
     let place = Place::before().await;
@@ -151,7 +151,7 @@ async fn without_locks_a_process_that_dies_leaves_no_trace() {
     assert_eq!(place.payers(3, Transcription).await, "manual");
 }
 
-/// *`SKIP LOCKED` prevents waiting for locked rows*: somebody is changing note 3 in a transaction that stays open.
+/// *`SKIP LOCKED` prevents waiting for locked rows*: another session changes note 3 in a transaction that stays open.
 #[tokio::test]
 async fn nobody_waits_for_a_row_that_somebody_else_is_changing() {
     let place = Place::adopted().await;
@@ -170,7 +170,7 @@ async fn nobody_waits_for_a_row_that_somebody_else_is_changing() {
     );
 }
 
-/// "Batch Processing Protection": *each note is automatically locked when retrieved*, also those whose turn comes later.
+/// "Batch Processing Protection": *each note is automatically locked when retrieved*, also those processed later.
 #[tokio::test]
 async fn a_batch_locks_all_its_notes_when_it_takes_them() {
     let place = Place::adopted().await;
@@ -187,7 +187,7 @@ async fn a_batch_locks_all_its_notes_when_it_takes_them() {
     assert_eq!(end(&batch).code, Some(0));
 }
 
-/// Charges for a step that was charged before.
+/// Returns charges for a step that was charged before.
 async fn duplicates(place: &Place) -> String {
     place
         .ask("select (count(*) - count(distinct (note_id, step)))::text from charges")

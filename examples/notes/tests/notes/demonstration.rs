@@ -6,7 +6,7 @@ use turno_testkit::{PostgresServer, Process};
 
 use crate::place::end;
 
-/// "Demo Concurrent Protection": the table that newcomers see is always the same, because the race is certain.
+/// "Demo Concurrent Protection": the table is always the same, because the race is deterministic.
 #[test]
 fn the_demonstration_shows_duplicates_and_their_absence() {
     let url = PostgresServer::shared().create_database();

@@ -6,7 +6,7 @@ use notes::service::Step::{Analysis, Transcription};
 use crate::place::Place;
 
 /// *Failed processing attempts are properly tracked*, *error messages preserved for debugging*, *attempt counters*; the next
-/// run tries again, and a success forgets the error.
+/// run retries, and a success clears the error.
 #[tokio::test]
 async fn an_error_is_recorded_and_the_note_tried_again() {
     let place = Place::adopted().await;
@@ -34,7 +34,7 @@ async fn an_error_is_recorded_and_the_note_tried_again() {
     );
 }
 
-/// A note whose second step fails is not paid for twice.
+/// A note whose second step fails does not pay for the first step twice.
 #[tokio::test]
 async fn a_step_that_is_done_is_not_paid_for_again() {
     let place = Place::adopted().await;
@@ -53,7 +53,8 @@ async fn a_step_that_is_done_is_not_paid_for_again() {
     assert_eq!(place.payers(3, Analysis).await, "");
 }
 
-/// Where the document goes on for ever: a note that fails each time is left alone after five attempts, until a person asks.
+/// The document retries forever. Here a note that fails each time is skipped after five attempts, until a user processes it
+/// manually.
 #[tokio::test]
 async fn after_five_attempts_only_a_person_tries_again() {
     let place = Place::adopted().await;
@@ -77,7 +78,7 @@ async fn after_five_attempts_only_a_person_tries_again() {
     );
 }
 
-/// Bad input: nothing is locked, and nothing paid.
+/// Invalid input: nothing is locked, and nothing is paid.
 #[tokio::test]
 async fn a_note_that_is_not_there_or_not_yours_costs_nothing() {
     let place = Place::adopted().await;

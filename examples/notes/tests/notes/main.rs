@@ -1,4 +1,4 @@
-//! The notes of seed 002 as several processes: what goes wrong without locks, and that it does not with them.
+//! The notes of seed 002 as several processes: what fails without locks, and does not fail with them.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -17,5 +17,5 @@ mod typescript;
 
 use std::time::Duration;
 
-/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+/// Timeout, longer than any operation takes on a slow machine with other load.
 const LONG: Duration = Duration::from_secs(120);

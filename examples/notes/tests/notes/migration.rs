@@ -1,4 +1,4 @@
-//! "Database Schema Changes" and "Migration Steps": what adopting adds to a table that has rows, and what it leaves alone.
+//! "Database Schema Changes" and "Migration Steps": what the adoption adds to a table with rows, and what it does not change.
 
 use turno::Turno;
 
@@ -8,8 +8,8 @@ const COLUMNS: &str = "select string_agg(attname, ' ' order by attnum) from pg_a
     where attrelid = 'notes'::regclass and attnum > 0 and not attisdropped";
 const ROWS: &str = "select string_agg(concat_ws(' ', id, audio, transcription, analysis, processed_at, processing_attempts, error_message), ';' order by id) from notes";
 
-/// "New Column" and "New Database Functions": only `processing_started_at`, and the token, were missing. Nothing that was known
-/// of the notes is lost, and doing it again changes nothing.
+/// "New Column" and "New Database Functions": only `processing_started_at` and the token were missing. No data of the notes is
+/// lost, and a second run changes nothing.
 #[tokio::test]
 async fn the_columns_that_were_there_are_used_as_they_are() {
     let place = Place::before().await;
@@ -36,7 +36,7 @@ async fn the_columns_that_were_there_are_used_as_they_are() {
     assert_eq!(place.ask(ROWS).await, rows);
 }
 
-/// "Migration Steps", 3: *no client-side changes required*. Whoever writes notes does so as before.
+/// "Migration Steps", 3: *no client-side changes required*. Clients write notes as before.
 #[tokio::test]
 async fn clients_that_know_nothing_of_locks_go_on() {
     let place = Place::adopted().await;
@@ -50,7 +50,7 @@ async fn clients_that_know_nothing_of_locks_go_on() {
     );
 }
 
-/// *Indexed queries for fast lock status checks*: what waits and what is locked is found without reading the table.
+/// *Indexed queries for fast lock status checks*: pending and locked notes are found without reading the whole table.
 #[tokio::test]
 async fn what_waits_and_what_is_locked_is_found_by_an_index() {
     let place = Place::adopted().await;
@@ -81,7 +81,7 @@ async fn what_waits_and_what_is_locked_is_found_by_an_index() {
     }
 }
 
-/// A table that is not adopted is told so, and nothing is paid.
+/// On a table that is not adopted, the error message says so, and nothing is paid.
 #[tokio::test]
 async fn without_the_migration_the_message_says_what_to_do() {
     let place = Place::before().await;

@@ -1,12 +1,12 @@
-//! "Monitoring": the statistics, and when abandoned locks are cleaned up.
+//! "Monitoring": the statistics, and the cleanup of abandoned locks.
 
 use notes::application::{ANA, note_id};
 use notes::service::Step::Transcription;
 
 use crate::place::{Place, end};
 
-/// *Clear distinction between pending, processing, completed, and failed*, of one user and of all; `processing` is what has an
-/// active lock, `pending` what waits.
+/// *Clear distinction between pending, processing, completed, and failed*, of one user and of all. `processing` notes have an
+/// active lock, `pending` ones wait.
 #[tokio::test]
 async fn the_statistics_tell_the_states_apart() {
     let place = Place::adopted().await;
@@ -33,7 +33,7 @@ async fn the_statistics_tell_the_states_apart() {
     );
 }
 
-/// "Cleanup Frequency": *when getting processing statistics*. What is abandoned counts as failed, and not as processing.
+/// "Cleanup Frequency": *when getting processing statistics*. Abandoned notes count as failed, not as processing.
 #[tokio::test]
 async fn statistics_clean_up_first() {
     let place = Place::adopted().await;

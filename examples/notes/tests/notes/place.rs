@@ -1,4 +1,4 @@
-//! The application's database for one test, and the processes that work on it.
+//! The application's database for one test, and the processes that use it.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +16,7 @@ pub struct Place {
     pub db: PgPool,
 }
 
-/// How a process ended, and what it printed.
+/// Exit code and output of a process.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -24,7 +24,7 @@ pub struct Ended {
 }
 
 impl Place {
-    /// The application as it was.
+    /// Creates the application's original tables.
     pub async fn before() -> Self {
         let url = PostgresServer::shared().create_database();
         let pool = PgPoolOptions::new().max_connections(2).connect(&url).await;
@@ -34,7 +34,7 @@ impl Place {
         Place { url, db }
     }
 
-    /// The application with its table adopted.
+    /// Creates the application's tables and adopts `notes`.
     pub async fn adopted() -> Self {
         let place = Self::before().await;
         let turno = Turno::connect(&place.url).await.unwrap();
@@ -53,12 +53,12 @@ impl Place {
         Process::spawn(self.here(command)).unwrap()
     }
 
-    /// A process of this example, from its start to its end.
+    /// Runs a process of this example to its end.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         end(&self.start(arguments))
     }
 
-    /// What a process of this example says when it refuses.
+    /// Returns the error message of a process that must fail.
     pub fn refusal(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notes"));
         let output = self.here(command.args(arguments)).output().unwrap();
@@ -74,14 +74,14 @@ impl Place {
             .stdin(Stdio::null())
     }
 
-    /// The stats as the program prints them.
+    /// Returns the statistics as the program prints them.
     pub fn stats(&self, arguments: &[&str]) -> String {
         let ended = self.run(&[&["stats"], arguments].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.out
     }
 
-    /// One value, as text; empty if it is null.
+    /// Queries one value, as text; empty if it is null.
     pub async fn ask(&self, sql: &'static str) -> String {
         let value: Option<String> = sqlx::query_scalar(sql).fetch_one(&self.db).await.unwrap();
         value.unwrap_or_default()
@@ -101,7 +101,7 @@ impl Place {
             .unwrap();
     }
 
-    /// From now on the service charges these callers, and does not answer them.
+    /// Shuts the gate: from now on the service charges these callers, and does not respond to them.
     pub async fn shut(&self, step: Step, callers: &[&str]) -> Gate {
         Gate::shut(&self.url, step, callers).await.unwrap()
     }
@@ -117,7 +117,7 @@ impl Place {
         .await;
     }
 
-    /// Who paid for a step of a note, in order: `cron manual`.
+    /// Returns the callers that paid for a step of a note, in order: `cron manual`.
     pub async fn payers(&self, note: u32, step: Step) -> String {
         let payers = "select string_agg(who, ' ' order by who) from charges where note_id = $1::uuid and step = $2";
         let asked = sqlx::query_scalar(payers).bind(note_id(note));
@@ -125,7 +125,7 @@ impl Place {
         payers.unwrap_or_default()
     }
 
-    /// A note as one line: state, attempts, transcription, analysis, error.
+    /// Returns a note as one line: state, attempts, transcription, analysis, error.
     pub async fn note(&self, note: u32) -> String {
         let line = "select concat_ws(
               ', ',

@@ -1,4 +1,4 @@
-//! "Timeout Recovery" and "Lock Timeout": processes that crash or hang do not block notes for ever.
+//! "Timeout Recovery" and "Lock Timeout": processes that crash or hang do not block notes forever.
 
 use notes::application::{ANA, note_id};
 use notes::service::Step::{Analysis, Transcription};
@@ -7,7 +7,7 @@ use turno_testkit::Process;
 use crate::LONG;
 use crate::place::{Place, end};
 
-/// A process that is killed while the service transcribes note 3.
+/// Starts a process and kills it while the service transcribes note 3.
 async fn killed(place: &Place) {
     let gate = place.shut(Transcription, &["victim"]).await;
     let victim = manual(place, &["--who", "victim"]);
@@ -35,12 +35,12 @@ async fn the_note_of_a_killed_process_is_taken_over_after_the_timeout() {
         place.note(3).await,
         "processed, 2 attempts, words of 3.ogg by manual, gist of words of 3.ogg by manual"
     );
-    // What the victim had asked for is paid. No lock can undo that.
+    // The killed process's call is paid. No lock can undo that.
     assert_eq!(place.payers(3, Transcription).await, "manual victim");
     assert_eq!(place.payers(3, Analysis).await, "manual");
 }
 
-/// *Handles timeout scenarios automatically*: a cron job takes it over too, and does not need anybody's cleanup.
+/// *Handles timeout scenarios automatically*: a cron job takes the note over, too, and needs no cleanup.
 #[tokio::test]
 async fn a_cron_job_takes_over_what_a_killed_process_left() {
     let place = Place::adopted().await;
@@ -55,7 +55,7 @@ async fn a_cron_job_takes_over_what_a_killed_process_left() {
     assert!(note.starts_with("processed, 2 attempts"), "{note}");
 }
 
-/// *Custom timeout*: who asks for 30 minutes waits 30, on a lock that is anybody's after 15.
+/// *Custom timeout*: a caller with a timeout of 30 minutes does not take over a lock that others could after 15.
 #[tokio::test]
 async fn the_timeout_is_chosen_per_operation() {
     let place = Place::adopted().await;
@@ -71,8 +71,8 @@ async fn the_timeout_is_chosen_per_operation() {
     );
 }
 
-/// A process that hangs for longer than the timeout, and then goes on: it writes nothing any more, and pays for nothing more.
-/// The document's lock has a time only, and would let it end its successor's.
+/// A process that hangs for longer than the timeout and then continues writes nothing more, and pays for nothing more. The
+/// document's lock has only a time, so that process could end its successor's lock.
 #[tokio::test]
 async fn a_process_that_was_overtaken_writes_nothing() {
     let place = Place::adopted().await;
@@ -90,7 +90,7 @@ async fn a_process_that_was_overtaken_writes_nothing() {
         slow.out.ends_with("overtaken by another process"),
         "{slow:?}"
     );
-    // The successor is still at it, and its lock still its own.
+    // The successor still works and still holds its lock.
     assert_eq!(end(&manual(&place, &["--who", "third"])).code, Some(75));
     gate.open().await.unwrap();
     assert_eq!(end(&successor).code, Some(0));
@@ -101,7 +101,7 @@ async fn a_process_that_was_overtaken_writes_nothing() {
     );
 }
 
-/// The same without locks: whoever comes last wins, however old what it knows is.
+/// The same without locks: the last writer wins, however old its data.
 #[tokio::test]
 async fn without_locks_a_process_that_hung_overwrites_what_is_done() {
     let place = Place::before().await;
@@ -116,7 +116,7 @@ async fn without_locks_a_process_that_hung_overwrites_what_is_done() {
     assert!(note.contains("words of 3.ogg by slow"), "{note}");
 }
 
-/// What an earlier attempt has paid for and written down is not paid for again.
+/// A result that an earlier attempt has paid for and stored is not paid for again.
 #[tokio::test]
 async fn a_note_that_is_taken_over_goes_on_where_it_was() {
     let place = Place::adopted().await;

@@ -1,11 +1,11 @@
-//! "Troubleshooting": what people do about notes that appear stuck.
+//! "Troubleshooting": operator actions on notes that appear stuck.
 
 use crate::place::Place;
 
 const LOCK: &str =
     "select acquire_processing_lock(id) from notes where title in ('Note 3', 'Note 4')";
 
-/// "Stuck Processing": *aggressive cleanup*, by hand, with a timeout of 5 minutes.
+/// "Stuck Processing": *aggressive cleanup* by an operator, with a timeout of 5 minutes.
 #[tokio::test]
 async fn a_cleanup_by_hand_can_be_aggressive() {
     let place = Place::adopted().await;
@@ -18,7 +18,7 @@ async fn a_cleanup_by_hand_can_be_aggressive() {
     assert!(note.starts_with("open, 1 attempts, abandoned"), "{note}");
 }
 
-/// `resetStuckProcessing`: what is stuck is pending again, and what is not is left alone.
+/// `resetStuckProcessing`: stuck notes are pending again, others are not changed.
 #[tokio::test]
 async fn what_is_stuck_is_reset() {
     let place = Place::adopted().await;
@@ -35,12 +35,12 @@ async fn what_is_stuck_is_reset() {
     assert_eq!(place.note(3).await, "open, 1 attempts");
 }
 
-/// "Reset All Processing", `resetStuckProcessing(true)`: *all unprocessed notes*, as new; those that are processed stay so.
+/// "Reset All Processing", `resetStuckProcessing(true)`: resets *all unprocessed notes*; processed ones are not changed.
 #[tokio::test]
 async fn everything_that_is_not_processed_is_reset() {
     let place = Place::adopted().await;
     place.tell(LOCK).await;
-    // Two locks, and the failure that was there before.
+    // Two locks, and the failure that existed before.
     assert_eq!(place.run(&["reset", "--all"]).out, "3 notes reset");
     assert_eq!(
         place.stats(&[]),

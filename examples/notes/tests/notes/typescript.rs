@@ -1,5 +1,4 @@
-//! "Testing" and "Migration Steps": the same through SQL alone, by programs in TypeScript that know Turno's functions and
-//! nothing else of it.
+//! "Testing" and "Migration Steps": the same through SQL alone, by TypeScript programs that use only Turno's SQL functions.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,14 +19,14 @@ const DOCUMENTED: [&str; 3] = [
     "scripts/demo-concurrent-processing-protection.ts",
 ];
 
-/// A copy of the folder with its packages: nothing is written into the repository. It is kept with what was built, and its
-/// packages are installed anew only when others are wanted.
+/// Copies the folder and installs its packages, so that nothing is written into the repository. The copy is in the build
+/// folder, and packages are installed again only when the lock file has changed.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("notes-ts");
         fs::create_dir_all(&folder).unwrap();
-        // Two runs of these tests at once take turns.
+        // Serializes two runs of these tests at the same time.
         let turn = File::create(folder.join(".turn")).unwrap();
         turn.lock().unwrap();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("ts"), &folder);
@@ -50,7 +49,7 @@ fn install(folder: &Path) {
     fs::write(installed, wanted).unwrap();
 }
 
-/// npm, or what to do about its absence.
+/// Returns the npm command, or panics with a hint if it is not installed.
 fn npm() -> Command {
     let there = Command::new("npm")
         .arg("--version")
@@ -64,7 +63,7 @@ fn npm() -> Command {
     Command::new("npm")
 }
 
-/// A program of the packages.
+/// Returns a command of the packages.
 fn npx(arguments: &[&str]) -> Command {
     let mut npx = Command::new("npx");
     npx.args(arguments).current_dir(folder());
@@ -84,7 +83,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// One trigger, as one process: `npx tsx` would start several, and only the first would be killed.
+/// Starts one trigger as one process: `npx tsx` would start several, and only the first would be killed.
 fn start(place: &Place, arguments: &[&str]) -> Process {
     let mut node = Command::new("node");
     node.current_dir(folder())
@@ -93,12 +92,12 @@ fn start(place: &Place, arguments: &[&str]) -> Process {
     place.spawn(&mut node)
 }
 
-/// "Apply Migration", "Run the Test Suite", "Demo Concurrent Protection": the document's three commands, as it has them, and
-/// the types are right.
+/// "Apply Migration", "Run the Test Suite", "Demo Concurrent Protection": runs the three commands of the document, and checks
+/// the types.
 #[tokio::test]
 async fn the_documented_commands_work() {
     let place = Place::before().await;
-    // The schema turno, without which there is nothing to adopt with.
+    // Creates the schema turno, which the adoption needs.
     Turno::connect(&place.url).await.unwrap().close().await;
     let checking = Process::spawn(&mut npx(&["tsc"])).unwrap();
     let mut said = String::new();
@@ -107,7 +106,7 @@ async fn the_documented_commands_work() {
         assert_eq!(ended.code, Some(0), "{script}: {}", ended.out);
         said += &ended.out;
     }
-    // How wide a table's columns are depends on the version of Node.
+    // The column width of a table depends on the version of Node.
     said.retain(|character| character != ' ');
     for expected in [
         "migrationapplied,0abandonedlockscleanedup",
@@ -119,7 +118,7 @@ async fn the_documented_commands_work() {
     }
     let checked = end(&checking);
     assert_eq!(checked.code, Some(0), "{}", checked.out);
-    // They leave the application's own notes as they were.
+    // The application's own notes are unchanged.
     assert_eq!(
         place.stats(&[]),
         r#"{"total":12,"pending":10,"processing":0,"completed":1,"failed":1}"#
@@ -148,7 +147,7 @@ async fn without_locks_three_processes_pay_three_times() {
     assert_eq!(place.payers(3, Analysis).await, "batch cron manual");
 }
 
-/// After: processes in TypeScript and in Rust on one table, at once; the functions are the same.
+/// After: TypeScript and Rust processes on one table at once, with the same functions.
 #[tokio::test]
 async fn with_locks_typescript_and_rust_share_the_notes() {
     let place = Place::adopted().await;
@@ -182,7 +181,7 @@ async fn with_locks_typescript_and_rust_share_the_notes() {
     assert_eq!(place.ask(sum).await, "22 charges for 22");
 }
 
-/// Timeout recovery across languages: a killed process of one, taken over by the other.
+/// Timeout recovery across languages: a note of a killed process is taken over by a process in the other language.
 #[tokio::test]
 async fn what_a_killed_process_left_is_taken_over_by_another_language() {
     let place = Place::adopted().await;

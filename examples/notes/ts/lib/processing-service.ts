@@ -1,4 +1,4 @@
-// The document's processing service: all that it knows of locks is the names of a few SQL functions.
+// The document's processing service. All it needs for locks is the names of a few SQL functions.
 
 import { type Note, Services } from './services.ts'
 import { call, pool, supabase } from './supabase.ts'
@@ -18,7 +18,7 @@ export class ProcessingService {
     this.#services = new Services(who)
   }
 
-  /** Processes one note of a user; one that is processed already only if forced. */
+  /** Processes one note of a user. A processed note is processed again only with `forceReprocess`. */
   async processNote(noteId: string, userId: string, forceReprocess = false): Promise<Result> {
     const { rowCount } = await pool.query('select from notes where id = $1 and user_id = $2', [noteId, userId])
     if (!rowCount) return { success: false, error: 'Note not found' }
@@ -41,7 +41,7 @@ export class ProcessingService {
     return this.#processJobWithLock(noteId)
   }
 
-  /** Processes the next notes, of one user or all. Each is locked when it is retrieved. */
+  /** Processes the next notes, of one user or of all. Each is locked when it is retrieved. */
   async processBatch(userId: string | null, batchSize: number): Promise<Map<string, Result>> {
     await this.cleanupAbandonedLocks()
     const notes = await call<Note[]>('get_next_notes_for_processing', {
@@ -77,7 +77,7 @@ export class ProcessingService {
     return cleaned
   }
 
-  /** How many notes are in which state. Abandoned locks are cleaned up first, so that they do not count as processing. */
+  /** Returns the number of notes per state. Abandoned locks are cleaned up first, so that they do not count as processing. */
   async getProcessingStats(userId: string | null = null): Promise<Stats> {
     await this.cleanupAbandonedLocks()
     const [stats] = await call<Stats[]>('get_processing_stats', { p_user_id: userId })
@@ -85,7 +85,7 @@ export class ProcessingService {
     return stats
   }
 
-  /** Makes stuck notes pending again, or all that are not processed. */
+  /** Resets stuck notes, or all unprocessed ones, to pending. */
   async resetStuckProcessing(all = false): Promise<number> {
     return call<number>('reset_stuck_processing', { p_all: all, p_timeout_minutes: this.lockTimeoutMinutes })
   }

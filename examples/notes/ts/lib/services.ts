@@ -1,4 +1,4 @@
-// Transcription and analysis, which cost money each time they are asked: the same stand-ins as in ../../src/service.rs.
+// Transcription and analysis, which cost money per call: the same stubs as in ../../src/service.rs.
 
 import { pool } from './supabase.ts'
 
@@ -24,7 +24,7 @@ export class Services {
     return `gist of ${transcription}`
   }
 
-  /** Paid first, and answered when nobody holds the service back: see Gate. */
+  /** Charges first, and responds when no Gate is shut. */
   async #charge(note: Note, step: string, cents: number) {
     await pool.query('insert into charges (note_id, step, cents, who) values ($1, $2, $3, $4)', [
       note.id,
@@ -35,7 +35,7 @@ export class Services {
     await pool.query('select pg_advisory_xact_lock_shared(hashtext($1), hashtext($2))', [this.who, step])
   }
 
-  /** Transcribes and analyses, each unless it is done and paid for already. */
+  /** Transcribes and analyses. A step whose result is stored is not paid for again. */
   async process(note: Note) {
     let { transcription } = note
     if (transcription === null) {

@@ -1,4 +1,4 @@
-// The processing as it was: read what is pending, do it, write that it is done.
+// The original processing: read pending notes, process them, mark them as processed.
 
 import { type Note, Services } from './services.ts'
 import { pool } from './supabase.ts'
@@ -28,7 +28,7 @@ export class UnprotectedService {
   async #process(notes: Note[]) {
     for (const note of notes) {
       await this.#services.process(note)
-      // One more than what was read some time ago: others may have counted since.
+      // A lost update is possible: other processes may have incremented the counter since it was read.
       await pool.query('update notes set processed_at = now(), processing_attempts = $2 where id = $1', [
         note.id,
         (note.processing_attempts ?? 0) + 1,

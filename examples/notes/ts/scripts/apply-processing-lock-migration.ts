@@ -1,6 +1,6 @@
 // npx tsx scripts/apply-processing-lock-migration.ts
 //
-// Applies the migration to the database at DATABASE_URL, and verifies that its functions are there.
+// Applies the migration to the database at DATABASE_URL, and verifies that its functions exist.
 
 import { readFile } from 'node:fs/promises'
 

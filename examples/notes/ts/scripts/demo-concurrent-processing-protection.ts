@@ -1,6 +1,6 @@
 // npx tsx scripts/demo-concurrent-processing-protection.ts
 //
-// Three processes want the same notes at once, without locks and with them. It works on notes of a user of its own in the
+// Three processes try to process the same notes at once, without locks and with them. It creates its own user and notes in the
 // database at DATABASE_URL, and removes them again.
 
 import { spawn } from 'node:child_process'
@@ -14,7 +14,7 @@ import { pool } from '../lib/supabase.ts'
 const NOTES = 6
 const script = fileURLToPath(new URL('process-notes.ts', import.meta.url))
 
-/** Starts all triggers. The service answers nobody until everybody has asked it, or was turned away. */
+/** Starts all triggers. The service responds only when each of them has called it or has ended. */
 async function race(options: string[]) {
   const userId = randomUUID()
   const { rows } = await pool.query<{ id: string }>(

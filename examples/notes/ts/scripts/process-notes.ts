@@ -1,6 +1,6 @@
 // npx tsx scripts/process-notes.ts cron | batch USER | manual USER NOTE [--limit N] [--who NAME] [--without-locks]
 //
-// One run of one trigger.
+// Runs one trigger once.
 
 import { parseArgs } from 'node:util'
 

@@ -1,6 +1,6 @@
 // npx tsx scripts/test-processing-lock.ts
 //
-// What the document says of each function, on notes of users of its own in the database at DATABASE_URL.
+// Tests each function as the document describes it, with its own users and notes in the database at DATABASE_URL.
 
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
@@ -13,7 +13,7 @@ import { call, pool, supabase } from '../lib/supabase.ts'
 const processingService = new ProcessingService(`test ${randomUUID()}`)
 const users: string[] = []
 
-/** A user with so many notes. */
+/** Creates a user with this many notes. */
 async function notes(count: number): Promise<[userId: string, ...noteIds: string[]]> {
   const userId = randomUUID()
   users.push(userId)
@@ -25,7 +25,7 @@ async function notes(count: number): Promise<[userId: string, ...noteIds: string
   return [userId, ...rows.map((row) => row.id)]
 }
 
-/** Instead of waiting. */
+/** Makes locks older, instead of waiting. */
 async function minutesPass(minutes: number, ...noteIds: string[]) {
   await pool.query(
     `update notes set processing_started_at = processing_started_at - make_interval(mins => $2)
@@ -34,7 +34,7 @@ async function minutesPass(minutes: number, ...noteIds: string[]) {
   )
 }
 
-/** The document's "Check Lock Status", and what else a note tells. */
+/** The document's "Check Lock Status", with other columns of the note. */
 async function status(noteId: string | undefined) {
   const { rows } = await pool.query(
     `select processing_started_at is not null as locked, processed_at is not null as processed,
@@ -148,7 +148,7 @@ test('a step that fails: the error is recorded, and the lock released', async ()
 test('reset_stuck_processing: everything that is not processed is as new', async () => {
   const [, note] = await notes(1)
   await acquire(note)
-  // It resets the notes of all users, so it is not kept here.
+  // It would reset the notes of all users, so it is rolled back.
   const client = await pool.connect()
   await client.query('begin')
   await client.query('select reset_stuck_processing(p_all => true)')

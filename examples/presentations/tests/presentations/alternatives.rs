@@ -1,4 +1,4 @@
-//! *Alternativas consideradas* 1 and 2. The third is with the problem, where it belongs.
+//! *Alternativas consideradas* 1 and 2. The third is in `problem`, because it does not solve the problem.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::on_each_store;
 use crate::place::{PROGRAM, Place};
 
-/// *Alternativa 1*, *ventajas*: each instance gets records of its own, and none waits.
+/// *Alternativa 1*, *ventajas*: each instance gets its own records, and none waits.
 #[tokio::test]
 async fn skip_locked_distributes_and_does_not_wait() {
     let place = Place::postgres().await;
@@ -47,7 +47,7 @@ async fn skip_locked_is_refused_on_sqlite() {
 }
 
 on_each_store! {
-    /// *Alternativa 2*, *ventajas*: works on any database, distribution foreseeable.
+    /// *Alternativa 2*, *ventajas*: works on any database, predictable distribution.
     hash_partitions_do_not_meet;
     /// *Alternativa 2*, *desventajas*: "Si una instancia cae, su partición no se procesa".
     the_partition_of_a_dead_instance_is_left;
@@ -64,12 +64,12 @@ async fn the_partition_of_a_dead_instance_is_left(place: Place) {
         .await
         .unwrap();
     assert_eq!(killed.again, None, "{killed:?}");
-    // Two of six, with three instances: what it had in hand, and what it had not come to.
+    // Two of six, with three instances: the one in flight, and the one not yet started.
     assert_eq!((killed.lost, killed.left), (0, 2), "{killed:?}");
 }
 
-/// *Alternativa 2*, *desventajas*: "Requiere conocer el número de instancias". While two instances still count three and
-/// two others count four already, presentations are everybody's or nobody's.
+/// *Alternativa 2*, *desventajas*: "Requiere conocer el número de instancias". While two instances are configured for three
+/// and two others already for four, some presentations belong to several instances and some to none.
 #[test]
 fn partitions_that_disagree_on_the_number_of_instances_overlap_and_leave_gaps() {
     let owners = |id: Uuid| {

@@ -1,5 +1,5 @@
-//! *Solución implementada: actualización atómica*, in both readings: with the mark committed before the web service is
-//! called, and with the call in the transaction, as the document's `@Transactional` has it.
+//! *Solución implementada: actualización atómica*, in both variants: with the mark committed before the web service is called,
+//! and with the call in the transaction, as with the document's `@Transactional`.
 
 use presentations::how::How;
 use presentations::scene;
@@ -8,15 +8,16 @@ use crate::on_each_store;
 use crate::place::Place;
 
 on_each_store! {
-    /// *Cómo funciona*, T0 to T5; *ventajas* 2 (no explicit locks), 5 (nobody waits) and 6 (each instance has records of
-    /// its own).
+    /// *Cómo funciona*, T0 to T5; *ventajas* 2 (no explicit locks), 5 (no instance waits) and 6 (each instance has its own
+    /// records).
     only_one_instance_processes;
-    /// The same with the call in the transaction. *Ventaja* 5 does not hold: the others wait for the call, on PostgreSQL
-    /// for the row and on SQLite for the file.
+    /// The same with the call in the transaction. *Ventaja* 5 does not hold: the others wait for the call, on PostgreSQL for
+    /// the row and on SQLite for the file.
     only_one_instance_processes_and_the_others_wait;
-    /// *Ventaja* 1, "exactly-once", does not hold: what was marked by an instance that died is never processed.
+    /// *Ventaja* 1, "exactly-once", does not hold: a presentation that was marked by an instance that died is never processed.
     a_mark_that_was_committed_outlives_its_instance;
-    /// With the call in the transaction the mark is undone; the web service may have been called, so it is at least once.
+    /// With the call in the transaction, the mark is rolled back. The web service may have been called, so it is at least
+    /// once.
     a_mark_in_a_transaction_ends_with_its_instance;
 }
 

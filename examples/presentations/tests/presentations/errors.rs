@@ -12,9 +12,9 @@ use crate::on_each_store;
 use crate::place::Place;
 
 on_each_store! {
-    /// Steps 1 to 5, one after the other: the error is thrown again, the record is unprocessed, the next run has it.
+    /// Steps 1 to 5 in order: the error is returned, the record is unprocessed, the next run processes it.
     what_failed_is_unprocessed_and_processed_in_the_next_run;
-    /// Every alternative retries, three processes each.
+    /// Each alternative retries, with three processes.
     what_the_web_service_refused_is_sent_again;
 }
 

@@ -1,6 +1,6 @@
 //! The document's problem, its solution, its alternatives and Turno's inbox, with three real processes, on each store.
 //!
-//! Each test names the section of the document that it shows. The *control* of every protection is the plain select.
+//! Each test names the section of the document that it shows. The *control* of each protection is the plain select.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ mod problem;
 mod program;
 mod turno_inbox;
 
-/// One test a store from one body, which is given an empty store.
+/// Generates one test per store from one body, which gets an empty store.
 macro_rules! on_each_store {
     ($($(#[$attribute:meta])* $name:ident;)*) => {
         $(

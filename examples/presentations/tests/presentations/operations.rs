@@ -1,4 +1,4 @@
-//! *Cambios realizados*: the operations by themselves.
+//! *Cambios realizados*: the single operations.
 
 use presentations::how::How;
 use presentations::inbox_repository::InboxRepository;
@@ -11,11 +11,11 @@ use crate::on_each_store;
 use crate::place::Place;
 
 on_each_store! {
-    /// *Cambios* 1 and 2: `tryMarkAsProcessing` answers 1 and then 0; `markAsUnprocessed` gives back.
+    /// *Cambios* 1 and 2: `tryMarkAsProcessing` returns 1 and then 0; `markAsUnprocessed` removes the mark.
     an_id_is_marked_once_until_it_is_given_back;
     /// *Estrategia*: "saber si ganamos la carrera".
     one_of_many_wins_the_race;
-    /// *Cambios* 3: with 0 rows updated, the use case skips, and the web service hears nothing.
+    /// *Cambios* 3: with 0 rows updated, the use case skips the presentation and does not call the web service.
     what_is_marked_is_skipped;
 }
 

@@ -11,15 +11,15 @@ use presentations::web_service_client::WebServiceClient;
 use tempfile::TempDir;
 use turno_testkit::PostgresServer;
 
-/// The program, built along with this test.
+/// Path of the program, built along with this test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_presentations");
-/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+/// Timeout, longer than any operation takes on a slow machine with other load.
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub struct Place {
     pub setup: Setup,
     pub database: Database,
-    /// For a store that is a file: where it is, until the test ends.
+    /// Folder of an SQLite file, deleted when the test ends.
     _folder: Option<TempDir>,
 }
 
@@ -54,7 +54,7 @@ impl Place {
         matches!(self.database, Database::Postgres(_))
     }
 
-    /// The use case in this process, which is to be seen step by step.
+    /// Returns the use case, to run it step by step in this process.
     pub fn use_case(&self, how: How, service: &WebService) -> ProcessPresentationUseCase {
         ProcessPresentationUseCase {
             how,

@@ -1,4 +1,4 @@
-//! *Problema original*, and the control of everything else here.
+//! *Problema original*, which is the control of all other tests here.
 
 use presentations::how::How;
 use presentations::scene;
@@ -9,7 +9,7 @@ use crate::place::Place;
 on_each_store! {
     /// *Escenario problemático*, T0 to T6: the web service is called twice for one presentation.
     a_plain_select_calls_the_web_service_twice;
-    /// *Alternativa 3*: the database refuses the second mark, and the second call has been made.
+    /// *Alternativa 3*: the database rejects the second mark, after the second call was made.
     repeatable_read_calls_the_web_service_twice_too;
 }
 

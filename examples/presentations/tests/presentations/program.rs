@@ -1,4 +1,4 @@
-//! The program as a person starts it.
+//! The program as a user starts it.
 
 use std::process::{Output, Stdio};
 
@@ -15,7 +15,7 @@ async fn run(args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).output().await.unwrap()
 }
 
-/// The words of the line that begins with a name, after that name.
+/// Returns the words after `name` in the line that begins with it.
 fn line<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
     let line = table
         .lines()
@@ -30,7 +30,7 @@ fn line<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
 on_each_store! {
     /// *Alternativas consideradas* and *conclusión*, side by side.
     the_alternatives_are_compared_in_one_table;
-    /// A table of that name may be somebody's.
+    /// A table of that name may belong to another application.
     a_table_that_is_there_already_is_left_alone;
 }
 
@@ -76,7 +76,7 @@ async fn a_table_that_is_there_already_is_left_alone(place: Place) {
     assert_eq!(place.database.unprocessed().await.unwrap(), [id]);
 }
 
-/// Bad input is refused with what to do instead.
+/// Invalid input is rejected, with a hint.
 #[tokio::test]
 async fn fewer_presentations_than_instances_are_refused() {
     let output = run(&["--instances", "4", "--presentations", "3"]).await;
@@ -85,7 +85,7 @@ async fn fewer_presentations_than_instances_are_refused() {
     assert!(message.contains("--presentations 4"), "{message}");
 }
 
-/// *Cambios* 3: the log says what the document's says.
+/// *Cambios* 3: the log has the document's messages.
 #[tokio::test]
 async fn the_log_has_the_words_of_the_document() {
     let place = Place::sqlite().await;
@@ -108,7 +108,7 @@ async fn the_log_has_the_words_of_the_document() {
         .wait_for(LONG, |ledger| ledger.accepted().len() == 1)
         .await
         .unwrap();
-    // Its input ends, and so does it; what it has begun to log it has logged.
+    // It exits when its input ends, and has then written its whole log.
     let output = instance.wait_with_output().await.unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     for words in [

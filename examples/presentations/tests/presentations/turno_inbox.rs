@@ -10,11 +10,11 @@ use crate::on_each_store;
 use crate::place::Place;
 
 on_each_store! {
-    /// The problem's absence: one call a presentation; *ventajas* 5 and 6 hold, too.
+    /// The problem does not occur: one call per presentation. *Ventajas* 5 and 6 hold, too.
     each_presentation_is_sent_by_one_instance;
-    /// *Ventaja* 1, as far as it can be had: never lost, and the second attempt is known to be one.
+    /// *Ventaja* 1, as far as possible: never lost, and the second attempt is marked as such.
     what_a_killed_instance_had_in_hand_is_done_again;
-    /// Received and pushed in one transaction: both, or neither.
+    /// Received and pushed in one transaction: both or neither.
     what_is_not_received_is_not_pushed;
 }
 

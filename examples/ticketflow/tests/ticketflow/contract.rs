@@ -1,4 +1,4 @@
-//! What others see: the messages, the API, the metrics, the configuration.
+//! Public interface: messages, API, metrics, configuration.
 
 use std::process::Stdio;
 
@@ -82,7 +82,7 @@ async fn mensajes_como_en_el_documento(stage: Stage) {
     }
 }
 
-/// A request that is refused leaves no ticket and no event.
+/// A rejected request leaves no ticket and no event.
 async fn entradas_malas_no_emiten_nada(stage: Stage) {
     let api = stage.start(&["api"]);
     let id = api.create("a good one").await.unwrap();
@@ -95,7 +95,7 @@ async fn entradas_malas_no_emiten_nada(stage: Stage) {
         ("POST", "/tickets", json!({"name": "?"}), 400),
         ("PATCH", &of_it, json!({"status": "Perdido"}), 400),
         ("PATCH", &unknown, json!({"status": "Closed"}), 404),
-        // Nothing changes: there is nothing to tell.
+        // Nothing changes, so there is no event.
         ("PATCH", &of_it, json!({"status": "Open"}), 200),
     ] {
         let (status, answer) = api.call(method, path, &[], Some(body)).await.unwrap();
@@ -114,8 +114,8 @@ async fn entradas_malas_no_emiten_nada(stage: Stage) {
     assert_eq!(stage.tally().await.tickets, 1);
 }
 
-/// Checklist: appsettings.json with RabbitMQ config. The file that comes with the example is the document's; a key that is
-/// not in the document is a mistake, and is named.
+/// Checklist: appsettings.json with RabbitMQ config. The file of the example is the document's. A key that is not in the
+/// document is an error, which names the key.
 #[test]
 fn appsettings_con_las_claves_del_documento() {
     let shipped = include_str!("../../appsettings.json");

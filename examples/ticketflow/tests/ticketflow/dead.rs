@@ -1,4 +1,5 @@
-//! What the document left open as DLQ, on both sides: events that the broker refuses, and events that consumers reject.
+//! Dead letters, which the document left open, on both sides: events that the broker rejects, and events that consumers
+//! reject.
 
 use lapin::types::AMQPValue;
 use turno::outbox::{Event, EventState};
@@ -15,8 +16,8 @@ on_each_store! {
     lo_que_un_consumer_rechaza_va_a_la_dlq;
 }
 
-/// Checklist: IncrementAttempts, MaxAttempts = 5. Nobody has ever listened, so the broker gives the event back: five times,
-/// then it is dead, and a person sees it, starts what was missing, and requeues it.
+/// Checklist: IncrementAttempts, MaxAttempts = 5. There is no queue, so the broker returns the event as unroutable: five
+/// times, then it is dead. An operator sees it, starts the missing consumer, and requeues it.
 async fn cinco_intentos_muerto_y_reencolado_por_una_persona(stage: Stage) {
     let worker = stage.start(&["worker", "--pausa-ms", "10"]);
     let api = stage.start(&["api"]);
@@ -53,8 +54,8 @@ async fn cinco_intentos_muerto_y_reencolado_por_una_persona(stage: Stage) {
     assert_eq!(stage.stats().await.dead, 0);
 }
 
-/// Próximos Pasos 6, "Implementar DLQ": an event that no consumer can handle is tried five times and set aside by the
-/// broker; those behind it are handled meanwhile.
+/// Próximos Pasos 6, "Implementar DLQ": an event that no consumer can handle is delivered five times, and then moved to the
+/// dead-letter queue by the broker. Later events are handled meanwhile.
 async fn lo_que_un_consumer_rechaza_va_a_la_dlq(stage: Stage) {
     let consumers = [stage.start(&["consumer"]), stage.start(&["consumer"])];
     let _worker = stage.start(&["worker"]);

@@ -1,4 +1,4 @@
-//! Scenario 4 of the document, and its "Escenarios Protegidos": what comes twice is handled once.
+//! Scenario 4 of the document, and its "Escenarios Protegidos": an event that is delivered twice is handled once.
 
 use lapin::message::Delivery;
 use lapin::types::AMQPValue;
@@ -18,8 +18,8 @@ on_each_store! {
     consumer_muerto_antes_de_confirmar;
 }
 
-/// "Idempotencia": somebody has entered the event as processed by hand. It is dispatched, and not handled. And "Duplicación
-/// manual": somebody publishes by hand what was handled already.
+/// "Idempotencia": an operator has marked the event as processed. It is dispatched, and not handled. And "Duplicación manual":
+/// an operator publishes again an event that was handled already.
 async fn escenario_4_idempotencia(stage: Stage) {
     let tap = stage.tap().await;
     let api = stage.start(&["api"]);
@@ -33,7 +33,7 @@ async fn escenario_4_idempotencia(stage: Stage) {
         .await;
     await_sum(&consumers, "consumer_duplicates_total", 1).await;
     assert_eq!(stage.tally().await.handled, 0);
-    // The next one is nobody's duplicate, until somebody makes it one.
+    // The next event is not a duplicate, until it is marked as processed.
     api.create("new").await.unwrap();
     await_sum(&consumers, "consumer_handled_total", 1).await;
     stage
@@ -45,7 +45,7 @@ async fn escenario_4_idempotencia(stage: Stage) {
     assert_eq!(stage.tally().await.handled, 1);
 }
 
-/// What the document enters by hand: `INSERT INTO ProcessedEvents`.
+/// Marks an event as processed, as the document does with `INSERT INTO ProcessedEvents`.
 async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
     with_tx!(&stage.db, |tx| {
         let first = stage.turno.seen(&mut *tx, "notifications", event).await?;
@@ -55,7 +55,7 @@ async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same message once more.
+/// Publishes the same message again.
 async fn publish_by_hand(stage: &Stage, message: Delivery) {
     let settings = &stage.cast.settings.rabbitmq;
     let sink = RabbitMq::new(&settings.url()).unwrap();
@@ -77,8 +77,8 @@ async fn publish_by_hand(stage: &Stage, message: Delivery) {
     assert_eq!(fates, [Fate::Sent]);
 }
 
-/// "Worker crash después de publicar": nobody can know whether it arrived, so it is published again, under its id and
-/// labelled; the consumers handle it once.
+/// "Worker crash después de publicar": it is unknown whether the event has arrived, so it is published again, with its id and
+/// a label. The consumers handle it once.
 async fn worker_crash_despues_de_publicar(stage: Stage) {
     let tap = stage.tap().await;
     let crew = stage.crew(&["consumer"], Some("kill@despues-de-publicar once"));
@@ -109,7 +109,7 @@ async fn worker_crash_despues_de_publicar(stage: Stage) {
     assert_eq!(label(second.headers()), Some(AMQPValue::Boolean(true)));
 }
 
-/// The same crash without `seen`: the document's check before publishing would not have helped, and it is handled twice.
+/// The same crash without `seen`: the event is handled twice. The document's check before publishing would not have helped.
 async fn control_sin_seen_se_procesa_dos_veces(stage: Stage) {
     let crew = stage.crew(
         &["consumer", "--sin-seen"],
@@ -127,8 +127,8 @@ async fn control_sin_seen_se_procesa_dos_veces(stage: Stage) {
     assert_eq!(tally.doubled, 1);
 }
 
-/// "Retry después de timeout", on the other side: a consumer commits and dies before it acknowledges. The other one gets
-/// the event again; with `seen` it recognises it, without it handles it again.
+/// "Retry después de timeout", at the consumer: it commits and dies before it acknowledges. The other consumer gets the event
+/// again. With `seen` it recognizes it; without, it handles it again.
 async fn consumer_muerto_antes_de_confirmar(stage: Stage) {
     let doomed = stage.start_doomed(&["consumer"], "kill@despues-del-commit");
     let _workers = [stage.start(&["worker"]), stage.start(&["worker"])];
@@ -138,7 +138,7 @@ async fn consumer_muerto_antes_de_confirmar(stage: Stage) {
     let consumers = [stage.start(&["consumer"])];
     await_sum(&consumers, "consumer_duplicates_total", 1).await;
     assert_eq!(stage.tally().await, all_once(1, 1));
-    // In an orderly way: what it recognised is acknowledged, and cannot come once more.
+    // A graceful stop: the recognized event is acknowledged, and cannot be delivered again.
     consumers[0].process.term();
     consumers[0].process.wait_timeout(LONG).unwrap();
 
@@ -153,7 +153,7 @@ async fn consumer_muerto_antes_de_confirmar(stage: Stage) {
     assert_eq!(tally.doubled, 1);
 }
 
-/// Waits until some processes together have counted so many.
+/// Waits until the sum of a counter over these processes reaches `wanted`.
 async fn await_sum(actors: &[Actor], name: &str, wanted: u64) {
     eventually_async(LONG, name, async || {
         let mut sum = 0;

@@ -39,7 +39,7 @@ mod tls;
 mod usual;
 mod workers;
 
-/// One test a store from one body, which is given an empty store and an exchange of its own.
+/// Generates one test per store from one body, which gets an empty store and a separate exchange.
 macro_rules! on_each_store {
     ($($(#[$attribute:meta])* $name:ident;)*) => {
         mod on {

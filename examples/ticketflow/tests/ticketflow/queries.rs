@@ -1,4 +1,4 @@
-//! The document's "Queries Útiles", to the letter, on PostgreSQL.
+//! The document's "Queries Útiles", word for word, on PostgreSQL.
 
 use sqlx::{PgPool, Row};
 use turno_testkit::eventually_async;

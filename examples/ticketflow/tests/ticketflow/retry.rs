@@ -1,4 +1,4 @@
-//! Scenario 3 of the document: RabbitMQ is stopped, and comes back.
+//! Scenario 3 of the document: RabbitMQ is stopped, and is started again.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,7 @@ use turno_testkit::{RabbitMq, TcpProxy};
 
 use crate::stage::{Stage, all_once, shared_broker};
 
-/// A broker that goes away: the whole server is stopped, or the way to it is cut.
+/// A broker that becomes unavailable: the server is stopped, or the connection is cut.
 enum Broker {
     Own(RabbitMq),
     Behind(TcpProxy),
@@ -44,8 +44,8 @@ async fn escenario_3_reintento_despues_de_error_sqlite() {
     escenario_3_reintento_despues_de_error(stage, Broker::Behind(proxy)).await;
 }
 
-/// "Reintento después de error": the API goes on, the worker says what is wrong, no attempt is spent (the document would
-/// have spent two by then, and after five every event is dead), and all is told when the broker is there again.
+/// "Reintento después de error": the API continues, the worker logs the error, and no attempt is counted (the document would
+/// have counted two by then, and after five each event is dead). All events are published when the broker is available again.
 async fn escenario_3_reintento_despues_de_error(stage: Stage, broker: Broker) {
     let crew = stage.crew(&["consumer"], None);
     let api = stage.start(&["api"]);

@@ -1,4 +1,4 @@
-//! The program without arguments, on a store of one's own.
+//! The program without arguments, on the user's own store.
 
 use crate::on_each_store;
 use crate::stage::Stage;
@@ -7,7 +7,7 @@ on_each_store! {
     el_programa_compara_sin_y_con_outbox;
 }
 
-/// What a newcomer sees first: the same crashes lose, invent and double an event by hand, and none with the outbox.
+/// First run of the program: without the outbox, the crashes lose, invent and double an event; with the outbox, none.
 async fn el_programa_compara_sin_y_con_outbox(stage: Stage) {
     let words = ["--store", &stage.cast.store];
     let output = stage.cast.command(&words, None).output().unwrap();

@@ -1,4 +1,4 @@
-//! An empty store and an exchange of its own for one test; the servers are shared.
+//! An empty store and a separate exchange per test. The servers are shared.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -20,23 +20,23 @@ pub struct Stage {
     pub cast: Cast,
     pub db: Db,
     pub turno: Turno,
-    /// For a store that is a file: where it is, until the test ends.
+    /// Folder of an SQLite file, deleted when the test ends.
     _folder: Option<TempDir>,
 }
 
-/// Three workers, of which one works, and two consumers.
+/// Three workers, of which one is active, and two consumers.
 pub struct Crew {
     pub workers: Vec<Actor>,
     pub consumers: Vec<Actor>,
 }
 
 impl Crew {
-    /// Waits until the worker that works is dead: it was told where to die.
+    /// Waits until the active worker has died at its fault.
     pub fn await_death(&self) {
         await_death_of_one(&self.workers).unwrap();
     }
 
-    /// Waits until one of the workers has these words in its log.
+    /// Waits until the log of one of the workers contains `words`.
     pub fn await_log(&self, words: &str) {
         eventually(LONG, words, || {
             let next = |worker: &Actor| worker.process.lines().next(Duration::ZERO);
@@ -46,7 +46,7 @@ impl Crew {
     }
 }
 
-/// The broker that no test breaks.
+/// Returns the broker that tests share. No test stops it.
 pub fn shared_broker() -> &'static RabbitMq {
     static BROKER: LazyLock<RabbitMq> =
         LazyLock::new(|| RabbitMq::start().expect("RabbitMQ starts"));
@@ -62,7 +62,7 @@ impl Stage {
         Self::sqlite_at(shared_broker().port()).await
     }
 
-    /// On a database that the test has made.
+    /// Creates a stage on an existing database.
     pub async fn on(store: String) -> Self {
         Self::new(store, None, shared_broker().port()).await
     }
@@ -105,8 +105,8 @@ impl Stage {
         self.cast.start(words, Some(fault)).unwrap()
     }
 
-    /// Starts a full crew. One worker works, usually the first; on a busy machine another may take its place before it has
-    /// anything to do. So a fault is meant for the one that works: give it `once`.
+    /// Starts three workers and two consumers. One worker is active, usually the first; on a busy machine another may replace
+    /// it before there is work. So give a fault `once`: it then happens in the active one only.
     pub fn crew(&self, consumer: &[&str], fault: Option<&str>) -> Crew {
         let consumers = (0..2).map(|_| self.start(consumer)).collect();
         let first = self.cast.start(&["worker"], fault).unwrap();
@@ -145,7 +145,7 @@ impl Stage {
     }
 }
 
-/// Tickets in numbers: each handled once, and nothing else.
+/// Returns the expected tally: each event handled once.
 pub fn all_once(tickets: i64, events: i64) -> Tally {
     Tally {
         tickets,
@@ -155,7 +155,7 @@ pub fn all_once(tickets: i64, events: i64) -> Tally {
     }
 }
 
-/// Waits until a process has frozen at its point.
+/// Waits until a process has frozen at its fault.
 pub fn await_frozen(process: &Process) {
     let stat = format!("/proc/{}/stat", process.id());
     eventually(LONG, "a process to freeze", || {

@@ -1,4 +1,4 @@
-//! The document's reason for an outbox: what the usual ways lose and invent (the controls), and that the outbox does not.
+//! The document's reason for an outbox: events that the usual ways lose or invent (the controls), and the outbox does not.
 
 use crate::on_each_store;
 use crate::stage::{Stage, all_once};
@@ -9,7 +9,7 @@ on_each_store! {
     con_outbox_nada_se_pierde_ni_se_inventa;
 }
 
-/// The API dies between commit and publish: there is a ticket that nobody will ever hear of.
+/// The API dies between commit and publication: a ticket exists, and its event is never published.
 async fn control_publicar_despues_del_commit_pierde_eventos(stage: Stage) {
     let _consumers = [stage.start(&["consumer"]), stage.start(&["consumer"])];
     let words = ["api", "--sin-outbox", "despues-del-commit"];
@@ -23,7 +23,7 @@ async fn control_publicar_despues_del_commit_pierde_eventos(stage: Stage) {
     assert_eq!((tally.tickets, tally.lost), (2, 1));
 }
 
-/// The API dies between publish and commit: everybody hears of a ticket that there is not.
+/// The API dies between publication and commit: an event is published for a ticket that does not exist.
 async fn control_publicar_antes_del_commit_inventa_eventos(stage: Stage) {
     let _consumers = [stage.start(&["consumer"]), stage.start(&["consumer"])];
     let words = ["api", "--sin-outbox", "antes-del-commit"];
@@ -36,7 +36,7 @@ async fn control_publicar_antes_del_commit_inventa_eventos(stage: Stage) {
     assert_eq!((tally.tickets, tally.phantom), (0, 1));
 }
 
-/// The same two deaths with the outbox: a ticket that was committed is told of, one that was rolled back is not.
+/// The same two crashes with the outbox: the event of a committed ticket is published, that of a rolled-back one is not.
 async fn con_outbox_nada_se_pierde_ni_se_inventa(stage: Stage) {
     let tap = stage.tap().await;
     let crew = stage.crew(&["consumer"], None);
@@ -50,7 +50,7 @@ async fn con_outbox_nada_se_pierde_ni_se_inventa(stage: Stage) {
         .create("an ordinary one")
         .await
         .unwrap();
-    // A status that is rolled back is not told of either.
+    // The event of a rolled-back status change is not published either.
     let doomed = stage.start_doomed(&["api"], "kill@antes-del-commit");
     doomed.change_status(&id, "Closed").await.unwrap_err();
     doomed.await_death().unwrap();

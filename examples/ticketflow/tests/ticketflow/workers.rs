@@ -46,21 +46,21 @@ async fn escenario_1_worker_unico_procesando(stage: Stage) {
         .await_log("Worker detenido. Exitosos: 60, Fallidos: 0, Muertos: 0")
         .unwrap();
     assert!(worker.process.wait_timeout(LONG).unwrap().success());
-    // The server notices the end of a session by itself.
+    // The server detects the end of the session by itself.
     eventually_async(LONG, "the lock to be free", async || {
         (!has_lock_42(&stage).await).then_some(())
     })
     .await;
 }
 
-/// "Múltiples workers compitiendo"; checklist: lock 42, nobody waits for locked rows. The one that works is killed with -9 after
-/// it has published for the third time: another takes over, nothing is lost, nothing is handled twice.
+/// "Múltiples workers compitiendo"; checklist: lock 42, no worker waits for locked rows. The active one is killed with -9
+/// after its third publication: another takes over, nothing is lost, nothing is handled twice.
 async fn escenario_2_multiples_workers_compitiendo(stage: Stage) {
     let tap = stage.tap().await;
     let crew = stage.crew(&["consumer"], Some("kill@despues-de-publicar:3 once"));
     let names: Vec<String> = crew.workers.iter().map(name).collect();
     for worker in &crew.workers[1..] {
-        // Usually that another one is at work; or that it has taken the place of one that had nothing to do.
+        // Usually the line says that another relay is active. Or this one has replaced one that had no work yet.
         let line = worker.await_log("relay").unwrap();
         assert!(names.iter().any(|name| line.contains(name)), "{line}");
     }
@@ -97,13 +97,13 @@ async fn escenario_2_multiples_workers_compitiendo(stage: Stage) {
     }
 }
 
-/// What a worker calls itself.
+/// Returns the name that a worker gives itself.
 fn name(worker: &Actor) -> String {
     format!("worker {}", worker.process.id())
 }
 
-/// A lock alone does not stop a worker that was paused, by its machine or by a cut network: it wakes up, believes that it
-/// is the only one, and marks. Its claim is stale by then, and nothing of it is recorded.
+/// A lock alone does not stop a worker that was paused, by its machine or by a network partition: it continues as if it were
+/// the only one, and marks events as published. Its claim is stale by then, and nothing is recorded.
 async fn un_worker_pausado_no_registra_nada(stage: Stage) {
     let tap = stage.tap().await;
     let consumer = stage.start(&["consumer"]);
@@ -133,7 +133,7 @@ async fn un_worker_pausado_no_registra_nada(stage: Stage) {
     assert_eq!(stage.tally().await, all_once(1, 1));
 }
 
-/// Whether somebody holds the lock: PostgreSQL's advisory lock, or Turno's lease on SQLite.
+/// Returns whether the lock is held: PostgreSQL's advisory lock, or Turno's lease on SQLite.
 async fn has_lock_42(stage: &Stage) -> bool {
     match &stage.db {
         Db::Postgres(pool) => sqlx::query_scalar(
@@ -150,8 +150,8 @@ async fn has_lock_42(stage: &Stage) -> bool {
     }
 }
 
-/// A frozen process keeps its session, and with it PostgreSQL's lock, until somebody ends the session. A lease ends by
-/// itself.
+/// Ends the session that holds the lock. A frozen process keeps its session, and with it PostgreSQL's lock, until an operator
+/// ends it. A lease expires by itself.
 async fn end_lock_session(stage: &Stage) {
     if let Db::Postgres(pool) = &stage.db {
         sqlx::query(

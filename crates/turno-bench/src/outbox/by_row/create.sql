@@ -1,4 +1,4 @@
--- Purpose: the two tables of an outbox as it is usually done.
+-- Purpose: the two tables of the usual implementation of an outbox.
 create table outbox_message (
   id            bigint      generated always as identity primary key,
   payload       text        not null,

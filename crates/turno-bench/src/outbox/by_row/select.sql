@@ -1,4 +1,4 @@
--- Purpose: the next 50.
+-- Purpose: selects the next 50 messages.
 select id, payload
 from outbox_message
 where dispatched_at is null

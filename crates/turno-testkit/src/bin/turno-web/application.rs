@@ -1,4 +1,4 @@
-//! The application's own connection, to the database that the store is in. One for all handlers, which take turns.
+//! The application's own connection to the database of the store. All handlers share it, one at a time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use turno::once::http::{Attempt, StoredResponse};
 
 use crate::handler::Ending;
 
-/// How long a transaction waits for those of other processes.
+/// How long a transaction waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is paid, and what is answered.
+/// A payment and its response.
 pub struct Payment {
     pub key: String,
     pub attempt: u32,
     pub response: Response<Bytes>,
-    /// There is none without the layer.
+    /// `None` without the layer.
     pub run: Option<Attempt>,
     pub ending: Ending,
 }
@@ -32,7 +32,7 @@ impl Payment {
         String::from_utf8_lossy(self.response.body()).into_owned()
     }
 
-    /// The answer as the layer would store it.
+    /// Returns the response as the layer would store it.
     fn stored(&self) -> Result<String> {
         let (status, headers) = (self.response.status(), self.response.headers());
         let stored = StoredResponse::new(status, headers, &[], self.response.body());
@@ -58,12 +58,12 @@ impl Application {
         };
         let connection = Connection::open(file)?;
         connection.busy_timeout(PATIENCE)?;
-        // What is committed has to outlive this process, not the machine.
+        // Committed data must survive this process, not the machine.
         connection.pragma_update(None, "synchronous", "normal")?;
         Ok(Self::Sqlite(Arc::new(Mutex::new(connection))))
     }
 
-    /// Writes down that a handler has begun.
+    /// Records that a handler has begun.
     pub async fn ran(&self, key: &str, attempt: u32) -> Result<()> {
         let (key, attempt) = (key.to_owned(), i64::from(attempt));
         match self {
@@ -88,7 +88,7 @@ impl Application {
         }
     }
 
-    /// Pays; answers the response, or `None` if somebody else's run counts, and nothing was written.
+    /// Pays and returns the response, or `None` if another run has taken over and nothing was written.
     pub async fn pay(&self, payment: Payment) -> Result<Option<Response<Bytes>>> {
         let paid = match self {
             Self::Postgres { url, client } => {
@@ -106,7 +106,7 @@ impl Application {
         Ok(paid.then_some(payment.response))
     }
 
-    /// What was answered to whoever has paid.
+    /// Returns the response of an earlier payment with this key.
     pub async fn paid(&self, key: &str) -> Result<Option<String>> {
         const PAID: &str = "select answer from effect where key = $1 order by n limit 1";
         let key = key.to_owned();
@@ -134,7 +134,7 @@ fn pid() -> i64 {
     std::process::id().into()
 }
 
-/// The open connection; a new one if the server has ended the last.
+/// Returns the open connection, or a new one if the server has closed the last.
 async fn opened<'a>(url: &str, client: &'a mut Option<Client>) -> Result<&'a mut Client> {
     let open = match client.take() {
         Some(open) if !open.is_closed() => open,
@@ -148,7 +148,7 @@ async fn opened<'a>(url: &str, client: &'a mut Option<Client>) -> Result<&'a mut
     Ok(client.insert(open))
 }
 
-/// A transaction of rusqlite stays on its thread.
+/// Runs on a blocking thread, because a transaction of rusqlite must stay on its thread.
 async fn blocking<T: Send + 'static>(
     connection: &Arc<Mutex<Connection>>,
     work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,

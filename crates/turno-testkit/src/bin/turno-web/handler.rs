@@ -1,4 +1,4 @@
-//! The handler: it takes a payment, and can be held on the way.
+//! The handler: it processes a payment, and can be paused on the way.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::application::{Application, Payment};
 use crate::say;
 
 pub const KEY: &str = "idempotency-key";
-/// How a gate says which attempt it is.
+/// Header in which a gate sends the number of the attempt.
 const GATES_ATTEMPT: &str = "turno-attempt";
 
 /// How a payment ends.
@@ -43,7 +43,7 @@ impl FromStr for Ending {
 pub struct Web {
     application: Arc<Application>,
     ending: Ending,
-    /// A permit for each handler that may go on.
+    /// One permit per handler that may continue.
     go: Semaphore,
 }
 
@@ -60,7 +60,7 @@ impl Web {
         self.go.add_permits(1);
     }
 
-    /// `None` if somebody else's run counts, and nothing was paid.
+    /// Returns `None` if another run has taken over and nothing was paid.
     async fn pay(&self, request: Request) -> Result<Option<Response<Bytes>>> {
         let headers = request.headers();
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -110,7 +110,7 @@ pub async fn pay(State(web): State<Arc<Web>>, request: Request) -> axum::respons
     match web.pay(request).await {
         Ok(Some(response)) => response.map(axum::body::Body::from),
         Ok(None) => (FAILED, Extension(Fate::Undone)).into_response(),
-        // A commit whose answer was lost, perhaps.
+        // Perhaps a commit whose response was lost.
         Err(error) => (FAILED, Extension(Fate::Unknown), format!("{error:#}")).into_response(),
     }
 }

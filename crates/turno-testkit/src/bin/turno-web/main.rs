@@ -1,20 +1,20 @@
 //! One web server of a fault test: `turno-web STORE_URL FACE ENDING IN_FLIGHT UNKNOWN LEASE_MS`.
 //!
-//! It takes payments at `POST /pagos`. Each run of its handler is written down in the application's own table `ran` when
-//! it begins, and pays by writing into the table `effect`; both are in the database that the store is in.
+//! It accepts payments at `POST /pagos`. Each run of its handler is recorded in the application's own table `ran` when it
+//! begins, and pays by a row in the table `effect`. Both are in the database of the store.
 //!
 //! | word | one of |
 //! |---|---|
-//! | FACE | `layer`: the handler with the layer around it · `bare`: without · `http://…`: a gate before the service there |
-//! | ENDING | `effect`: the answer is stored in the transaction of the effect · `plain`: after it, by the layer · `naive`: in it, whoever else has begun meanwhile |
+//! | FACE | `layer`: the handler with the layer · `bare`: without · `http://…`: a gate in front of the service there |
+//! | ENDING | `effect`: the answer is stored in the transaction of the effect · `plain`: after it, by the layer · `naive`: in it, without a check for other runs |
 //! | IN_FLIGHT | `conflict`, `wait`, `template` |
-//! | UNKNOWN | `refuse`, `rerun`, `probe`: the table `effect` is asked |
+//! | UNKNOWN | `refuse`, `rerun`, `probe`: the table `effect` is queried |
 //!
-//! With `?hold=before` (or `after`) the first run of a request says `held KEY` before (or after) it has paid, and waits
-//! for the line `go`. The line `counts` is answered with what the layer has counted, and the line `arrived` with how many
-//! requests have come before it.
+//! With `?hold=before` (or `after`), the first run of a request prints `held KEY` before (or after) it has paid, and waits for
+//! the line `go`. It responds to the line `counts` with the layer's counters, and to the line `arrived` with the number of
+//! requests that have arrived before it.
 //!
-//! It says `listening PORT` first, and ends with its input.
+//! It prints `listening PORT` first, and exits when its input ends.
 #![forbid(unsafe_code)]
 
 mod application;
@@ -41,7 +41,7 @@ use turno_server::gate::{Gate, Options};
 use self::application::Application;
 use self::handler::Web;
 
-/// What is asked for.
+/// Path of the service.
 const PATH: &str = "/pagos";
 
 fn main() -> Result<()> {
@@ -116,16 +116,16 @@ fn obey(web: &Arc<Web>, answer: impl Fn(&str) -> String + Send + 'static) {
         for line in io::stdin().lines().map_while(Result::ok) {
             match line.as_str() {
                 "go" => web.go(),
-                // Nobody reads any more if this fails, and the input ends too.
+                // If this fails, the parent does not read any more, and the input ends too.
                 word => drop(say(&answer(word))),
             }
         }
-        // Nobody is there any more to whom it could matter.
+        // The parent process has ended.
         std::process::exit(0);
     });
 }
 
-/// One write a line, so that a kill can lose a line but never cut it.
+/// One write per line, so that a kill can lose a line but never truncate it.
 fn say(line: &str) -> Result<()> {
     Ok(io::stdout().write_all(format!("{line}\n").as_bytes())?)
 }

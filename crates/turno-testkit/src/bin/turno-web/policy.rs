@@ -1,4 +1,4 @@
-//! What is done with requests, as the words say.
+//! Parses the policy for requests from the arguments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use turno::once::http::{Asked, InFlight, Policy, Prober, StoredResponse, Templat
 use crate::application::Application;
 use crate::handler::KEY;
 
-/// Longer than any test.
+/// Timeout of a wait, longer than any test.
 const WAIT: Duration = Duration::from_secs(240);
 
 pub fn of(in_flight: &str, unknown: &str, application: Arc<Application>) -> Result<Policy> {
@@ -33,7 +33,7 @@ pub fn of(in_flight: &str, unknown: &str, application: Arc<Application>) -> Resu
     Ok(Policy::new("pagos").in_flight(in_flight).unknown(unknown))
 }
 
-/// Whoever has paid has left an effect.
+/// Probe: a run that has paid has left a row in the table `effect`.
 struct Ledger(Arc<Application>);
 
 #[async_trait]
