@@ -134,7 +134,11 @@ impl Line {
 
     /// Pending, scheduled, processing, completed, failed.
     async fn counts(&self) -> [u64; 5] {
-        let stats = self.direct.inbox(QUEUE).stats().await.unwrap();
+        let stats = match self.direct.inbox(QUEUE).stats().await {
+            // Nothing was stored yet.
+            Err(error) if error.is_no_queue() => return [0; 5],
+            stats => stats.unwrap(),
+        };
         [
             stats.pending,
             stats.scheduled,

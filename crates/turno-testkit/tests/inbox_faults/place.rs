@@ -116,7 +116,11 @@ impl Place {
     }
 
     pub fn stats(&self) -> QueueStats {
-        self.runtime.block_on(self.inbox().stats()).unwrap()
+        match self.runtime.block_on(self.inbox().stats()) {
+            // Nothing was pushed yet.
+            Err(error) if error.is_no_queue() => QueueStats::default(),
+            stats => stats.unwrap(),
+        }
     }
 
     pub fn list(&self, state: ItemState) -> Vec<ItemView> {
