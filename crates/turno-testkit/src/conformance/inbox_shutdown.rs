@@ -129,7 +129,7 @@ impl Gate {
 
 type Waiting = std::pin::Pin<Box<dyn Future<Output = Result<(), Infallible>> + Send>>;
 
-/// A shutdown gives back fetched items that were not begun at once, and lets the others finish.
+/// A shutdown immediately gives back fetched items that were not begun, and lets the others finish.
 pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
