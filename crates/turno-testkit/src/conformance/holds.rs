@@ -108,7 +108,7 @@ pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
             "{} for {cap}",
             again.expires_at()
         );
-        // After that, a renewal has no effect.
+        // After its `max_hold`, the lease is lost.
         bed.expire(resource).await;
         assert_eq!(lease.renew().await.unwrap(), RenewOutcome::Lost);
         take(&turno, resource, "b").await.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Pushing: what is stored, and when it may be claimed.
+//! Pushing: stored items, and when they can be claimed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Bed;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
-/// Ids grow, inside one push and from one to the next, across queues and instances.
+/// Ids grow within one push and from one push to the next, across queues and instances.
 pub async fn ids_grow_in_the_order_of_the_pushes(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut all = Vec::new();
@@ -20,7 +20,7 @@ pub async fn ids_grow_in_the_order_of_the_pushes(bed: &Bed) {
     assert_eq!(listed(&other.inbox("a"), ItemState::Pending).await.len(), 9);
 }
 
-/// Whoever claims an item gets what was pushed: its payload to the letter, and all that was said about it.
+/// A claim returns an item as it was pushed: its payload byte for byte, and all of its options.
 pub async fn an_item_is_claimed_as_it_was_pushed(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let payload = r#"{"b": 1.10, "a": 123456789012345678901234567890, "ñ": "\u0041\"é\n"}"#;
@@ -47,10 +47,10 @@ pub async fn an_item_is_claimed_as_it_was_pushed(bed: &Bed) {
     assert_eq!(claimed.max_attempts, 5);
 }
 
-/// An item whose time has not come is scheduled, and nobody gets it.
+/// An item whose due time is in the future is scheduled, and cannot be claimed.
 pub async fn a_delayed_item_waits_for_its_time(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
-    // Microseconds are what stores keep.
+    // Stores keep microseconds.
     let time = (turno::clock::machine() + LATER).as_microsecond();
     let time = jiff::Timestamp::from_microsecond(time).unwrap();
     let later = [item("delay").delay(LATER), item("at").at(time)];
@@ -62,12 +62,12 @@ pub async fn a_delayed_item_waits_for_its_time(bed: &Bed) {
     assert_eq!(shown[1].at, Some(time));
     let delay = shown[0].at.unwrap();
     let delay = delay.duration_since(shown[0].pushed_at.unwrap());
-    // The two clock readings of one step may be a little apart.
+    // The two clock readings of one step may differ a little.
     let apart = (delay.as_secs_f64() - LATER.as_secs_f64()).abs();
     assert!(apart < 1.0, "{delay:?}");
 }
 
-/// When its time has come it is claimed like any other, and one whose time is past at once.
+/// At its due time an item is claimed like any other; an item whose due time is past, at once.
 pub async fn a_delayed_item_is_claimed_in_time(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("soon").delay(Duration::from_millis(50))]).await;
@@ -86,7 +86,7 @@ pub async fn a_delayed_item_is_claimed_in_time(bed: &Bed) {
     assert_eq!(both, ["now", "past"]);
 }
 
-/// Queues share nothing.
+/// Queues are independent.
 pub async fn queues_are_apart(bed: &Bed) {
     let turno = bed.turno().await;
     push(&turno.inbox("a"), &["1"]).await;
@@ -99,14 +99,14 @@ pub async fn queues_are_apart(bed: &Bed) {
     assert_eq!(counts(&turno.inbox("b")).await, [1, 0, 0, 0, 0]);
 }
 
-/// A push of nothing is answered, and leaves nothing.
+/// An empty push succeeds and stores nothing.
 pub async fn a_push_of_nothing_is_nothing(bed: &Bed) {
     let turno = bed.turno().await;
     assert_eq!(turno.inbox("q").push_many([]).await.unwrap(), []);
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
 }
 
-/// Many instances that push at once lose nothing, and no id is given twice.
+/// Concurrent pushes of many instances lose no item, and no id is assigned twice.
 pub async fn pushes_at_once_lose_nothing(bed: &Bed) {
     const EACH: usize = 40;
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! Giving back, resetting and requeuing: items that get another chance.
+//! Give-back, reset and requeue: items that are claimed again.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Bed;
 use super::inbox_kit::*;
 use super::kit::secs;
 
-/// What is given back is claimable at once, and its attempt is not counted.
+/// An item that is given back can be claimed at once, and its attempt is not counted.
 pub async fn what_is_given_back_costs_no_attempt(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(1)]).await;
@@ -27,7 +27,7 @@ pub async fn what_is_given_back_costs_no_attempt(bed: &Bed) {
     }
 }
 
-/// Of what was claimed together some can be given back, and the others stay.
+/// Some items of a claim can be given back; the others stay claimed.
 pub async fn some_of_a_claim_can_be_given_back(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
@@ -41,7 +41,7 @@ pub async fn some_of_a_claim_can_be_given_back(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 0, 3, 0]);
 }
 
-/// A reset takes items away from whoever has held them for long; their claims are stale then.
+/// A reset ends claims that were held for long; they are stale then.
 pub async fn a_reset_takes_items_away(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -66,7 +66,7 @@ pub async fn a_reset_takes_items_away(bed: &Bed) {
     assert_eq!(turno.inbox("unknown").reset(secs(0)).await.unwrap(), 0);
 }
 
-/// One step of a reset ends at its limit, between two claims.
+/// One step of a reset stops at its limit, between two claims.
 pub async fn a_reset_goes_step_by_step(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -88,7 +88,7 @@ pub async fn a_reset_goes_step_by_step(bed: &Bed) {
     assert_eq!(turno.store().inbox_reset(&ask).await.unwrap(), 0);
 }
 
-/// A requeue revives what has failed, with all attempts before it, and keeps what is known of it.
+/// A requeue makes failed items pending, with all attempts available again, and keeps their data.
 pub async fn a_requeue_revives_with_all_attempts(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(2).key("k")]).await;
@@ -111,7 +111,7 @@ pub async fn a_requeue_revives_with_all_attempts(bed: &Bed) {
     assert_eq!(inbox.requeue(None).await.unwrap(), 0);
 }
 
-/// Named ones are revived if they have failed in this queue; the others are not touched.
+/// With given ids, items are requeued if they have failed in this queue. Other items are not changed.
 pub async fn a_requeue_of_some_leaves_the_others(bed: &Bed) {
     let turno = bed.turno().await;
     let set = FailedAndOthers::set_up(&turno).await;
@@ -125,7 +125,7 @@ pub async fn a_requeue_of_some_leaves_the_others(bed: &Bed) {
     assert_eq!(turno.inbox("unknown").requeue(None).await.unwrap(), 0);
 }
 
-/// One step revives the oldest failures, up to its limit.
+/// One step requeues the oldest failures, up to its limit.
 pub async fn a_requeue_begins_with_the_oldest_failure(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");

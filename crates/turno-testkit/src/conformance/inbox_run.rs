@@ -1,4 +1,4 @@
-//! Workers that run beside a rule until it stops them.
+//! Workers that run in the background of a rule until it stops them.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use turno::inbox::{Job, Worker, WorkerReport};
 
 use super::kit::PATIENCE;
 
-/// A worker at work. Dropped, it is told to shut down.
+/// A running worker. On drop, it is shut down.
 pub(super) struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<turno::Result<WorkerReport>>,
@@ -25,7 +25,7 @@ where
 {
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(worker.run(async {
-        // Told so, or forgotten: both are the end.
+        // Both a signal and a dropped sender are the end.
         let _ = stopped.await;
     }));
     Running { stop, task }
@@ -44,7 +44,7 @@ impl Running {
     }
 }
 
-/// A worker that was told to shut down.
+/// A worker that is shutting down.
 pub(super) struct Stopping {
     task: JoinHandle<turno::Result<WorkerReport>>,
 }

@@ -1,4 +1,4 @@
-//! Settling: only whoever presents the right claim changes an item.
+//! Settling: only a caller with the right claim changes an item.
 
 use turno::inbox::{ClaimId, Inbox, ItemId, ItemState, Settled};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use super::Bed;
 use super::inbox_kit::*;
 use super::kit::secs;
 
-/// What can be done to a claimed item.
+/// Operations on a claimed item.
 const VERBS: [&str; 4] = ["complete", "fail", "give_back", "extend"];
 
 async fn settle(inbox: &Inbox, verb: &str, claims: &[ClaimId]) -> Settled {
@@ -23,7 +23,7 @@ async fn settle(inbox: &Inbox, verb: &str, claims: &[ClaimId]) -> Settled {
     settled.unwrap()
 }
 
-/// A completed item is gone; a record of who did it stays.
+/// A completed item is deleted; a record with its worker stays.
 pub async fn a_completed_item_is_gone(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
@@ -41,7 +41,7 @@ pub async fn a_completed_item_is_gone(bed: &Bed) {
     assert_eq!(listed(&inbox, ItemState::Completed).await, expected);
 }
 
-/// Claims that are not right are answered as stale, in their order, and the others are settled.
+/// Wrong claims are returned as stale, in their order, and the others are settled.
 pub async fn a_wrong_claim_is_stale(bed: &Bed) {
     let turno = bed.turno().await;
     for verb in VERBS {
@@ -75,7 +75,7 @@ pub async fn a_wrong_claim_is_stale(bed: &Bed) {
     }
 }
 
-/// A claim that is given twice is settled once: the second time it is stale.
+/// A claim that occurs twice in one call is settled once: the second time it is stale.
 pub async fn a_claim_given_twice_is_settled_once(bed: &Bed) {
     let turno = bed.turno().await;
     for verb in ["complete", "fail", "give_back"] {
@@ -99,7 +99,7 @@ pub async fn a_claim_given_twice_is_extended_once(bed: &Bed) {
     assert_eq!(settled, all_done(2));
 }
 
-/// Nothing at all is settled at once.
+/// Settling an empty list returns at once.
 pub async fn settling_nothing_is_nothing(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     for verb in VERBS {
@@ -107,7 +107,7 @@ pub async fn settling_nothing_is_nothing(bed: &Bed) {
     }
 }
 
-/// A claim that was taken over changes nothing any more; and what it would have changed is there, the control shows.
+/// A claim that was taken over changes nothing any more. The control shows that the item would have been changed.
 pub async fn a_claim_taken_over_is_stale(bed: &Bed) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for verb in VERBS {
@@ -125,7 +125,7 @@ pub async fn a_claim_taken_over_is_stale(bed: &Bed) {
             before,
             "{verb} changed nothing"
         );
-        // Without the token the item alone would have been found, and lost to the new holder.
+        // Without the token, the item alone would be found, and the new holder would lose it.
         let row = format!(
             "select count(*) from turno.inbox_item where id = {}",
             old.claim.item
@@ -135,7 +135,7 @@ pub async fn a_claim_taken_over_is_stale(bed: &Bed) {
     }
 }
 
-/// The control of the rule above: a change that names only the item takes it from whoever holds it.
+/// The control of the rule above: a change that names only the item takes it from its holder.
 pub async fn without_its_claim_an_item_would_be_lost(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
@@ -150,7 +150,7 @@ pub async fn without_its_claim_an_item_would_be_lost(bed: &Bed) {
     assert_eq!(bed.stored_items().await, 0, "{new:?} has lost its item");
 }
 
-/// A claim that is over by time, but was taken over by nobody, is still right.
+/// A claim that has expired, but was not taken over, is still valid.
 pub async fn a_late_claim_is_right_until_taken_over(bed: &Bed) {
     let turno = bed.turno().await;
     for verb in VERBS {
@@ -170,7 +170,7 @@ pub async fn a_late_claim_is_right_until_taken_over(bed: &Bed) {
     assert_eq!(counts(&extended).await, [0, 0, 1, 0, 0]);
 }
 
-/// What was claimed together lives together; an extension lengthens, and never shortens.
+/// Items of one claim expire together. An extension lengthens the lease, and never shortens it.
 pub async fn an_extension_only_lengthens(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");

@@ -1,4 +1,4 @@
-//! How a worker's claims live and end: heartbeats, loss, shutdown.
+//! Lifetime of a worker's claims: heartbeats, loss, shutdown.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::inbox_kit::*;
 use super::inbox_run::start;
 use super::kit::PATIENCE;
 
-/// Long enough for a test machine that is busy, short enough to be outlasted.
+/// Lease that is long enough for a busy test machine, and short enough to be exceeded.
 const SHORT: Duration = Duration::from_millis(400);
 
-/// Says so when it is dropped.
+/// Sets a flag on drop.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -26,7 +26,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A handler that takes longer than several leases keeps its claim, and nobody else gets the item.
+/// A handler that takes longer than several leases keeps its claim, and no other worker gets the item.
 pub async fn a_slow_handler_keeps_its_claim(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -49,7 +49,7 @@ pub async fn a_slow_handler_keeps_its_claim(bed: &Bed) {
     assert_eq!((report.completed, report.lost), (1, 0));
 }
 
-/// A handler whose claim is taken away is told, and stopped; the item is done by whoever gets it next.
+/// A handler whose claim is lost is notified and stopped. The next worker that claims the item completes it.
 pub async fn a_lost_claim_stops_its_handler(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -83,7 +83,7 @@ pub async fn a_lost_claim_stops_its_handler(bed: &Bed) {
         (counts(&inbox).await[3] == 1).then_some(())
     })
     .await;
-    // Told already; its own task has yet to hear it.
+    // The worker has noticed already; the handler's own task has yet to be stopped.
     crate::eventually_async(PATIENCE, "the handler to be stopped", async || {
         dropped.load(Ordering::SeqCst).then_some(())
     })
@@ -92,7 +92,7 @@ pub async fn a_lost_claim_stops_its_handler(bed: &Bed) {
     assert_eq!((report.completed, report.lost), (1, 1));
 }
 
-/// A handler that never gets on until it is let, and says when it has begun.
+/// A handler that reports its start, and waits until the test lets it continue.
 struct Gate {
     open: Arc<Semaphore>,
     begun: mpsc::UnboundedReceiver<String>,
@@ -112,7 +112,7 @@ impl Gate {
         let handler = move |job: Job<String>| -> Waiting {
             let (open, sender) = (open.clone(), sender.clone());
             Box::pin(async move {
-                // Nobody listens any more when the rule has ended.
+                // The receiver is closed when the rule has ended.
                 let _ = sender.send(job.payload);
                 open.acquire().await.unwrap().forget();
                 Ok(())
@@ -129,7 +129,7 @@ impl Gate {
 
 type Waiting = std::pin::Pin<Box<dyn Future<Output = Result<(), Infallible>> + Send>>;
 
-/// A shutdown gives back at once what was fetched and not begun, and lets the rest finish.
+/// A shutdown immediately gives back fetched items that were not begun, and lets the others finish.
 pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
@@ -143,7 +143,7 @@ pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &Bed) {
     })
     .await;
     let stopping = running.begin_stop();
-    // The promise is about time: others need not wait for the handler, nor for the claims to end.
+    // The promise is about time: other workers need to wait neither for the handler nor for the claims to expire.
     let second = Duration::from_secs(1);
     let theirs = other.inbox("q");
     let back = crate::eventually_async(second, "five items given back", async || {
@@ -159,7 +159,7 @@ pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 5, 1, 0]);
 }
 
-/// A handler that does not end in the time of grace is dropped, and its attempt has failed.
+/// A handler that does not end within the grace period is dropped, and its attempt has failed.
 pub async fn grace_comes_to_an_end(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
@@ -177,7 +177,7 @@ pub async fn grace_comes_to_an_end(bed: &Bed) {
     assert_eq!(take_one(&inbox).await.attempt, 2, "claimable at once");
 }
 
-/// A shutdown of an idle worker is no work, and neither is one that was told before it began.
+/// The shutdown of an idle worker returns at once, also if it is signalled before the worker begins.
 pub async fn an_idle_worker_ends_at_once(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let (_gate, handler) = Gate::new();

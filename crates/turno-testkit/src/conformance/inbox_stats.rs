@@ -1,4 +1,4 @@
-//! Statistics: exact, whatever happened before.
+//! Statistics: exact after any operations.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub async fn a_claim_needs_no_push_before_it(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 0, 1, 0]);
 }
 
-/// All queues are listed by name, or those whose names begin with a text, which is no pattern.
+/// Queues are listed by name, all or those with a prefix. The prefix is not a pattern.
 pub async fn queues_are_listed_by_their_beginning(bed: &Bed) {
     let turno = bed.turno().await;
     for queue in ["a/1", "b", "a_1", "a/2", "a", "ab", "á"] {
@@ -75,7 +75,7 @@ pub async fn queues_are_listed_by_their_beginning(bed: &Bed) {
     assert_eq!(named("%").await, "");
 }
 
-/// How long the oldest one that could be claimed has been waiting: nothing, if none is pending.
+/// The age of the oldest claimable item; none if no item is pending.
 pub async fn the_oldest_pending_item_is_known(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let oldest = async || inbox.stats().await.unwrap().oldest_pending;
@@ -94,7 +94,7 @@ pub async fn the_oldest_pending_item_is_known(bed: &Bed) {
     assert!(age < secs(10), "since it was given back: {age:?}");
 }
 
-/// One who waits for the turn of its group is pending, and may be the oldest.
+/// An item that waits for its group is pending, and may be the oldest.
 pub async fn who_waits_for_its_group_is_pending(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, ["1", "2"].map(|text| item(text).group("g"))).await;
@@ -106,7 +106,7 @@ pub async fn who_waits_for_its_group_is_pending(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [1, 0, 0, 1, 0]);
 }
 
-/// What is scheduled becomes pending by time alone.
+/// Scheduled items become pending by time alone.
 pub async fn time_makes_items_pending(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     let soon = [1, 2, 3].map(|n| item("x").delay(Duration::from_millis(100 * n)));
@@ -121,7 +121,7 @@ pub async fn time_makes_items_pending(bed: &Bed) {
     assert_eq!(counts(&inbox).await, [0, 0, 3, 0, 0]);
 }
 
-/// One random change; what it claims is kept in `held`, and claims in it may be stale.
+/// Makes one random change. Claimed items are kept in `held`, whose claims may be stale.
 async fn change(bed: &Bed, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
     let any = |held: &mut Vec<ClaimedItem>| {
         let many = fastrand::usize(0..=held.len().min(3));
@@ -151,7 +151,7 @@ async fn change(bed: &Bed, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
         90..94 => drop(inbox.requeue(None).await.unwrap()),
         94..96 => drop(inbox.reset(Duration::ZERO).await.unwrap()),
         96..98 => bed.expire_claims().await,
-        // Sent again though it was settled, or not: at worst it is stale.
+        // Extended whether settled or not: at worst the claim is stale.
         _ => drop(inbox.extend(&claims(held), LONG).await.unwrap()),
     }
 }
@@ -172,7 +172,7 @@ fn random_item() -> turno::inbox::Item {
     item
 }
 
-/// After any changes the counters say what the lists show.
+/// After any changes, the counters match the lists.
 pub async fn the_counters_are_what_the_lists_show(bed: &Bed) {
     let seed = fastrand::get_seed();
     let inbox = bed.turno().await.inbox("q");
@@ -189,7 +189,7 @@ pub async fn the_counters_are_what_the_lists_show(bed: &Bed) {
     }
 }
 
-/// Statistics of a queue that is changed all the while add up at every moment.
+/// Statistics of a queue that is being changed are consistent at each moment.
 pub async fn the_counters_add_up_under_load(bed: &Bed) {
     const ITEMS: usize = 60;
     let inbox = bed.turno().await.inbox("q");

@@ -1,4 +1,4 @@
-//! Sweeping the inbox: the records of what is over go, and the counts stay.
+//! Sweeping the inbox: old records are deleted, and the counts stay.
 
 use turno::inbox::{Inbox, ItemId, ItemState};
 use turno::store::{History, HistoryEvent, InboxPush, NewItem, Part, SWEPT_FAILED, Sweep, Swept};
@@ -22,7 +22,7 @@ async fn push_done(inbox: &Inbox, key: &str) {
     complete(inbox, &take(inbox, 1).await).await;
 }
 
-/// Records of completions that are old enough are forgotten, and so are their keys; the count is not.
+/// Records of completions that are old enough are deleted with their keys; the count stays.
 pub async fn a_sweep_forgets_completed_items(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -43,7 +43,7 @@ pub async fn a_sweep_forgets_completed_items(bed: &Bed) {
     assert!(turno.sweep(&sweep()).await.unwrap().is_empty());
 }
 
-/// What is not completed is never swept, nor its key, however old.
+/// Items that are not completed are never swept, nor their keys, however old.
 pub async fn a_sweep_keeps_what_is_not_done(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -66,11 +66,11 @@ pub async fn a_sweep_keeps_what_is_not_done(bed: &Bed) {
         let again = inbox.push_item(item("x").key(key)).await.unwrap();
         assert!(again.duplicate, "{key}");
     }
-    // An expired claim is not touched: it is right until somebody takes over.
+    // An expired claim is not changed: it is valid until it is taken over.
     complete(&inbox, &held).await;
 }
 
-/// A sweep goes batch by batch, and leaves nothing of what it should take.
+/// A sweep runs in batches, and deletes all that it should.
 pub async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -100,7 +100,8 @@ async fn push_failed(inbox: &Inbox, key: &str) -> ItemId {
     pushed[0]
 }
 
-/// Failed items are kept, however old; a sweep that is asked to deletes those that are old enough, as a discard does.
+/// By default failed items are kept, however old. With the option, a sweep deletes those that are old enough, as a discard
+/// does.
 pub async fn a_sweep_deletes_failed_items_if_asked(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
@@ -131,7 +132,7 @@ pub async fn a_sweep_deletes_failed_items_if_asked(bed: &Bed) {
     assert!(!push().await.duplicate, "the key is free");
 }
 
-/// It goes batch by batch, over all queues.
+/// It runs in batches, over all queues.
 pub async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &Bed) {
     let turno = bed.turno().await;
     for n in 0..5 {

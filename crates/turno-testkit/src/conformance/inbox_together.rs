@@ -1,4 +1,4 @@
-//! Many who push at once from one instance, whose items travel together: each gets its own answer.
+//! Many concurrent pushes from one instance, which are batched: each gets its own result.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use super::Bed;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
-/// More than one batch holds.
+/// More calls than one batch holds.
 const CROWD: usize = 200;
 
-/// An item that nobody has looked at.
+/// Creates an item without validation.
 fn unchecked(payload: &str) -> NewItem {
     NewItem {
         payload: payload.into(),
@@ -28,7 +28,7 @@ fn unchecked(payload: &str) -> NewItem {
     }
 }
 
-/// What each of a crowd is answered, in order.
+/// Runs `CROWD` concurrent pushes and returns their results, in order.
 async fn crowd(
     turno: &Turno,
     push: impl Fn(usize) -> (String, Vec<Item>),
@@ -44,7 +44,7 @@ async fn crowd(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Everybody pushes something else, to one queue or another: each is told the ids of its own, and they are there.
+/// Each caller pushes its own items, to one of several queues: each gets the ids of its own, and they are stored.
 pub async fn each_of_many_pushes_its_own(bed: &Bed) {
     let turno = bed.turno().await;
     let queue = |n: usize| format!("q{}", n % 3);
@@ -86,8 +86,8 @@ pub async fn each_of_many_pushes_its_own(bed: &Bed) {
     assert_eq!(total, ids.len() as u64);
 }
 
-/// Of many who push the same key at once one stores it, and all are told the same id; the same key of another queue is
-/// another.
+/// Of many concurrent pushes of the same key, one stores it, and all return the same id. The same key in another queue is
+/// independent.
 pub async fn of_many_with_a_key_one_stores_it(bed: &Bed) {
     let turno = bed.turno().await;
     for round in 0..3 {
@@ -108,7 +108,7 @@ pub async fn of_many_with_a_key_one_stores_it(bed: &Bed) {
             let ids: HashSet<ItemId> = keyed.iter().map(|item| item.id).collect();
             assert_eq!(ids.len(), 1, "round {round}");
         }
-        // Who came with it is stored, whatever became of the key.
+        // Items beside the duplicate are stored, whatever the result for the key.
         let others = answers.iter().map(|answer| answer.as_ref().unwrap()[1]);
         assert!(others.clone().all(|item| !item.duplicate));
         assert_eq!(
@@ -122,7 +122,7 @@ pub async fn of_many_with_a_key_one_stores_it(bed: &Bed) {
     }
 }
 
-/// One whose push is refused is told why, and those beside it are not.
+/// A push that is rejected gets its error, and the others of its batch succeed.
 pub async fn one_who_is_refused_is_alone_with_it(bed: &Bed) {
     let turno = bed.turno().await;
     let mut tasks = JoinSet::new();
@@ -131,7 +131,7 @@ pub async fn one_who_is_refused_is_alone_with_it(bed: &Bed) {
         tasks.spawn(async move {
             let ask = InboxPush {
                 queue: "q".into(),
-                // The library would have noticed; a store is told everything.
+                // The library would have rejected it; a store is called without validation.
                 items: vec![unchecked(if n % 10 == 3 { "{" } else { "1" })],
                 request: Uuid::now_v7(),
             };
@@ -140,7 +140,7 @@ pub async fn one_who_is_refused_is_alone_with_it(bed: &Bed) {
     }
     let mut stored = 0;
     for (n, answer) in tasks.join_all().await {
-        // SQLite takes any text; what is no JSON is refused by PostgreSQL.
+        // SQLite accepts any text; PostgreSQL rejects text that is not JSON.
         if n % 10 == 3 && !bed.is_sqlite() {
             assert!(answer.is_err(), "{n}");
         } else {
@@ -151,13 +151,13 @@ pub async fn one_who_is_refused_is_alone_with_it(bed: &Bed) {
     assert_eq!(turno.inbox("q").stats().await.unwrap().pending, stored);
 }
 
-/// Pushes of a crowd that are sent again, because their answers were lost, are answered the same.
+/// Batched pushes that are sent again, because their responses were lost, return the same results.
 pub async fn a_crowd_that_pushes_again_stores_nothing_more(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let requests: Vec<Uuid> = (0..CROWD / 2).map(|_| Uuid::now_v7()).collect();
     let mut rounds = Vec::new();
     for turno in [&turno, &turno, &other] {
-        // Each twice at once, too.
+        // Also each twice at the same time.
         let answers = crowd_with(turno, &requests).await;
         for (first, second) in answers.iter().zip(&answers[requests.len()..]) {
             assert_eq!(first, second);
@@ -181,10 +181,10 @@ async fn crowd_with(turno: &Turno, requests: &[Uuid]) -> Vec<Vec<PushedItem>> {
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// A key in somebody's open transaction keeps only those waiting who push the same key.
+/// A key in an open transaction blocks only pushes of the same key.
 pub async fn an_open_transaction_keeps_nobody_else_waiting(bed: &Bed) {
     if bed.is_sqlite() {
-        // There, whoever writes is alone.
+        // SQLite has one writer, which blocks all others.
         return;
     }
     let turno = bed.turno().await;
@@ -212,7 +212,7 @@ pub async fn an_open_transaction_keeps_nobody_else_waiting(bed: &Bed) {
     assert!(pushed.unwrap().unwrap().duplicate);
 }
 
-/// Claims tell in which queues they are, as long as they are right.
+/// The queue of a claim is returned, as long as the claim is valid.
 pub async fn a_claim_tells_its_queue(bed: &Bed) {
     let turno = bed.turno().await;
     let mut claims = Vec::new();

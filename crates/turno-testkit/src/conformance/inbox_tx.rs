@@ -1,4 +1,4 @@
-//! The caller's own transaction: items and completions are there if and only if it commits.
+//! The caller's own transaction: items and completions exist if and only if it commits.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::inbox_kit::*;
 use super::kit::PATIENCE;
 use super::{Bed, Caller};
 
-/// Completes what is held, in a transaction that stays open.
+/// Completes held items, in a transaction that stays open.
 async fn open_complete(
     bed: &Bed,
     caller: Caller,
@@ -20,7 +20,8 @@ async fn open_complete(
     bed.open_inbox(caller, write).await
 }
 
-/// What is pushed in a transaction is seen by nobody before it commits, and then by all, as it was pushed.
+/// Items that are pushed in a transaction are visible to no other caller before the commit, and then to all, as they were
+/// pushed.
 pub async fn a_push_commits_with_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -48,7 +49,7 @@ pub async fn a_push_commits_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// Rolled back, it leaves nothing: no item, no count, and no key.
+/// A rollback leaves no item, no count, and no key.
 pub async fn a_push_is_undone_with_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -63,7 +64,7 @@ pub async fn a_push_is_undone_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// Keys are known in a transaction as they are outside.
+/// Unique keys work in a transaction as they do outside.
 pub async fn a_push_in_a_transaction_knows_keys(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -79,7 +80,7 @@ pub async fn a_push_in_a_transaction_knows_keys(bed: &Bed) {
     }
 }
 
-/// What is out of rule is refused in a transaction too, with its field named.
+/// Invalid arguments are rejected in a transaction too, with their field named.
 pub async fn a_push_in_a_transaction_is_checked(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     for caller in bed.callers() {
@@ -90,7 +91,7 @@ pub async fn a_push_in_a_transaction_is_checked(bed: &Bed) {
     assert_eq!(bed.stored_items().await, 0);
 }
 
-/// A worker that waits is woken by a push in a transaction.
+/// A push in a transaction wakes a waiting worker.
 pub async fn a_committed_push_reaches_a_waiting_claim(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -103,7 +104,7 @@ pub async fn a_committed_push_reaches_a_waiting_claim(bed: &Bed) {
     }
 }
 
-/// A completion in a transaction is there when that commits, and lets the next of its group go.
+/// A completion in a transaction takes effect at the commit, and the next item of its group can be claimed.
 pub async fn a_completion_commits_with_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -124,7 +125,7 @@ pub async fn a_completion_commits_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// Rolled back, the items are held as before.
+/// After a rollback, the items are claimed as before.
 pub async fn a_completion_is_undone_with_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -139,7 +140,7 @@ pub async fn a_completion_is_undone_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// A claim that is no longer right fails the transaction as lost, and nothing of it is applied.
+/// A claim that is stale fails the transaction as lost, and nothing is applied.
 pub async fn a_stale_completion_fails_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -159,7 +160,7 @@ pub async fn a_stale_completion_fails_its_transaction(bed: &Bed) {
     }
 }
 
-/// While a transaction that completes an item is open nobody takes it over, not even past the claim's end.
+/// While a transaction that completes an item is open, the item cannot be taken over, even after the claim's expiry.
 pub async fn an_item_being_completed_is_not_taken_over(bed: &Bed) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -167,7 +168,7 @@ pub async fn an_item_being_completed_is_not_taken_over(bed: &Bed) {
             let queue = format!("{caller:?}/{commits}");
             let (inbox, theirs) = (turno.inbox(&queue), rival.inbox(&queue));
             push(&inbox, &["1"]).await;
-            // Short, because on some stores nothing can be moved while the transaction is open.
+            // A short lease, because on some stores times cannot be shifted while the transaction is open.
             let claim = inbox.claim().lease(Duration::from_millis(150));
             let held = claim.take().await.unwrap();
             let tx = open_complete(bed, *caller, &inbox, &held).await.unwrap();

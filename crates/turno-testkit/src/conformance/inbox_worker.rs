@@ -1,4 +1,4 @@
-//! The worker runtime: a handler for every item, and what becomes of what it answers.
+//! The worker runtime: a handler call per item, and its result.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use super::inbox_kit::*;
 use super::inbox_run::start;
 use super::kit::PATIENCE;
 
-/// A poll that nothing here waits for.
+/// Poll interval that no rule waits for.
 const NEVER: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ struct Note {
     text: String,
 }
 
-/// Every item reaches the handler once, as the type that was pushed, with what is known of it.
+/// Each item is passed to the handler once, as the type that was pushed, with its metadata.
 pub async fn a_worker_handles_every_item(bed: &Bed) {
     const NOTES: usize = 40;
     let (turno, other) = (bed.turno().await, bed.turno().await);
@@ -60,13 +60,13 @@ pub async fn a_worker_handles_every_item(bed: &Bed) {
     assert_eq!(stats, [0, 0, 0, NOTES as u64, 0]);
 }
 
-/// So many handlers run at once as were asked for: no more, and no fewer.
+/// Exactly as many handlers run concurrently as configured.
 pub async fn a_worker_keeps_to_its_concurrency(bed: &Bed) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["x"; 12]).await;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    // Fewer than three at once would wait here for ever.
+    // With fewer than three at once, this would wait forever.
     let three = Arc::new(Barrier::new(3));
     let handler = {
         let (now, most) = (now.clone(), most.clone());
@@ -93,18 +93,18 @@ async fn until_completed(inbox: &turno::inbox::Inbox, many: u64) {
     .await;
 }
 
-/// A handler that says which item it has.
+/// Returns a handler that sends its item's payload to the test.
 fn telling(
     sender: mpsc::UnboundedSender<String>,
 ) -> impl Fn(Job<String>) -> std::future::Ready<Result<(), Infallible>> + Send + Sync + 'static {
     move |job: Job<String>| {
-        // Nobody listens any more when the rule has ended.
+        // The receiver is closed when the rule has ended.
         let _ = sender.send(job.payload);
         std::future::ready(Ok(()))
     }
 }
 
-/// An idle worker is woken by each push, from its own process or another, without waiting for its poll.
+/// Each push wakes an idle worker, of the same process or another, without waiting for its poll.
 pub async fn a_push_wakes_an_idle_worker(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (sender, mut told) = mpsc::unbounded_channel();
@@ -119,7 +119,7 @@ pub async fn a_push_wakes_an_idle_worker(bed: &Bed) {
     running.stop().await;
 }
 
-/// An item whose time comes is found in time, though nobody pushes then.
+/// An item is claimed at its due time, without a push at that time.
 pub async fn a_worker_wakes_for_what_is_due(bed: &Bed) {
     let turno = bed.turno().await;
     let (sender, mut told) = mpsc::unbounded_channel();
@@ -131,7 +131,7 @@ pub async fn a_worker_wakes_for_what_is_due(bed: &Bed) {
     running.stop().await;
 }
 
-/// A worker that is not woken looks by itself.
+/// A worker that is not notified polls.
 pub async fn a_worker_looks_by_itself(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (sender, mut told) = mpsc::unbounded_channel();
@@ -142,7 +142,7 @@ pub async fn a_worker_looks_by_itself(bed: &Bed) {
     timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
     for n in 1..4 {
         if !bed.is_sqlite() {
-            // Nobody is said to listen: the push calls nobody.
+            // Without a listener row, the push sends no notification.
             bed.run("delete from turno.inbox_listener").await;
         }
         push(&other.inbox("q"), &[&n.to_string()]).await;
@@ -152,7 +152,7 @@ pub async fn a_worker_looks_by_itself(bed: &Bed) {
     running.stop().await;
 }
 
-/// What a handler answers with an error, or with a panic, is recorded and tried again.
+/// An error or a panic of a handler is recorded, and the item is retried.
 pub async fn failures_and_panics_are_tried_again(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
@@ -187,7 +187,7 @@ pub async fn failures_and_panics_are_tried_again(bed: &Bed) {
     assert_eq!(errors, expected);
 }
 
-/// A payload that the handler cannot read is a failed attempt, and the handler is not called.
+/// A payload that the handler cannot deserialize is a failed attempt, and the handler is not called.
 pub async fn a_wrong_payload_is_a_failed_attempt(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("text").max_attempts(1)]).await;
@@ -207,7 +207,7 @@ pub async fn a_wrong_payload_is_a_failed_attempt(bed: &Bed) {
     assert!(error.contains("not what the handler expects"), "{error}");
 }
 
-/// A failure without a word about the next attempt is tried again after the back-off.
+/// A failure without a retry time is retried after the backoff.
 pub async fn a_failed_handler_backs_off(bed: &Bed) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;

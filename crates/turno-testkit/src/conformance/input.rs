@@ -1,4 +1,4 @@
-//! What may be asked for, and what is refused.
+//! Valid and invalid arguments.
 
 use turno::Turno;
 use turno::lock::{LockList, ReleaseOutcome};
@@ -6,7 +6,7 @@ use turno::lock::{LockList, ReleaseOutcome};
 use super::Bed;
 use super::kit::*;
 
-/// A name may be anything printable, and is never taken for something else.
+/// A name may be any printable text, and is never interpreted.
 pub async fn names_may_be_anything_printable(bed: &Bed) {
     let turno = bed.turno().await;
     let long = "ñ".repeat(127) + "x";
@@ -66,7 +66,7 @@ pub async fn names_may_be_anything_printable(bed: &Bed) {
     );
 }
 
-/// What is out of rule is refused with its field named, and nothing is stored.
+/// Invalid arguments are rejected with their field named, and nothing is stored.
 pub async fn bad_input_names_its_field(bed: &Bed) {
     let turno = bed.turno().await;
     let (long, text) = ("x".repeat(256), "x".repeat(1001));
@@ -166,7 +166,7 @@ pub async fn bad_input_names_its_field(bed: &Bed) {
     assert_eq!(turno.lock_list(all).await.unwrap(), []);
 }
 
-/// The longest lease is a setting, for every way to take or to lengthen one.
+/// The maximum TTL is a setting, for all ways of acquiring and renewing.
 pub async fn a_longer_ttl_can_be_allowed(bed: &Bed) {
     let week = secs(7 * 24 * 60 * 60);
     let turno = Turno::builder()

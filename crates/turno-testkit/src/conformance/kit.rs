@@ -1,4 +1,4 @@
-//! What the rules have in common.
+//! Helpers for all rules.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use turno::store::{Attribution, Grant, LockAcquire, LockMode, LockOutcome, LockW
 use turno::{Token, Turno};
 use uuid::Uuid;
 
-/// Longer than anything here takes: whoever waits this long waits in vain.
+/// Timeout, longer than any step takes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The lease, or a panic that tells who has it.
+/// Returns the lease, or panics with the holder.
 #[track_caller]
 pub(super) fn mine(answer: Acquire) -> Lease {
     match answer {
@@ -23,7 +23,7 @@ pub(super) fn mine(answer: Acquire) -> Lease {
     }
 }
 
-/// Who has it, or a panic.
+/// Returns the holder, or panics.
 #[track_caller]
 pub(super) fn busy(answer: Acquire) -> Busy {
     match answer {
@@ -32,12 +32,12 @@ pub(super) fn busy(answer: Acquire) -> Busy {
     }
 }
 
-/// Takes a free lock for an owner.
+/// Acquires a free lock for an owner.
 pub(super) async fn take(turno: &Turno, resource: &str, owner: &str) -> Lease {
     mine(turno.lock(resource).owner(owner).acquire().await.unwrap())
 }
 
-/// What a store is asked for when an owner wants a resource.
+/// Returns an owner's acquire request to the store.
 pub(super) fn ask(resource: &str, owner: &str) -> LockAcquire {
     LockAcquire {
         resource: resource.into(),
@@ -51,7 +51,7 @@ pub(super) fn ask(resource: &str, owner: &str) -> LockAcquire {
     }
 }
 
-/// The grant, or a panic.
+/// Returns the grant, or panics.
 #[track_caller]
 pub(super) fn granted(outcome: LockOutcome) -> Grant {
     match outcome {
@@ -60,7 +60,7 @@ pub(super) fn granted(outcome: LockOutcome) -> Grant {
     }
 }
 
-/// The audit trail of a resource, newest first, without what is held now.
+/// Returns the history of a resource, newest first, without current holds.
 pub(super) async fn history(turno: &Turno, resource: &str) -> Vec<HistoryEntry> {
     let ask = LockHistory {
         resource: Some(resource.into()),
@@ -71,7 +71,7 @@ pub(super) async fn history(turno: &Turno, resource: &str) -> Vec<HistoryEntry> 
     turno.store().lock_history(&ask).await.unwrap()
 }
 
-/// What happened to a resource, newest first.
+/// Returns the events of a resource, newest first.
 pub(super) async fn events(turno: &Turno, resource: &str) -> Vec<(HistoryEvent, Token)> {
     history(turno, resource)
         .await
@@ -80,7 +80,7 @@ pub(super) async fn events(turno: &Turno, resource: &str) -> Vec<(HistoryEvent, 
         .collect()
 }
 
-/// How often something happened to a resource.
+/// Returns how often an event happened to a resource.
 pub(super) async fn count(turno: &Turno, resource: &str, event: HistoryEvent) -> usize {
     events(turno, resource)
         .await
@@ -89,7 +89,7 @@ pub(super) async fn count(turno: &Turno, resource: &str, event: HistoryEvent) ->
         .count()
 }
 
-/// Who holds a resource, in the order of their tokens.
+/// Returns the holders of a resource, ordered by token.
 pub(super) async fn owners(turno: &Turno, resource: &str) -> Vec<String> {
     let status = turno.lock_status(resource).await.unwrap();
     status
@@ -99,7 +99,7 @@ pub(super) async fn owners(turno: &Turno, resource: &str) -> Vec<String> {
         .collect()
 }
 
-/// Stands in line: signs in until the store says that the place counts.
+/// Registers a waiter until the store confirms its place.
 pub(super) async fn stand_in_line(turno: &Turno, resource: &str, owner: &str) {
     let ask = LockWait {
         resource: resource.into(),
@@ -117,7 +117,7 @@ pub(super) async fn stand_in_line(turno: &Turno, resource: &str, owner: &str) {
         .expect("a place in line");
 }
 
-/// Waits until so many wait for a resource.
+/// Waits until a resource has this many waiters.
 pub(super) async fn until_waiting(turno: &Turno, resource: &str, waiters: u64) {
     crate::eventually_async(
         PATIENCE,
@@ -127,7 +127,7 @@ pub(super) async fn until_waiting(turno: &Turno, resource: &str, waiters: u64) {
     .await;
 }
 
-/// Waits until nobody holds a resource.
+/// Waits until a resource is free.
 pub(super) async fn until_free(turno: &Turno, resource: &str) {
     crate::eventually_async(PATIENCE, &format!("{resource} to be free"), async || {
         turno

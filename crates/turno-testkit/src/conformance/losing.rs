@@ -1,11 +1,11 @@
-//! Losing writes nothing: no row, no row lock, no commit.
+//! An acquire of a busy lock writes nothing: no row, no row lock, no commit.
 
 use turno::Turno;
 
 use super::Bed;
 use super::kit::*;
 
-/// Asks in every way, loses every time, and sees no trace of it.
+/// Tries all kinds of acquire, which must be busy, and checks that nothing was written.
 async fn leaves_no_trace(
     bed: &Bed,
     turno: &Turno,
@@ -38,7 +38,7 @@ async fn leaves_no_trace(
                     .unwrap(),
             )),
             Ask::Together => {
-                // The free ones come first, so that something would have to be undone.
+                // The free ones precede the busy one, so that a partial grant would have to be undone.
                 let all = ["0-free", "1-new", resource];
                 assert!(turno.locks(all).acquire().await.unwrap().is_busy());
             }
@@ -75,14 +75,14 @@ async fn two(bed: &Bed) -> (Turno, Turno) {
     (turno, other)
 }
 
-/// Against a live holder.
+/// Busy because of a live holder.
 pub async fn losing_to_a_holder_writes_nothing(bed: &Bed) {
     let (turno, other) = two(bed).await;
     let _lease = take(&turno, "r", "a").await;
     leaves_no_trace(bed, &other, "r", ALL).await;
 }
 
-/// Against a `min_hold` that outlasts the release.
+/// Busy because of a `min_hold` that outlasts the release.
 pub async fn losing_to_a_rest_writes_nothing(bed: &Bed) {
     let (turno, other) = two(bed).await;
     let lock = turno
@@ -94,7 +94,7 @@ pub async fn losing_to_a_rest_writes_nothing(bed: &Bed) {
     leaves_no_trace(bed, &other, "r", ALL).await;
 }
 
-/// Against a shared holder's `min_hold` that outlasts the release.
+/// Busy because of a shared holder's `min_hold` that outlasts the release.
 pub async fn losing_to_a_shared_rest_writes_nothing(bed: &Bed) {
     let (turno, other) = two(bed).await;
     let lock = turno
@@ -107,7 +107,7 @@ pub async fn losing_to_a_shared_rest_writes_nothing(bed: &Bed) {
     leaves_no_trace(bed, &other, "r", ALL).await;
 }
 
-/// Against those who stand in line, with the lock free.
+/// Busy because of waiters in order, with the lock free.
 pub async fn losing_to_a_line_writes_nothing(bed: &Bed) {
     let (turno, other) = two(bed).await;
     let lease = take(&turno, "r", "a").await;
@@ -116,7 +116,7 @@ pub async fn losing_to_a_line_writes_nothing(bed: &Bed) {
     leaves_no_trace(bed, &other, "r", ALL).await;
 }
 
-/// Against those who stand in line, with the holder expired.
+/// Busy because of waiters in order, with the holder expired.
 pub async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &Bed) {
     let (turno, other) = two(bed).await;
     take(&turno, "r", "a").await.detach();
@@ -125,7 +125,7 @@ pub async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &Bed) {
     leaves_no_trace(bed, &other, "r", ALL).await;
 }
 
-/// Against as many holders as there are permits.
+/// Busy because all permits are held.
 pub async fn losing_to_full_permits_writes_nothing(bed: &Bed) {
     let (turno, other) = two(bed).await;
     for owner in ["a", "b"] {
@@ -149,7 +149,7 @@ pub async fn losing_to_full_permits_writes_nothing(bed: &Bed) {
     .await;
 }
 
-/// A stale renew or release that repeats itself does not touch the holder's row.
+/// A repeated stale renewal or release does not change the holder's row.
 pub async fn a_stale_renew_does_not_touch_the_row(bed: &Bed) {
     let (turno, other) = two(bed).await;
     let stale = take(&turno, "r", "a").await.detach();
@@ -163,7 +163,7 @@ pub async fn a_stale_renew_does_not_touch_the_row(bed: &Bed) {
     let before = watch.look().await;
     assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
     if !bed.is_sqlite() {
-        // One writer commits even when nothing changed; there the holder's row is what counts.
+        // A single writer commits even if nothing changed; there only the holder's row is compared.
         assert_eq!(watch.look().await, before);
     }
     let after = other.lock_status("r").await.unwrap().holders.remove(0);

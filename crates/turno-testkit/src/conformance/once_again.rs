@@ -1,4 +1,4 @@
-//! Saying it again, because the answer was lost: applying it twice changes nothing.
+//! The same call again, because its response was lost: the second has no further effect.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Bed;
 use super::once_kit::*;
 
-/// The same begin sent twice is the same claim, however it asks; another one is another.
+/// The same begin sent twice returns the same claim, with any options. Another request id is another begin.
 pub async fn a_begin_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for ttl in [DAY, Duration::ZERO] {
@@ -40,7 +40,7 @@ pub async fn a_begin_sent_twice_is_one(bed: &Bed) {
     }
 }
 
-/// The same begin in one crowd is one too, and so is one that takes over.
+/// The same begin twice in one batch is one, too, and so is one that takes over.
 pub async fn a_rerun_sent_twice_is_one(bed: &Bed) {
     let turno = bed.turno().await;
     take(&turno, "k").await.doubt().await.unwrap();
@@ -60,7 +60,7 @@ pub async fn a_rerun_sent_twice_is_one(bed: &Bed) {
     }
 }
 
-/// A completion sent twice is done twice, and the first answer stays.
+/// A completion sent twice succeeds twice, and the first answer stays.
 pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for ttl in [DAY, Duration::ZERO] {
@@ -90,7 +90,7 @@ pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
     }
 }
 
-/// A release sent twice is done twice, until somebody else begins.
+/// A release sent twice succeeds twice, until another run begins.
 pub async fn a_release_sent_twice_is_one(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for ttl in [DAY, Duration::ZERO] {

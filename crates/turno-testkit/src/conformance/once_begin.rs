@@ -1,4 +1,4 @@
-//! Beginning: whoever comes first does the work, and whoever comes later is told what became of it.
+//! Begin: the first caller runs the work, and later callers get its state or its answer.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Bed;
 use super::kit::secs;
 use super::once_kit::*;
 
-/// A key that nobody has is whoever's asks, on whichever machine; everybody else is told who that is.
+/// A new key is granted to the first caller, on any machine; all others get the run in flight.
 pub async fn a_new_key_is_fresh_and_then_in_flight(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("k").worker("first").lease(LONG);
@@ -28,7 +28,7 @@ pub async fn a_new_key_is_fresh_and_then_in_flight(bed: &Bed) {
     claim.detach();
 }
 
-/// One question that is asked twice is two: the second finds the first in flight.
+/// Two calls of one `Once` are two requests: the second finds the first in flight.
 pub async fn a_question_can_be_asked_again(bed: &Bed) {
     let once = bed.turno().await.once("k");
     let claim = fresh(once.begin().await.unwrap());
@@ -38,7 +38,7 @@ pub async fn a_question_can_be_asked_again(bed: &Bed) {
     replay(once.begin().await.unwrap());
 }
 
-/// An answer is replayed as it was given, to the last digit and blank.
+/// An answer is replayed byte for byte.
 pub async fn an_answer_is_replayed_as_it_was_given(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (n, text) in [
@@ -66,7 +66,7 @@ pub async fn an_answer_is_replayed_as_it_was_given(bed: &Bed) {
     }
 }
 
-/// What is answered as a value is replayed as one, whoever asks how often.
+/// An answer that is a value is replayed as that value, to all callers, any number of times.
 pub async fn a_value_is_answered_to_everybody(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut runs = 0;
@@ -84,7 +84,7 @@ pub async fn a_value_is_answered_to_everybody(bed: &Bed) {
     assert_eq!(runs, 1);
 }
 
-/// The same key with other content is a mismatch, whatever became of the key, and begins nothing.
+/// The same key with other content is a mismatch, in each state of the key, and begins no run.
 pub async fn other_content_is_a_mismatch(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (key, state) in [
@@ -113,7 +113,7 @@ pub async fn other_content_is_a_mismatch(bed: &Bed) {
     }
 }
 
-/// Who gives no fingerprint compares with nothing, and neither does a key that has none.
+/// A begin without a fingerprint is not compared, and neither is a key without one.
 pub async fn without_a_fingerprint_nothing_is_compared(bed: &Bed) {
     let turno = bed.turno().await;
     for (key, first, second) in [
@@ -133,7 +133,7 @@ pub async fn without_a_fingerprint_nothing_is_compared(bed: &Bed) {
     }
 }
 
-/// An answer is kept for its time; then the key is as new, with a greater token.
+/// An answer is kept for its TTL; then the key is new again, with a greater token.
 pub async fn an_answer_is_kept_for_its_time(bed: &Bed) {
     let turno = bed.turno().await;
     let once = turno.once("k").fingerprint("one").ttl(secs(60));
@@ -143,7 +143,7 @@ pub async fn an_answer_is_kept_for_its_time(bed: &Bed) {
     replay(once.begin().await.unwrap());
     bed.age_once("k", secs(31)).await;
     assert_eq!(turno.once_status("k").await.unwrap(), None);
-    // Other content, too: there is nothing left to compare with.
+    // Also with other content: nothing is left to compare with.
     let next = fresh(turno.once("k").fingerprint("two").begin().await.unwrap());
     assert_eq!(next.attempt(), 1);
     assert!(next.token() > claim.token());
@@ -153,7 +153,7 @@ pub async fn an_answer_is_kept_for_its_time(bed: &Bed) {
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
 }
 
-/// Whoever completes may say for how long.
+/// A completion can set another TTL.
 pub async fn an_answer_can_be_kept_for_another_time(bed: &Bed) {
     let turno = bed.turno().await;
     for (key, begun_for, kept_for) in [("longer", secs(10), LONG), ("shorter", LONG, secs(10))] {
@@ -167,7 +167,7 @@ pub async fn an_answer_can_be_kept_for_another_time(bed: &Bed) {
     }
 }
 
-/// With no time at all, only those are turned away who come while the work is in flight.
+/// With a TTL of zero, only requests during the run are duplicates.
 pub async fn without_a_ttl_only_the_flight_counts(bed: &Bed) {
     let turno = bed.turno().await;
     let once = turno.once("k").ttl(Duration::ZERO);
@@ -183,7 +183,7 @@ pub async fn without_a_ttl_only_the_flight_counts(bed: &Bed) {
     }
 }
 
-/// What was given back is done by whoever asks next; it does not count as an attempt.
+/// After a release, the next caller runs the work. The released run does not count as an attempt.
 pub async fn a_released_key_is_fresh(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let first = take(&turno, "k").await;
@@ -193,7 +193,7 @@ pub async fn a_released_key_is_fresh(bed: &Bed) {
     let second = take(&other, "k").await;
     assert_eq!(second.attempt(), 1);
     assert!(second.token() > token);
-    // After a run that vanished, each is the second one until it ends.
+    // After a lost run, each takeover is attempt 2 until one ends.
     second.doubt().await.unwrap();
     for _ in 0..2 {
         let again = take_over(&turno, "k").await;
@@ -209,7 +209,7 @@ pub async fn a_released_key_is_fresh(bed: &Bed) {
     new_life.detach();
 }
 
-/// Without its answer, it is known that the work is done, and no more.
+/// Without a stored answer, only the fact that the work is done is known.
 pub async fn a_tombstone_is_replayed_as_not_stored(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
@@ -219,7 +219,7 @@ pub async fn a_tombstone_is_replayed_as_not_stored(bed: &Bed) {
     assert_eq!(answer.get::<String>().unwrap(), None);
     let told = other.once("k").run(async || Ok::<_, String>(1)).await;
     assert!(matches!(told, Err(OnceError::NotStored)), "{told:?}");
-    // It is another thing to answer null.
+    // An answer of null is different.
     answer_null(&turno).await;
 }
 
@@ -231,7 +231,7 @@ async fn answer_null(turno: &turno::Turno) {
     told.unwrap();
 }
 
-/// An answer of another kind is an error that says so, and not a panic or a second run.
+/// An answer of another type is a descriptive error, not a panic or a second run.
 pub async fn an_answer_of_another_kind_is_an_error(bed: &Bed) {
     let turno = bed.turno().await;
     answer(&turno, "k", "text").await;

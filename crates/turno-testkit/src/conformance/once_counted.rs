@@ -1,4 +1,4 @@
-//! A store that counts how often it is asked, or waits by itself as a server does; and else does as another one.
+//! A store wrapper that counts calls, or waits by itself as a server does, and else delegates to another store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,16 +22,16 @@ struct Counted {
 /// How a store waits by itself.
 #[derive(Debug, Clone)]
 pub(super) enum Waits {
-    /// Not at all.
+    /// It does not wait.
     Never,
-    /// It takes so long, and then does what was asked.
+    /// It waits for this long, and then runs the call.
     For(Duration),
-    /// It does what was asked, says so here, and the answer is lost.
+    /// It runs the call, adds a permit here, and the response is lost.
     Unheard(Arc<Semaphore>),
 }
 
 impl Waits {
-    /// Does something as this says.
+    /// Runs a call accordingly.
     async fn until<T>(&self, does: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
         match self {
             Waits::Never => Ok(None),
@@ -49,7 +49,7 @@ impl Waits {
 }
 
 impl Bed {
-    /// An instance on a store that waits by itself.
+    /// Creates an instance on a store that waits by itself.
     pub(super) async fn waiting(&self, waits: Waits) -> Turno {
         let store = Counted {
             store: self.turno().await.store().clone(),
@@ -59,7 +59,7 @@ impl Bed {
         Turno::with_store(Arc::new(store), Settings::default())
     }
 
-    /// An instance, and how often it has asked its store for a key.
+    /// Creates an instance with a counter of its begin calls to the store.
     pub(super) async fn counted(&self) -> (Turno, Arc<AtomicUsize>) {
         let begins = Arc::new(AtomicUsize::new(0));
         let store = Counted {
@@ -108,7 +108,7 @@ impl OnceStore for Counted {
     }
 }
 
-// Every other verb is the other store's own.
+// All other calls are delegated.
 
 #[async_trait]
 impl InboxStore for Counted {

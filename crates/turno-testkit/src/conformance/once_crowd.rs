@@ -1,4 +1,4 @@
-//! Many callers at once: the work of a key is done once, and each gets its own answer.
+//! Many concurrent callers: the work of a key is done once, and each caller gets its own result.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use turno::once::{Begin, OnceError};
 use super::Bed;
 use super::kit::PATIENCE;
 
-/// Who waits is patient: a crowd on a busy machine takes its time.
+/// Number of callers. Waits have a long timeout, because many callers on a busy machine take time.
 const CROWD: usize = 50;
 
-/// Everybody wants the same, on three machines: it is done once, and all are told its answer.
+/// All callers, on three machines, begin the same key: the work is done once, and all get its answer.
 pub async fn a_crowd_has_its_work_done_once(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
     for round in 0..3 {
@@ -40,7 +40,7 @@ pub async fn a_crowd_has_its_work_done_once(bed: &Bed) {
     }
 }
 
-/// Who does not wait is told, and nobody does it twice.
+/// Callers that do not wait get the run in flight, and the work is not done twice.
 pub async fn a_crowd_that_does_not_wait_is_told(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
     let runs = Arc::new(AtomicU32::new(0));
@@ -66,7 +66,7 @@ pub async fn a_crowd_that_does_not_wait_is_told(bed: &Bed) {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
-/// Everybody wants something else: all get it, with claims of their own, and each is told its own answer.
+/// Each caller begins its own key: all get their own claims and their own answers.
 pub async fn each_of_a_crowd_gets_its_own_answer(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     let mut tasks = tokio::task::JoinSet::new();

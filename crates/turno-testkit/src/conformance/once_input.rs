@@ -1,4 +1,4 @@
-//! What may be asked for, and what is refused.
+//! Valid and invalid arguments.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::Bed;
 use super::kit::secs;
 use super::once_kit::*;
 
-/// The longest that an answer is kept: ten years, all of them leap years.
+/// Maximum TTL of an answer: ten years, all counted as leap years.
 const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
-/// A key may be anything printable, and is never taken for something else.
+/// A key may be any printable text, and is never interpreted.
 pub async fn keys_may_be_anything_printable(bed: &Bed) {
     let turno = bed.turno().await;
     let long = "ñ".repeat(127) + "x";
@@ -66,7 +66,7 @@ pub async fn keys_may_be_anything_printable(bed: &Bed) {
     }
 }
 
-/// What is out of rule is refused with its field named, and nothing is stored.
+/// Invalid arguments are rejected with their field named, and nothing is stored.
 pub async fn a_bad_question_names_its_field(bed: &Bed) {
     let turno = bed.turno().await;
     let long = "x".repeat(256);
@@ -118,7 +118,7 @@ pub async fn a_bad_question_names_its_field(bed: &Bed) {
     assert_eq!(bed.stored_keys().await, 0);
 }
 
-/// The least and the most that is allowed is allowed by the store too.
+/// The store also accepts the minimum and maximum values.
 pub async fn the_extremes_are_allowed(bed: &Bed) {
     let turno = bed.turno().await;
     let once = turno.once("most").lease(DAY).ttl(TEN_YEARS);
@@ -132,7 +132,7 @@ pub async fn the_extremes_are_allowed(bed: &Bed) {
     fresh(least.ttl(Duration::ZERO).begin().await.unwrap()).detach();
 }
 
-/// An answer is JSON of a bounded size, and the key is in flight as before if it is not.
+/// An answer is JSON of limited size. After an invalid one, the key is in flight as before.
 pub async fn a_bad_answer_names_its_field(bed: &Bed) {
     let small = Turno::builder().max_payload(100);
     let turno = small.connect(bed.url()).await.unwrap();
@@ -154,7 +154,7 @@ pub async fn a_bad_answer_names_its_field(bed: &Bed) {
     }
     let error = claim.complete(&"x".repeat(101)).await.unwrap_err();
     assert_eq!(error.field(), Some("answer"), "{error}");
-    // A map without text for keys is no JSON.
+    // A map with keys that are not text is not valid JSON.
     let map: std::collections::BTreeMap<(u8, u8), u8> = [((1, 2), 3)].into();
     let error = claim.complete(&map).await.unwrap_err();
     assert_eq!(error.field(), Some("answer"), "{error}");
@@ -167,7 +167,7 @@ pub async fn a_bad_answer_names_its_field(bed: &Bed) {
     assert_eq!(settled, OnceSettled::Done);
 }
 
-/// The largest answer is a setting, and large ones are replayed whole.
+/// The maximum size of an answer is a setting, and large ones are replayed completely.
 pub async fn a_larger_answer_can_be_allowed(bed: &Bed) {
     let large = Turno::builder().max_payload(4 * 1024 * 1024);
     let turno = large.connect(bed.url()).await.unwrap();
@@ -177,7 +177,7 @@ pub async fn a_larger_answer_can_be_allowed(bed: &Bed) {
     assert!(told.await.unwrap() == text);
 }
 
-/// A claim that no store can know is stale, whatever it says.
+/// A claim that no store can know is stale, whatever its content.
 pub async fn a_strange_claim_is_stale(bed: &Bed) {
     let turno = bed.turno().await;
     take(&turno, "k").await.detach();

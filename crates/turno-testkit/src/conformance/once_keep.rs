@@ -1,4 +1,4 @@
-//! Keeping: a claim lives for as long as its work, and what is left of it when that is cut off.
+//! Claims live as long as their work, and the state after an interruption.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::Bed;
 use super::kit::{PATIENCE, secs};
 use super::once_kit::*;
 
-/// Work that outlasts its lease many times over is nobody else's meanwhile.
+/// Work that takes many times its lease is not taken over meanwhile.
 pub async fn long_work_keeps_its_claim(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lease = Duration::from_millis(300);
@@ -32,13 +32,13 @@ pub async fn long_work_keeps_its_claim(bed: &Bed) {
     assert_eq!(answered(&other, "k").await.as_deref(), Some(r#""done""#));
 }
 
-/// Work that was taken over hears of it, and its answer is told stale.
+/// Work that was taken over is notified, and its answer is stale.
 pub async fn work_that_was_taken_over_hears_of_it(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("k").lease(Duration::from_millis(300));
     let told = once
         .run_with(async |claim| {
-            // Its own extension may come between.
+            // Its own extension may happen in between.
             let newest = crate::eventually_async(PATIENCE, "a takeover", async || {
                 bed.expire_once("k").await;
                 let again = other.once("k").unknown(turno::once::AfterUnknown::Rerun);
@@ -54,7 +54,7 @@ pub async fn work_that_was_taken_over_hears_of_it(bed: &Bed) {
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
 }
 
-/// A claim whose time is over lives again when it is extended, if nobody took over.
+/// A claim that has expired is valid again after an extension, if it was not taken over.
 pub async fn an_extension_after_the_end_counts(bed: &Bed) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await.detach();
@@ -66,7 +66,7 @@ pub async fn an_extension_after_the_end_counts(bed: &Bed) {
     assert!(run.remaining > LONG / 2 && run.remaining <= LONG, "{run:?}");
 }
 
-/// An extension lengthens, and never shortens.
+/// An extension lengthens the lease, and never shortens it.
 pub async fn an_extension_never_shortens(bed: &Bed) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await.detach();
@@ -77,7 +77,7 @@ pub async fn an_extension_never_shortens(bed: &Bed) {
     assert!(status(&turno, "k").await.expires_at > end + secs(30));
 }
 
-/// A claim that is dropped without an end leaves its key unknown; a detached one lives on.
+/// A claim that is dropped without an end leaves its key unknown; a detached one stays in flight.
 pub async fn a_dropped_claim_leaves_the_key_unknown(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     drop(take(&turno, "dropped").await);
@@ -89,7 +89,7 @@ pub async fn a_dropped_claim_leaves_the_key_unknown(bed: &Bed) {
     assert_eq!(settled.unwrap(), OnceSettled::Done);
 }
 
-/// A claim that ended is not doubted when it is dropped.
+/// A claim that has ended is not marked as unknown on drop.
 pub async fn a_claim_that_ended_is_dropped_quietly(bed: &Bed) {
     let turno = bed.turno().await;
     answer(&turno, "done", "done").await;
@@ -101,7 +101,7 @@ pub async fn a_claim_that_ended_is_dropped_quietly(bed: &Bed) {
     assert_eq!(turno.once_status("given back").await.unwrap(), None);
 }
 
-/// Asks, and does not stay for the answer; unless it is there already, which a busy machine may manage.
+/// Sends a begin and drops it before the response, unless the response is already there, which is possible on a busy machine.
 async fn ask_and_go(question: impl Future<Output = turno::Result<Begin>>) {
     let mut question = Box::pin(question);
     let told = std::future::poll_fn(|context| match question.as_mut().poll(context) {
@@ -113,14 +113,14 @@ async fn ask_and_go(question: impl Future<Output = turno::Result<Begin>>) {
     }
 }
 
-/// Whoever goes away while it asks leaves nothing behind: the next one begins, and never finds it unknown.
+/// A begin that is cancelled leaves nothing behind: the next caller begins, and never finds the key unknown.
 pub async fn a_dropped_question_gives_the_claim_back(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for n in 0..10 {
         let key = format!("k/{n}");
         let once = turno.once(&key);
         ask_and_go(once.begin()).await;
-        // It was granted, to nobody.
+        // It was granted, and the caller is gone.
         crate::eventually_async(PATIENCE, "the grant", async || {
             (bed.stored_keys().await > n).then_some(())
         })
@@ -138,7 +138,7 @@ pub async fn a_dropped_question_gives_the_claim_back(bed: &Bed) {
     }
 }
 
-/// Work that panics, or is cut off, leaves its key unknown.
+/// Work that panics or is cancelled leaves its key unknown.
 pub async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("panic");
@@ -164,7 +164,7 @@ pub async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &Bed) {
     until_state(&other, "cut off", OnceState::Unknown).await;
 }
 
-/// Work that fails gives its key back, or leaves it unknown, as it was told.
+/// Work that fails releases its key or leaves it unknown, as configured.
 pub async fn work_that_fails_releases_or_doubts(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let fails = async || Err::<u32, _>("no money".to_owned());

@@ -1,4 +1,4 @@
-//! What the rules of once have in common, and their back door into its table.
+//! Helpers for the rules of once, and direct access to its table.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::Bed;
 use super::bed::quoted;
 use super::kit::PATIENCE;
 
-/// A lease that nothing here outlasts.
+/// Lease that is longer than any rule.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The claim, or a panic that tells what was answered instead.
+/// Returns the claim, or panics with the other result.
 #[track_caller]
 pub(super) fn fresh(begun: Begin) -> Claim {
     match begun {
@@ -24,7 +24,7 @@ pub(super) fn fresh(begun: Begin) -> Claim {
     }
 }
 
-/// The stored answer, or a panic.
+/// Returns the stored answer, or panics.
 #[track_caller]
 pub(super) fn replay(begun: Begin) -> Answer {
     match begun {
@@ -33,7 +33,7 @@ pub(super) fn replay(begun: Begin) -> Answer {
     }
 }
 
-/// Whose run it is, or a panic.
+/// Returns the run in flight, or panics.
 #[track_caller]
 pub(super) fn in_flight(begun: Begin) -> OnceRun {
     match begun {
@@ -42,7 +42,7 @@ pub(super) fn in_flight(begun: Begin) -> OnceRun {
     }
 }
 
-/// Whose run it was, or a panic.
+/// Returns the lost run, or panics.
 #[track_caller]
 pub(super) fn unknown(begun: Begin) -> OnceRun {
     match begun {
@@ -51,35 +51,35 @@ pub(super) fn unknown(begun: Begin) -> OnceRun {
     }
 }
 
-/// Asks for a key in the plainest way.
+/// Begins a key with default options.
 pub(super) async fn begin(turno: &Turno, key: &str) -> Begin {
     turno.once(key).begin().await.unwrap()
 }
 
-/// Takes the work of a key.
+/// Claims the work of a key.
 pub(super) async fn take(turno: &Turno, key: &str) -> Claim {
     fresh(begin(turno, key).await)
 }
 
-/// Takes the work of a key over from a run that has vanished.
+/// Takes over the work of a key from a lost run.
 pub(super) async fn take_over(turno: &Turno, key: &str) -> Claim {
     let again = turno.once(key).unknown(AfterUnknown::Rerun);
     fresh(again.begin().await.unwrap())
 }
 
-/// Does the work of a key, with this answer.
+/// Completes the work of a key with this answer.
 pub(super) async fn answer(turno: &Turno, key: &str, answer: &str) {
     let settled = take(turno, key).await.complete(answer).await.unwrap();
     assert_eq!(settled, turno::once::OnceSettled::Done);
 }
 
-/// The stored answer of a key that is done, as JSON text.
+/// Returns the stored answer of a completed key, as JSON text.
 pub(super) async fn answered(turno: &Turno, key: &str) -> Option<String> {
     let answer = replay(begin(turno, key).await);
     answer.text().map(str::to_owned)
 }
 
-/// What is known of a key of which something is.
+/// Returns the state of a key, which must exist.
 pub(super) async fn status(turno: &Turno, key: &str) -> OnceView {
     let view = turno.once_status(key).await.unwrap();
     view.unwrap_or_else(|| panic!("nothing is known of {key}"))
@@ -94,7 +94,7 @@ pub(super) async fn until_state(turno: &Turno, key: &str, state: OnceState) {
     .await;
 }
 
-/// What a store is asked for by whoever begins.
+/// Returns a begin request to the store.
 pub(super) fn ask(key: &str) -> OnceBegin {
     OnceBegin {
         key: key.into(),
@@ -109,7 +109,7 @@ pub(super) fn ask(key: &str) -> OnceBegin {
     }
 }
 
-/// The grant, or a panic.
+/// Returns the grant, or panics.
 #[track_caller]
 pub(super) fn granted(outcome: OnceOutcome) -> OnceGrant {
     match outcome {
@@ -119,7 +119,7 @@ pub(super) fn granted(outcome: OnceOutcome) -> OnceGrant {
 }
 
 impl Bed {
-    /// Lets time pass for one key until its lease, or its answer's time, is over.
+    /// Shifts the times of a key until its lease, or its answer's TTL, has expired.
     pub(super) async fn expire_once(&self, key: &str) {
         let by = "(until - {now} + {us:1000000})";
         self.run(&format!(
@@ -130,7 +130,7 @@ impl Bed {
         .await;
     }
 
-    /// Lets so much time pass for one key.
+    /// Makes a key older by this duration.
     pub(super) async fn age_once(&self, key: &str, by: Duration) {
         let by = format!("{{us:{}}}", by.as_micros());
         self.run(&format!(
@@ -141,7 +141,7 @@ impl Bed {
         .await;
     }
 
-    /// Makes a key's last token this one, as if the clock had been ahead.
+    /// Sets a key's last token, as if the clock had been ahead.
     pub(super) async fn set_once_token(&self, key: &str, token: turno::Token) {
         let key = quoted(key);
         self.run(&format!(
@@ -150,7 +150,7 @@ impl Bed {
         .await;
     }
 
-    /// How many keys are stored, whatever became of them.
+    /// Number of stored keys, in all states.
     pub(super) async fn stored_keys(&self) -> i64 {
         self.number("select count(*) from turno.once").await
     }

@@ -1,11 +1,11 @@
-//! Being turned away writes nothing: no row, no row lock, no commit.
+//! A begin that gets no claim writes nothing: no row, no row lock, no commit.
 
 use turno::once::{AfterUnknown, Begin};
 
 use super::Bed;
 use super::once_kit::*;
 
-/// In flight, done, unknown, other content, over the quota: whoever only hears of it leaves no trace.
+/// In flight, done, unknown, other content, over the quota: a caller that only gets the state leaves no trace.
 pub async fn being_turned_away_writes_nothing(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let begin = async |key: &str| {
@@ -41,13 +41,13 @@ pub async fn being_turned_away_writes_nothing(bed: &Bed) {
     let told = other.once("new").quota("a", 3).begin().await.unwrap();
     assert!(matches!(told, Begin::OverQuota), "{told:?}");
     if !bed.is_sqlite() {
-        // One writer commits even when nothing changed.
+        // A single writer commits even if nothing changed.
         assert_eq!(watch.look().await, before);
     }
     assert_eq!(bed.stored_keys().await, 3);
 }
 
-/// In a crowd too, of which most are turned away.
+/// The same in a batch in which most callers get no claim.
 pub async fn a_crowd_turned_away_writes_nothing(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     take(&turno, "in flight").await.detach();

@@ -1,4 +1,4 @@
-//! Quotas: a scope has at most so many live keys.
+//! Quotas: a scope has a maximum number of live keys.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Bed;
 use super::kit::secs;
 use super::once_kit::*;
 
-/// A key that counts for a scope, of which there may be two.
+/// Returns a key in a scope with a quota of two.
 fn once(turno: &Turno, scope: &str, key: &str) -> Once {
     turno.once(format!("{scope}/{key}")).quota(scope, 2)
 }
@@ -30,7 +30,7 @@ async fn is_full(turno: &Turno, scope: &str) -> bool {
     }
 }
 
-/// Above its quota a scope gets nothing new; other scopes, and keys without one, are not touched.
+/// A scope at its quota gets no new keys; other scopes, and keys without one, are not affected.
 pub async fn a_scope_has_so_many_live_keys(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let one = claim(&turno, "a", "1").await;
@@ -38,7 +38,7 @@ pub async fn a_scope_has_so_many_live_keys(bed: &Bed) {
     claim(&other, "a", "2").await.complete("2").await.unwrap();
     assert!(is_full(&turno, "a").await && is_full(&other, "a").await);
     assert_eq!(turno.once_status("a/one more").await.unwrap(), None);
-    // What is known is told as ever.
+    // Known keys return their state as before.
     in_flight(once(&other, "a", "1").begin().await.unwrap());
     replay(once(&other, "a", "2").begin().await.unwrap());
     assert!(!is_full(&turno, "b").await);
@@ -51,7 +51,7 @@ pub async fn a_scope_has_so_many_live_keys(bed: &Bed) {
     one.detach();
 }
 
-/// Only live keys count: not what was given back, nor an answer whose time is over.
+/// Only live keys count: not released ones, nor answers whose TTL is over.
 pub async fn only_live_keys_count(bed: &Bed) {
     let turno = bed.turno().await;
     claim(&turno, "a", "kept").await.detach();
@@ -73,7 +73,7 @@ pub async fn only_live_keys_count(bed: &Bed) {
     assert!(!is_full(&turno, "a").await);
 }
 
-/// A key that is done again counts once.
+/// A key that is run again counts once.
 pub async fn a_rerun_is_not_counted_twice(bed: &Bed) {
     let turno = bed.turno().await;
     for key in ["1", "2"] {
@@ -89,7 +89,7 @@ pub async fn a_rerun_is_not_counted_twice(bed: &Bed) {
     assert!(is_full(&turno, "a").await);
 }
 
-/// Long work counts for as long as it is extended, and an answer that is kept for longer than was said, for as long.
+/// Long work counts as long as it is extended, and an answer that is kept for longer than its key's TTL counts for that long.
 pub async fn what_lives_longer_than_was_said_counts(bed: &Bed) {
     let turno = bed.turno().await;
     let short = |key| {

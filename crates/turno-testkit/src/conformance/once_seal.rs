@@ -1,4 +1,4 @@
-//! Sealed answers: who can read the database cannot read them.
+//! Sealed answers: they cannot be read in the database without the key.
 
 use turno::Turno;
 use turno::once::{AnswerKeys, OnceSettled};
@@ -16,7 +16,7 @@ fn key(id: &str, byte: u8) -> AnswerKeys {
     AnswerKeys::new(id, [byte; 32]).unwrap()
 }
 
-/// How many stored answers have a text in them.
+/// Returns the number of stored answers that contain a text.
 async fn stored_with(bed: &Bed, text: &str) -> i64 {
     let cast = if bed.is_sqlite() { "text" } else { "varchar" };
     bed.number(&format!(
@@ -25,7 +25,7 @@ async fn stored_with(bed: &Bed, text: &str) -> i64 {
     .await
 }
 
-/// What is stored has nothing of the answer; who has the key is told it.
+/// The stored form contains nothing of the answer; a caller with the key gets it.
 pub async fn a_sealed_answer_is_not_in_the_table(bed: &Bed) {
     let turno = with(bed, key("one", 1)).await;
     let secret = "4242 secret";
@@ -49,15 +49,15 @@ pub async fn a_sealed_answer_is_not_in_the_table(bed: &Bed) {
     assert_eq!(told.await.unwrap(), secret);
     let view = status(&turno, "k").await;
     assert_eq!(view.answer.as_deref(), Some(r#""4242 secret""#));
-    // Without its answer there is nothing to seal.
+    // Without an answer there is nothing to seal.
     take(&turno, "none").await.complete_without().await.unwrap();
     assert_eq!(answered(&turno, "none").await, None);
-    // The control: without keys it is there for everybody.
+    // The control: without keys, the answer is stored in plain text.
     answer(&bed.turno().await, "plain", secret).await;
     assert_eq!(stored_with(bed, "secret").await, 1);
 }
 
-/// Without the key, or with another, it is refused; and nobody does the work again.
+/// Without the key, or with another one, the result is an error; the work is not done again.
 pub async fn another_key_is_refused(bed: &Bed) {
     let turno = with(bed, key("one", 1)).await;
     answer(&turno, "k", "secret").await;
@@ -82,7 +82,7 @@ pub async fn another_key_is_refused(bed: &Bed) {
     );
 }
 
-/// An answer is of one request: put under another key, it does not open.
+/// An answer is bound to one request: stored under another once key, it cannot be opened.
 pub async fn a_sealed_answer_cannot_be_moved(bed: &Bed) {
     let turno = with(bed, key("one", 1)).await;
     answer(&turno, "rich", "1000000").await;
@@ -95,7 +95,7 @@ pub async fn a_sealed_answer_cannot_be_moved(bed: &Bed) {
     assert!(error.is_refused(), "{error}");
 }
 
-/// Keys are changed one after the other: what was sealed with the old one opens for as long as that is known.
+/// Keys can be rotated: an answer that was sealed with the old key can be opened as long as that key is configured.
 pub async fn keys_can_be_changed(bed: &Bed) {
     answer(&bed.turno().await, "plain", "0").await;
     let old = with(bed, key("old", 1)).await;

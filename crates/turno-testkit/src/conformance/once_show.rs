@@ -1,4 +1,4 @@
-//! What people see of requests.
+//! Status and lists of requests, for operators.
 
 use turno::once::{OnceList, OnceState, OnceView};
 use turno::{Turno, clock};
@@ -18,7 +18,7 @@ async fn list(turno: &Turno, state: Option<OnceState>, prefix: &str) -> Vec<Stri
     page.into_iter().map(|view| view.key).collect()
 }
 
-/// A status tells everything that is known of a key, in every state.
+/// A status has all data of a key, in each state.
 pub async fn a_status_of_a_key_tells_everything(bed: &Bed) {
     let turno = bed.turno().await;
     assert_eq!(turno.once_status("k").await.unwrap(), None);
@@ -53,7 +53,7 @@ pub async fn a_status_of_a_key_tells_everything(bed: &Bed) {
     assert_eq!((done.claim, done.worker), (gone.claim, gone.worker));
 }
 
-/// A list has what is in flight, done or unknown, in order, by state and by prefix; without the answers.
+/// A list has the keys in flight, done or unknown, in order, by state and by prefix, without the answers.
 pub async fn a_list_has_what_is_known(bed: &Bed) {
     let turno = bed.turno().await;
     take(&turno, "b/running").await.detach();
@@ -91,7 +91,7 @@ pub async fn a_list_has_what_is_known(bed: &Bed) {
     }
 }
 
-/// A prefix is taken as it is written, and is no pattern.
+/// A prefix is literal text, not a pattern.
 pub async fn a_prefix_of_keys_is_no_pattern(bed: &Bed) {
     let turno = bed.turno().await;
     let keys = ["a%b", "a_b", "axb", "A%b", "a\\b", "añb", "añc", "🔒1"];
@@ -118,7 +118,7 @@ pub async fn a_prefix_of_keys_is_no_pattern(bed: &Bed) {
     );
 }
 
-/// Page after page shows every key once.
+/// The pages together have each key once.
 pub async fn pages_of_keys_lose_nobody(bed: &Bed) {
     let turno = bed.turno().await;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Staleness: of all who began the work of a key, the answer of the newest counts, and of nobody else.
+//! Staleness: of all runs of a key, only the answer of the newest counts.
 
 use turno::Token;
 use turno::once::{Claim, OnceSettled, OnceState, Released};
@@ -6,7 +6,7 @@ use turno::once::{Claim, OnceSettled, OnceState, Released};
 use super::Bed;
 use super::once_kit::*;
 
-/// A run that was taken for vanished and lives, and whoever took its work over.
+/// Returns a run that was assumed lost but continues, and the run that took over.
 async fn zombie(bed: &Bed, key: &str) -> (Claim, Claim) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let zombie = take(&turno, key).await;
@@ -15,7 +15,7 @@ async fn zombie(bed: &Bed, key: &str) -> (Claim, Claim) {
     (zombie, newest)
 }
 
-/// An answer that comes after somebody else has begun is told so, changes nothing, and is counted.
+/// An answer after another run has begun is stale, changes nothing, and is counted.
 pub async fn a_stale_answer_is_told_and_counted(bed: &Bed) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
@@ -27,13 +27,13 @@ pub async fn a_stale_answer_is_told_and_counted(bed: &Bed) {
         after.late = before.late;
         assert_eq!(after, before);
     }
-    // The claim has heard of it.
+    // The claim is notified of it.
     zombie.stale().await;
     assert_eq!(newest.complete("new").await.unwrap(), OnceSettled::Done);
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
 }
 
-/// A zombie past its lease does not overwrite the newer answer, with or without an answer of its own.
+/// A stale run does not overwrite the newer answer, with or without an answer of its own.
 pub async fn a_zombie_does_not_overwrite(bed: &Bed) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
@@ -53,7 +53,7 @@ pub async fn a_zombie_does_not_overwrite(bed: &Bed) {
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
 }
 
-/// The control: a completion that does not compare the token puts the zombie's answer in place of the newer one.
+/// The control: a completion that does not compare the token overwrites the newer answer.
 pub async fn without_its_token_a_zombie_would_overwrite(bed: &Bed) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
@@ -66,7 +66,7 @@ pub async fn without_its_token_a_zombie_would_overwrite(bed: &Bed) {
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""old""#));
 }
 
-/// An answer that comes after its lease, and nobody has begun meanwhile, counts.
+/// An answer after the lease has expired counts, if no other run has begun.
 pub async fn a_late_answer_counts_if_nobody_took_over(bed: &Bed) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await;
@@ -77,7 +77,7 @@ pub async fn a_late_answer_counts_if_nobody_took_over(bed: &Bed) {
     assert_eq!(status(&turno, "k").await.late, 0);
 }
 
-/// Nothing else that a zombie says changes anything either.
+/// No other call of a stale run changes anything, either.
 pub async fn a_stale_release_changes_nothing(bed: &Bed) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
@@ -97,7 +97,7 @@ pub async fn a_stale_release_changes_nothing(bed: &Bed) {
     assert_eq!(newest.complete("new").await.unwrap(), OnceSettled::Done);
 }
 
-/// What has ended stays as it ended: an answer is not given back, and what was given back is not answered.
+/// An ended run stays ended: an answer cannot be released, and a released key cannot be answered.
 pub async fn what_has_ended_stays_ended(bed: &Bed) {
     let turno = bed.turno().await;
     let done = take(&turno, "done").await;
@@ -124,7 +124,7 @@ pub async fn what_has_ended_stays_ended(bed: &Bed) {
     take(&turno, "given back").await.detach();
 }
 
-/// A claim of a key that is not there, or of another, is stale.
+/// A claim of an unknown key, or of another key, is stale.
 pub async fn a_claim_is_of_one_key(bed: &Bed) {
     let turno = bed.turno().await;
     let one = take(&turno, "one").await;
@@ -147,8 +147,8 @@ pub async fn a_claim_is_of_one_key(bed: &Bed) {
     }
 }
 
-/// The token of a key that was swept, forgotten, given back or taken over is never given again, though the clock is
-/// behind it.
+/// The token of a key that was swept, forgotten, released or taken over is never granted again, even if the clock is behind
+/// it.
 pub async fn a_token_is_never_given_again(bed: &Bed) {
     let turno = bed.turno().await;
     let year = 365 * 24 * 60 * 60 * 1_000_000;

@@ -1,4 +1,4 @@
-//! Sweeping: tidiness, never correctness.
+//! Sweeping: only a cleanup, never needed for correctness.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn swept(turno: &Turno) -> u64 {
     turno.sweep(&Sweep::default()).await.unwrap().once
 }
 
-/// Answers whose time is over go, and so does what was given back; everything else stays.
+/// Answers after their TTL and released keys are deleted; all others stay.
 pub async fn a_sweep_forgets_answers_past_their_time(bed: &Bed) {
     let turno = bed.turno().await;
     for key in ["over", "live"] {
@@ -40,7 +40,7 @@ pub async fn a_sweep_forgets_answers_past_their_time(bed: &Bed) {
     next.detach();
 }
 
-/// An answer that is kept for longer than was said stays for as long.
+/// An answer that is kept for longer than its key's TTL stays for that long.
 pub async fn a_sweep_keeps_what_is_kept_for_longer(bed: &Bed) {
     let turno = bed.turno().await;
     let once = turno.once("k").lease(secs(1)).ttl(secs(1));
@@ -53,7 +53,7 @@ pub async fn a_sweep_keeps_what_is_kept_for_longer(bed: &Bed) {
     assert_eq!(swept(&turno).await, 1);
 }
 
-/// That a run vanished is remembered for a day, however short its answer would have been kept.
+/// A lost run is kept for at least a day, however short the TTL of its answer.
 pub async fn a_sweep_keeps_what_is_unknown(bed: &Bed) {
     let turno = bed.turno().await;
     for (key, ttl) in [("zero", Duration::ZERO), ("long", DAY * 3)] {
@@ -77,7 +77,7 @@ pub async fn a_sweep_keeps_what_is_unknown(bed: &Bed) {
     assert_eq!(bed.stored_keys().await, 0);
 }
 
-/// A run that is extended time and again is not swept away under it.
+/// A run that is extended again and again is not swept.
 pub async fn a_sweep_keeps_a_long_run(bed: &Bed) {
     let turno = bed.turno().await;
     let once = turno.once("k").lease(secs(1)).ttl(Duration::ZERO);
@@ -94,10 +94,10 @@ pub async fn a_sweep_keeps_a_long_run(bed: &Bed) {
     replay(begin(&turno, "k").await);
 }
 
-/// A sweep goes batch by batch, and gets past what it has to keep.
+/// A sweep runs in batches, and continues after rows that it has to keep.
 pub async fn a_sweep_of_once_goes_batch_by_batch(bed: &Bed) {
     let turno = bed.turno().await;
-    // Due for a look, and to be kept; they come first.
+    // Rows that are due for a check, and have to be kept; they precede the others.
     for n in 0..5 {
         let once = turno.once(format!("kept/{n}")).ttl(Duration::ZERO);
         fresh(once.begin().await.unwrap()).detach();

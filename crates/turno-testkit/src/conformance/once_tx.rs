@@ -1,4 +1,4 @@
-//! The caller's own transaction: the answer is there if and only if it commits.
+//! The caller's own transaction: the answer exists if and only if it commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn open(
     bed.open_inbox(caller, write).await
 }
 
-/// Until its transaction commits, an answer is seen by nobody, and then by all.
+/// An answer is visible to no other caller before its transaction commits, and then to all.
 pub async fn an_answer_commits_with_its_transaction(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -50,7 +50,7 @@ pub async fn an_answer_commits_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// Rolled back, the work is in flight as before, and can be answered.
+/// After a rollback, the work is in flight as before, and can be answered.
 pub async fn an_answer_is_undone_with_its_transaction(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -66,7 +66,7 @@ pub async fn an_answer_is_undone_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// The answer and the events beside it are both there, or neither is.
+/// The answer and the events of its transaction are both stored, or neither is.
 pub async fn an_answer_and_its_events_are_one(bed: &Bed) {
     let turno = bed.turno().await;
     let mut emitted = 0;
@@ -91,7 +91,7 @@ pub async fn an_answer_and_its_events_are_one(bed: &Bed) {
     }
 }
 
-/// A stale answer fails the transaction as lost, and nothing beside it is applied.
+/// A stale answer fails the transaction as lost, and nothing in it is applied.
 pub async fn a_stale_answer_fails_its_transaction(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -118,7 +118,7 @@ pub async fn a_stale_answer_fails_its_transaction(bed: &Bed) {
     }
 }
 
-/// An answer that is said again in a transaction is done, and the first one stays.
+/// A repeated answer in a transaction succeeds, and the first one stays.
 pub async fn an_answer_said_again_in_a_transaction_stays(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -126,7 +126,7 @@ pub async fn an_answer_said_again_in_a_transaction_stays(bed: &Bed) {
         let claim = Arc::new(take(&turno, &key).await);
         let first = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
         first.commit().await;
-        // As `run_with` says it when the work has said it in its own transaction.
+        // As `run_with` does after the work has answered in its own transaction.
         assert_eq!(claim.complete("again").await.unwrap(), OnceSettled::Done);
         let again = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
         again.commit().await;
@@ -135,7 +135,7 @@ pub async fn an_answer_said_again_in_a_transaction_stays(bed: &Bed) {
     }
 }
 
-/// A claim that is dropped after its transaction leaves the answer as it is, and no trace of lateness.
+/// A claim that is dropped after its transaction leaves the answer as it is, and is not recorded as late.
 pub async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -153,7 +153,7 @@ pub async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &Bed) {
     }
 }
 
-/// Who asks beside an open transaction is answered at once, in whatever way it asks.
+/// A begin during an open transaction returns at once, with any options.
 pub async fn a_begin_beside_an_open_answer_does_not_wait(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -174,13 +174,13 @@ pub async fn a_begin_beside_an_open_answer_does_not_wait(bed: &Bed) {
     }
 }
 
-/// While its answer is being written nobody takes the work over, not even past its lease; and then the answer counts.
+/// While its answer is being written, the work cannot be taken over, even after its lease; and then the answer counts.
 pub async fn work_being_answered_is_not_taken_over(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for commits in [true, false] {
             let key = format!("{caller:?}/{commits}");
-            // Short, because on some stores nothing can be moved while the transaction is open.
+            // A short lease, because on some stores times cannot be shifted while the transaction is open.
             let once = turno.once(&key).lease(Duration::from_millis(150));
             let claim = Arc::new(fresh(once.begin().await.unwrap()));
             let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
@@ -192,7 +192,7 @@ pub async fn work_being_answered_is_not_taken_over(bed: &Bed) {
             let waits = rerun.clone().wait(PATIENCE);
             let waiting = tokio::spawn(async move { waits.begin().await.unwrap() });
             if !bed.is_sqlite() {
-                // Where there is one writer, taking over has to wait for it.
+                // On a store with a single writer, a takeover has to wait for it.
                 let told = timeout(secs(5), rerun.begin()).await;
                 in_flight(told.expect("it waits for a transaction").unwrap());
             }
@@ -211,10 +211,10 @@ pub async fn work_being_answered_is_not_taken_over(bed: &Bed) {
     }
 }
 
-/// Those who ask together with somebody who meets an open transaction are not kept waiting by it.
+/// Begins that are batched with one for a key in an open transaction do not wait for it.
 pub async fn neighbours_of_an_open_answer_do_not_wait(bed: &Bed) {
     if bed.is_sqlite() {
-        // There is one writer: who begins waits for whatever transaction is open.
+        // There is a single writer: a begin waits for any open transaction.
         return;
     }
     let (turno, other) = (bed.turno().await, bed.turno().await);
@@ -251,7 +251,7 @@ pub async fn neighbours_of_an_open_answer_do_not_wait(bed: &Bed) {
     }
 }
 
-/// Neither are those who answer together with somebody whose row is in another's hands.
+/// Completions that are batched with one whose row is locked by another transaction do not wait, either.
 pub async fn answers_beside_an_open_one_do_not_wait(bed: &Bed) {
     if bed.is_sqlite() {
         return;

@@ -1,4 +1,4 @@
-//! Unknown: somebody did the work and vanished half-way, and nobody knows what it did.
+//! Unknown: a run was lost during its work, and it is not known what it did.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use turno::{Token, Turno};
 use super::Bed;
 use super::once_kit::*;
 
-/// A run of a key that has vanished.
+/// Creates a lost run of a key.
 async fn vanished(bed: &Bed, turno: &Turno, key: &str) -> Token {
     let claim = turno.once(key).worker("gone").begin().await.unwrap();
     let token = fresh(claim).detach().token;
@@ -17,7 +17,7 @@ async fn vanished(bed: &Bed, turno: &Turno, key: &str) -> Token {
     token
 }
 
-/// A run whose lease is over is unknown, and whoever refuses that changes nothing.
+/// A run whose lease has expired is unknown. With the policy to refuse, nothing is changed.
 pub async fn a_run_past_its_lease_is_unknown(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     vanished(bed, &turno, "k").await;
@@ -34,7 +34,7 @@ pub async fn a_run_past_its_lease_is_unknown(bed: &Bed) {
     assert_eq!(status(&turno, "k").await, before);
 }
 
-/// Whoever reruns takes the work over, as a further attempt with a greater token.
+/// With the policy to rerun, the caller takes over the work, as a further attempt with a greater token.
 pub async fn a_rerun_takes_over(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut last = vanished(bed, &turno, "k").await;
@@ -54,7 +54,7 @@ pub async fn a_rerun_takes_over(bed: &Bed) {
     assert_eq!(status(&turno, "k").await.attempt, 5);
 }
 
-/// Of many that rerun at once exactly one gets it.
+/// Of many concurrent reruns exactly one gets the work.
 pub async fn of_many_reruns_one_gets_it(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     for round in 0..3 {
@@ -79,7 +79,7 @@ pub async fn of_many_reruns_one_gets_it(bed: &Bed) {
     }
 }
 
-/// Whoever doubts its own run makes it unknown at once.
+/// A run that is marked as doubtful is unknown at once.
 pub async fn a_doubted_run_is_unknown_at_once(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
@@ -90,7 +90,7 @@ pub async fn a_doubted_run_is_unknown_at_once(bed: &Bed) {
     again.detach();
 }
 
-/// It is remembered for as long as the answer would have been kept, and for a day at least; then the key is as new.
+/// It is remembered for as long as the answer would have been kept, and for at least a day; then the key is new again.
 pub async fn unknown_is_remembered_for_a_day_at_least(bed: &Bed) {
     let turno = bed.turno().await;
     let hour = Duration::from_secs(3600);
@@ -107,14 +107,14 @@ pub async fn unknown_is_remembered_for_a_day_at_least(bed: &Bed) {
         bed.age_once(key, hour).await;
         assert_eq!(turno.once_status(key).await.unwrap(), None, "{key}");
         let next = fresh(once.begin().await.unwrap());
-        // As if it had been swept: sweeping is tidiness.
+        // As if it had been swept: a sweep is only a cleanup.
         assert_eq!(next.attempt(), 1, "{key}");
         assert!(next.token() > claim.token);
         next.detach();
     }
 }
 
-/// Asks the probe what became of the earlier run; counts how often the probe was asked and the work was done.
+/// Runs with a probe of the earlier run. Returns the result, and how often the probe was called and the work was done.
 async fn run_or_ask(
     turno: &Turno,
     key: &str,
@@ -138,7 +138,7 @@ async fn run_or_ask(
     (told, asked.into_inner(), done.into_inner())
 }
 
-/// A probe is asked if and only if an earlier run has vanished, and decides what is done.
+/// The probe is called if and only if an earlier run was lost, and decides what is done.
 pub async fn a_probe_decides(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (told, asked, done) = run_or_ask(&turno, "new", Ok(Probe::NotDone)).await;
@@ -160,7 +160,7 @@ pub async fn a_probe_decides(bed: &Bed) {
     );
 }
 
-/// A probe that cannot tell, or fails, leaves the key unknown, and is asked again by the next one.
+/// A probe that is unsure or fails leaves the key unknown, and the next caller probes again.
 pub async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &Bed) {
     let turno = bed.turno().await;
     vanished(bed, &turno, "k").await;
@@ -181,7 +181,7 @@ pub async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &Bed) {
     assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 1, 1));
 }
 
-/// A person who has looked completes the claim by its name, and everybody is told that answer.
+/// An operator who has checked completes the claim by its id, and all callers get that answer.
 pub async fn a_person_completes_what_is_unknown(bed: &Bed) {
     let (turno, person) = (bed.turno().await, bed.turno().await);
     vanished(bed, &turno, "pago/ñ@7").await;
@@ -199,7 +199,7 @@ pub async fn a_person_completes_what_is_unknown(bed: &Bed) {
     assert_eq!(told, "receipt 1");
 }
 
-/// A person who has looked forgets what is done or unknown, and nothing else: the next one does the work.
+/// An operator who has checked can forget a key that is done or unknown, and no other: the next caller runs the work.
 pub async fn a_person_forgets(bed: &Bed) {
     let (turno, person) = (bed.turno().await, bed.turno().await);
     assert!(!person.once_forget("never").await.unwrap());
@@ -222,7 +222,7 @@ pub async fn a_person_forgets(bed: &Bed) {
     }
 }
 
-/// Two clients ask for the same payment; the first one's process dies after it has paid. Answers how often was paid.
+/// Two clients request the same payment; the first one's process dies after it has paid. Returns the number of payments.
 async fn pays(bed: &Bed, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut paid = 0;
@@ -242,12 +242,12 @@ async fn pays(bed: &Bed, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
     paid
 }
 
-/// What a run did before it vanished is not done again by whoever refuses.
+/// With the policy to refuse, the work of a lost run is not repeated.
 pub async fn a_vanished_run_is_not_repeated(bed: &Bed) {
     assert_eq!(pays(bed, "k", async || {}).await, 1);
 }
 
-/// The control: if the end of a lease made the key free, as that of a lock does, it would be done twice.
+/// The control: if the end of the lease freed the key, as that of a lock does, the work would be done twice.
 pub async fn with_a_lock_a_vanished_run_would_be_repeated(bed: &Bed) {
     let free = async || {
         let over =

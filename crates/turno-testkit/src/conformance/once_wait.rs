@@ -1,4 +1,4 @@
-//! Waiting for the answer of somebody else's run.
+//! Waiting for the answer of another run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,14 +22,14 @@ async fn told(waiter: JoinHandle<Begin>) -> Begin {
     timeout(PATIENCE, waiter).await.expect("an answer").unwrap()
 }
 
-/// Of several times the shortest: the machine may be busy once, and not always.
+/// Checks the shortest of several times, because the machine may be busy once, and not always.
 fn assert_prompt(mut took: Vec<Duration>) {
     took.sort_unstable();
-    // Far less than the pause between two looks of somebody who hears nothing.
+    // Far less than the poll interval of a waiter without notifications.
     assert!(took[0] < secs(1), "{took:?}");
 }
 
-/// Who waits is told the answer as soon as there is one, on whichever machine.
+/// A waiter gets the answer as soon as it exists, on any machine.
 pub async fn an_answer_reaches_who_waits(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut took = Vec::new();
@@ -52,7 +52,7 @@ pub async fn an_answer_reaches_who_waits(bed: &Bed) {
     assert_prompt(took);
 }
 
-/// Who waits is told an answer that commits with the caller's own transaction.
+/// A waiter gets an answer that commits with the caller's own transaction.
 pub async fn a_commit_reaches_who_waits(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
@@ -75,7 +75,7 @@ pub async fn a_commit_reaches_who_waits(bed: &Bed) {
     }
 }
 
-/// Who waits in vain is told by whom it is done, at the end of its patience and not before.
+/// After its timeout, and not before, a waiter gets the run in flight.
 pub async fn a_wait_ends_as_in_flight(bed: &Bed) {
     let turno = bed.turno().await;
     let once = turno.once("k").worker("first").lease(LONG);
@@ -87,7 +87,7 @@ pub async fn a_wait_ends_as_in_flight(bed: &Bed) {
     assert_eq!(run.worker.as_deref(), Some("first"));
 }
 
-/// When the run vanishes, with nobody to say so, who waits is told, or takes over.
+/// When the run is lost, without a notification, a waiter gets that result, or takes over.
 pub async fn a_vanished_run_ends_the_wait(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lease = Duration::from_millis(300);
@@ -104,7 +104,7 @@ pub async fn a_vanished_run_ends_the_wait(bed: &Bed) {
         let once = turno.once("rerun").unknown(AfterUnknown::Rerun);
         waiters.push(ask(once));
     }
-    // One of them does it, and the others are told its answer.
+    // One of them does the work, and the others get its answer.
     let mut runs = 0;
     let (done, mut each) = tokio::sync::mpsc::unbounded_channel();
     for waiter in waiters {
@@ -124,7 +124,7 @@ pub async fn a_vanished_run_ends_the_wait(bed: &Bed) {
     assert_eq!(runs, 1);
 }
 
-/// When the work is given back or doubted, who waits is told at once.
+/// When the work is released or marked as doubtful, a waiter gets the result at once.
 pub async fn a_release_reaches_who_waits(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut took = Vec::new();
@@ -148,7 +148,7 @@ pub async fn a_release_reaches_who_waits(bed: &Bed) {
     unknown(told(waiter).await);
 }
 
-/// Other content is told so at once, whatever its patience.
+/// Other content is a mismatch at once, with any timeout.
 pub async fn a_mismatch_does_not_wait(bed: &Bed) {
     let turno = bed.turno().await;
     let first = turno.once("k").fingerprint("one").begin().await.unwrap();
@@ -157,7 +157,7 @@ pub async fn a_mismatch_does_not_wait(bed: &Bed) {
     assert!(matches!(begun, Begin::Mismatch), "{begun:?}");
 }
 
-/// Of many who wait in one instance one looks now and then, and the others when there is something to see.
+/// Of many waiters in one instance, one polls for all; the others read only after a notification.
 pub async fn many_who_wait_look_little(bed: &Bed) {
     const MANY: usize = 30;
     let runner = bed.turno().await;
@@ -173,8 +173,8 @@ pub async fn many_who_wait_look_little(bed: &Bed) {
     };
     wait_for(MANY).await;
     bed.until_awaited("k", &turno).await;
-    // So that each would have looked again, several times, if it looked by itself. Where a waiter is called until the end of
-    // the lease, not even one does.
+    // Long enough that each waiter would have polled several times by itself. Where waiters are notified until the end of the
+    // lease, not even one polls.
     if turno.store().waiter_alive().is_some() {
         for _ in 0..3 {
             wait_for(looked() + 1).await;
@@ -184,14 +184,14 @@ pub async fn many_who_wait_look_little(bed: &Bed) {
     for waiter in waiters {
         replay(told(waiter).await);
     }
-    // The first look, one when the store can be heard, one at the end; and those of one of them.
+    // One poll at the start, one when the subscription is active, one at the end; and the polls of one of them.
     assert!(looked() <= 3 * MANY + 15, "{} looks", looked());
 }
 
-/// When the one who looks for all has no more patience, another one looks.
+/// When the timeout of the waiter that polls for all is over, another one polls.
 pub async fn who_looks_for_all_hands_over(bed: &Bed) {
     let (turno, runner) = (bed.turno().await, bed.turno().await);
-    // The end of the lease is changed behind its back: so it has to look more often than at that.
+    // The end of the lease is shifted directly in the store, so polls must be more frequent than at that end.
     let settings = Settings {
         idle_poll_max: Duration::from_secs(1),
         ..turno.settings().clone()
@@ -206,7 +206,7 @@ pub async fn who_looks_for_all_hands_over(bed: &Bed) {
     bed.until_awaited("k", &turno).await;
     let others = [ask(turno.once("k")), ask(turno.once("k"))];
     in_flight(told(first).await);
-    // Nobody says that the run is over: it takes a look to notice.
+    // There is no notification that the run is over: only a poll finds it.
     bed.expire_once("k").await;
     let asked = Instant::now();
     for other in others {
@@ -215,7 +215,7 @@ pub async fn who_looks_for_all_hands_over(bed: &Bed) {
     assert!(asked.elapsed() < PATIENCE / 2, "{:?}", asked.elapsed());
 }
 
-/// Who goes away while it waits leaves the others waiting, and the run in flight.
+/// A waiter that is cancelled affects neither the other waiters nor the run in flight.
 pub async fn who_goes_away_is_not_missed(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
@@ -230,7 +230,7 @@ pub async fn who_goes_away_is_not_missed(bed: &Bed) {
     quiet(&other).await;
 }
 
-/// Nobody waits any more.
+/// Waits until there are no waiters.
 async fn quiet(turno: &Turno) {
     crate::eventually_async(PATIENCE, "nobody to wait", async || {
         (!turno.store().wakers().any()).then_some(())

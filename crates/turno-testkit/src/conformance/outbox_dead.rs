@@ -1,4 +1,4 @@
-//! Dead events: listed, looked at, revived or given up; and what they do to their keys.
+//! Dead events: list, inspect, requeue or discard them; and their effect on their keys.
 
 use turno::outbox::{Archive, EventState, OnDead};
 use turno::store::Order;
@@ -6,7 +6,7 @@ use turno::store::Order;
 use super::Bed;
 use super::outbox_kit::*;
 
-/// Skipped, it is set aside, and its key goes on.
+/// With skip, the event is set aside, and its key continues.
 pub async fn a_skipped_event_lets_its_key_go_on(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a"], 3).await;
@@ -24,13 +24,13 @@ pub async fn a_skipped_event_lets_its_key_go_on(bed: &Bed) {
     let taken = take(&turno, 1, Order::ByKey).await;
     assert_eq!(taken.numbers(), [1]);
     send(&turno, &taken).await;
-    // Revived, it goes before the others that still wait.
+    // After a requeue, it precedes the others that still wait.
     assert_eq!(turno.outbox().requeue(Some(&ids[..1])).await.unwrap(), 1);
     let taken = take(&turno, 1, Order::ByKey).await;
     assert_eq!((taken.numbers(), taken.events[0].refused), (vec![0], 0));
 }
 
-/// Blocked, its key waits behind it: until it is requeued, and comes first.
+/// With block, its key waits until the event is requeued, and is then published first.
 pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
@@ -69,7 +69,7 @@ pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
     assert_eq!(counts(&turno).await, [0, 1, 0, 4, 0, 0]);
 }
 
-/// Discarded, a blocked event lets its key go on.
+/// When a blocked event is discarded, its key continues.
 pub async fn a_discarded_event_is_gone(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
@@ -86,13 +86,13 @@ pub async fn a_discarded_event_is_gone(bed: &Bed) {
     }
     let taken = take(&turno, 10, Order::ByKey).await;
     assert_eq!(taken.numbers(), [2, 3]);
-    // Only what is dead can be given up.
+    // Only dead events can be discarded.
     assert_eq!(turno.outbox().discard(&ids, "ana").await.unwrap(), 0);
     send(&turno, &taken).await;
 }
 
-/// Parked, its key's later events are set aside with it, also those that come afterwards; requeued, all of them come
-/// again in their order.
+/// With park, later events of the key are set aside too, also those emitted afterwards. After a requeue, all of them are
+/// published in their order.
 pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
@@ -117,7 +117,7 @@ pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
     }
     assert_eq!((sent, parked), (vec![1, 3], vec![2, 9]));
     assert_eq!(counts(&turno).await, [0, 0, 0, 2, 3, 0]);
-    // One of them stands for all.
+    // A requeue of one of them requeues all.
     assert_eq!(turno.outbox().requeue(Some(&ids[2..3])).await.unwrap(), 3);
     assert_eq!(turno.outbox().stats().await.unwrap().parked_keys, 0);
     for number in [0, 2, 9] {
@@ -128,7 +128,7 @@ pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
     }
 }
 
-/// A key that is parked while a claim waits for its turn is seen as parked by that claim. On SQLite no claim waits.
+/// A key that is parked while a claim waits for its turn is parked for that claim, too. On SQLite no claim waits.
 pub async fn a_claim_that_waited_sees_a_parked_key(bed: &Bed) {
     if bed.is_sqlite() {
         return;
@@ -136,7 +136,7 @@ pub async fn a_claim_that_waited_sees_a_parked_key(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     emit_keyed(&turno, &["a"], 2).await;
     let first = take(&turno, 1, Order::ByKey).await;
-    // Claims of a queue take turns with this lock.
+    // This lock serializes the claims of a queue.
     let db = bed.postgres_connection().await;
     db.batch_execute("begin; select pg_advisory_xact_lock(1953853038, turno.outbox_queue())")
         .await
@@ -154,7 +154,7 @@ pub async fn a_claim_that_waited_sees_a_parked_key(bed: &Bed) {
     assert_eq!((taken.numbers(), taken.events[0].parked), (vec![1], true));
 }
 
-/// A key of which everything that was parked is given up goes on.
+/// When all parked events of a key are discarded, the key continues.
 pub async fn a_key_given_up_goes_on(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a"], 1).await;
@@ -165,7 +165,7 @@ pub async fn a_key_given_up_goes_on(bed: &Bed) {
     assert_eq!((taken.numbers(), taken.events[0].parked), (vec![9], false));
 }
 
-/// Dispatched events leave; their ids stay, and whole events where they are archived.
+/// Dispatched events are removed; their ids stay, and complete events if archiving is on.
 pub async fn dispatched_events_leave_a_record(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b", "c"], 1).await;
@@ -191,7 +191,7 @@ pub async fn dispatched_events_leave_a_record(bed: &Bed) {
     assert_eq!(whole.state, EventState::Dispatched);
     assert_eq!(whole.payload.as_deref(), Some("2"));
     assert_eq!(whole.key.as_deref(), Some("c"));
-    // The record goes when it is old enough, and the archive later.
+    // The record is deleted when it is old enough, and the archive later.
     bed.age_outbox(super::kit::secs(8 * 24 * 60 * 60)).await;
     turno.sweep(&turno::lock::Sweep::default()).await.unwrap();
     assert!(list(&turno, EventState::Dispatched).await.is_empty());
@@ -203,7 +203,7 @@ pub async fn dispatched_events_leave_a_record(bed: &Bed) {
     assert_eq!(turno.sweep(&sweep).await.unwrap().archived, 1);
 }
 
-/// A sweep that deletes old failed items leaves dead events: what becomes of their keys is for a person to decide.
+/// A sweep that deletes old failed items keeps dead events: an operator has to decide about their keys.
 pub async fn a_sweep_keeps_dead_events(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
@@ -218,7 +218,7 @@ pub async fn a_sweep_keeps_dead_events(bed: &Bed) {
     assert_eq!(list(&turno, EventState::Dead).await.len(), 2);
 }
 
-/// Lists go page by page.
+/// Lists are paged.
 pub async fn events_are_listed_page_by_page(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b", "c", "d", "e"], 1).await;
@@ -246,7 +246,7 @@ pub async fn events_are_listed_page_by_page(bed: &Bed) {
 }
 
 impl Bed {
-    /// Lets so much time pass for the records of what has left the outbox.
+    /// Makes records of dispatched events older by this duration.
     async fn age_outbox(&self, by: std::time::Duration) {
         self.age_records(by).await;
         if !self.is_sqlite() {

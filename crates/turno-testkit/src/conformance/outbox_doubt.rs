@@ -1,4 +1,4 @@
-//! Doubts: attempts whose outcome is unknown are counted apart from refusals, and never make an event dead.
+//! Doubts: attempts with an unknown outcome are counted separately from rejections, and never make an event dead.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::Bed;
 use super::inbox_kit::LATER;
 use super::outbox_kit::*;
 
-/// Makes the store believe that the outcome of so many attempts at an event is unknown.
+/// Sets the number of attempts with an unknown outcome of an event.
 async fn doubt(bed: &Bed, seq: ItemId, times: u32) {
     bed.run(&format!(
         "update turno.inbox_item set attempts = {times}, abandoned = {times} where id = {seq}"
@@ -22,7 +22,7 @@ fn outcome(event: &ClaimedEvent) -> (u32, u32) {
     (event.refused, event.doubtful)
 }
 
-/// The counters of the first event, and the claim on all of them.
+/// Claims all events, and returns the claim and the counters of the first one.
 async fn take_all(turno: &turno::Turno) -> (Taken, (u32, u32)) {
     let taken = take(turno, 10, Order::AsEmitted).await;
     assert_eq!(taken.events.len(), 2, "both are claimed");
@@ -31,7 +31,7 @@ async fn take_all(turno: &turno::Turno) -> (Taken, (u32, u32)) {
     (taken, first)
 }
 
-/// After 40,000 outages an event is claimed as any other: in both stores, with the others of its claim.
+/// After 40,000 outages an event is claimed like any other, in both stores, with the others of its claim.
 pub async fn an_event_with_many_doubts_is_claimed(bed: &Bed) {
     let turno = bed.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
@@ -41,7 +41,7 @@ pub async fn an_event_with_many_doubts_is_claimed(bed: &Bed) {
     doubt(bed, seq, 40_000).await;
     let (taken, counted) = take_all(&turno).await;
     assert_eq!(counted, (0, 40_000));
-    // Another outage, and a relay that vanishes.
+    // Another outage, and a relay that is lost.
     let mut outage = settlement(&taken);
     outage.doubtful.push(seq);
     assert_eq!(settle(&turno, &outage).await.returned, 2);
@@ -53,7 +53,7 @@ pub async fn an_event_with_many_doubts_is_claimed(bed: &Bed) {
     send(&turno, &taken).await;
 }
 
-/// Doubts are counted up to a limit. Refusals are still counted then.
+/// Doubts are counted up to a limit. Rejections are still counted then.
 pub async fn doubts_saturate(bed: &Bed) {
     let turno = bed.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
@@ -78,8 +78,8 @@ pub async fn doubts_saturate(bed: &Bed) {
     assert_eq!(counted, (1, MAX_DOUBTS));
 }
 
-/// However many doubts there are, neither the end of a lease nor a refusal that is to be retried makes an event dead. The
-/// control: an item of a queue with as many attempts is set aside.
+/// Neither the expiry of a lease nor a rejection with a retry makes an event dead, however many doubts there are. The control:
+/// an item of a queue with as many attempts fails.
 pub async fn doubts_never_make_an_event_dead(bed: &Bed) {
     let turno = bed.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
@@ -109,7 +109,7 @@ pub async fn doubts_never_make_an_event_dead(bed: &Bed) {
     assert_eq!(failed.len(), 1);
 }
 
-/// What is deferred goes back and waits for its time; no attempt is spent, and its key waits with it.
+/// A deferred event goes back until its due time; no attempt is counted, and its key waits with it.
 pub async fn a_deferred_event_waits_for_its_time(bed: &Bed) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
@@ -137,7 +137,7 @@ pub async fn a_deferred_event_waits_for_its_time(bed: &Bed) {
     assert!(take(&turno, 10, Order::ByKey).await.events.is_empty());
 }
 
-/// An event that was not written by Turno, and has no id or no envelope, is set aside alone: the others are published.
+/// An event that Turno did not write, without an id or an envelope, is set aside alone: the others are published.
 pub async fn a_damaged_event_does_not_stop_the_others(bed: &Bed) {
     let turno = bed.turno().await;
     let events: Vec<_> = (0..6).map(event).collect();

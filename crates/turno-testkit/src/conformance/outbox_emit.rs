@@ -1,4 +1,4 @@
-//! Emitting: an event is there if and only if its transaction commits, once, and with all that was said of it.
+//! Emitting: an event is stored if and only if its transaction commits, once, and with all of its fields.
 
 use turno::outbox::{Event, EventState};
 use turno::store::{NewEvent, Order, OutboxEmit};
@@ -8,7 +8,7 @@ use super::Bed;
 use super::inbox_caller::Write;
 use super::outbox_kit::*;
 
-/// An event comes out as it went in, to the letter.
+/// An event is claimed as it was emitted, byte for byte.
 pub async fn an_event_is_kept_whole(bed: &Bed) {
     let turno = bed.turno().await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -44,7 +44,7 @@ pub async fn an_event_is_kept_whole(bed: &Bed) {
     assert_eq!(Some(sent.payload), view.payload);
 }
 
-/// Ids are version 7 and grow with the time.
+/// Ids are UUIDs of version 7 and grow with time.
 pub async fn ids_grow_with_the_time(bed: &Bed) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
@@ -58,7 +58,7 @@ pub async fn ids_grow_with_the_time(bed: &Bed) {
     assert!(all.is_sorted_by_key(|id| id.as_u128() >> 80), "{all:?}");
 }
 
-/// Emitted in a transaction, it is seen by nobody before the commit, and then by all.
+/// An event that is emitted in a transaction is visible to no other caller before the commit, and then to all.
 pub async fn an_event_commits_with_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -84,7 +84,7 @@ pub async fn an_event_commits_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// Rolled back, it never was.
+/// After a rollback, it does not exist.
 pub async fn an_event_is_undone_with_its_transaction(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
@@ -101,7 +101,7 @@ pub async fn an_event_is_undone_with_its_transaction(bed: &Bed) {
     }
 }
 
-/// A bad event is refused, and the transaction is still the caller's to decide.
+/// An invalid event is rejected, and the caller can still commit or roll back the transaction.
 pub async fn a_bad_event_leaves_the_transaction_alone(bed: &Bed) {
     let turno = bed.turno().await;
     for (n, caller) in bed.callers().iter().enumerate() {
@@ -116,7 +116,7 @@ pub async fn a_bad_event_leaves_the_transaction_alone(bed: &Bed) {
     }
 }
 
-/// A given id is stored once, in one call or in several, while it waits and after it was sent.
+/// A given id is stored once, in one call or in several, while it is pending and after it was sent.
 pub async fn a_given_id_is_emitted_once(bed: &Bed) {
     let turno = bed.turno().await;
     let id = Uuid::now_v7();
@@ -136,7 +136,7 @@ pub async fn a_given_id_is_emitted_once(bed: &Bed) {
     assert_eq!(counts(&turno).await, [0, 0, 0, 2, 0, 0]);
 }
 
-/// Asked twice, because the answer was lost, an emission answers the same ids and stores nothing more.
+/// An emission that is sent again, because its response was lost, returns the same ids and stores nothing more.
 pub async fn an_emission_is_answered_again(bed: &Bed) {
     let turno = bed.turno().await;
     let new = |number: u32| NewEvent {
@@ -159,10 +159,10 @@ pub async fn an_emission_is_answered_again(bed: &Bed) {
     assert_eq!(counts(&turno).await, [2, 0, 0, 0, 0, 0]);
 }
 
-/// A transaction that commits after later ones is not passed over, in order or not.
+/// A transaction that commits after later ones is not skipped, with or without order.
 pub async fn a_late_commit_is_delivered(bed: &Bed) {
     let turno = bed.turno().await;
-    // One writer at a time: nobody commits late.
+    // With a single writer, no transaction commits late.
     if bed.is_sqlite() {
         return;
     }
@@ -190,7 +190,7 @@ pub async fn a_late_commit_is_delivered(bed: &Bed) {
     }
 }
 
-/// The outbox's queue is no inbox: nobody pushes to it or takes from it, and no list shows it.
+/// The outbox's queue is not an inbox: callers cannot push to it or claim from it, and lists do not show it.
 pub async fn the_outbox_is_no_inbox(bed: &Bed) {
     let turno = bed.turno().await;
     emit(&turno, &[event(1)]).await;
@@ -203,7 +203,7 @@ pub async fn the_outbox_is_no_inbox(bed: &Bed) {
     assert!(turno.inbox_stats("").await.unwrap().is_empty());
 }
 
-/// A consumer sees an event once for each transaction that commits.
+/// For each consumer, an event is new until a transaction that marks it as processed has committed.
 pub async fn an_event_is_seen_once(bed: &Bed) {
     let turno = bed.turno().await;
     for caller in bed.callers() {

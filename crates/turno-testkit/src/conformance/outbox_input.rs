@@ -1,4 +1,4 @@
-//! What is out of rule is refused, and nothing is stored.
+//! Invalid arguments are rejected, and nothing is stored.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use turno::outbox::Event;
 use super::Bed;
 use super::outbox_kit::*;
 
-/// Events that must be refused.
+/// Events that must be rejected.
 pub(super) fn bad() -> Vec<Event> {
     let long = "x".repeat(256);
     vec![
         Event::new("", &1),
         Event::new(&long, &1),
         Event::new("line\nbreak", &1),
-        // 200 bytes, and a routing key of more than 255.
+        // A type of 198 bytes, whose routing key has more than 255.
         Event::new("AbC".repeat(66), &1),
         Event::from_json("T", "{not json"),
         Event::from_json("T", "1, \"type\": \"other\""),
@@ -36,7 +36,7 @@ pub(super) fn bad() -> Vec<Event> {
     ]
 }
 
-/// Each of them names its field, and refuses the whole call.
+/// The error names the field, and the whole call is rejected.
 pub async fn a_bad_event_refuses_the_whole_call(bed: &Bed) {
     let turno = bed.turno().await;
     for bad in bad() {
@@ -47,7 +47,7 @@ pub async fn a_bad_event_refuses_the_whole_call(bed: &Bed) {
     assert_eq!(counts(&turno).await, [0; 6]);
 }
 
-/// A relay whose settings are out of rule says so, and does nothing.
+/// A relay with invalid settings returns an error and does nothing.
 pub async fn a_bad_relay_does_not_start(bed: &Bed) {
     let turno = bed.turno().await;
     emit(&turno, &[event(1)]).await;

@@ -1,4 +1,4 @@
-//! What the rules of the outbox have in common: a relay's steps by hand, and a sink that does as it is told.
+//! Helpers for the rules of the outbox: single steps of a relay, and a scripted sink.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,17 +16,17 @@ use uuid::Uuid;
 
 use super::inbox_kit::LONG;
 
-/// An event whose payload is a number.
+/// Creates an event with a number as payload.
 pub(super) fn event(number: u32) -> Event {
     Event::new("TicketCreatedEvent", &number)
 }
 
-/// Emits events by themselves.
+/// Emits events outside a transaction.
 pub(super) async fn emit(turno: &Turno, events: &[Event]) -> Vec<Uuid> {
     turno.outbox().emit_alone(events).await.unwrap()
 }
 
-/// Emits so many events of each key by turns; their payloads count from zero.
+/// Emits `each` events per key, in turns; their payloads count from zero.
 pub(super) async fn emit_keyed(turno: &Turno, keys: &[&str], each: u32) -> Vec<Uuid> {
     let mut number = 0;
     let mut events = Vec::new();
@@ -39,7 +39,7 @@ pub(super) async fn emit_keyed(turno: &Turno, keys: &[&str], each: u32) -> Vec<U
     emit(turno, &events).await
 }
 
-/// What a relay has taken.
+/// A relay's claim.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) token: Uuid,
@@ -47,7 +47,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// What the events' payloads say.
+    /// Returns the numbers in the events' payloads.
     pub(super) fn numbers(&self) -> Vec<u32> {
         self.events.iter().map(number).collect()
     }
@@ -68,7 +68,7 @@ pub(super) fn ask(limit: u32, order: Order) -> OutboxClaim {
     }
 }
 
-/// Takes up to so many.
+/// Claims up to `limit` events.
 pub(super) async fn take(turno: &Turno, limit: u32, order: Order) -> Taken {
     let ask = ask(limit, order);
     Taken {
@@ -77,7 +77,7 @@ pub(super) async fn take(turno: &Turno, limit: u32, order: Order) -> Taken {
     }
 }
 
-/// A settlement that sends nothing.
+/// Returns a settlement that marks nothing as sent.
 pub(super) fn settlement(taken: &Taken) -> OutboxSettle {
     OutboxSettle {
         token: taken.token,
@@ -94,7 +94,7 @@ pub(super) async fn settle(turno: &Turno, ask: &OutboxSettle) -> OutboxSettled {
     turno.store().outbox_settle(ask).await.unwrap()
 }
 
-/// All of it has arrived.
+/// Settles all events as sent.
 pub(super) async fn send(turno: &Turno, taken: &Taken) {
     let sent = all_sent(taken);
     let many = taken.events.len() as u64;
@@ -117,7 +117,7 @@ pub(super) fn refusal(event: &ClaimedEvent, next: AfterRefusal) -> Refusal {
     }
 }
 
-/// Makes all of it dead.
+/// Makes all events dead.
 pub(super) async fn kill(turno: &Turno, taken: &Taken, on_dead: OnDead) {
     let dead = OutboxSettle {
         refused: taken
@@ -131,7 +131,8 @@ pub(super) async fn kill(turno: &Turno, taken: &Taken, on_dead: OnDead) {
     assert_eq!(settled.refused, taken.events.len() as u64);
 }
 
-/// How many are pending, scheduled, processing, dispatched, dead and blocked: as [`EventState::LISTED`] has them.
+/// Returns the numbers of pending, scheduled, processing, dispatched, dead and blocked events, in the order of
+/// [`EventState::LISTED`].
 pub(super) async fn counts(turno: &Turno) -> [u64; 6] {
     let stats = turno.outbox().stats().await.unwrap();
     let counts = [
@@ -146,12 +147,12 @@ pub(super) async fn counts(turno: &Turno) -> [u64; 6] {
     counts
 }
 
-/// All events in a state.
+/// Returns all events in a state.
 pub(super) async fn list(turno: &Turno, state: EventState) -> Vec<EventView> {
     turno.outbox().list(state, None, 1000).await.unwrap()
 }
 
-/// A sink in memory: it keeps what it is sent, and does what it was told to do with the next batches.
+/// A sink in memory: it keeps the events that it gets, and handles the next batches as scripted.
 #[derive(Debug, Default)]
 pub(super) struct Scripted {
     state: Mutex<State>,
@@ -165,14 +166,14 @@ struct State {
     down: bool,
 }
 
-/// What the sink does with a batch.
+/// Scripted behaviour for a batch.
 #[derive(Debug, Clone)]
 pub(super) enum Act {
-    /// Refuses the events with these payloads, every time.
+    /// Rejects the events with these payloads, every time.
     Refuse(Vec<String>),
-    /// Breaks off when one of these payloads is under way, every time.
+    /// Closes the connection when it gets one of these payloads, every time.
     Poisoned(Vec<String>),
-    /// Takes so many and then goes away, until [`Scripted::heal`].
+    /// Accepts this many events and then becomes unavailable, until [`Scripted::heal`].
     GoAway(usize),
 }
 
@@ -183,7 +184,7 @@ impl Scripted {
         Arc::new(sink)
     }
 
-    /// It is there again.
+    /// Makes the sink available again.
     pub(super) fn heal(&self) {
         self.state.lock().unwrap().down = false;
     }
@@ -192,7 +193,7 @@ impl Scripted {
         self.state.lock().unwrap().down
     }
 
-    /// What it has got, in order.
+    /// Returns the received events, in order.
     pub(super) fn got(&self) -> Vec<Outgoing> {
         self.state.lock().unwrap().got.clone()
     }
@@ -201,7 +202,7 @@ impl Scripted {
         self.got().into_iter().map(|event| event.payload).collect()
     }
 
-    /// The sizes of the batches that it was given.
+    /// Returns the sizes of the received batches.
     pub(super) fn batches(&self) -> Vec<usize> {
         self.state.lock().unwrap().batches.clone()
     }
@@ -247,7 +248,7 @@ impl Sink for Scripted {
                     .position(|event| payloads.contains(&event.payload));
                 let fine = bad.unwrap_or(events.len());
                 state.got.extend(events[..fine].iter().cloned());
-                // What was under way with it is not confirmed either.
+                // Other events in flight at that time are not confirmed, either.
                 let confirmed = if bad.is_some() { fine / 2 } else { fine };
                 let mut fates = vec![Fate::Sent; confirmed];
                 fates.resize(events.len(), Fate::Suspect("the channel was closed".into()));
@@ -258,7 +259,7 @@ impl Sink for Scripted {
                 state.down = true;
                 let taken = after.min(events.len());
                 state.got.extend(events[..taken].iter().cloned());
-                // One has arrived, and its confirmation has not.
+                // One event has arrived, and its confirmation has not.
                 let mut fates = vec![Fate::Sent; taken.saturating_sub(1)];
                 fates.resize(taken, Fate::Doubtful(Outage::new("it went away")));
                 fates.resize(events.len(), Fate::Unsent(Outage::new("it went away")));
@@ -268,7 +269,7 @@ impl Sink for Scripted {
     }
 }
 
-/// A relay at work in the background.
+/// A relay that runs in the background.
 pub(super) struct Running {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<turno::Result<RelayReport>>,
@@ -286,14 +287,14 @@ impl Running {
         self.task.await.unwrap().unwrap()
     }
 
-    /// It vanishes, in the middle of whatever it does.
+    /// Aborts the relay at any point of its work.
     pub(super) async fn vanish(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
     }
 }
 
-/// A relay that does not make a test wait.
+/// Creates a relay with short pauses, for tests.
 pub(super) fn relay(turno: &Turno, sink: &Arc<Scripted>) -> Relay {
     turno
         .outbox()
@@ -301,7 +302,7 @@ pub(super) fn relay(turno: &Turno, sink: &Arc<Scripted>) -> Relay {
         .backoff(Duration::from_millis(1), Duration::from_millis(5))
 }
 
-/// Waits until so many have arrived.
+/// Waits until this many events have arrived.
 pub(super) async fn arrived(sink: &Scripted, many: usize) {
     crate::eventually_async(super::kit::PATIENCE, "the events to arrive", async || {
         (sink.got().len() >= many).then_some(())
@@ -309,7 +310,7 @@ pub(super) async fn arrived(sink: &Scripted, many: usize) {
     .await;
 }
 
-/// Waits until the outbox counts so.
+/// Waits until the outbox has these counts.
 pub(super) async fn settles_at(turno: &Turno, expected: [u64; 6]) {
     crate::eventually_async(super::kit::PATIENCE, "the outbox to settle", async || {
         (counts(turno).await == expected).then_some(())

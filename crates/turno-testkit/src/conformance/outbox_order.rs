@@ -1,4 +1,4 @@
-//! Who gets which event: one relay each, and in order where order is kept.
+//! Distribution of events: each to one relay, and in order where order is promised.
 
 use turno::store::{AfterRefusal, Order};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use super::Bed;
 use super::inbox_kit::LONG;
 use super::outbox_kit::*;
 
-/// In order, of each key only the first can be had, until it is settled.
+/// With order, only the first event of each key can be claimed, until it is settled.
 pub async fn of_each_key_one_at_a_time(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 3).await;
@@ -20,7 +20,7 @@ pub async fn of_each_key_one_at_a_time(bed: &Bed) {
     assert_eq!(counts(&turno).await, [0, 0, 0, 6, 0, 0]);
 }
 
-/// Not in order, all can be had at once, in the order of their emission, by several relays.
+/// Without order, all events can be claimed at once, in the order of their emission, by several relays.
 pub async fn without_order_all_at_once(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 3).await;
@@ -28,7 +28,7 @@ pub async fn without_order_all_at_once(bed: &Bed) {
     let second = take(&turno, 4, Order::AsEmitted).await;
     assert_eq!(first.numbers(), [0, 1, 2, 3]);
     assert_eq!(second.numbers(), [4, 5]);
-    // Settled in the other order: what is behind is not given twice.
+    // Settled in reverse order: later events are not claimed twice.
     send(&turno, &second).await;
     assert!(take(&turno, 4, Order::AsEmitted).await.events.is_empty());
     send(&turno, &first).await;
@@ -36,7 +36,7 @@ pub async fn without_order_all_at_once(bed: &Bed) {
     assert_eq!(counts(&turno).await, [0, 0, 0, 6, 0, 0]);
 }
 
-/// A relay that keeps order and one that does not share an outbox: nothing is given twice, and nothing is forgotten.
+/// A relay with order and one without can share an outbox: no event is claimed twice, and none is skipped.
 pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b", "c"], 20).await;
@@ -54,7 +54,7 @@ pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
         if !is_empty {
             held.push_back(taken);
         }
-        // What is held keeps others waiting: it is sent when nothing else is to be had.
+        // Held claims block others: one is sent when nothing else can be claimed.
         if is_empty || held.len() > 2 {
             match held.pop_front() {
                 Some(oldest) => send(&turno, &oldest).await,
@@ -66,7 +66,7 @@ pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
     assert_eq!(got, (0..60).collect::<Vec<_>>());
 }
 
-/// What is refused keeps its key waiting, and nobody else's.
+/// A rejected event blocks its own key, and no other.
 pub async fn a_refused_event_keeps_its_place(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 2).await;
@@ -81,7 +81,7 @@ pub async fn a_refused_event_keeps_its_place(bed: &Bed) {
     assert_eq!(counts(&turno).await, [1, 1, 1, 1, 0, 0]);
 }
 
-/// Refused, it comes again, with its attempts counted.
+/// A rejected event is claimed again, with its attempts counted.
 pub async fn a_refused_event_comes_again(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a"], 2).await;
@@ -104,7 +104,7 @@ pub async fn a_refused_event_comes_again(bed: &Bed) {
     }
 }
 
-/// What is not named goes back, no attempt spent; what may have arrived is remembered.
+/// Events that a settlement does not name go back, without an attempt counted; those that may have arrived are marked.
 pub async fn what_is_not_named_goes_back(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a"], 3).await;
@@ -129,7 +129,7 @@ pub async fn what_is_not_named_goes_back(bed: &Bed) {
     assert_eq!(again, [(1, 0, 1), (2, 0, 0), (9, 0, 1), (10, 0, 0)]);
 }
 
-/// A relay that vanished leaves its batch to others: no attempt is spent, and it may have arrived.
+/// The batch of a lost relay is claimed by others: no attempt is counted, and the events are marked as possibly sent.
 pub async fn a_vanished_relay_spends_no_attempt(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
@@ -143,7 +143,7 @@ pub async fn a_vanished_relay_spends_no_attempt(bed: &Bed) {
     }
 }
 
-/// A relay that comes back to life after others took over changes nothing.
+/// A relay that continues after others have taken over changes nothing.
 pub async fn a_zombie_relay_settles_nothing(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a"], 2).await;
@@ -158,7 +158,8 @@ pub async fn a_zombie_relay_settles_nothing(bed: &Bed) {
     assert_eq!(take(&turno, 1, Order::ByKey).await.numbers(), [1]);
 }
 
-/// Asked twice, because the answer was lost, a claim and a settlement answer the same and do nothing more.
+/// A claim and a settlement that are sent again, because the response was lost, return the same results and have no further
+/// effect.
 pub async fn a_lost_answer_is_given_again(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 2).await;
@@ -182,7 +183,7 @@ pub async fn a_lost_answer_is_given_again(bed: &Bed) {
     assert_eq!(settle(&turno, &other).await.stale, 2);
 }
 
-/// Whoever has become the only relay takes over at once what is in flight.
+/// A relay that becomes the leader takes over events in flight at once.
 pub async fn the_only_relay_takes_over_at_once(bed: &Bed) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
@@ -196,7 +197,7 @@ pub async fn the_only_relay_takes_over_at_once(bed: &Bed) {
     assert_eq!(turno.store().outbox_recover().await.unwrap(), 0);
 }
 
-/// A delayed event keeps its key waiting where order is kept, and comes at its time.
+/// With order, a delayed event blocks its key, and is claimed at its due time.
 pub async fn a_delayed_event_comes_at_its_time(bed: &Bed) {
     let turno = bed.turno().await;
     emit(

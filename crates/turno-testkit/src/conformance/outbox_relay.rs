@@ -1,4 +1,4 @@
-//! The relay: at least once, in order, through outages, and around what is poisoned.
+//! The relay: at least once, in order, through outages, and despite poisonous events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -19,7 +19,7 @@ fn texts(numbers: std::ops::Range<u32>) -> Vec<String> {
     numbers.map(|number| number.to_string()).collect()
 }
 
-/// Everything arrives once, whatever the mode; in the order of each key, where that is promised.
+/// Each event arrives once, in each mode, and in the order of its key where that is promised.
 pub async fn everything_arrives_once(bed: &Bed) {
     let turno = bed.turno().await;
     for mode in MODES {
@@ -50,11 +50,11 @@ pub async fn everything_arrives_once(bed: &Bed) {
     }
 }
 
-/// An emission wakes an idle relay of another instance at once; it does not have to look by itself.
+/// An emission wakes an idle relay of another instance at once, without waiting for its poll.
 pub async fn an_emission_wakes_a_relay(bed: &Bed) {
     let (turno, elsewhere) = (bed.turno().await, bed.turno().await);
     let sink = Scripted::new([]);
-    // Behind a pooler nobody is woken, and relays look more often.
+    // Behind a pooler there are no notifications, and relays poll more often.
     let running = Running::start(relay(&turno, &sink).poll(Duration::from_secs(3600)));
     for round in 1..=3 {
         emit(&elsewhere, &[event(round)]).await;
@@ -63,7 +63,7 @@ pub async fn an_emission_wakes_a_relay(bed: &Bed) {
     running.stop().await;
 }
 
-/// A sink that goes away costs no attempt: nothing is dead, nothing is lost, and what may have arrived is labelled.
+/// An outage of the sink counts no attempt: no event is dead, none is lost, and events that may have arrived are labelled.
 pub async fn an_outage_costs_nothing(bed: &Bed) {
     let turno = bed.turno().await;
     for mode in MODES {
@@ -98,8 +98,8 @@ pub async fn an_outage_costs_nothing(bed: &Bed) {
     }
 }
 
-/// A sink that can be connected to, and answers every event with an outage, is tried seldom, however long it lasts: each
-/// pause is longer than the one before. Then everything arrives. The control: without pauses it is tried all the time.
+/// A sink that accepts connections, and responds to each event with an outage, is retried with growing pauses, however long it
+/// lasts. Then all events arrive. The control: without pauses it is retried all the time.
 pub async fn a_sink_that_is_out_is_tried_seldom(bed: &Bed) {
     const FIRST: Duration = Duration::from_millis(20);
     const WINDOW: Duration = Duration::from_millis(600);
@@ -137,8 +137,8 @@ pub async fn a_sink_that_is_out_is_tried_seldom(bed: &Bed) {
     assert!(waiting[0].doubtful >= 100, "{waiting:?}");
 }
 
-/// A destination that is full stops the events of its type only: they are tried one at a time, and no attempt is spent. The
-/// control: as refusals they would be dead.
+/// A full destination stops only the events of its type: they are retried one at a time, and no attempt is counted. The
+/// control: as rejections, they would be dead.
 pub async fn a_full_destination_stops_its_own_type_only(bed: &Bed) {
     const MANY: usize = 60;
     let turno = bed.turno().await;
@@ -182,7 +182,7 @@ pub async fn a_full_destination_stops_its_own_type_only(bed: &Bed) {
     running.stop().await;
 }
 
-/// A sink that is always ready, and answers the events of one type with the same fate until it is healed.
+/// A sink that is always ready, and returns the same result for the events of one type until it is healed.
 #[derive(Debug)]
 struct Overloaded {
     fate: Fate,
@@ -209,12 +209,12 @@ impl Overloaded {
         self.is_healed.store(true, SeqCst);
     }
 
-    /// How often it was given events.
+    /// Number of calls with events.
     fn calls(&self) -> usize {
         self.calls.load(SeqCst)
     }
 
-    /// How many events it did not take.
+    /// Number of events that it did not accept.
     fn tried(&self) -> usize {
         self.tried.load(SeqCst)
     }
@@ -253,7 +253,7 @@ impl Sink for Overloaded {
     }
 }
 
-/// What is refused spends its attempts, alone, and is dead.
+/// A rejected event uses up its attempts and becomes dead; no other event is affected.
 pub async fn a_refused_event_dies_alone(bed: &Bed) {
     let turno = bed.turno().await;
     for mode in MODES {
@@ -282,8 +282,8 @@ pub async fn a_refused_event_dies_alone(bed: &Bed) {
     }
 }
 
-/// A relay with its default settings goes on for hours with an event that is refused, and each pause is longer than the one
-/// before, up to an hour.
+/// A relay with its default settings retries a rejected event for hours. Each pause is longer than the one before, up to an
+/// hour.
 pub async fn refused_events_are_tried_for_hours(bed: &Bed) {
     const DEFAULT_ATTEMPTS: u32 = 20;
     let turno = bed.turno().await;
@@ -291,7 +291,7 @@ pub async fn refused_events_are_tried_for_hours(bed: &Bed) {
     emit(&turno, &events).await;
     let taken = take(&turno, DEFAULT_ATTEMPTS, Order::AsEmitted).await;
     settle(&turno, &settlement(&taken)).await;
-    // Each has been refused once more than the one before.
+    // Each has been rejected once more than the one before.
     for (refused, event) in taken.events.iter().enumerate() {
         let seq = event.seq;
         bed.run(&format!(
@@ -322,7 +322,7 @@ pub async fn refused_events_are_tried_for_hours(bed: &Bed) {
     assert!(total > Duration::from_secs(4 * 60 * 60), "{total:?}");
 }
 
-/// What makes the other side break off is found among its neighbours, and charged alone.
+/// An event that makes the sink close the connection is found by bisection, and only its attempts are counted.
 pub async fn poison_is_found_by_halves(bed: &Bed) {
     let turno = bed.turno().await;
     let poison = Act::Poisoned(vec!["5".into(), "23".into()]);
@@ -345,7 +345,7 @@ pub async fn poison_is_found_by_halves(bed: &Bed) {
     }
     let mut seen = std::collections::HashSet::new();
     for event in sink.got() {
-        // Whatever is published again is labelled.
+        // Events that are published again are labelled.
         assert!(
             seen.insert(event.id) || event.possible_duplicate,
             "{event:?}"
@@ -353,7 +353,7 @@ pub async fn poison_is_found_by_halves(bed: &Bed) {
     }
 }
 
-/// What a dead event does to its key is chosen for each type.
+/// The effect of a dead event on its key is configurable per type.
 pub async fn a_dead_event_does_to_its_key_as_chosen(bed: &Bed) {
     let turno = bed.turno().await;
     let event = |kind: &str, number: u32| turno::outbox::Event::new(kind, &number).key(kind);
@@ -376,14 +376,14 @@ pub async fn a_dead_event_does_to_its_key_as_chosen(bed: &Bed) {
     assert_eq!(got, ["skip", "skip"]);
 }
 
-/// A relay that vanishes leaves what it had in flight to the next one, labelled.
+/// The next relay publishes the events in flight of a lost relay, labelled.
 pub async fn a_vanished_relay_is_followed_by_another(bed: &Bed) {
     let turno = bed.turno().await;
     for mode in MODES {
         let stuck: Arc<Stuck> = Arc::default();
         let ids = emit_keyed(&turno, &["a", "b"], 2).await;
         let lost = turno.outbox().relay(stuck.clone()).mode(mode).name("lost");
-        // Short: a claim that was on its way when it vanished ends by itself.
+        // A short lease: a claim that was sent when the relay was lost expires by itself.
         let lost = Running::start(lost.lease(Duration::from_secs(2)));
         stuck.began.notified().await;
         lost.vanish().await;
@@ -404,7 +404,7 @@ pub async fn a_vanished_relay_is_followed_by_another(bed: &Bed) {
     }
 }
 
-/// Of two relays that want to be alone, one works and the other waits; it takes over when the first has gone.
+/// Of two relays in mode single, one is active and the other waits; it takes over when the first has ended.
 pub async fn one_relay_at_a_time(bed: &Bed) {
     let turno = bed.turno().await;
     let (one, two) = (Scripted::new([]), Scripted::new([]));
@@ -427,7 +427,7 @@ pub async fn one_relay_at_a_time(bed: &Bed) {
     assert_eq!(two.payloads(), ["50"]);
 }
 
-/// Told to stop, a relay finishes what it has begun and gives back the rest.
+/// On shutdown, a relay finishes events in flight and gives the others back.
 pub async fn a_relay_told_to_stop_gives_back(bed: &Bed) {
     let turno = bed.turno().await;
     let events: Vec<_> = (0..100).map(event).collect();
@@ -442,7 +442,7 @@ pub async fn a_relay_told_to_stop_gives_back(bed: &Bed) {
     assert_eq!(left[0] + left[3], 100);
 }
 
-/// A sink that never answers.
+/// A sink that never responds.
 #[derive(Debug, Default)]
 struct Stuck {
     began: tokio::sync::Notify,

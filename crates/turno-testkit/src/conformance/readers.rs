@@ -1,5 +1,5 @@
-//! Readers, or holders of permits, that release together: a waiter gets in right after the last of them, because it is woken.
-//! Leases last an hour: a waiter that is not woken is not let in by the end of one.
+//! Shared holders, or holders of permits, that release together: a waiter gets the lock right after the last of them, by a
+//! notification. Leases last an hour, so a waiter without a notification does not get the lock by an expiry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use uuid::Uuid;
 use super::Bed;
 use super::kit::*;
 
-/// How many rounds each rule plays on each store; `ROUNDS_VARIABLE` sets another number.
+/// Number of rounds of each rule on each store; `ROUNDS_VARIABLE` overrides it.
 const DEFAULT_ROUNDS: usize = 40;
 const ROUNDS_VARIABLE: &str = "TURNO_READER_ROUNDS";
-/// How many readers there are in a round.
+/// Minimum and maximum number of readers in a round.
 const FEWEST_READERS: usize = 2;
 const MOST_READERS: usize = 8;
-/// A lease that does not end while a rule runs.
+/// Lease that does not expire while a rule runs.
 const LEASE: Duration = Duration::from_secs(60 * 60);
-/// The pause before a look at a row that was just being changed, as the library has it.
+/// Pause before another look at a row that was being changed; the same as the library's.
 const CHANGING: Duration = Duration::from_millis(20);
 
 fn rounds() -> usize {
@@ -35,7 +35,7 @@ fn rounds() -> usize {
     }
 }
 
-/// The number of readers of a round.
+/// Number of readers of a round.
 fn readers_of(round: usize) -> usize {
     FEWEST_READERS + round % (MOST_READERS - FEWEST_READERS + 1)
 }
@@ -44,7 +44,7 @@ async fn machines(bed: &Bed) -> [Turno; 3] {
     [bed.turno().await, bed.turno().await, bed.turno().await]
 }
 
-/// So many shared holds, of all machines.
+/// Acquires `many` shared holds, from all machines.
 async fn hold(machines: &[Turno], mode: LockMode, many: usize) -> Vec<Lease> {
     let mut entering = JoinSet::new();
     for n in 0..many {
@@ -62,7 +62,7 @@ async fn hold(machines: &[Turno], mode: LockMode, many: usize) -> Vec<Lease> {
     entering.join_all().await
 }
 
-/// Releases all at the same moment; answers when the last release was answered.
+/// Releases all at the same moment. Returns the time at which the last release returned.
 async fn release_together(leases: Vec<Lease>) -> Instant {
     let start = Arc::new(Barrier::new(leases.len()));
     let mut releases = JoinSet::new();
@@ -77,7 +77,7 @@ async fn release_together(leases: Vec<Lease>) -> Instant {
     Instant::now()
 }
 
-/// A waiter, and what it wants.
+/// A waiter and its mode.
 #[derive(Clone)]
 struct Waiter {
     turno: Turno,
@@ -119,7 +119,7 @@ impl Waiter {
         }
     }
 
-    /// As the library waits, but without its looks now and then: a wake-up that is missed is never made good.
+    /// Waits as the library does, but without polls: a missed notification is never compensated.
     async fn wait_for_a_wake_up(self) -> Granted {
         let store = self.turno.store();
         let watch = store.wakers().watch("r");
@@ -155,7 +155,7 @@ impl Waiter {
                 }
                 LockOutcome::Busy(busy) => busy.remaining.is_zero(),
             };
-            // One exclusive waiter has no rival: it is never in vain that it is woken by the last release.
+            // A single exclusive waiter has no competitor: the notification of the last release always leads to a grant.
             if is_changing && self.mode != LockMode::Exclusive {
                 drop(timeout(CHANGING, woken).await);
             } else {
@@ -168,9 +168,9 @@ impl Waiter {
 /// How a waiter waits.
 #[derive(Debug, Clone, Copy)]
 enum Waiting {
-    /// It looks when it is woken, and never else.
+    /// It tries only after a notification.
     ForWakeUps,
-    /// Through a server, which waits for its clients, or behind a pooler, where there are no wake-ups.
+    /// As the library does: through a server, which waits for its clients, or behind a pooler, without notifications.
     AsTheLibrary,
 }
 
@@ -193,13 +193,13 @@ impl Granted {
     }
 }
 
-/// How the waiters of this bed can wait.
+/// Returns how the waiters of this test store can wait.
 async fn waiting(bed: &Bed, turno: &Turno) -> Waiting {
     let is_direct = bed.is_direct() && ["sqlite", "postgres"].contains(&turno.store().name());
     if !is_direct {
         return Waiting::AsTheLibrary;
     }
-    // A watcher makes the store listen; it does so for a while after the last one.
+    // A watcher makes the store listen; it continues for some time after the last one.
     let _watch = turno.store().wakers().watch("r");
     crate::eventually_async(PATIENCE, "wake-ups", async || {
         turno.store().wakers().is_live().then_some(())
@@ -208,7 +208,8 @@ async fn waiting(bed: &Bed, turno: &Turno) -> Waiting {
     Waiting::ForWakeUps
 }
 
-/// Rounds with waiters, who all hold the lock in the end. Prints the longest time between the last release and the last grant.
+/// Runs rounds with waiters, which all get the lock in the end. Prints the longest time between the last release and the last
+/// grant.
 async fn play(bed: &Bed, waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usize, Vec<Waiter>)) {
     let machines = machines(bed).await;
     let how = waiting(bed, &machines[2]).await;
@@ -238,7 +239,7 @@ async fn play(bed: &Bed, waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usiz
     );
 }
 
-/// A writer that waits gets in when the last of several readers has gone.
+/// A waiting exclusive owner gets the lock when the last of several shared holders has released it.
 pub async fn the_last_of_several_readers_lets_a_writer_in(bed: &Bed) {
     play(bed, |round, machines| {
         let writer = Waiter {
@@ -255,7 +256,7 @@ pub async fn the_last_of_several_readers_lets_a_writer_in(bed: &Bed) {
     .await;
 }
 
-/// A writer that comes after the last of several readers has gone gets in at its first try.
+/// An exclusive acquire after the last of several releases succeeds at the first attempt.
 pub async fn readers_that_release_together_leave_the_lock_free(bed: &Bed) {
     let machines = machines(bed).await;
     let mut longest = Duration::ZERO;
@@ -283,7 +284,7 @@ pub async fn readers_that_release_together_leave_the_lock_free(bed: &Bed) {
     );
 }
 
-/// Permits that are given back together let as many waiters in, in line or not.
+/// Permits that are released together are granted to as many waiters, in order or not.
 pub async fn permits_given_back_together_let_as_many_in(bed: &Bed) {
     play(bed, |round, machines| {
         let permits = 2 + round % 3;

@@ -1,4 +1,4 @@
-//! Requests with an identity of the caller's own: sent again, they are answered as the first time.
+//! Requests with a request id of the caller: sent again, they return the same result.
 
 use turno::inbox::{Again, Failure};
 use turno::lock::{BreakOutcome, ReleaseOutcome};
@@ -11,7 +11,7 @@ use super::Bed;
 use super::inbox_kit::{counts, item, push_all, take as take_items};
 use super::kit::*;
 
-/// An acquire that was granted is granted again, as the same hold; to another instance too.
+/// An acquire that is sent again returns the same hold, also through another instance.
 pub async fn a_lock_asked_for_again_is_the_same_lease(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let request = Uuid::now_v7();
@@ -39,7 +39,7 @@ pub async fn a_lock_asked_for_again_is_the_same_lease(bed: &Bed) {
     }
 }
 
-/// A release and a break by name are carried out once, however often they are sent.
+/// A release and a break by id are applied once, however often they are sent.
 pub async fn a_release_or_break_by_name_is_sent_again(bed: &Bed) {
     let turno = bed.turno().await;
     let token = take(&turno, "r", "a").await.detach().token;
@@ -68,7 +68,7 @@ pub async fn a_release_or_break_by_name_is_sent_again(bed: &Bed) {
     assert!(turno.lock_status("r").await.unwrap().holders.is_empty());
 }
 
-/// What is pushed, claimed and settled again is what was the first time.
+/// Pushes, claims and settlements that are sent again return the first result.
 pub async fn an_inbox_is_asked_again(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let handle = |which: usize, request| [&turno, &other][which].inbox("q").request(request);
@@ -78,7 +78,7 @@ pub async fn an_inbox_is_asked_again(bed: &Bed) {
     assert_eq!(first, second);
     push_all(&turno.inbox("q"), [item("b"), item("c"), item("d")]).await;
 
-    // The token of its claims is the request.
+    // The token of its claims is the request id.
     let request = Uuid::now_v7();
     let claim = |which| {
         handle(which, request)
@@ -123,7 +123,7 @@ pub async fn an_inbox_is_asked_again(bed: &Bed) {
     assert_eq!(counts(&turno.inbox("q")).await, [2, 0, 0, 1, 1]);
 }
 
-/// Of claims that many ask for at once, each can be asked for again: they are not made as one.
+/// Concurrent claims with request ids can each be sent again: they are not batched.
 pub async fn claims_of_a_crowd_are_asked_for_again(bed: &Bed) {
     let turno = bed.turno().await;
     push_all(&turno.inbox("q"), (0..40).map(|_| item("x"))).await;
@@ -143,7 +143,7 @@ pub async fn claims_of_a_crowd_are_asked_for_again(bed: &Bed) {
     assert_eq!(counts(&turno.inbox("q")).await, [20, 0, 20, 0, 0]);
 }
 
-/// Events that are emitted again by themselves are the same events.
+/// Events that are emitted again outside a transaction are the same events.
 pub async fn an_emission_by_itself_is_sent_again(bed: &Bed) {
     let turno = bed.turno().await;
     let outbox = turno.outbox().request(Uuid::now_v7());
@@ -153,7 +153,7 @@ pub async fn an_emission_by_itself_is_sent_again(bed: &Bed) {
     assert_eq!(turno.outbox().stats().await.unwrap().pending, 2);
 }
 
-/// Whoever begins again with the same request has the same claim; with another, it is in flight.
+/// A begin with the same request id returns the same claim; with another, it is in flight.
 pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let request = Uuid::now_v7();
@@ -167,7 +167,8 @@ pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &Bed) {
     assert!(matches!(another.unwrap(), Begin::InFlight(_)));
 }
 
-/// An identity that is used twice, for different things, is refused or does both; nothing is answered as done that was not.
+/// A request id that is used for two different calls is rejected or both are applied; no call is reported as done that was
+/// not.
 pub async fn a_request_is_not_taken_for_one_of_another_kind(bed: &Bed) {
     let turno = bed.turno().await;
     let request = Uuid::now_v7();

@@ -1,6 +1,6 @@
-//! The list of all rules, by face.
+//! The list of all rules, by component.
 
-/// Hands the rules to another macro, behind what that one is to have besides.
+/// Passes the rules to another macro, after that macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_rules {

@@ -1,4 +1,4 @@
-//! The runner: work under a lock that is renewed, and released whatever happens.
+//! The runner: work under a lock that is renewed, and always released.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use turno::lock::{BreakOutcome, HistoryEvent, RunError};
 use super::Bed;
 use super::kit::*;
 
-/// Renewed three times as often, so that a test machine that is busy does not lose it.
+/// Short TTL. It is renewed three times as often, so that a busy test machine does not lose the lease.
 const SHORT: Duration = Duration::from_millis(2500);
 
-/// Says so when it is dropped.
+/// Sets a flag on drop.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -24,7 +24,7 @@ impl Drop for Dropped {
     }
 }
 
-/// The work has the lock, its answer is handed on, and the lock is free at once.
+/// The work runs under the lock, its result is returned, and the lock is free at once.
 pub async fn a_run_releases_on_success(bed: &Bed) {
     let turno = bed.turno().await;
     let answer = turno
@@ -46,7 +46,7 @@ pub async fn a_run_releases_on_success(bed: &Bed) {
         .unwrap();
 }
 
-/// The work's own error comes out, and the lock is free.
+/// The work's own error is returned, and the lock is free.
 pub async fn a_run_releases_on_error(bed: &Bed) {
     let turno = bed.turno().await;
     let error = turno
@@ -58,7 +58,7 @@ pub async fn a_run_releases_on_error(bed: &Bed) {
     take(&turno, "r", "b").await.detach();
 }
 
-/// A panic goes on its way, and the lock is given back.
+/// A panic is propagated, and the lock is released.
 pub async fn a_run_releases_on_panic(bed: &Bed) {
     let turno = bed.turno().await;
     let lock = turno.lock("r").ttl(secs(600));
@@ -69,7 +69,7 @@ pub async fn a_run_releases_on_panic(bed: &Bed) {
     until_free(&turno, "r").await;
 }
 
-/// A run that is cancelled gives the lock back.
+/// A run that is cancelled releases the lock.
 pub async fn a_run_releases_on_cancellation(bed: &Bed) {
     let turno = bed.turno().await;
     let (begun, beginning) = oneshot::channel();
@@ -84,7 +84,7 @@ pub async fn a_run_releases_on_cancellation(bed: &Bed) {
     until_free(&turno, "r").await;
 }
 
-/// Work under a busy lock is not begun.
+/// Work under a busy lock is not started.
 pub async fn a_run_tells_busy(bed: &Bed) {
     let turno = bed.turno().await;
     let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
@@ -112,7 +112,7 @@ pub async fn a_run_tells_busy(bed: &Bed) {
     assert!(matches!(error, RunError::Store(error) if error.field() == Some("resource")));
 }
 
-/// Work whose lease is broken from outside is told, then stopped, and the answer says so.
+/// Work whose lease is broken by an operator is notified, then stopped, and the result says so.
 pub async fn a_run_stops_when_its_lease_is_lost(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let dropped = Arc::new(AtomicBool::new(false));
@@ -143,7 +143,7 @@ pub async fn a_run_stops_when_its_lease_is_lost(bed: &Bed) {
     take(&other, "r", "b").await.detach();
 }
 
-/// Work that takes longer than its lease is renewed, and nobody gets in.
+/// The lease of long work is renewed, and no other owner gets the lock.
 pub async fn a_run_renews_long_work(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let done = turno
@@ -163,7 +163,7 @@ pub async fn a_run_renews_long_work(bed: &Bed) {
     assert_eq!(events(&turno, "r").await, [(HistoryEvent::Released, done)]);
 }
 
-/// Work under several locks: renewed together, stopped when any is lost, released together.
+/// Work under several locks: they are renewed together, the work is stopped when any is lost, and they are released together.
 pub async fn a_run_under_several(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let all = || turno.locks(["a", "b"]).ttl(SHORT);
@@ -204,7 +204,7 @@ pub async fn a_run_under_several(bed: &Bed) {
     until_free(&other, "a").await;
 }
 
-/// A hold that may last for less than its time to live still leaves the work most of it.
+/// A `max_hold` below the TTL leaves most of that time to the work.
 pub async fn a_short_max_hold_leaves_its_work_time(bed: &Bed) {
     let turno = bed.turno().await;
     turno

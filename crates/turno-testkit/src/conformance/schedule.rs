@@ -1,4 +1,4 @@
-//! Schedules: each tick is pushed once, whatever number of instances run.
+//! Schedules: each tick is pushed once, with any number of instances.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ async fn sleep_for(bed: &Bed, hours: u64) {
     .await;
 }
 
-/// Three instances run the same schedule, every second: as many items as seconds.
+/// Three instances run the same schedule, every second: there are as many items as seconds.
 pub async fn a_tick_is_pushed_once(bed: &Bed) {
     let turno = bed.turno().await;
     let name = "every-second";
@@ -57,7 +57,7 @@ pub async fn a_tick_is_pushed_once(bed: &Bed) {
     assert_eq!(items[0].payload.as_deref(), Some("\"tick\""));
 }
 
-/// The same tick asked for twice is the first one's; an earlier one is over.
+/// The same tick twice is pushed by the first caller; an earlier tick is over.
 pub async fn a_tick_belongs_to_whoever_came_first(bed: &Bed) {
     let turno = bed.turno().await;
     let name = "jobs";
@@ -76,7 +76,7 @@ pub async fn a_tick_belongs_to_whoever_came_first(bed: &Bed) {
     assert_eq!(turno.inbox(name).stats().await.unwrap().total, 0);
 }
 
-/// A schedule that is new has no past.
+/// A new schedule has no missed ticks.
 pub async fn a_new_schedule_begins_now(bed: &Bed) {
     let turno = bed.turno().await;
     let schedule = turno
@@ -87,7 +87,7 @@ pub async fn a_new_schedule_begins_now(bed: &Bed) {
     assert_eq!(turno.inbox("yearly").stats().await.unwrap().total, 0);
 }
 
-/// Ticks that nobody was there for are passed over, unless the last one is only just over.
+/// Ticks that were missed are skipped, unless the last one is only just over.
 pub async fn missed_ticks_are_skipped(bed: &Bed) {
     let turno = bed.turno().await;
     let schedule = turno.schedule("hourly", "0 0 * * * *").queue("work");
@@ -161,7 +161,7 @@ pub async fn missed_ticks_are_caught_up_with(bed: &Bed) {
     sleep_for(bed, 5).await;
     let (first, second) = tokio::join!(schedule.tick(), schedule.tick());
     assert!(first.is_ok() && second.is_ok());
-    // Five hours back, and perhaps one more if the hour has just struck.
+    // Five hours back, and perhaps one more if a new hour has just begun.
     let inbox = turno.inbox("hourly");
     let pushed = inbox.stats().await.unwrap().total;
     assert!((5..=6).contains(&pushed), "{pushed}");
@@ -169,7 +169,7 @@ pub async fn missed_ticks_are_caught_up_with(bed: &Bed) {
     assert!(items.iter().all(|item| item.priority == Some(0)));
 }
 
-/// What is out of rule is named, and nothing is stored.
+/// The error for an invalid argument names the field, and nothing is stored.
 pub async fn a_schedule_out_of_rule_is_refused(bed: &Bed) {
     let turno = bed.turno().await;
     let field = async |schedule: turno::schedule::Schedule| {
@@ -191,7 +191,7 @@ pub async fn a_schedule_out_of_rule_is_refused(bed: &Bed) {
     );
 }
 
-/// Hours are those of the schedule's place.
+/// Hours are those of the schedule's time zone.
 pub async fn a_schedule_knows_its_time_zone(bed: &Bed) {
     let turno = bed.turno().await;
     let pause = async |zone: &str| {
@@ -201,7 +201,7 @@ pub async fn a_schedule_knows_its_time_zone(bed: &Bed) {
         schedule.tick().await.unwrap().as_secs()
     };
     let (utc, kolkata) = (pause("UTC").await, pause("Asia/Kolkata").await);
-    // Five and a half hours apart, whichever comes first today; a second or two pass between the two looks.
+    // Five and a half hours apart, whichever precedes the other today; a second or two pass between the two calls.
     let apart = (86_400 + utc - kolkata) % 86_400;
     assert!((apart as i64 - 19_800).abs() < 60, "{apart}");
 }

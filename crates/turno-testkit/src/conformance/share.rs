@@ -14,7 +14,7 @@ fn share(turno: &Turno, owner: &str) -> Lock {
     turno.lock("r").owner(owner).shared()
 }
 
-/// So many permits, so many holders; one out, one in.
+/// There are as many holders as permits; after a release, another one gets a permit.
 pub async fn permits_let_so_many_in(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     let mut leases = Vec::new();
@@ -49,7 +49,7 @@ pub async fn permits_let_so_many_in(bed: &Bed) {
     assert!(status.iter().all(|holder| holder.mode == "shared"));
 }
 
-/// Many at once never exceed the permits.
+/// Concurrent acquires never exceed the permits.
 pub async fn of_many_at_once_so_many_get_permits(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     let mut tasks = tokio::task::JoinSet::new();
@@ -63,7 +63,7 @@ pub async fn of_many_at_once_so_many_get_permits(bed: &Bed) {
     assert_eq!(owners(&machines[0], "r").await.len(), 3);
 }
 
-/// A permit whose time is up makes room, and is recorded.
+/// An expired permit can be acquired, and the expiry is recorded.
 pub async fn an_expired_permit_makes_room(bed: &Bed) {
     let turno = bed.turno().await;
     let dead = mine(permit(&turno, "dead", 2).user("1").acquire().await.unwrap()).detach();
@@ -93,7 +93,7 @@ pub async fn an_expired_permit_makes_room(bed: &Bed) {
     );
 }
 
-/// "Busy" among sharers tells of the one who ends first.
+/// A busy outcome among shared holders has the one that expires first.
 pub async fn busy_sharers_tell_who_ends_first(bed: &Bed) {
     let turno = bed.turno().await;
     let _long = mine(
@@ -117,7 +117,7 @@ pub async fn busy_sharers_tell_who_ends_first(bed: &Bed) {
     assert!(full.remaining <= secs(60));
 }
 
-/// Sharers keep an exclusive one out, until the last of them has gone, however it went.
+/// Shared holders block an exclusive acquire until the last of them has ended, in any way.
 pub async fn an_exclusive_one_waits_for_the_last_sharer(bed: &Bed) {
     let turno = bed.turno().await;
     let (a, b) = (
@@ -143,7 +143,7 @@ pub async fn an_exclusive_one_waits_for_the_last_sharer(bed: &Bed) {
     take(&turno, "r", "x").await.detach();
 }
 
-/// Sharers who come and go keep their own lengths: the row ends with the last of them.
+/// Shared holders keep their own TTLs: the row ends with the last of them.
 pub async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &Bed) {
     let turno = bed.turno().await;
     let (a, b) = (
@@ -158,7 +158,7 @@ pub async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &Bed) {
     b.detach();
 }
 
-/// A sharer enters again: same token, one hold more; each release gives back one.
+/// A reentrant shared acquire: same token, one more hold. Each release ends one hold.
 pub async fn a_sharer_enters_again(bed: &Bed) {
     let turno = bed.turno().await;
     let first = mine(
@@ -196,7 +196,7 @@ pub async fn a_sharer_enters_again(bed: &Bed) {
     mine(permit(&turno, "b", 1).acquire().await.unwrap()).detach();
 }
 
-/// The exclusive owner who asks to share has it already.
+/// A shared acquire by the exclusive owner is a reentrant acquire.
 pub async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &Bed) {
     let turno = bed.turno().await;
     let exclusive = take(&turno, "r", "a").await;
@@ -221,7 +221,7 @@ pub async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &Bed) {
     );
 }
 
-/// A sharer who wants it alone has to let go first, even if nobody else shares it.
+/// A shared holder that wants exclusive access has to release first, even if it is the only one.
 pub async fn a_sharer_does_not_become_exclusive(bed: &Bed) {
     let turno = bed.turno().await;
     let shared = mine(share(&turno, "a").acquire().await.unwrap());
@@ -230,7 +230,7 @@ pub async fn a_sharer_does_not_become_exclusive(bed: &Bed) {
     take(&turno, "r", "a").await.detach();
 }
 
-/// Each sharer's end is in the history.
+/// The end of each shared hold is in the history.
 pub async fn each_sharer_has_its_history(bed: &Bed) {
     let turno = bed.turno().await;
     let mut tokens = Vec::new();
@@ -258,7 +258,7 @@ pub async fn each_sharer_has_its_history(bed: &Bed) {
     );
 }
 
-/// A sharer who enters again ends nobody else's hold, not even one whose time is up.
+/// A reentrant shared acquire does not end the hold of another owner, not even an expired one.
 pub async fn a_sharer_who_enters_again_ends_nobody(bed: &Bed) {
     let turno = bed.turno().await;
     let slow = mine(share(&turno, "slow").acquire().await.unwrap());

@@ -1,4 +1,4 @@
-//! What people are shown: status, list and history.
+//! Information for operators: status, list and history.
 
 use turno::Turno;
 use turno::lock::{HistoryEvent, LockHistory, LockHolder, LockList};
@@ -25,7 +25,7 @@ async fn names(turno: &Turno, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// The status of a resource tells all that an operator needs, and an unknown one is free.
+/// The status of a resource has all data that an operator needs; an unknown resource is free.
 pub async fn a_status_tells_everything(bed: &Bed) {
     let turno = bed.turno().await;
     let lock = turno
@@ -78,7 +78,7 @@ pub async fn a_status_tells_everything(bed: &Bed) {
     assert_eq!(bed.rows().await, 1, "a look stores nothing");
 }
 
-/// A sharer without a name does not borrow another's.
+/// A shared holder without a name does not get another's.
 pub async fn sharers_do_not_borrow_names(bed: &Bed) {
     let turno = bed.turno().await;
     let _a = mine(
@@ -104,7 +104,7 @@ pub async fn sharers_do_not_borrow_names(bed: &Bed) {
     assert_eq!(holders[1].attribution.description, None);
 }
 
-/// A list has what is held and begins with a prefix, in the order of bytes.
+/// A list has the held locks with a prefix, in byte order.
 pub async fn a_list_has_what_is_held(bed: &Bed) {
     let turno = bed.turno().await;
     for name in ["p/2", "p/10", "p/1", "P/1", "p", "q", "p/ñ"] {
@@ -122,7 +122,7 @@ pub async fn a_list_has_what_is_held(bed: &Bed) {
     assert_eq!(names(&turno, "nothing").await, [""; 0]);
 }
 
-/// A prefix is text and no pattern.
+/// A prefix is literal text, not a pattern.
 pub async fn a_prefix_is_no_pattern(bed: &Bed) {
     let turno = bed.turno().await;
     for name in [
@@ -176,7 +176,7 @@ pub async fn a_prefix_is_no_pattern(bed: &Bed) {
     }
 }
 
-/// Page after page shows everybody once, though a resource may have several holders.
+/// The pages together have each holder once, also if a resource has several.
 pub async fn pages_lose_nobody(bed: &Bed) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
@@ -214,7 +214,7 @@ pub async fn pages_lose_nobody(bed: &Bed) {
     }
 }
 
-/// The history is newest first, in pages, and begins with what is held now.
+/// The history is newest first, in pages, and begins with current holds.
 pub async fn a_history_is_newest_first(bed: &Bed) {
     let turno = bed.turno().await;
     let mut tokens = Vec::new();

@@ -1,4 +1,4 @@
-//! Stale tokens: told so, recorded once, never applied.
+//! Stale tokens: reported, recorded once, never applied.
 
 use turno::Token;
 use turno::lock::{HistoryEvent, ReleaseOutcome, RenewOutcome};
@@ -58,7 +58,7 @@ pub async fn a_wrong_token_is_lost(bed: &Bed) {
     assert_eq!(bed.rows().await, 3);
 }
 
-/// A token of one resource is nothing to another.
+/// A token of one resource is invalid for another.
 pub async fn a_token_is_of_one_resource(bed: &Bed) {
     let turno = bed.turno().await;
     let (a, _b) = (take(&turno, "a", "x").await, take(&turno, "b", "x").await);
@@ -69,7 +69,7 @@ pub async fn a_token_is_of_one_resource(bed: &Bed) {
     assert_eq!(owners(&turno, "b").await, ["x"]);
 }
 
-/// A zombie's renewals and releases are recorded as late: once for each lease and kind.
+/// Renewals and releases of a stale holder are recorded as late: once per lease and kind.
 pub async fn a_zombie_is_recorded_once(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno.lock("r").owner("zombie").user("1");
@@ -112,7 +112,7 @@ pub async fn a_zombie_is_recorded_once(bed: &Bed) {
     );
 }
 
-/// The next lease's zombie is another one.
+/// A stale holder of the next lease is recorded separately.
 pub async fn each_lease_has_its_own_zombie(bed: &Bed) {
     let turno = bed.turno().await;
     for n in 1..=3 {
@@ -129,7 +129,7 @@ pub async fn each_lease_has_its_own_zombie(bed: &Bed) {
     }
 }
 
-/// A lease that was once renewed late is no exception.
+/// This also holds for a lease that was once renewed late.
 pub async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -168,7 +168,7 @@ pub async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &Bed) {
     }
 }
 
-/// A shared hold's zombie is recorded once too.
+/// A stale shared holder is recorded once, too.
 pub async fn a_shared_zombie_is_recorded_once(bed: &Bed) {
     let turno = bed.turno().await;
     let old = mine(turno.lock("r").owner("z").shared().acquire().await.unwrap()).detach();
@@ -202,7 +202,7 @@ pub async fn a_shared_zombie_is_recorded_once(bed: &Bed) {
     assert_eq!(owners(&turno, "r").await, ["live", "third"]);
 }
 
-/// A release that comes after the expiry, before anybody else came, is a release, and says so.
+/// A release after the expiry, before a takeover, is a release, and its result says so.
 pub async fn a_release_after_the_expiry_says_so(bed: &Bed) {
     let turno = bed.turno().await;
     let old = take(&turno, "r", "a").await.detach();

@@ -1,11 +1,11 @@
-//! Sweeping: tidiness, never correctness.
+//! Sweeping: only a cleanup, never needed for correctness.
 
 use turno::lock::HistoryEvent;
 
 use super::Bed;
 use super::kit::*;
 
-/// A sweep closes what has expired, and only that; shared holds are counted one by one.
+/// A sweep closes expired locks, and no others; shared holds are counted one by one.
 pub async fn a_sweep_closes_what_has_expired(bed: &Bed) {
     let turno = bed.turno().await;
     let dead = take(&turno, "dead", "a").await.detach();
@@ -33,14 +33,14 @@ pub async fn a_sweep_closes_what_has_expired(bed: &Bed) {
     assert_eq!(count(&turno, "shared", HistoryEvent::Expired).await, 3);
     assert_eq!(owners(&turno, "live").await, ["a"]);
     assert!(turno.sweep(&Default::default()).await.unwrap().is_empty());
-    // Nothing depended on it, and nothing is recorded twice.
+    // It changed no outcome, and nothing is recorded twice.
     take(&turno, "dead", "b").await.release().await.unwrap();
     take(&turno, "shared", "b").await.release().await.unwrap();
     assert_eq!(count(&turno, "dead", HistoryEvent::TakenOver).await, 0);
     assert_eq!(count(&turno, "shared", HistoryEvent::TakenOver).await, 0);
 }
 
-/// A sweep works in batches, and forgets resources long unused, dead waiters and old history.
+/// A sweep runs in batches, and deletes resources long unused, dead waiters and old history.
 pub async fn a_sweep_forgets_what_is_old(bed: &Bed) {
     let turno = bed.turno().await;
     for n in 0..5 {
@@ -74,7 +74,7 @@ pub async fn a_sweep_forgets_what_is_old(bed: &Bed) {
     assert_eq!(history(&turno, "old/0").await, []);
 }
 
-/// What is resting, waited for or lately used is not forgotten.
+/// Resources within a `min_hold`, with waiters or recently used are not deleted.
 pub async fn a_sweep_keeps_what_is_wanted(bed: &Bed) {
     let turno = bed.turno().await;
     let now = turno::lock::Sweep {

@@ -9,7 +9,7 @@ use turno::store::{LockAcquireAll, LockAllOutcome};
 use super::Bed;
 use super::kit::*;
 
-/// All are granted, in the order of their names, each with its own lease.
+/// All are granted, ordered by name, each with its own lease.
 pub async fn all_are_taken_in_order(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let all = turno
@@ -40,7 +40,7 @@ pub async fn all_are_taken_in_order(bed: &Bed) {
     }
 }
 
-/// One that is busy keeps all of them free, and is named.
+/// If one is busy, none is acquired, and the outcome names the busy one.
 pub async fn one_busy_means_none(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let _held = mine(turno.lock("b").user("1").acquire().await.unwrap());
@@ -58,7 +58,7 @@ pub async fn one_busy_means_none(bed: &Bed) {
     }
 }
 
-/// A shared holder is in the way too.
+/// A shared holder makes it busy, too.
 pub async fn one_shared_means_none(bed: &Bed) {
     let turno = bed.turno().await;
     let _held = mine(turno.lock("b").shared().acquire().await.unwrap());
@@ -85,7 +85,7 @@ pub async fn expired_ones_are_taken_over_together(bed: &Bed) {
     );
 }
 
-/// A name that is given twice is one resource, also at the seam.
+/// A name that occurs twice is one resource, also at the store interface.
 pub async fn a_name_given_twice_is_one(bed: &Bed) {
     let turno = bed.turno().await;
     let all = turno
@@ -115,7 +115,7 @@ pub async fn a_name_given_twice_is_one(bed: &Bed) {
     );
 }
 
-/// The owner of one of them enters it again.
+/// If the owner already holds one of them, that acquire is reentrant.
 pub async fn an_owner_of_one_enters_it_again(bed: &Bed) {
     let turno = bed.turno().await;
     let one = take(&turno, "b", "x").await;
@@ -140,7 +140,7 @@ pub async fn an_owner_of_one_enters_it_again(bed: &Bed) {
     assert_eq!(owners(&turno, "a").await, [""; 0]);
 }
 
-/// Two sets in opposite order, many times over, neither block each other nor meet.
+/// Two sets in opposite order, many times, cause no deadlock and are never held at the same time.
 pub async fn opposite_orders_never_deadlock(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     let inside = Arc::new(AtomicI64::new(0));

@@ -6,7 +6,7 @@ use turno::{Token, Turno};
 use super::Bed;
 use super::kit::*;
 
-/// Tokens grow over a thousand holdings, two machines and a re-opening.
+/// Tokens grow over a thousand leases, two machines and a reopening.
 pub async fn tokens_only_grow(bed: &Bed) {
     let mut last = Token(0);
     for _ in 0..2 {
@@ -25,7 +25,7 @@ pub async fn tokens_only_grow(bed: &Bed) {
     }
 }
 
-/// A resource that was purged comes back above its old token, even if the clock is behind it.
+/// A resource that was purged returns with a token above its old one, even if the clock is behind it.
 pub async fn a_purged_resource_comes_back_higher(bed: &Bed) {
     let turno = bed.turno().await;
     let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
@@ -66,7 +66,7 @@ pub async fn a_purged_resource_comes_back_higher(bed: &Bed) {
     }
 }
 
-/// A clock behind the last token still gives greater ones.
+/// With a clock behind the last token, new tokens are still greater.
 pub async fn a_clock_that_is_behind_still_counts_up(bed: &Bed) {
     let turno = bed.turno().await;
     let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
@@ -83,7 +83,7 @@ pub async fn a_clock_that_is_behind_still_counts_up(bed: &Bed) {
     );
 }
 
-/// A store restored from a backup grants greater tokens than it granted after the backup.
+/// A store restored from a backup grants greater tokens than those granted after the backup.
 pub async fn a_restored_store_goes_on_above(bed: &Bed) {
     let turno = bed.turno().await;
     let grant = async |turno: &Turno, resource: &str, shared: bool| {

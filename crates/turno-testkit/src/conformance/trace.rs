@@ -1,10 +1,10 @@
-//! Noticing that a store was written to, and putting back what was there before.
+//! Detection of writes to a store, and backup and restore of its content.
 
 use std::fs;
 
 use super::bed::{Bed, Place};
 
-/// The tables that a store has.
+/// Tables of a store.
 const TABLES: [&str; 8] = [
     "turno.migration",
     "turno.lock",
@@ -16,21 +16,21 @@ const TABLES: [&str; 8] = [
     "turno.deed",
 ];
 
-/// What a write would change. Two that are equal mean that nothing was written between.
+/// State that any write would change. Two equal traces mean that nothing was written in between.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace(Vec<String>);
 
 /// Watches a store for writes.
 #[derive(Debug)]
 pub enum Watch {
-    /// `data_version` moves with every commit of another connection.
+    /// `data_version` changes with each commit of another connection.
     Sqlite(rusqlite::Connection),
-    /// Row versions and the marks of row locks.
+    /// Row versions and traces of row locks.
     Postgres(tokio_postgres::Client),
 }
 
 impl Watch {
-    /// The trace at this moment.
+    /// Returns the current trace.
     pub async fn look(&self) -> Trace {
         match self {
             Watch::Sqlite(db) => Trace(vec![
@@ -41,7 +41,7 @@ impl Watch {
             Watch::Postgres(client) => {
                 let mut rows = Vec::new();
                 for table in TABLES {
-                    // xmax is where a row lock leaves its mark, even one whose transaction was undone.
+                    // A row lock sets xmax, even one whose transaction was rolled back.
                     let sql = format!(
                         "select concat_ws(' ', '{table}', ctid, xmin, xmax) from {table} order by ctid"
                     );
@@ -54,7 +54,7 @@ impl Watch {
                             .map(|row| row.get::<_, String>(0)),
                     );
                 }
-                // Sequences move even when the transaction is undone.
+                // Sequences advance even if the transaction is rolled back.
                 let sequences = "select concat_ws(' ', sequencename, last_value) from pg_sequences where schemaname = 'turno' order by 1";
                 rows.extend(
                     client
@@ -70,7 +70,7 @@ impl Watch {
     }
 }
 
-/// The store's content at some moment.
+/// Content of a store at some moment.
 #[derive(Debug)]
 pub enum Backup {
     /// A copy of the file.
@@ -80,7 +80,7 @@ pub enum Backup {
 }
 
 impl Bed {
-    /// Begins to watch for writes.
+    /// Starts to watch for writes.
     pub async fn watch(&self) -> Watch {
         match self.place() {
             Place::Sqlite { .. } => Watch::Sqlite(self.sqlite_connection()),
@@ -88,7 +88,7 @@ impl Bed {
         }
     }
 
-    /// Copies the store aside.
+    /// Makes a backup of the store.
     pub async fn backup(&self) -> Backup {
         match self.place() {
             Place::Sqlite { .. } => {
@@ -112,14 +112,14 @@ impl Bed {
         }
     }
 
-    /// Puts a copy back. Every instance must have been closed.
+    /// Restores a backup. All instances must have been closed.
     pub async fn restore(&self, backup: &Backup) {
         match backup {
             Backup::Sqlite(content) => {
                 for log in ["-wal", "-shm"] {
                     let mut path = self.file().into_os_string();
                     path.push(log);
-                    // It is there only if the last to close the file did not remove it.
+                    // It exists only if the last connection did not remove it.
                     let _ = fs::remove_file(path);
                 }
                 fs::write(self.file(), content).unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for one's turn.
+//! Waiting for a lock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use turno::store::LockLeave;
 use super::Bed;
 use super::kit::*;
 
-/// A waiter is granted the lock when its holder releases it, on another machine.
+/// A waiter gets the lock when its holder, on another machine, releases it.
 pub async fn a_release_grants_a_waiter(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for shared in [false, true] {
@@ -28,7 +28,7 @@ pub async fn a_release_grants_a_waiter(bed: &Bed) {
     }
 }
 
-/// A waiter is granted the lock when its holder's time is up, with nobody to tell it.
+/// A waiter gets the lock when the holder's lease expires, without a notification.
 pub async fn an_expiry_grants_a_waiter(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     mine(
@@ -45,7 +45,7 @@ pub async fn an_expiry_grants_a_waiter(bed: &Bed) {
     assert!(asked.elapsed() < secs(10), "{:?}", asked.elapsed());
 }
 
-/// The end of the wait is an answer, with the holder in it, and leaves no waiter behind.
+/// After the timeout, the outcome is busy, with the holder, and no waiter registration is left.
 pub async fn a_wait_ends_as_busy(bed: &Bed) {
     let turno = bed.turno().await;
     let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
@@ -63,7 +63,7 @@ pub async fn a_wait_ends_as_busy(bed: &Bed) {
     until_waiting(&turno, "r", 0).await;
 }
 
-/// A wait of zero is a look.
+/// A wait of zero is a single attempt.
 pub async fn a_wait_of_zero_is_a_look(bed: &Bed) {
     let turno = bed.turno().await;
     let _held = take(&turno, "r", "a").await;
@@ -75,7 +75,7 @@ pub async fn a_wait_of_zero_is_a_look(bed: &Bed) {
     busy(timeout(PATIENCE, look).await.expect("it waits").unwrap());
 }
 
-/// A waiter that goes away leaves the line.
+/// A cancelled waiter is unregistered.
 pub async fn a_cancelled_waiter_leaves_the_line(bed: &Bed) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
@@ -84,13 +84,13 @@ pub async fn a_cancelled_waiter_leaves_the_line(bed: &Bed) {
     waiter.abort();
     until_waiting(&turno, "r", 0).await;
     held.release().await.unwrap();
-    // At once, or as soon as what the cancelled one had asked last is given back: neither its place in line
-    // (10 s) nor a lease that nobody has in hand (30 s) may be in the way.
+    // At once, or as soon as the last request of the cancelled waiter is undone: neither its registration (10 s) nor an unused
+    // lease (30 s) may block.
     let soon = turno.lock("r").owner("c").wait(secs(5));
     mine(soon.acquire().await.unwrap()).detach();
 }
 
-/// Breaking a lock wakes who waits for it.
+/// A break of a lock wakes its waiters.
 pub async fn a_break_wakes_a_waiter(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let held = take(&turno, "r", "a").await.detach();
@@ -103,7 +103,7 @@ pub async fn a_break_wakes_a_waiter(bed: &Bed) {
     mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap()).detach();
 }
 
-/// So many tries, with a pause between; the last answer counts.
+/// The number of attempts is limited, with a pause in between; the last outcome is returned.
 pub async fn retries_are_counted(bed: &Bed) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
@@ -131,7 +131,7 @@ pub async fn retries_are_counted(bed: &Bed) {
     assert!(asked.elapsed() >= Duration::from_millis(80));
 }
 
-/// Those in line are served in the order in which they came, on whichever machine.
+/// Waiters in order get the lock first in, first out, on any machine.
 pub async fn a_line_is_served_in_order(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     let held = take(&machines[0], "r", "holder").await;
@@ -160,7 +160,7 @@ pub async fn a_line_is_served_in_order(bed: &Bed) {
     assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3, 4]);
 }
 
-/// A newcomer who does not stand in line does not overtake, in whatever way it asks; the first in line gets it.
+/// An acquire without order does not overtake, with any options; the first waiter gets the lock.
 pub async fn a_newcomer_does_not_overtake(bed: &Bed) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for shared in [false, true] {
@@ -210,7 +210,7 @@ pub async fn a_newcomer_does_not_overtake(bed: &Bed) {
     }
 }
 
-/// A dead waiter does not block those behind it, and stands at the end when it comes back.
+/// A dead waiter does not block those after it, and is last when it returns.
 pub async fn a_dead_waiter_loses_its_place(bed: &Bed) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
@@ -237,7 +237,7 @@ pub async fn a_dead_waiter_loses_its_place(bed: &Bed) {
     }
 }
 
-/// A line of the dead blocks nobody.
+/// Dead waiters block no other caller.
 pub async fn a_line_of_the_dead_blocks_nobody(bed: &Bed) {
     let turno = bed.turno().await;
     take(&turno, "r", "a").await.release().await.unwrap();
@@ -261,7 +261,7 @@ pub async fn a_line_of_the_dead_blocks_nobody(bed: &Bed) {
         .unwrap();
 }
 
-/// Signing in again keeps the place.
+/// A repeated registration keeps the place.
 pub async fn a_waiter_keeps_its_place(bed: &Bed) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
@@ -273,7 +273,7 @@ pub async fn a_waiter_keeps_its_place(bed: &Bed) {
     take(&turno, "r", "first").await.detach();
 }
 
-/// The holder enters again past its own line.
+/// A reentrant acquire of the holder does not wait for registered waiters.
 pub async fn a_holder_enters_again_past_the_line(bed: &Bed) {
     let turno = bed.turno().await;
     for shared in [false, true] {
@@ -299,7 +299,7 @@ pub async fn a_holder_enters_again_past_the_line(bed: &Bed) {
     }
 }
 
-/// Many waiters on two machines all get their turn, one at a time.
+/// Many waiters on two machines all get the lock, one at a time.
 pub async fn every_waiter_gets_its_turn(bed: &Bed) {
     let machines = [bed.turno().await, bed.turno().await];
     let inside = Arc::new(Mutex::new(()));

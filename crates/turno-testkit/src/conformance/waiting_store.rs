@@ -1,4 +1,5 @@
-//! A store that waits by itself, as a server does: it is left to, and nothing is lost with its answers.
+//! A store that waits by itself, as a server does: the library leaves the waiting to it, and nothing is lost with its
+//! responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::kit::*;
 use super::once_counted::Waits;
 use crate::eventually_async;
 
-/// Whoever gives up while the store waits may have been granted the lock, or the work, unheard: it is given back.
+/// If a caller gives up while the store waits, the lock or the work may have been granted without a response: it is released.
 pub async fn what_was_granted_unheard_is_given_back(bed: &Bed) {
     let plain = bed.turno().await;
     let done = Arc::new(Semaphore::new(0));
@@ -40,7 +41,7 @@ pub async fn what_was_granted_unheard_is_given_back(bed: &Bed) {
     .await;
 }
 
-/// A lease that was waited for is not taken for older than it is; and what a store waited for is answered.
+/// The lease of a waiting acquire is not counted from before the wait; and waiting calls return their results.
 pub async fn what_was_waited_for_begins_when_it_is_granted(bed: &Bed) {
     let long = Duration::from_millis(1500);
     let turno = bed.waiting(Waits::For(long)).await;
@@ -50,7 +51,7 @@ pub async fn what_was_waited_for_begins_when_it_is_granted(bed: &Bed) {
     let claim = turno.inbox("q").claim().wait(secs(5));
     let (lease, begun, items) = tokio::join!(lock.acquire(), once.begin(), claim.take());
     let lease = mine(lease.unwrap());
-    // Counted from before the question, it would be less.
+    // Counted from before the call, it would be less.
     assert!(
         lease.remaining() > secs(10) - long,
         "{:?}",
@@ -61,6 +62,6 @@ pub async fn what_was_waited_for_begins_when_it_is_granted(bed: &Bed) {
     assert_eq!(begun.attempt(), 1);
     begun.release().await.unwrap();
     assert_eq!(items.unwrap().len(), 1);
-    // Without a wait, the store is not asked to.
+    // Without a wait, the store's waiting call is not used.
     assert!(turno.lock("r").acquire().await.unwrap().is_busy());
 }
