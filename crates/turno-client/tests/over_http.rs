@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
 use turno_server::serve::{Options, Server};
-use turno_testkit::conformance::{self, Bed};
+use turno_testkit::conformance::{self, TestStore};
 
 async fn remote(url: String) -> Turno {
     let server = Server::new(Turno::connect(&url).await.unwrap(), Options::default());
@@ -24,7 +24,7 @@ async fn remote(url: String) -> Turno {
     Turno::with_store(Arc::new(RemoteStore::new(client)), Settings::default())
 }
 
-fn keep(rule: &str, bed: Bed) {
+fn keep(rule: &str, bed: TestStore) {
     conformance::keep(rule, &bed.through(|url| Box::pin(remote(url))));
 }
 
@@ -34,7 +34,7 @@ macro_rules! left_out {
         #[ignore = $why]
         fn $rule() {
             let rule = concat!(stringify!($subject), "::", stringify!($rule));
-            crate::keep(rule, turno_testkit::conformance::Bed::sqlite());
+            crate::keep(rule, turno_testkit::conformance::TestStore::sqlite());
         }
     };
 }
@@ -116,7 +116,7 @@ macro_rules! over_http {
         #[test]
         fn $rule() {
             let rule = concat!(stringify!($subject), "::", stringify!($rule));
-            crate::keep(rule, turno_testkit::conformance::Bed::sqlite());
+            crate::keep(rule, turno_testkit::conformance::TestStore::sqlite());
         }
     };
 }
@@ -130,7 +130,7 @@ mod postgres {
             #[test]
             fn $rule() {
                 let rule = concat!(stringify!($subject), "::", stringify!($rule));
-                crate::keep(rule, turno_testkit::conformance::Bed::postgres());
+                crate::keep(rule, turno_testkit::conformance::TestStore::postgres());
             }
         };
     }

@@ -10,7 +10,6 @@
 pub mod access;
 pub mod acquire;
 pub mod again;
-mod bed;
 pub mod by_hand;
 mod caller;
 pub mod crowd;
@@ -79,6 +78,7 @@ pub mod share;
 pub mod show;
 pub mod stale;
 pub mod sweeping;
+mod test_store;
 pub mod together;
 pub mod tokens;
 mod trace;
@@ -87,15 +87,15 @@ pub mod waiting_store;
 
 use std::pin::Pin;
 
-pub use bed::{Bed, Connect};
 pub use caller::{Ask, Caller, OpenTx};
+pub use test_store::{Connect, TestStore};
 pub use trace::{Backup, Trace, Watch};
 
 /// A rule that can run on a test store.
-type Rule = for<'a> fn(&'a Bed) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+type Rule = for<'a> fn(&'a TestStore) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Runs one rule on its own test store. All rules are compiled here once, and not again for each store.
-pub fn keep(rule: &str, bed: &Bed) {
+pub fn keep(rule: &str, bed: &TestStore) {
     let (_, keep) = RULES.iter().find(|(name, _)| *name == rule).unwrap();
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -108,7 +108,7 @@ pub fn keep(rule: &str, bed: &Bed) {
 /// Generates one test per rule, each on its own test store.
 ///
 /// ```no_run
-/// turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::sqlite());
+/// turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::sqlite());
 /// ```
 #[macro_export]
 macro_rules! conformance_suite {

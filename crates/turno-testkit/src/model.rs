@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
 pub use self::play::play;
 pub use self::rules::{Flaw, Model};
-use crate::conformance::Bed;
+use crate::conformance::TestStore;
 
 /// Number of resources and owners in a history. Small, so that they conflict.
 const RESOURCES: usize = 2;
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
 ///
 /// # Errors
 /// Returns the shortest history found on which the store and the model disagree, and the step.
-pub fn check(bed: &Bed, cases: u32, flaw: Flaw) -> Result<(), String> {
+pub fn check(bed: &TestStore, cases: u32, flaw: Flaw) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

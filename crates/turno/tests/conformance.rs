@@ -1,14 +1,14 @@
 //! Every store keeps every rule.
 
 mod sqlite {
-    turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::sqlite());
+    turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::sqlite());
 }
 
 mod postgres {
-    turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::postgres());
+    turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::postgres());
 }
 
 /// PostgreSQL behind a transaction pooler.
 mod pgbouncer {
-    turno_testkit::conformance_suite!(turno_testkit::conformance::Bed::pgbouncer());
+    turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::pgbouncer());
 }

@@ -17,14 +17,14 @@ use turno::history::{History, HistoryEvent};
 use turno::once::OnceResolve;
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
-fn beds() -> [Bed; 2] {
-    [Bed::sqlite(), Bed::empty_postgres()]
+fn beds() -> [TestStore; 2] {
+    [TestStore::sqlite(), TestStore::empty_postgres()]
 }
 
 /// What the tables, functions and rights are, as text that can be compared.
-async fn shape(bed: &Bed) -> String {
+async fn shape(bed: &TestStore) -> String {
     if bed.is_sqlite() {
         let db = bed.sqlite_connection();
         let mut ask = db
@@ -60,7 +60,7 @@ async fn shape(bed: &Bed) -> String {
     lines.join("\n")
 }
 
-fn script(bed: &Bed) -> String {
+fn script(bed: &TestStore) -> String {
     if bed.is_sqlite() {
         sqlite::script()
     } else {
@@ -68,7 +68,7 @@ fn script(bed: &Bed) -> String {
     }
 }
 
-async fn by_hand(bed: &Bed, sql: &str) {
+async fn by_hand(bed: &TestStore, sql: &str) {
     if bed.is_sqlite() {
         bed.sqlite_connection().execute_batch(sql).unwrap();
     } else {
@@ -80,7 +80,7 @@ async fn by_hand(bed: &Bed, sql: &str) {
     }
 }
 
-fn migrations(bed: &Bed) -> &'static str {
+fn migrations(bed: &TestStore) -> &'static str {
     if bed.is_sqlite() {
         "turno_migration"
     } else {
@@ -109,7 +109,7 @@ async fn many_that_start_together_all_succeed() {
 }
 
 /// A version of tomorrow, which programs from this version on may use; or only its own, if none is named.
-async fn migrate_to_tomorrow(bed: &Bed, oldest_program: Option<u32>) -> u32 {
+async fn migrate_to_tomorrow(bed: &TestStore, oldest_program: Option<u32>) -> u32 {
     let newer = SCHEMA_VERSION + 1;
     let table = migrations(bed);
     let at = if bed.is_sqlite() {
@@ -244,7 +244,7 @@ async fn migrating_again_changes_nothing() {
 /// A program that starts does not wait for a long transaction of another one, where the schema is there already.
 #[tokio::test]
 async fn starting_waits_for_no_writer() {
-    let bed = Bed::sqlite();
+    let bed = TestStore::sqlite();
     bed.turno().await.close().await;
     let writer = bed.sqlite_connection();
     writer.execute_batch("begin immediate").unwrap();
@@ -255,7 +255,7 @@ async fn starting_waits_for_no_writer() {
 /// The control of the one above: where there is a schema to write, the same transaction is waited for.
 #[tokio::test]
 async fn making_the_schema_waits_for_a_writer() {
-    let bed = Bed::sqlite();
+    let bed = TestStore::sqlite();
     let writer = bed.sqlite_connection();
     writer
         .execute_batch("pragma journal_mode = wal; begin immediate")
@@ -329,7 +329,7 @@ struct Running {
 }
 
 impl Running {
-    async fn start(bed: &Bed) -> Self {
+    async fn start(bed: &TestStore) -> Self {
         let client = bed.postgres_connection().await;
         let forget = client.prepare("select turno.once_forget($1)").await;
         let running = Running {
@@ -421,7 +421,7 @@ fn needs_operator(error: &turno::Error) {
 /// A role that may only call the functions needs nothing else, once the schema is there.
 #[tokio::test]
 async fn a_role_with_few_rights_is_enough() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     bed.turno().await.close().await;
     let url = bed.url_as("app");
     for migrate in [Migrate::Never, Migrate::Auto] {

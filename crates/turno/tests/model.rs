@@ -1,12 +1,12 @@
 //! Random histories, in which every store and the model agree on every answer.
 
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 use turno_testkit::model::{Flaw, check};
 
 /// Enough to meet every rule many times over, in a few seconds.
 const HISTORIES: u32 = 100;
 
-fn agree(bed: &Bed) {
+fn agree(bed: &TestStore) {
     if let Err(difference) = check(bed, HISTORIES, Flaw::None) {
         panic!("{difference}");
     }
@@ -14,12 +14,12 @@ fn agree(bed: &Bed) {
 
 #[test]
 fn sqlite_agrees_with_the_model() {
-    agree(&Bed::sqlite());
+    agree(&TestStore::sqlite());
 }
 
 #[test]
 fn postgres_agrees_with_the_model() {
-    agree(&Bed::postgres());
+    agree(&TestStore::postgres());
 }
 
 /// The controls: a model with a flaw does not agree for long.
@@ -31,7 +31,7 @@ mod a_flaw_is_noticed {
 
     fn noticed(flaw: Flaw) {
         assert!(
-            check(&Bed::sqlite(), MANY_HISTORIES, flaw).is_err(),
+            check(&TestStore::sqlite(), MANY_HISTORIES, flaw).is_err(),
             "{flaw:?} was not noticed"
         );
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno::access::{AccessNew, AccessState, Role};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 
 fn new(name: &str, role: Role) -> AccessNew {
@@ -12,7 +12,7 @@ fn new(name: &str, role: Role) -> AccessNew {
 }
 
 /// A new token is found by its text, with all of its rights. Initially there are no tokens.
-pub async fn an_access_token_is_known_by_its_text(bed: &Bed) {
+pub async fn an_access_token_is_known_by_its_text(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     assert!(!turno.access_any().await.unwrap());
     let asked = AccessNew {
@@ -52,7 +52,7 @@ pub async fn an_access_token_is_known_by_its_text(bed: &Bed) {
 }
 
 /// Any text that differs from a token's is rejected.
-pub async fn a_wrong_text_is_nobodys(bed: &Bed) {
+pub async fn a_wrong_text_is_nobodys(bed: &TestStore) {
     let turno = bed.turno().await;
     let (view, text) = turno.access_create(new("a", Role::Admin)).await.unwrap();
     let (_, stranger) = turno.access_create(new("b", Role::Admin)).await.unwrap();
@@ -93,7 +93,7 @@ pub async fn a_wrong_text_is_nobodys(bed: &Bed) {
 }
 
 /// A revoked token is invalid permanently, for all callers. It stays in the list.
-pub async fn a_revoked_token_is_over(bed: &Bed) {
+pub async fn a_revoked_token_is_over(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (view, text) = turno.access_create(new("a", Role::Admin)).await.unwrap();
     assert!(!turno.access_revoke("000000000000").await.unwrap());
@@ -107,7 +107,7 @@ pub async fn a_revoked_token_is_over(bed: &Bed) {
 }
 
 /// A token is invalid after its expiry, by the store's clock.
-pub async fn an_expired_token_is_over(bed: &Bed) {
+pub async fn an_expired_token_is_over(bed: &TestStore) {
     let turno = bed.turno().await;
     let asked = AccessNew {
         expires_in: Some(secs(60)),
@@ -122,7 +122,7 @@ pub async fn an_expired_token_is_over(bed: &Bed) {
 }
 
 /// The stored form of a secret does not contain it.
-pub async fn a_secret_is_not_stored(bed: &Bed) {
+pub async fn a_secret_is_not_stored(bed: &TestStore) {
     let turno = bed.turno().await;
     let (view, text) = turno.access_create(new("a", Role::Read)).await.unwrap();
     let secret = &text.as_str()["turno_".len() + view.id.len() + 1..];
@@ -135,7 +135,7 @@ pub async fn a_secret_is_not_stored(bed: &Bed) {
 }
 
 /// The error for an invalid argument names the field, and nothing is stored.
-pub async fn an_access_token_out_of_rule_is_refused(bed: &Bed) {
+pub async fn an_access_token_out_of_rule_is_refused(bed: &TestStore) {
     let turno = bed.turno().await;
     let good = || new("a", Role::Read);
     let attempts = [
@@ -184,7 +184,7 @@ pub async fn an_access_token_out_of_rule_is_refused(bed: &Bed) {
 }
 
 /// The application's and the operator's role can look up a token, but cannot create, list or revoke one.
-pub async fn an_application_cannot_make_access_tokens(bed: &Bed) {
+pub async fn an_application_cannot_make_access_tokens(bed: &TestStore) {
     if bed.is_sqlite() {
         // SQLite has no roles: a process that can open the file has all rights.
         return;

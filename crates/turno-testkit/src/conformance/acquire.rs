@@ -3,11 +3,11 @@
 use turno::Turno;
 use turno::lock::ReleaseOutcome;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// A free lock is granted. The grant has the resource, the owner, the start and the expiry.
-pub async fn a_free_lock_is_granted(bed: &Bed) {
+pub async fn a_free_lock_is_granted(bed: &TestStore) {
     let turno = bed.turno().await;
     let lease = mine(
         turno
@@ -42,7 +42,7 @@ pub async fn a_free_lock_is_granted(bed: &Bed) {
 }
 
 /// A caller that finds the lock busy gets the holder and the remaining time, but never the token.
-pub async fn a_held_lock_is_busy_and_tells_by_whom(bed: &Bed) {
+pub async fn a_held_lock_is_busy_and_tells_by_whom(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno
         .lock("PRESTAMO/123")
@@ -68,7 +68,7 @@ pub async fn a_held_lock_is_busy_and_tells_by_whom(bed: &Bed) {
 }
 
 /// A holder without a name is reported, too.
-pub async fn a_nameless_holder_is_shown_too(bed: &Bed) {
+pub async fn a_nameless_holder_is_shown_too(bed: &TestStore) {
     let turno = bed.turno().await;
     let _lease = take(&turno, "r", "a").await;
     let holder = busy(turno.lock("r").acquire().await.unwrap())
@@ -81,7 +81,7 @@ pub async fn a_nameless_holder_is_shown_too(bed: &Bed) {
 }
 
 /// User and service default to the settings.
-pub async fn settings_fill_in_user_and_service(bed: &Bed) {
+pub async fn settings_fill_in_user_and_service(bed: &TestStore) {
     let turno = Turno::builder()
         .user("batch")
         .service("notes")
@@ -105,7 +105,7 @@ pub async fn settings_fill_in_user_and_service(bed: &Bed) {
 }
 
 /// The same owner can enter again: same token, one more hold, the later expiry. Each release ends one hold.
-pub async fn the_same_owner_enters_again(bed: &Bed) {
+pub async fn the_same_owner_enters_again(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let first = mine(
         turno
@@ -172,7 +172,7 @@ pub async fn the_same_owner_enters_again(bed: &Bed) {
 }
 
 /// A released lock is free, and the next token is greater.
-pub async fn a_released_lock_is_free(bed: &Bed) {
+pub async fn a_released_lock_is_free(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let first = take(&turno, "r", "a").await;
     let token = first.token();
@@ -185,7 +185,7 @@ pub async fn a_released_lock_is_free(bed: &Bed) {
 }
 
 /// A lease is released on drop, unless it is detached.
-pub async fn a_dropped_lease_is_given_back(bed: &Bed) {
+pub async fn a_dropped_lease_is_given_back(bed: &TestStore) {
     let turno = bed.turno().await;
     drop(take(&turno, "r", "a").await);
     until_free(&turno, "r").await;
@@ -198,7 +198,7 @@ pub async fn a_dropped_lease_is_given_back(bed: &Bed) {
 }
 
 /// Of many concurrent acquires of one resource, exactly one succeeds, whether the resource is new, free or expired.
-pub async fn of_many_at_once_one_wins(bed: &Bed) {
+pub async fn of_many_at_once_one_wins(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     for round in 0..12 {
         let resource = format!("r/{}", round % 4);
@@ -218,7 +218,7 @@ pub async fn of_many_at_once_one_wins(bed: &Bed) {
 }
 
 /// An owner can have at most a thousand holds of a resource. Each hold is kept until it is released.
-pub async fn an_owner_enters_a_thousand_times(bed: &Bed) {
+pub async fn an_owner_enters_a_thousand_times(bed: &TestStore) {
     let turno = bed.turno().await;
     for (resource, table) in [("exclusive", "turno.lock"), ("shared", "turno.lock_hold")] {
         let acquire = || {

@@ -5,7 +5,7 @@ use turno::store::{LockAcquireAll, LockAllOutcome, LockBreak, LockRelease};
 use turno::{Token, Turno};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 fn release(resource: &str, token: Token) -> LockRelease {
@@ -33,7 +33,7 @@ async fn twice(
 }
 
 /// The same acquire twice is one lease with one hold. With another request id, it is a reentrant acquire.
-pub async fn an_acquire_sent_twice_is_one(bed: &Bed) {
+pub async fn an_acquire_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (resource, mode) in MODES {
         let mut ask = ask(resource, "a");
@@ -69,7 +69,7 @@ pub async fn an_acquire_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same acquire of several resources twice is one set of leases.
-pub async fn an_acquire_of_several_sent_twice_is_one(bed: &Bed) {
+pub async fn an_acquire_of_several_sent_twice_is_one(bed: &TestStore) {
     let turno = bed.turno().await;
     let ask = LockAcquireAll {
         resources: vec!["a".into(), "b".into()],
@@ -93,7 +93,7 @@ pub async fn an_acquire_of_several_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same release twice ends one hold. A second release with another request id returns that the lease is lost.
-pub async fn a_release_sent_twice_is_one(bed: &Bed) {
+pub async fn a_release_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (resource, mode) in MODES {
         let mut ask = ask(resource, "a");
@@ -119,7 +119,7 @@ pub async fn a_release_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same holds if another owner has acquired the lock in between: that lease is not affected, and no late call is recorded.
-pub async fn a_release_sent_twice_meets_the_next_holder(bed: &Bed) {
+pub async fn a_release_sent_twice_meets_the_next_holder(bed: &TestStore) {
     let turno = bed.turno().await;
     for (resource, mode) in MODES {
         for (next, after) in MODES {
@@ -155,7 +155,7 @@ pub async fn a_release_sent_twice_meets_the_next_holder(bed: &Bed) {
 }
 
 /// The same release twice ends one of several holds.
-pub async fn a_release_sent_twice_takes_one_of_several(bed: &Bed) {
+pub async fn a_release_sent_twice_takes_one_of_several(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (resource, mode) in MODES {
         let mut token = Token(0);
@@ -183,7 +183,7 @@ pub async fn a_release_sent_twice_takes_one_of_several(bed: &Bed) {
 }
 
 /// The same break twice is one break. A second break with another request id returns that the lock is not held.
-pub async fn a_break_sent_twice_is_one(bed: &Bed) {
+pub async fn a_break_sent_twice_is_one(bed: &TestStore) {
     let turno = bed.turno().await;
     for (resource, mode) in MODES {
         let mut ask = ask(resource, "a");

@@ -9,7 +9,7 @@ use turno::outbox::OnDead;
 use turno::store::Order;
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::{push, set_aside, take};
 use super::kit::{history as of_lock, mine, secs, take as lock};
 use super::{once_kit, outbox_kit};
@@ -63,7 +63,7 @@ async fn dead(turno: &Turno) -> Vec<Uuid> {
 }
 
 /// A requeue of items is recorded once, however many there are. A requeue of no items is not recorded.
-pub async fn a_requeue_is_in_the_history(bed: &Bed) {
+pub async fn a_requeue_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 3).await;
     let inbox = turno.inbox("mail").user("ana").reason("it is back");
@@ -83,7 +83,7 @@ pub async fn a_requeue_is_in_the_history(bed: &Bed) {
 }
 
 /// The same for a discard of items.
-pub async fn a_discard_is_in_the_history(bed: &Bed) {
+pub async fn a_discard_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 3).await;
     let inbox = turno.inbox("mail").user("ana").reason("spam");
@@ -100,7 +100,7 @@ pub async fn a_discard_is_in_the_history(bed: &Bed) {
 }
 
 /// The same for a reset.
-pub async fn a_reset_is_in_the_history(bed: &Bed) {
+pub async fn a_reset_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("mail").user("ana").reason("w hangs");
     push(&inbox, &["1", "2"]).await;
@@ -119,7 +119,7 @@ pub async fn a_reset_is_in_the_history(bed: &Bed) {
 }
 
 /// The same for dead and blocked events. The outbox has no name, so the entries do not match a prefix.
-pub async fn what_is_done_to_events_is_in_the_history(bed: &Bed) {
+pub async fn what_is_done_to_events_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = dead(&turno).await;
     let outbox = turno.outbox().user("ana").reason("routed now");
@@ -155,7 +155,7 @@ pub async fn what_is_done_to_events_is_in_the_history(bed: &Bed) {
 }
 
 /// The same for a key that is forgotten. A key in flight is not forgotten, and leaves no entry.
-pub async fn a_forgotten_key_is_in_the_history(bed: &Bed) {
+pub async fn a_forgotten_key_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     once_kit::answer(&turno, "pago/77", "paid").await;
     once_kit::take(&turno, "pago/78").await.detach();
@@ -182,7 +182,7 @@ pub async fn a_forgotten_key_is_in_the_history(bed: &Bed) {
 }
 
 /// The same of an unknown key whose work was done; one that is in flight, done or gone leaves nothing.
-pub async fn a_resolved_key_is_in_the_history(bed: &Bed) {
+pub async fn a_resolved_key_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     once_kit::take(&turno, "pago/77").await.detach();
     bed.expire_once("pago/77").await;
@@ -210,7 +210,7 @@ pub async fn a_resolved_key_is_in_the_history(bed: &Bed) {
 }
 
 /// What cannot be recorded is not done.
-pub async fn a_deed_without_its_record_is_undone(bed: &Bed) {
+pub async fn a_deed_without_its_record_is_undone(bed: &TestStore) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 2).await;
     once_kit::answer(&turno, "pago/77", "paid").await;
@@ -232,7 +232,7 @@ pub async fn a_deed_without_its_record_is_undone(bed: &Bed) {
 }
 
 /// User and reason have maximum lengths, which are checked before anything is done.
-pub async fn a_bad_reason_does_nothing(bed: &Bed) {
+pub async fn a_bad_reason_does_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 1).await;
     once_kit::answer(&turno, "pago/77", "paid").await;
@@ -275,7 +275,7 @@ pub async fn a_bad_reason_does_nothing(bed: &Bed) {
 }
 
 /// A lock, a queue and a key of the same name are distinguished, and all entries are ordered by one id, page by page.
-pub async fn the_history_is_of_everything(bed: &Bed) {
+pub async fn the_history_is_of_everything(bed: &TestStore) {
     let turno = bed.turno().await;
     failed(&turno, "r", 1).await;
     assert_eq!(turno.inbox("r").requeue(None).await.unwrap(), 1);
@@ -337,7 +337,7 @@ pub async fn the_history_is_of_everything(bed: &Bed) {
 }
 
 /// A query for locks begins with current holds.
-pub async fn the_history_begins_with_what_is_held(bed: &Bed) {
+pub async fn the_history_begins_with_what_is_held(bed: &TestStore) {
     let turno = bed.turno().await;
     once_kit::answer(&turno, "r", "done").await;
     assert!(turno.once_forget("r").await.unwrap());
@@ -360,7 +360,7 @@ pub async fn the_history_begins_with_what_is_held(bed: &Bed) {
 }
 
 /// A stale release finds its lease after any number of operator actions on the same name.
-pub async fn deeds_do_not_hide_a_lease(bed: &Bed) {
+pub async fn deeds_do_not_hide_a_lease(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = lock(&turno, "r", "a").await.detach();
     bed.expire("r").await;
@@ -377,7 +377,7 @@ pub async fn deeds_do_not_hide_a_lease(bed: &Bed) {
 }
 
 /// A sweep deletes old operator actions with the rest of the history.
-pub async fn a_sweep_forgets_old_deeds(bed: &Bed) {
+pub async fn a_sweep_forgets_old_deeds(bed: &TestStore) {
     let turno = bed.turno().await;
     for _ in 0..3 {
         once_kit::answer(&turno, "r", "done").await;

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use turno::lock::{Acquire, ReleaseOutcome, RenewOutcome};
 use turno::{Gather, Token, Turno};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::{secs, take};
 
 /// More calls than one batch holds.
 const CROWD: usize = 200;
 
 /// Each caller acquires its own resource, twice: all succeed, with their own tokens, and release them.
-pub async fn each_of_many_gets_its_own_answer(bed: &Bed) {
+pub async fn each_of_many_gets_its_own_answer(bed: &TestStore) {
     let turno = bed.turno().await;
     for _ in 0..2 {
         let tasks: Vec<_> = (0..CROWD)
@@ -59,7 +59,7 @@ pub async fn each_of_many_gets_its_own_answer(bed: &Bed) {
 }
 
 /// All callers acquire the same resource: one succeeds, whatever else is in its batch, and all others get its holder.
-pub async fn one_of_many_wins(bed: &Bed) {
+pub async fn one_of_many_wins(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut tokens = HashSet::new();
     for round in 0..5 {
@@ -90,7 +90,7 @@ pub async fn one_of_many_wins(bed: &Bed) {
 }
 
 /// Many renewals at once: held leases are renewed, lost ones are reported as lost, whatever else is in the batch.
-pub async fn each_of_many_renews_its_own(bed: &Bed) {
+pub async fn each_of_many_renews_its_own(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut leases = Vec::new();
     for n in 0..CROWD {
@@ -139,7 +139,7 @@ pub async fn each_of_many_renews_its_own(bed: &Bed) {
 }
 
 /// If many callers renew the same lease at once, the longest TTL counts.
-pub async fn many_renew_the_same(bed: &Bed) {
+pub async fn many_renew_the_same(bed: &TestStore) {
     let turno = bed.turno().await;
     let id = take(&turno, "one", "a").await.detach();
     let tasks: Vec<_> = (0..CROWD as u64)
@@ -160,7 +160,7 @@ pub async fn many_renew_the_same(bed: &Bed) {
 }
 
 /// Without batching, all results are the same.
-pub async fn alone_is_the_same(bed: &Bed) {
+pub async fn alone_is_the_same(bed: &TestStore) {
     let alone = Turno::builder().gather(Gather::Alone);
     let turno = alone.connect(bed.url()).await.unwrap();
     let tasks: Vec<_> = (0..20)
@@ -189,7 +189,7 @@ pub async fn alone_is_the_same(bed: &Bed) {
 }
 
 /// Concurrent pushes and renewals share their commits. The control, without batching, has one commit per call.
-pub async fn a_crowd_shares_its_commits(bed: &Bed) {
+pub async fn a_crowd_shares_its_commits(bed: &TestStore) {
     if bed.is_sqlite() {
         // On SQLite the number of commits is not visible; `writer.rs` tests it.
         return;

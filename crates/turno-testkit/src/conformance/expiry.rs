@@ -3,11 +3,11 @@
 use turno::Token;
 use turno::lock::{HistoryEvent, RenewOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// The next acquire takes over an expired lock with a greater token, and the history names the previous holder.
-pub async fn an_expired_lock_is_taken_over(bed: &Bed) {
+pub async fn an_expired_lock_is_taken_over(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno
         .lock("r")
@@ -44,7 +44,7 @@ pub async fn an_expired_lock_is_taken_over(bed: &Bed) {
 }
 
 /// After the expiry of its own lease, the same owner gets a new lease.
-pub async fn an_expired_owner_starts_anew(bed: &Bed) {
+pub async fn an_expired_owner_starts_anew(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = take(&turno, "r", "a").await.detach();
     bed.expire("r").await;
@@ -58,7 +58,7 @@ pub async fn an_expired_owner_starts_anew(bed: &Bed) {
 }
 
 /// Exclusive and shared holders can take over from each other after an expiry.
-pub async fn a_takeover_may_change_the_mode(bed: &Bed) {
+pub async fn a_takeover_may_change_the_mode(bed: &TestStore) {
     let turno = bed.turno().await;
     let first = take(&turno, "r", "a").await.detach();
     bed.expire("r").await;
@@ -76,7 +76,7 @@ pub async fn a_takeover_may_change_the_mode(bed: &Bed) {
 }
 
 /// A renewal after the expiry, before a takeover, keeps the lease and is recorded.
-pub async fn a_late_renewal_is_recorded(bed: &Bed) {
+pub async fn a_late_renewal_is_recorded(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
@@ -105,7 +105,7 @@ pub async fn a_late_renewal_is_recorded(bed: &Bed) {
 }
 
 /// A renewal never revives a lease after a takeover, a sweep or a release, and inserts nothing.
-pub async fn a_renewal_never_revives(bed: &Bed) {
+pub async fn a_renewal_never_revives(bed: &TestStore) {
     let turno = bed.turno().await;
     let renew =
         async |resource: &str, token| turno.lock_renew(resource, token, secs(60)).await.unwrap();
@@ -139,7 +139,7 @@ pub async fn a_renewal_never_revives(bed: &Bed) {
 }
 
 /// A renewal for less than the remaining time changes nothing.
-pub async fn a_renewal_never_shortens(bed: &Bed) {
+pub async fn a_renewal_never_shortens(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let lock = turno.lock(format!("r/{shared}")).ttl(secs(600));

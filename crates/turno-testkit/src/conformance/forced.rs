@@ -3,11 +3,11 @@
 use turno::Token;
 use turno::lock::{BreakOutcome, HistoryEvent, ReleaseOutcome, RenewOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// With the right token the lock is free at once, and the history has the user and the reason.
-pub async fn a_broken_lock_is_free(bed: &Bed) {
+pub async fn a_broken_lock_is_free(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno.lock("r").owner("a").user("1").description("d");
     let old = mine(lock.acquire().await.unwrap());
@@ -45,7 +45,7 @@ pub async fn a_broken_lock_is_free(bed: &Bed) {
 }
 
 /// A break ends all holds of a reentrant lease.
-pub async fn a_break_ends_all_holds(bed: &Bed) {
+pub async fn a_break_ends_all_holds(bed: &TestStore) {
     let turno = bed.turno().await;
     let (first, _second) = (take(&turno, "r", "a").await, take(&turno, "r", "a").await);
     assert_eq!(
@@ -56,7 +56,7 @@ pub async fn a_break_ends_all_holds(bed: &Bed) {
 }
 
 /// With any other token nothing happens.
-pub async fn a_break_names_the_holders_token(bed: &Bed) {
+pub async fn a_break_names_the_holders_token(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = take(&turno, "r", "a").await;
     let stale = old.token();
@@ -94,7 +94,7 @@ pub async fn a_break_names_the_holders_token(bed: &Bed) {
 }
 
 /// A break of one shared holder does not affect the others.
-pub async fn one_sharer_is_broken(bed: &Bed) {
+pub async fn one_sharer_is_broken(bed: &TestStore) {
     let turno = bed.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).permits(2);
     let (a, b) = (
@@ -127,7 +127,7 @@ pub async fn one_sharer_is_broken(bed: &Bed) {
 }
 
 /// A broken lock is free at once, also before the end of its `min_hold`.
-pub async fn a_break_ends_the_min_hold(bed: &Bed) {
+pub async fn a_break_ends_the_min_hold(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
@@ -151,7 +151,7 @@ pub async fn a_break_ends_the_min_hold(bed: &Bed) {
 }
 
 /// A break of one shared holder does not end the `min_hold` of another.
-pub async fn a_break_keeps_the_others_min_hold(bed: &Bed) {
+pub async fn a_break_keeps_the_others_min_hold(bed: &TestStore) {
     let turno = bed.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).shared().ttl(secs(600));
     let resting = mine(lock("a").min_hold(secs(600)).acquire().await.unwrap());

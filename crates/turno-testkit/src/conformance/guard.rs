@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use turno::Token;
 use turno::lock::{Acquire, BreakOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::caller::Ask;
 use super::kit::*;
 
@@ -14,7 +14,7 @@ use super::kit::*;
 const A_WHILE: Duration = Duration::from_secs(1);
 
 /// The guard passes for a live lease, exclusive or shared, in each kind of transaction, any number of times.
-pub async fn a_guard_passes_for_a_live_lease(bed: &Bed) {
+pub async fn a_guard_passes_for_a_live_lease(bed: &TestStore) {
     let turno = bed.turno().await;
     let exclusive = take(&turno, "e", "a").await;
     let shared = [0, 1].map(|n| turno.lock("s").owner(n.to_string()).shared());
@@ -35,7 +35,7 @@ pub async fn a_guard_passes_for_a_live_lease(bed: &Bed) {
 }
 
 /// It fails with a lost lease for each token that does not hold the lock now.
-pub async fn a_guard_fails_for_a_stale_lease(bed: &Bed) {
+pub async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut stale = Vec::new();
     for shared in [false, true] {
@@ -109,7 +109,7 @@ pub async fn a_guard_fails_for_a_stale_lease(bed: &Bed) {
 }
 
 /// While a guarded transaction is open, the lock cannot be taken over, even after its expiry; afterwards it can.
-pub async fn a_guarded_lock_is_not_taken_over(bed: &Bed) {
+pub async fn a_guarded_lock_is_not_taken_over(bed: &TestStore) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for (next, shared) in [("exclusive", false), ("shared", true)] {
@@ -146,7 +146,7 @@ pub async fn a_guarded_lock_is_not_taken_over(bed: &Bed) {
 }
 
 /// The control: without the guard, the same transaction does not prevent a takeover.
-pub async fn an_unguarded_lock_is_taken_over(bed: &Bed) {
+pub async fn an_unguarded_lock_is_taken_over(bed: &TestStore) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         let resource = format!("{caller:?}");
@@ -162,7 +162,7 @@ pub async fn an_unguarded_lock_is_taken_over(bed: &Bed) {
 }
 
 /// A waiting acquire concurrent with an open guarded transaction returns an outcome, never an error.
-pub async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &Bed) {
+pub async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &TestStore) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for (holds, held_shared) in [("exclusive", false), ("shared", true)] {
         for (asks, ask_shared) in [("exclusive", false), ("shared", true)] {
@@ -202,7 +202,7 @@ pub async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &Bed) {
 }
 
 /// A waiter registration concurrent with an open guarded transaction is valid.
-pub async fn a_line_beside_a_guard_counts(bed: &Bed) {
+pub async fn a_line_beside_a_guard_counts(bed: &TestStore) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     let lease = take(&turno, "r", "a").await;
     let tx = bed
@@ -223,7 +223,7 @@ pub async fn a_line_beside_a_guard_counts(bed: &Bed) {
 }
 
 /// The holder's own renewals and releases work again once its guarded transaction has ended.
-pub async fn a_guard_ends_with_its_transaction(bed: &Bed) {
+pub async fn a_guard_ends_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let lease = take(&turno, "r", "a").await;

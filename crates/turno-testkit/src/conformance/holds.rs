@@ -2,11 +2,11 @@
 
 use turno::lock::RenewOutcome;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// A released lock stays unavailable until its `min_hold` has passed, for all callers and in all modes.
-pub async fn a_min_hold_outlasts_the_release(bed: &Bed) {
+pub async fn a_min_hold_outlasts_the_release(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
@@ -53,7 +53,7 @@ pub async fn a_min_hold_outlasts_the_release(bed: &Bed) {
 }
 
 /// A later hold without `min_hold` is not affected by an earlier one's.
-pub async fn a_min_hold_ends_with_its_time(bed: &Bed) {
+pub async fn a_min_hold_ends_with_its_time(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
@@ -83,7 +83,7 @@ pub async fn a_min_hold_ends_with_its_time(bed: &Bed) {
 }
 
 /// A lease ends at its `max_hold`, however often it is renewed or re-entered.
-pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
+pub async fn a_max_hold_caps_every_renewal(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
@@ -118,7 +118,7 @@ pub async fn a_max_hold_caps_every_renewal(bed: &Bed) {
 }
 
 /// A `max_hold` below the TTL is the length of the lease.
-pub async fn a_max_hold_may_be_below_the_ttl(bed: &Bed) {
+pub async fn a_max_hold_may_be_below_the_ttl(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let lock = turno

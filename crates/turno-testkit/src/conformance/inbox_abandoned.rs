@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use turno::inbox::ItemState;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
 /// A claim that is not extended in time expires, by the store's clock.
-pub async fn a_claim_ends_with_its_lease(bed: &Bed) {
+pub async fn a_claim_ends_with_its_lease(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (inbox, theirs) = (turno.inbox("q"), other.inbox("q"));
     push(&inbox, &["1"]).await;
@@ -24,7 +24,7 @@ pub async fn a_claim_ends_with_its_lease(bed: &Bed) {
 }
 
 /// Items of a lost worker are pending, and the call that detects it can claim them.
-pub async fn an_abandoned_item_is_claimed_at_once(bed: &Bed) {
+pub async fn an_abandoned_item_is_claimed_at_once(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let lost = take(&inbox, 2).await;
@@ -42,7 +42,7 @@ pub async fn an_abandoned_item_is_claimed_at_once(bed: &Bed) {
 }
 
 /// The attempt is recorded as abandoned, with its worker.
-pub async fn an_abandoned_attempt_is_recorded(bed: &Bed) {
+pub async fn an_abandoned_attempt_is_recorded(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
@@ -64,7 +64,7 @@ pub async fn an_abandoned_attempt_is_recorded(bed: &Bed) {
 }
 
 /// An item that kills its workers fails in the end.
-pub async fn an_item_that_kills_its_workers_is_set_aside(bed: &Bed) {
+pub async fn an_item_that_kills_its_workers_is_set_aside(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("poison").max_attempts(2), item("fine")]).await;
     for attempt in 1..=2 {
@@ -83,7 +83,7 @@ pub async fn an_item_that_kills_its_workers_is_set_aside(bed: &Bed) {
 }
 
 /// A claim that is extended in time is not taken over, however often its first lease has passed.
-pub async fn an_extended_claim_is_not_taken_over(bed: &Bed) {
+pub async fn an_extended_claim_is_not_taken_over(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2"]).await;
@@ -103,7 +103,7 @@ pub async fn an_extended_claim_is_not_taken_over(bed: &Bed) {
 }
 
 /// Only held items are abandoned: items that were completed before their worker was lost stay completed.
-pub async fn what_was_done_is_not_abandoned(bed: &Bed) {
+pub async fn what_was_done_is_not_abandoned(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let held = take(&inbox, 3).await;
@@ -116,7 +116,7 @@ pub async fn what_was_done_is_not_abandoned(bed: &Bed) {
 }
 
 /// A large number of items is taken over, in one call or in several, each item once.
-pub async fn very_many_are_taken_over(bed: &Bed) {
+pub async fn very_many_are_taken_over(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, (0..2500).map(|_| item("x"))).await;
     let mut lost = Vec::new();
@@ -137,7 +137,7 @@ pub async fn very_many_are_taken_over(bed: &Bed) {
 }
 
 /// An item whose attempt cannot be ended does not prevent claims of the others.
-pub async fn one_bad_item_does_not_fail_a_claim(bed: &Bed) {
+pub async fn one_bad_item_does_not_fail_a_claim(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("bad").max_attempts(1), item("fine")]).await;
     let held = take(&inbox, 2).await;
@@ -152,7 +152,7 @@ pub async fn one_bad_item_does_not_fail_a_claim(bed: &Bed) {
 }
 
 /// Makes it impossible to record the end of an attempt at an item.
-async fn spoil(bed: &Bed, item: turno::store::ItemId) {
+async fn spoil(bed: &TestStore, item: turno::store::ItemId) {
     if bed.is_sqlite() {
         // A number that the counters never have; the key of its next error is taken.
         bed.run(&format!(

@@ -4,7 +4,7 @@ use turno::inbox::{Again, ClaimId, Failure, ItemState};
 use turno::store::{Due, InboxComplete, InboxFail, InboxGiveBack, InboxPush, InboxTurn, NewItem};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 
 fn new_item(key: Option<&str>, due: Option<Due>) -> NewItem {
@@ -28,7 +28,7 @@ fn wrong(claim: ClaimId) -> ClaimId {
 }
 
 /// The same push twice stores its items once and returns the same result, including duplicates of the first call.
-pub async fn a_push_sent_twice_is_one(bed: &Bed) {
+pub async fn a_push_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push_all(&inbox, [item("known").key("known")]).await;
@@ -59,7 +59,7 @@ pub async fn a_push_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same claim twice returns the items that it still holds, and claims nothing more.
-pub async fn a_claim_sent_twice_is_one(bed: &Bed) {
+pub async fn a_claim_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4", "5"]).await;
@@ -75,7 +75,7 @@ pub async fn a_claim_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same completion twice completes once and returns the same result, including stale claims.
-pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
+pub async fn a_completion_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
@@ -102,7 +102,7 @@ pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same failure twice is one attempt and returns the same result, also when the item is claimed again.
-pub async fn a_failure_sent_twice_is_one(bed: &Bed) {
+pub async fn a_failure_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1"]).await;
@@ -129,7 +129,7 @@ pub async fn a_failure_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same give-back twice gives back once and returns the same result, also when the item is claimed again.
-pub async fn a_give_back_sent_twice_is_one(bed: &Bed) {
+pub async fn a_give_back_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1"]).await;
@@ -146,7 +146,7 @@ pub async fn a_give_back_sent_twice_is_one(bed: &Bed) {
 }
 
 /// A turn is a completion and a claim; sent twice, it is one of each.
-pub async fn a_turn_sent_twice_is_one(bed: &Bed) {
+pub async fn a_turn_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4"]).await;
@@ -177,7 +177,7 @@ pub async fn a_turn_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The control: with another request id, each of them is applied again.
-pub async fn another_request_is_another(bed: &Bed) {
+pub async fn another_request_is_another(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     let push = || InboxPush {

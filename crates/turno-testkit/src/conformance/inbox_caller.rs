@@ -11,7 +11,7 @@ use turno::tx::CallerTx;
 use turno::{Result, Turno};
 use uuid::Uuid;
 
-use super::{Bed, Caller};
+use super::{Caller, TestStore};
 
 /// Operation in the transaction.
 pub(super) enum Write {
@@ -71,7 +71,7 @@ impl InboxTx {
     }
 }
 
-impl Bed {
+impl TestStore {
     /// Opens a transaction and writes in it. On an error of the write, the transaction is rolled back.
     pub(super) async fn open_inbox(&self, caller: Caller, write: Write) -> Result<InboxTx> {
         let (answer, answered) = oneshot::channel();
@@ -133,7 +133,7 @@ impl Work {
     async fn run(self, caller: Caller, place: &str) {
         match caller {
             Caller::TokioPostgres => {
-                let mut client = super::bed::connect(place).await;
+                let mut client = super::test_store::connect(place).await;
                 let mut tx = client.transaction().await.unwrap();
                 match self.inside(&mut tx).await {
                     End::Commit => tx.commit().await.unwrap(),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use turno::inbox::ItemState;
 use turno::store::InboxIdle;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::{PATIENCE, secs};
 
 /// A claim gets at most its limit, and no other claim gets the same items.
-pub async fn a_claimed_item_is_nobody_elses(bed: &Bed) {
+pub async fn a_claimed_item_is_nobody_elses(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (mine, theirs) = (turno.inbox("q"), other.inbox("q"));
     let pushed = push(&mine, &["1", "2", "3", "4", "5"]).await;
@@ -26,7 +26,7 @@ pub async fn a_claimed_item_is_nobody_elses(bed: &Bed) {
 }
 
 /// A claim with limit 0 gets nothing. A queue without pushes is empty, and is not created by a claim.
-pub async fn a_claim_of_none_claims_nothing(bed: &Bed) {
+pub async fn a_claim_of_none_claims_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
     assert_eq!(take(&turno.inbox("empty"), 10).await, []);
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
@@ -38,7 +38,7 @@ pub async fn a_claim_of_none_claims_nothing(bed: &Bed) {
 }
 
 /// A claimed item is listed with its worker, and with the end of its lease.
-pub async fn a_claim_is_shown_with_its_worker(bed: &Bed) {
+pub async fn a_claim_is_shown_with_its_worker(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     let before = turno::clock::machine();
@@ -53,7 +53,7 @@ pub async fn a_claim_is_shown_with_its_worker(bed: &Bed) {
 }
 
 /// A waiting claim returns after a push, also one through another instance, or after its timeout.
-pub async fn a_waiting_claim_gets_the_next_push(bed: &Bed) {
+pub async fn a_waiting_claim_gets_the_next_push(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     // The queue exists: only then can the waiter be notified.
     let inbox = turno.inbox("q");
@@ -70,7 +70,7 @@ pub async fn a_waiting_claim_gets_the_next_push(bed: &Bed) {
 }
 
 /// An idle worker gets the time at which there may be more without a push: a due time, or the end of a claim.
-pub async fn the_next_due_time_is_known(bed: &Bed) {
+pub async fn the_next_due_time_is_known(bed: &TestStore) {
     let turno = bed.turno().await;
     let (store, inbox) = (turno.store(), turno.inbox("q"));
     let due = async || {
@@ -100,7 +100,7 @@ pub async fn the_next_due_time_is_known(bed: &Bed) {
 }
 
 /// Concurrent claims get different items, and together they get all.
-pub async fn of_many_claims_each_gets_its_own(bed: &Bed) {
+pub async fn of_many_claims_each_gets_its_own(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let payloads = ["x"; 60];
     let pushed = push(&inbox, &payloads).await;
@@ -124,7 +124,7 @@ pub async fn of_many_claims_each_gets_its_own(bed: &Bed) {
 }
 
 /// The payloads of one claim have at most 16 MiB in total; the next claim continues after them.
-pub async fn a_claim_is_bounded_in_bytes(bed: &Bed) {
+pub async fn a_claim_is_bounded_in_bytes(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let large = "x".repeat(1_000_000);
     let mut pushed = Vec::new();

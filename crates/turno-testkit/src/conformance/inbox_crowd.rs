@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use turno::inbox::{ClaimedItem, Inbox, ItemId};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
@@ -88,7 +88,7 @@ async fn settle(inbox: &Inbox, board: &Mutex<Board>, item: ClaimedItem, rng: &mu
 }
 
 /// No item is claimed twice, none is lost, and each group is in order.
-pub async fn a_crowd_of_workers_does_each_item_once(bed: &Bed) {
+pub async fn a_crowd_of_workers_does_each_item_once(bed: &TestStore) {
     let seed = fastrand::get_seed();
     let inbox = bed.turno().await.inbox("q");
     let items = (0..ITEMS).map(|n| {
@@ -122,7 +122,7 @@ pub async fn a_crowd_of_workers_does_each_item_once(bed: &Bed) {
 }
 
 /// The control: workers that read the list instead of claiming all process the same item.
-pub async fn without_claims_a_crowd_does_items_twice(bed: &Bed) {
+pub async fn without_claims_a_crowd_does_items_twice(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     push(&turno.inbox("q"), &["1"]).await;
     let state = turno::inbox::ItemState::Pending;

@@ -3,7 +3,7 @@
 use turno::inbox::{Inbox, ItemId, ItemState, PushedItem};
 use turno::store::Sweep;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::secs;
 
@@ -17,7 +17,7 @@ async fn fail_key(inbox: &Inbox, key: &str) -> ItemId {
 }
 
 /// The item is deleted with its payload and its errors, and is removed from all counters.
-pub async fn a_discarded_item_is_deleted(bed: &Bed) {
+pub async fn a_discarded_item_is_deleted(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("done")]).await;
     complete(&inbox, &take(&inbox, 1).await).await;
@@ -40,7 +40,7 @@ pub async fn a_discarded_item_is_deleted(bed: &Bed) {
 }
 
 /// With given ids, items are discarded if they have failed in this queue. Other items are not changed.
-pub async fn a_discard_of_some_leaves_the_others(bed: &Bed) {
+pub async fn a_discard_of_some_leaves_the_others(bed: &TestStore) {
     let turno = bed.turno().await;
     let set = FailedAndOthers::set_up(&turno).await;
     let inbox = &set.inbox;
@@ -54,7 +54,7 @@ pub async fn a_discard_of_some_leaves_the_others(bed: &Bed) {
 }
 
 /// The key of a discarded item stays known until the records of completed items of that age are swept; then it is free.
-pub async fn a_discarded_key_stays_known(bed: &Bed) {
+pub async fn a_discarded_key_stays_known(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     let id = fail_key(&inbox, "k").await;
@@ -88,7 +88,7 @@ pub async fn a_discarded_key_stays_known(bed: &Bed) {
 }
 
 /// A discard does not affect the group: it continues after the item in flight, one at a time.
-pub async fn a_discard_leaves_the_group_alone(bed: &Bed) {
+pub async fn a_discard_leaves_the_group_alone(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let all = ["1", "2", "3", "4"].map(|payload| item(payload).group("g"));
     push_all(&inbox, all).await;
@@ -106,7 +106,7 @@ pub async fn a_discard_leaves_the_group_alone(bed: &Bed) {
 }
 
 /// One step discards the oldest failures, up to its limit.
-pub async fn a_discard_begins_with_the_oldest_failure(bed: &Bed) {
+pub async fn a_discard_begins_with_the_oldest_failure(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     let pushed = three_failed(&inbox).await;

@@ -6,7 +6,7 @@ use sqlx::Connection;
 use turno::inbox::Job;
 use turno::tx::CallerTx;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::inbox_run::start;
 use super::kit::PATIENCE;
@@ -19,7 +19,7 @@ enum Database {
 }
 
 impl Database {
-    fn of(bed: &Bed) -> Self {
+    fn of(bed: &TestStore) -> Self {
         if bed.is_sqlite() {
             Database::Sqlite(bed.file().display().to_string())
         } else {
@@ -73,12 +73,12 @@ async fn complete_in(job: &Job<String>, tx: &mut impl CallerTx) -> Result<(), St
     completed.map_err(|error| error.to_string())
 }
 
-async fn payments(bed: &Bed) -> i64 {
+async fn payments(bed: &TestStore) -> i64 {
     bed.number("select count(*) from payment").await
 }
 
 /// Effect and completion commit together. After a rollback the attempt has failed, and is repeated.
-pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
+pub async fn an_effect_commits_with_its_completion(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     bed.run("create table payment (amount integer)").await;
     push(&inbox, &["a", "b"]).await;
@@ -116,7 +116,7 @@ pub async fn an_effect_commits_with_its_completion(bed: &Bed) {
 }
 
 /// A handler that has lost its item leaves no effect: its transaction fails, and the new holder of the item pays.
-pub async fn a_lost_item_leaves_no_effect(bed: &Bed) {
+pub async fn a_lost_item_leaves_no_effect(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     bed.run("create table payment (amount integer)").await;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use turno::inbox::{Again, Failure, ItemState};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 
 /// A failed attempt is counted and recorded, and the item is retried after the given time.
-pub async fn a_failed_item_is_tried_again(bed: &Bed) {
+pub async fn a_failed_item_is_tried_again(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     let first = take_one(&inbox).await;
@@ -32,7 +32,7 @@ pub async fn a_failed_item_is_tried_again(bed: &Bed) {
 }
 
 /// After the last attempt, the item has failed. It keeps its payload and its errors.
-pub async fn a_last_attempt_sets_it_aside(bed: &Bed) {
+pub async fn a_last_attempt_sets_it_aside(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let odd = item("1").max_attempts(3).key("k").group("g").priority(2);
     push_all(&inbox, [odd]).await;
@@ -55,7 +55,7 @@ pub async fn a_last_attempt_sets_it_aside(bed: &Bed) {
 }
 
 /// A failure without retry makes the item fail at once; the retry time is ignored.
-pub async fn a_hopeless_item_is_set_aside_at_once(bed: &Bed) {
+pub async fn a_hopeless_item_is_set_aside_at_once(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let held = take(&inbox, 2).await;
@@ -71,7 +71,7 @@ pub async fn a_hopeless_item_is_set_aside_at_once(bed: &Bed) {
 }
 
 /// Default backoff: it doubles, with jitter. Its mean is at most one hour.
-pub async fn the_back_off_doubles(bed: &Bed) {
+pub async fn the_back_off_doubles(bed: &TestStore) {
     let turno = bed.turno().await;
     for (before, middle) in [(0, 1.0), (1, 2.0), (4, 16.0), (13, 3600.0), (40, 3600.0)] {
         // A separate queue for each: an item that is due after a second must not be claimed by the next step.
@@ -98,7 +98,7 @@ pub async fn the_back_off_doubles(bed: &Bed) {
 }
 
 /// Only the last errors are kept. Each is truncated at a character boundary.
-pub async fn errors_are_bounded(bed: &Bed) {
+pub async fn errors_are_bounded(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(12)]).await;
     // One byte and then characters of two bytes: the limit is in the middle of one.
@@ -136,7 +136,7 @@ async fn recorded(inbox: &turno::inbox::Inbox, error: &str) -> String {
 }
 
 /// Any text is a valid error, also an empty one, and one that has to be quoted.
-pub async fn an_error_may_be_any_text(bed: &Bed) {
+pub async fn an_error_may_be_any_text(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for error in ["", "a\nb\t'c' \"d\" \\e {}", "\u{1F980}"] {
         assert_eq!(recorded(&inbox, error).await, error);
@@ -144,7 +144,7 @@ pub async fn an_error_may_be_any_text(bed: &Bed) {
 }
 
 /// Also one with a zero byte, which not every database can store: the attempt has failed, whatever is kept of its error.
-pub async fn an_error_may_have_a_zero(bed: &Bed) {
+pub async fn an_error_may_have_a_zero(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let kept = recorded(&inbox, "a\u{0}b").await;
     assert!(kept.starts_with('a') && kept.ends_with('b'), "{kept:?}");

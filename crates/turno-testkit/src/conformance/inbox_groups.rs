@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno::inbox::{Inbox, Item};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 
 fn of(group: &str, payload: &str) -> Item {
@@ -17,7 +17,7 @@ async fn now(inbox: &Inbox) -> Vec<String> {
 }
 
 /// A claim gets one item per group, and items without a group.
-pub async fn a_claim_takes_one_of_each_group(bed: &Bed) {
+pub async fn a_claim_takes_one_of_each_group(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push_all(
@@ -44,7 +44,7 @@ pub async fn a_claim_takes_one_of_each_group(bed: &Bed) {
 }
 
 /// Push order has precedence over priorities, delays, and the time of a give-back.
-pub async fn the_order_of_a_group_beats_all_else(bed: &Bed) {
+pub async fn the_order_of_a_group_beats_all_else(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("priority");
     push_all(&inbox, [of("g", "1").priority(3), of("g", "2").priority(0)]).await;
@@ -72,7 +72,7 @@ pub async fn the_order_of_a_group_beats_all_else(bed: &Bed) {
 }
 
 /// A first item whose attempt failed blocks its group until it is retried.
-pub async fn a_failed_first_holds_its_group_up(bed: &Bed) {
+pub async fn a_failed_first_holds_its_group_up(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2"), of("h", "other")]).await;
@@ -90,7 +90,7 @@ pub async fn a_failed_first_holds_its_group_up(bed: &Bed) {
 }
 
 /// When the first item fails for good, the next can be claimed at once.
-pub async fn a_first_one_set_aside_lets_the_next_go(bed: &Bed) {
+pub async fn a_first_one_set_aside_lets_the_next_go(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1").max_attempts(1), of("g", "2")]).await;
     let first = take_one(&inbox).await;
@@ -100,7 +100,7 @@ pub async fn a_first_one_set_aside_lets_the_next_go(bed: &Bed) {
 }
 
 /// The item of a lost worker precedes the others of its group. With no attempts left, it does not block them.
-pub async fn a_vanished_worker_keeps_the_order(bed: &Bed) {
+pub async fn a_vanished_worker_keeps_the_order(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1").max_attempts(2), of("g", "2")]).await;
     for attempt in 1..=2 {
@@ -114,7 +114,7 @@ pub async fn a_vanished_worker_keeps_the_order(bed: &Bed) {
 }
 
 /// A requeued item returns to its position, but never runs concurrently with another of its group.
-pub async fn a_revived_one_goes_back_to_its_place(bed: &Bed) {
+pub async fn a_revived_one_goes_back_to_its_place(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2"), of("g", "3")]).await;
     set_aside(&inbox, take_one(&inbox).await.claim).await;
@@ -130,7 +130,7 @@ pub async fn a_revived_one_goes_back_to_its_place(bed: &Bed) {
 }
 
 /// A requeued item waits for the item in flight, however that ends, and does not block others.
-pub async fn a_revived_one_waits_for_the_one_at_work(bed: &Bed) {
+pub async fn a_revived_one_waits_for_the_one_at_work(bed: &TestStore) {
     let turno = bed.turno().await;
     for end in ["give back", "fail", "vanish", "reset"] {
         let inbox = turno.inbox(end);
@@ -161,7 +161,7 @@ pub async fn a_revived_one_waits_for_the_one_at_work(bed: &Bed) {
 }
 
 /// A reset keeps the order, too.
-pub async fn a_reset_keeps_the_order(bed: &Bed) {
+pub async fn a_reset_keeps_the_order(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2")]).await;
     take_one(&inbox).await;
@@ -173,7 +173,7 @@ pub async fn a_reset_keeps_the_order(bed: &Bed) {
 }
 
 /// The same name in another queue is another group.
-pub async fn groups_are_of_one_queue(bed: &Bed) {
+pub async fn groups_are_of_one_queue(bed: &TestStore) {
     let turno = bed.turno().await;
     for queue in ["a", "b"] {
         push_all(&turno.inbox(queue), [of("g", queue)]).await;
@@ -184,7 +184,7 @@ pub async fn groups_are_of_one_queue(bed: &Bed) {
 
 /// One call may settle items of two queues. The end of an item frees the group of its own queue only: the group of the same
 /// name in the other queue, which has an item in flight, stays busy.
-pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &Bed) {
+pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &TestStore) {
     let turno = bed.turno().await;
     for end in ["complete", "give back", "fail"] {
         let (a, b) = (
@@ -217,7 +217,7 @@ pub async fn a_settled_item_frees_its_own_queues_group_only(bed: &Bed) {
 }
 
 /// Several items of a group that were pushed one by one after an item in flight keep their order to the end.
-pub async fn a_long_group_runs_through(bed: &Bed) {
+pub async fn a_long_group_runs_through(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let mut done = Vec::new();
     push_all(&inbox, [of("g", "0")]).await;

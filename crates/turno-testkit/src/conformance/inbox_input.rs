@@ -7,7 +7,7 @@ use turno::inbox::{ClaimId, Item, ItemId, ItemState, Job};
 use turno::{Error, Turno};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::secs;
 
@@ -39,7 +39,7 @@ fn bad_items() -> Vec<(&'static str, Item)> {
 }
 
 /// One invalid item rejects the whole push.
-pub async fn a_bad_item_refuses_the_whole_push(bed: &Bed) {
+pub async fn a_bad_item_refuses_the_whole_push(bed: &TestStore) {
     let turno = Turno::builder().max_payload(100).connect(bed.url());
     let turno = turno.await.unwrap();
     let inbox = turno.inbox("q");
@@ -60,7 +60,7 @@ pub async fn a_bad_item_refuses_the_whole_push(bed: &Bed) {
 }
 
 /// A payload that is not JSON is rejected.
-pub async fn a_payload_is_json(bed: &Bed) {
+pub async fn a_payload_is_json(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for text in ["", "{", "hello", "{\"a\":1}x"] {
         is_invalid(Item::json(text).unwrap_err(), "payload");
@@ -71,7 +71,7 @@ pub async fn a_payload_is_json(bed: &Bed) {
 }
 
 /// Each call that has a queue checks its name.
-pub async fn a_queue_has_a_name(bed: &Bed) {
+pub async fn a_queue_has_a_name(bed: &TestStore) {
     let turno = bed.turno().await;
     for name in ["", "a\nb", "a\u{7f}", &"x".repeat(256)] {
         let inbox = turno.inbox(name);
@@ -99,7 +99,7 @@ async fn ignore(_: Job<String>) -> Result<(), Infallible> {
 }
 
 /// Claims and workers have limits, too.
-pub async fn a_bad_claim_claims_nothing(bed: &Bed) {
+pub async fn a_bad_claim_claims_nothing(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let day = 24 * 60 * 60;
@@ -128,7 +128,7 @@ pub async fn a_bad_claim_claims_nothing(bed: &Bed) {
 }
 
 /// An invalid change changes nothing.
-pub async fn a_bad_change_changes_nothing(bed: &Bed) {
+pub async fn a_bad_change_changes_nothing(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let held = claims(&take(&inbox, 2).await);
@@ -150,7 +150,7 @@ pub async fn a_bad_change_changes_nothing(bed: &Bed) {
 }
 
 /// A malformed claim is rejected when it is parsed; a claim that never existed is stale.
-pub async fn a_claim_is_read_strictly(bed: &Bed) {
+pub async fn a_claim_is_read_strictly(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let token = Uuid::now_v7();
     for text in ["", "17", "17@", "@", "x@y", &format!("x@{token}"), "17@12"] {
@@ -168,7 +168,7 @@ pub async fn a_claim_is_read_strictly(bed: &Bed) {
 }
 
 /// The maximum size of a payload is a setting, and can be larger or smaller than the default.
-pub async fn a_larger_payload_can_be_allowed(bed: &Bed) {
+pub async fn a_larger_payload_can_be_allowed(bed: &TestStore) {
     const MIB: usize = 1024 * 1024;
     let large = item(&"x".repeat(MIB + MIB / 2));
     let turno = bed.turno().await;

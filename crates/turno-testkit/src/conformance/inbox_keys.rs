@@ -2,7 +2,7 @@
 
 use turno::inbox::{Inbox, ItemId, PushedItem};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 
 async fn push_key(inbox: &Inbox, payload: &str) -> PushedItem {
@@ -21,7 +21,7 @@ async fn is_known(inbox: &Inbox, id: ItemId, when: &str) {
 }
 
 /// A key is taken in each state of its item, and after its completion.
-pub async fn a_key_is_taken_in_every_state(bed: &Bed) {
+pub async fn a_key_is_taken_in_every_state(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     let first = push_key(&inbox, "first").await;
@@ -47,7 +47,7 @@ pub async fn a_key_is_taken_in_every_state(bed: &Bed) {
 }
 
 /// A key that occurs twice in one push is stored once, the first time. Other items of the push are stored.
-pub async fn a_key_twice_in_one_push_is_stored_once(bed: &Bed) {
+pub async fn a_key_twice_in_one_push_is_stored_once(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let known = push_key(&inbox, "known").await;
     let pushed = inbox
@@ -70,7 +70,7 @@ pub async fn a_key_twice_in_one_push_is_stored_once(bed: &Bed) {
 }
 
 /// Of many concurrent pushes of one key, one stores it, and all return the same id.
-pub async fn of_many_pushes_of_one_key_one_stores_it(bed: &Bed) {
+pub async fn of_many_pushes_of_one_key_one_stores_it(bed: &TestStore) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {
         let inbox = bed.turno().await.inbox("q");
@@ -87,7 +87,7 @@ pub async fn of_many_pushes_of_one_key_one_stores_it(bed: &Bed) {
 }
 
 /// The control: without the key the same pushes are all stored.
-pub async fn pushes_without_a_key_are_all_stored(bed: &Bed) {
+pub async fn pushes_without_a_key_are_all_stored(bed: &TestStore) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {
         let inbox = bed.turno().await.inbox("q");

@@ -9,7 +9,7 @@ use turno::inbox::{
 use turno::store::{InboxClaim, InboxFailedItems};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 
 /// Lease that is longer than any rule.
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -173,7 +173,7 @@ pub(super) async fn only(inbox: &Inbox, state: ItemState) -> ItemView {
     all.remove(0)
 }
 
-impl Bed {
+impl TestStore {
     /// Shifts the times of all claims until they have expired.
     pub(super) async fn expire_claims(&self) {
         let by = "until - {now} + {us:1000000}";

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::inbox_caller::InboxTx;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
-use super::{Bed, Caller};
+use super::{Caller, TestStore};
 
 /// Pushes in a transaction. On a store with a single writer, it commits at once.
-async fn begin(bed: &Bed, inbox: &turno::inbox::Inbox, items: &[turno::inbox::Item]) -> Late {
+async fn begin(bed: &TestStore, inbox: &turno::inbox::Inbox, items: &[turno::inbox::Item]) -> Late {
     let callers: &[Caller] = bed.callers();
     let tx = bed.open_push(callers[0], inbox, items).await;
     if bed.is_sqlite() {
@@ -30,7 +30,7 @@ impl Late {
 }
 
 /// The first push commits last, when later items have long been claimed and completed.
-pub async fn who_commits_last_is_found(bed: &Bed) {
+pub async fn who_commits_last_is_found(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["0"]).await;
     let first = begin(bed, &inbox, &[item("1"), item("1")]).await;
@@ -53,7 +53,7 @@ pub async fn who_commits_last_is_found(bed: &Bed) {
 
 /// After the store's clock was set back by an hour, an item without a time is due, and so is one whose time comes by the new
 /// clock. Setting a clock back is the same as setting all that the store has noted ahead.
-pub async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &Bed) {
+pub async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("before").delay(Duration::from_millis(1))]).await;
     // With room for more: then the store knows that all that was due is claimed.
@@ -87,7 +87,7 @@ pub async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &Bed) {
 }
 
 /// Many that commit in any order, while others claim all the time, are all claimed once.
-pub async fn commits_in_any_order_are_found(bed: &Bed) {
+pub async fn commits_in_any_order_are_found(bed: &TestStore) {
     const MANY: usize = 8;
     let inbox = bed.turno().await.inbox("q");
     // The transaction that creates a queue blocks the others until it commits.
@@ -122,7 +122,7 @@ pub async fn commits_in_any_order_are_found(bed: &Bed) {
 }
 
 /// A push that is rolled back blocks no other item.
-pub async fn a_rolled_back_push_holds_nobody_up(bed: &Bed) {
+pub async fn a_rolled_back_push_holds_nobody_up(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for caller in bed.callers() {
         let tx = bed.open_push(*caller, &inbox, &[item("undone")]).await;
@@ -133,7 +133,7 @@ pub async fn a_rolled_back_push_holds_nobody_up(bed: &Bed) {
 }
 
 /// An earlier item of a group that commits late never runs concurrently with a later one.
-pub async fn a_late_one_of_a_group_waits_for_the_other(bed: &Bed) {
+pub async fn a_late_one_of_a_group_waits_for_the_other(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["0"]).await;
     let of = |text: &str| [item(text).group("g")];

@@ -2,7 +2,7 @@
 
 use turno::inbox::{Inbox, ItemId, ItemState};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 
 /// Returns the ids of a state, in pages of `size`.
@@ -49,7 +49,7 @@ async fn some_of_each(inbox: &Inbox, each: usize) -> Vec<(ItemState, Vec<ItemId>
 }
 
 /// Each item is in the list of its state, once, in order, for any page size.
-pub async fn pages_of_items_lose_nobody(bed: &Bed) {
+pub async fn pages_of_items_lose_nobody(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push(&turno.inbox("another"), &["x"]).await;
@@ -69,7 +69,7 @@ pub async fn pages_of_items_lose_nobody(bed: &Bed) {
 }
 
 /// Each state's list has all data of an item, and the time since which it is in that state.
-pub async fn a_list_tells_everything(bed: &Bed) {
+pub async fn a_list_tells_everything(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let whole = || item("x").group("g").priority(2);
     push_all(&inbox, [whole().key("k")]).await;
@@ -98,7 +98,7 @@ pub async fn a_list_tells_everything(bed: &Bed) {
 }
 
 /// A page has at least one item, and has a maximum size.
-pub async fn the_size_of_a_page_is_bounded(bed: &Bed) {
+pub async fn the_size_of_a_page_is_bounded(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"; 1001]).await;
     let page = async |limit| {

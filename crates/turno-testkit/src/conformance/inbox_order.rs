@@ -2,7 +2,7 @@
 
 use turno::inbox::Inbox;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 
 /// Returns the texts of all claimable items, claimed one by one.
@@ -15,7 +15,7 @@ async fn one_by_one(inbox: &Inbox) -> Vec<String> {
 }
 
 /// Ordered by priority and then by age, whether claimed one by one or in one call.
-pub async fn by_priority_and_then_by_age(bed: &Bed) {
+pub async fn by_priority_and_then_by_age(bed: &TestStore) {
     let turno = bed.turno().await;
     let expected = ["0a", "0b", "1a", "1b", "2a", "3a", "3b"];
     for (queue, together) in [("alone", false), ("together", true)] {
@@ -40,7 +40,7 @@ pub async fn by_priority_and_then_by_age(bed: &Bed) {
 }
 
 /// An item of higher priority precedes all that have waited longer.
-pub async fn an_urgent_one_goes_first(bed: &Bed) {
+pub async fn an_urgent_one_goes_first(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["a", "b", "c"]).await;
     assert_eq!(text(&take_one(&inbox).await), "a");
@@ -51,7 +51,7 @@ pub async fn an_urgent_one_goes_first(bed: &Bed) {
 }
 
 /// Items whose due time has passed precede others of the same priority, in the order of their due times.
-pub async fn those_with_a_time_go_by_it(bed: &Bed) {
+pub async fn those_with_a_time_go_by_it(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["a", "b", "c", "d", "e"]).await;
     let held = claims(&take(&inbox, 3).await);
@@ -63,7 +63,7 @@ pub async fn those_with_a_time_go_by_it(bed: &Bed) {
 }
 
 /// But they do not precede items of higher priority.
-pub async fn a_time_does_not_beat_a_priority(bed: &Bed) {
+pub async fn a_time_does_not_beat_a_priority(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("back").priority(2), item("a").priority(2)]).await;
     let held = claims(&take(&inbox, 1).await);
@@ -73,7 +73,7 @@ pub async fn a_time_does_not_beat_a_priority(bed: &Bed) {
 }
 
 /// One claim returns items in the same order: those with a due time before the others of their priority.
-pub async fn one_claim_answers_in_order(bed: &Bed) {
+pub async fn one_claim_answers_in_order(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(
         &inbox,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use turno::inbox::{Item, ItemState};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
 /// Ids grow within one push and from one push to the next, across queues and instances.
-pub async fn ids_grow_in_the_order_of_the_pushes(bed: &Bed) {
+pub async fn ids_grow_in_the_order_of_the_pushes(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut all = Vec::new();
     for round in 0..3 {
@@ -21,7 +21,7 @@ pub async fn ids_grow_in_the_order_of_the_pushes(bed: &Bed) {
 }
 
 /// A claim returns an item as it was pushed: its payload byte for byte, and all of its options.
-pub async fn an_item_is_claimed_as_it_was_pushed(bed: &Bed) {
+pub async fn an_item_is_claimed_as_it_was_pushed(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let payload = r#"{"b": 1.10, "a": 123456789012345678901234567890, "ñ": "\u0041\"é\n"}"#;
     let item = Item::json(payload).unwrap().key("k/é").group("g'1");
@@ -48,7 +48,7 @@ pub async fn an_item_is_claimed_as_it_was_pushed(bed: &Bed) {
 }
 
 /// An item whose due time is in the future is scheduled, and cannot be claimed.
-pub async fn a_delayed_item_waits_for_its_time(bed: &Bed) {
+pub async fn a_delayed_item_waits_for_its_time(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     // Stores keep microseconds.
     let time = (turno::clock::machine() + LATER).as_microsecond();
@@ -68,7 +68,7 @@ pub async fn a_delayed_item_waits_for_its_time(bed: &Bed) {
 }
 
 /// At its due time an item is claimed like any other; an item whose due time is past, at once.
-pub async fn a_delayed_item_is_claimed_in_time(bed: &Bed) {
+pub async fn a_delayed_item_is_claimed_in_time(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("soon").delay(Duration::from_millis(50))]).await;
     let claimed = take_soon(&inbox).await;
@@ -87,7 +87,7 @@ pub async fn a_delayed_item_is_claimed_in_time(bed: &Bed) {
 }
 
 /// Queues are independent.
-pub async fn queues_are_apart(bed: &Bed) {
+pub async fn queues_are_apart(bed: &TestStore) {
     let turno = bed.turno().await;
     push(&turno.inbox("a"), &["1"]).await;
     assert_eq!(take(&turno.inbox("b"), 10).await, []);
@@ -100,14 +100,14 @@ pub async fn queues_are_apart(bed: &Bed) {
 }
 
 /// An empty push succeeds and stores nothing.
-pub async fn a_push_of_nothing_is_nothing(bed: &Bed) {
+pub async fn a_push_of_nothing_is_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
     assert_eq!(turno.inbox("q").push_many([]).await.unwrap(), []);
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
 }
 
 /// Concurrent pushes of many instances lose no item, and no id is assigned twice.
-pub async fn pushes_at_once_lose_nothing(bed: &Bed) {
+pub async fn pushes_at_once_lose_nothing(bed: &TestStore) {
     const EACH: usize = 40;
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..4 {

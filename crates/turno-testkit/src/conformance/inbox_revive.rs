@@ -5,12 +5,12 @@ use std::time::Duration;
 use turno::inbox::ItemState;
 use turno::store::InboxReset;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::secs;
 
 /// An item that is given back can be claimed at once, and its attempt is not counted.
-pub async fn what_is_given_back_costs_no_attempt(bed: &Bed) {
+pub async fn what_is_given_back_costs_no_attempt(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(1)]).await;
     for _ in 0..3 {
@@ -28,7 +28,7 @@ pub async fn what_is_given_back_costs_no_attempt(bed: &Bed) {
 }
 
 /// Some items of a claim can be given back; the others stay claimed.
-pub async fn some_of_a_claim_can_be_given_back(bed: &Bed) {
+pub async fn some_of_a_claim_can_be_given_back(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let held = take(&inbox, 3).await;
@@ -42,7 +42,7 @@ pub async fn some_of_a_claim_can_be_given_back(bed: &Bed) {
 }
 
 /// A reset ends claims that were held for long; they are stale then.
-pub async fn a_reset_takes_items_away(bed: &Bed) {
+pub async fn a_reset_takes_items_away(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
@@ -67,7 +67,7 @@ pub async fn a_reset_takes_items_away(bed: &Bed) {
 }
 
 /// One step of a reset stops at its limit, between two claims.
-pub async fn a_reset_goes_step_by_step(bed: &Bed) {
+pub async fn a_reset_goes_step_by_step(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4"]).await;
@@ -89,7 +89,7 @@ pub async fn a_reset_goes_step_by_step(bed: &Bed) {
 }
 
 /// A requeue makes failed items pending, with all attempts available again, and keeps their data.
-pub async fn a_requeue_revives_with_all_attempts(bed: &Bed) {
+pub async fn a_requeue_revives_with_all_attempts(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(2).key("k")]).await;
     fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
@@ -112,7 +112,7 @@ pub async fn a_requeue_revives_with_all_attempts(bed: &Bed) {
 }
 
 /// With given ids, items are requeued if they have failed in this queue. Other items are not changed.
-pub async fn a_requeue_of_some_leaves_the_others(bed: &Bed) {
+pub async fn a_requeue_of_some_leaves_the_others(bed: &TestStore) {
     let turno = bed.turno().await;
     let set = FailedAndOthers::set_up(&turno).await;
     let inbox = &set.inbox;
@@ -126,7 +126,7 @@ pub async fn a_requeue_of_some_leaves_the_others(bed: &Bed) {
 }
 
 /// One step requeues the oldest failures, up to its limit.
-pub async fn a_requeue_begins_with_the_oldest_failure(bed: &Bed) {
+pub async fn a_requeue_begins_with_the_oldest_failure(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     let pushed = three_failed(&inbox).await;

@@ -3,7 +3,7 @@
 use turno::inbox::{ClaimId, Inbox, ItemId, ItemState, Settled};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::secs;
 
@@ -24,7 +24,7 @@ async fn settle(inbox: &Inbox, verb: &str, claims: &[ClaimId]) -> Settled {
 }
 
 /// A completed item is deleted; a record with its worker stays.
-pub async fn a_completed_item_is_gone(bed: &Bed) {
+pub async fn a_completed_item_is_gone(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let claimed = take(&inbox, 3).await;
@@ -42,7 +42,7 @@ pub async fn a_completed_item_is_gone(bed: &Bed) {
 }
 
 /// Wrong claims are returned as stale, in their order, and the others are settled.
-pub async fn a_wrong_claim_is_stale(bed: &Bed) {
+pub async fn a_wrong_claim_is_stale(bed: &TestStore) {
     let turno = bed.turno().await;
     for verb in VERBS {
         let inbox = turno.inbox(verb);
@@ -76,7 +76,7 @@ pub async fn a_wrong_claim_is_stale(bed: &Bed) {
 }
 
 /// A claim that occurs twice in one call is settled once: the second time it is stale.
-pub async fn a_claim_given_twice_is_settled_once(bed: &Bed) {
+pub async fn a_claim_given_twice_is_settled_once(bed: &TestStore) {
     let turno = bed.turno().await;
     for verb in ["complete", "fail", "give_back"] {
         let inbox = turno.inbox(verb);
@@ -91,7 +91,7 @@ pub async fn a_claim_given_twice_is_settled_once(bed: &Bed) {
 }
 
 /// A claim that is extended twice in one call is still held, and counted once.
-pub async fn a_claim_given_twice_is_extended_once(bed: &Bed) {
+pub async fn a_claim_given_twice_is_extended_once(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let held = claims(&take(&inbox, 2).await);
@@ -100,7 +100,7 @@ pub async fn a_claim_given_twice_is_extended_once(bed: &Bed) {
 }
 
 /// Settling an empty list returns at once.
-pub async fn settling_nothing_is_nothing(bed: &Bed) {
+pub async fn settling_nothing_is_nothing(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for verb in VERBS {
         assert_eq!(settle(&inbox, verb, &[]).await, all_done(0), "{verb}");
@@ -108,7 +108,7 @@ pub async fn settling_nothing_is_nothing(bed: &Bed) {
 }
 
 /// A claim that was taken over changes nothing any more. The control shows that the item would have been changed.
-pub async fn a_claim_taken_over_is_stale(bed: &Bed) {
+pub async fn a_claim_taken_over_is_stale(bed: &TestStore) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for verb in VERBS {
         let (inbox, theirs) = (turno.inbox(verb), rival.inbox(verb));
@@ -136,7 +136,7 @@ pub async fn a_claim_taken_over_is_stale(bed: &Bed) {
 }
 
 /// The control of the rule above: a change that names only the item takes it from its holder.
-pub async fn without_its_claim_an_item_would_be_lost(bed: &Bed) {
+pub async fn without_its_claim_an_item_would_be_lost(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     let old = take_one(&inbox).await;
@@ -151,7 +151,7 @@ pub async fn without_its_claim_an_item_would_be_lost(bed: &Bed) {
 }
 
 /// A claim that has expired, but was not taken over, is still valid.
-pub async fn a_late_claim_is_right_until_taken_over(bed: &Bed) {
+pub async fn a_late_claim_is_right_until_taken_over(bed: &TestStore) {
     let turno = bed.turno().await;
     for verb in VERBS {
         let inbox = turno.inbox(verb);
@@ -171,7 +171,7 @@ pub async fn a_late_claim_is_right_until_taken_over(bed: &Bed) {
 }
 
 /// Items of one claim expire together. An extension lengthens the lease, and never shortens it.
-pub async fn an_extension_only_lengthens(bed: &Bed) {
+pub async fn an_extension_only_lengthens(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push_all(&inbox, [item("1").priority(0), item("2").priority(3)]).await;

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use turno::inbox::{ItemState, Job};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::inbox_run::start;
 use super::kit::PATIENCE;
@@ -27,7 +27,7 @@ impl Drop for Dropped {
 }
 
 /// A handler that takes longer than several leases keeps its claim, and no other worker gets the item.
-pub async fn a_slow_handler_keeps_its_claim(bed: &Bed) {
+pub async fn a_slow_handler_keeps_its_claim(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["slow"]).await;
@@ -50,7 +50,7 @@ pub async fn a_slow_handler_keeps_its_claim(bed: &Bed) {
 }
 
 /// A handler whose claim is lost is notified and stopped. The next worker that claims the item completes it.
-pub async fn a_lost_claim_stops_its_handler(bed: &Bed) {
+pub async fn a_lost_claim_stops_its_handler(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["x"]).await;
@@ -130,7 +130,7 @@ impl Gate {
 type Waiting = std::pin::Pin<Box<dyn Future<Output = Result<(), Infallible>> + Send>>;
 
 /// A shutdown immediately gives back fetched items that were not begun, and lets the others finish.
-pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &Bed) {
+pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4", "5", "6"]).await;
@@ -160,7 +160,7 @@ pub async fn a_shutdown_gives_back_what_was_not_begun(bed: &Bed) {
 }
 
 /// A handler that does not end within the grace period is dropped, and its attempt has failed.
-pub async fn grace_comes_to_an_end(bed: &Bed) {
+pub async fn grace_comes_to_an_end(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let (mut gate, handler) = Gate::new();
@@ -178,7 +178,7 @@ pub async fn grace_comes_to_an_end(bed: &Bed) {
 }
 
 /// The shutdown of an idle worker returns at once, also if it is signalled before the worker begins.
-pub async fn an_idle_worker_ends_at_once(bed: &Bed) {
+pub async fn an_idle_worker_ends_at_once(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let (_gate, handler) = Gate::new();
     let report = start(inbox.worker(handler)).stop().await;

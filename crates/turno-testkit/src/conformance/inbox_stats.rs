@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno::inbox::{ClaimedItem, Inbox, ItemId, ItemState};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::{PATIENCE, secs};
 
@@ -23,7 +23,7 @@ async fn assert_missing(inbox: &Inbox) {
 }
 
 /// A queue to which nothing was ever pushed is reported as missing, and not with zeros: its name may be mistyped.
-pub async fn a_queue_without_a_push_is_missing(bed: &Bed) {
+pub async fn a_queue_without_a_push_is_missing(bed: &TestStore) {
     let turno = bed.turno().await;
     assert_missing(&turno.inbox("mial")).await;
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
@@ -40,7 +40,7 @@ pub async fn a_queue_without_a_push_is_missing(bed: &Bed) {
 }
 
 /// A claim on such a queue finds nothing, or waits for the first push; and it does not make the queue.
-pub async fn a_claim_needs_no_push_before_it(bed: &Bed) {
+pub async fn a_claim_needs_no_push_before_it(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("mail");
     assert_eq!(inbox.claim().take().await.unwrap(), []);
@@ -58,7 +58,7 @@ pub async fn a_claim_needs_no_push_before_it(bed: &Bed) {
 }
 
 /// Queues are listed by name, all or those with a prefix. The prefix is not a pattern.
-pub async fn queues_are_listed_by_their_beginning(bed: &Bed) {
+pub async fn queues_are_listed_by_their_beginning(bed: &TestStore) {
     let turno = bed.turno().await;
     for queue in ["a/1", "b", "a_1", "a/2", "a", "ab", "á"] {
         push(&turno.inbox(queue), &["x"]).await;
@@ -76,7 +76,7 @@ pub async fn queues_are_listed_by_their_beginning(bed: &Bed) {
 }
 
 /// The age of the oldest claimable item; none if no item is pending.
-pub async fn the_oldest_pending_item_is_known(bed: &Bed) {
+pub async fn the_oldest_pending_item_is_known(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let oldest = async || inbox.stats().await.unwrap().oldest_pending;
     push_all(&inbox, [item("later").delay(LATER)]).await;
@@ -95,7 +95,7 @@ pub async fn the_oldest_pending_item_is_known(bed: &Bed) {
 }
 
 /// An item that waits for its group is pending, and may be the oldest.
-pub async fn who_waits_for_its_group_is_pending(bed: &Bed) {
+pub async fn who_waits_for_its_group_is_pending(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, ["1", "2"].map(|text| item(text).group("g"))).await;
     let held = take_one(&inbox).await;
@@ -107,7 +107,7 @@ pub async fn who_waits_for_its_group_is_pending(bed: &Bed) {
 }
 
 /// Scheduled items become pending by time alone.
-pub async fn time_makes_items_pending(bed: &Bed) {
+pub async fn time_makes_items_pending(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let soon = [1, 2, 3].map(|n| item("x").delay(Duration::from_millis(100 * n)));
     push_all(&inbox, soon).await;
@@ -122,7 +122,7 @@ pub async fn time_makes_items_pending(bed: &Bed) {
 }
 
 /// Makes one random change. Claimed items are kept in `held`, whose claims may be stale.
-async fn change(bed: &Bed, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
+async fn change(bed: &TestStore, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
     let any = |held: &mut Vec<ClaimedItem>| {
         let many = fastrand::usize(0..=held.len().min(3));
         let some: Vec<ClaimedItem> = held.drain(..many).collect();
@@ -173,7 +173,7 @@ fn random_item() -> turno::inbox::Item {
 }
 
 /// After any changes, the counters match the lists.
-pub async fn the_counters_are_what_the_lists_show(bed: &Bed) {
+pub async fn the_counters_are_what_the_lists_show(bed: &TestStore) {
     let seed = fastrand::get_seed();
     let inbox = bed.turno().await.inbox("q");
     let mut held = Vec::new();
@@ -190,7 +190,7 @@ pub async fn the_counters_are_what_the_lists_show(bed: &Bed) {
 }
 
 /// Statistics of a queue that is being changed are consistent at each moment.
-pub async fn the_counters_add_up_under_load(bed: &Bed) {
+pub async fn the_counters_add_up_under_load(bed: &TestStore) {
     const ITEMS: usize = 60;
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"; ITEMS]).await;

@@ -4,7 +4,7 @@ use turno::inbox::{Inbox, ItemId, ItemState};
 use turno::store::{History, HistoryEvent, InboxPush, NewItem, Part, SWEPT_FAILED, Sweep, Swept};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::secs;
 
@@ -23,7 +23,7 @@ async fn push_done(inbox: &Inbox, key: &str) {
 }
 
 /// Records of completions that are old enough are deleted with their keys; the count stays.
-pub async fn a_sweep_forgets_completed_items(bed: &Bed) {
+pub async fn a_sweep_forgets_completed_items(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push_done(&inbox, "old").await;
@@ -44,7 +44,7 @@ pub async fn a_sweep_forgets_completed_items(bed: &Bed) {
 }
 
 /// Items that are not completed are never swept, nor their keys, however old.
-pub async fn a_sweep_keeps_what_is_not_done(bed: &Bed) {
+pub async fn a_sweep_keeps_what_is_not_done(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     for key in ["failed", "held", "lost"] {
@@ -71,7 +71,7 @@ pub async fn a_sweep_keeps_what_is_not_done(bed: &Bed) {
 }
 
 /// A sweep runs in batches, and deletes all that it should.
-pub async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &Bed) {
+pub async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     for n in 0..5 {
@@ -102,7 +102,7 @@ async fn push_failed(inbox: &Inbox, key: &str) -> ItemId {
 
 /// By default failed items are kept, however old. With the option, a sweep deletes those that are old enough, as a discard
 /// does.
-pub async fn a_sweep_deletes_failed_items_if_asked(bed: &Bed) {
+pub async fn a_sweep_deletes_failed_items_if_asked(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     let old = push_failed(&inbox, "old").await;
@@ -133,7 +133,7 @@ pub async fn a_sweep_deletes_failed_items_if_asked(bed: &Bed) {
 }
 
 /// It runs in batches, over all queues.
-pub async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &Bed) {
+pub async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &TestStore) {
     let turno = bed.turno().await;
     for n in 0..5 {
         let queue = if n < 3 { "a" } else { "b" };
@@ -153,7 +153,7 @@ pub async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &Bed) {
 }
 
 /// What it deletes is in the history: one entry for each queue, with how many items; a sweep without any leaves none.
-pub async fn swept_failures_are_in_the_history(bed: &Bed) {
+pub async fn swept_failures_are_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     for n in 0..5 {
         let queue = if n < 3 { "a" } else { "b" };
@@ -187,7 +187,7 @@ pub async fn swept_failures_are_in_the_history(bed: &Bed) {
 }
 
 /// Answers are kept for ten minutes at least; after that they may be forgotten.
-pub async fn a_sweep_keeps_recent_answers(bed: &Bed) {
+pub async fn a_sweep_keeps_recent_answers(bed: &TestStore) {
     let turno = bed.turno().await;
     let ask = InboxPush {
         queue: "q".into(),

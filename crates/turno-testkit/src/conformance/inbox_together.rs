@@ -8,7 +8,7 @@ use turno::store::{InboxPush, NewItem};
 use turno::{Result, Turno};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
 
@@ -45,7 +45,7 @@ async fn crowd(
 }
 
 /// Each caller pushes its own items, to one of several queues: each gets the ids of its own, and they are stored.
-pub async fn each_of_many_pushes_its_own(bed: &Bed) {
+pub async fn each_of_many_pushes_its_own(bed: &TestStore) {
     let turno = bed.turno().await;
     let queue = |n: usize| format!("q{}", n % 3);
     let answers = crowd(&turno, |n| {
@@ -88,7 +88,7 @@ pub async fn each_of_many_pushes_its_own(bed: &Bed) {
 
 /// Of many concurrent pushes of the same key, one stores it, and all return the same id. The same key in another queue is
 /// independent.
-pub async fn of_many_with_a_key_one_stores_it(bed: &Bed) {
+pub async fn of_many_with_a_key_one_stores_it(bed: &TestStore) {
     let turno = bed.turno().await;
     for round in 0..3 {
         let key = format!("key {round}");
@@ -123,7 +123,7 @@ pub async fn of_many_with_a_key_one_stores_it(bed: &Bed) {
 }
 
 /// A push that is rejected gets its error, and the others of its batch succeed.
-pub async fn one_who_is_refused_is_alone_with_it(bed: &Bed) {
+pub async fn one_who_is_refused_is_alone_with_it(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut tasks = JoinSet::new();
     for n in 0..CROWD {
@@ -152,7 +152,7 @@ pub async fn one_who_is_refused_is_alone_with_it(bed: &Bed) {
 }
 
 /// Batched pushes that are sent again, because their responses were lost, return the same results.
-pub async fn a_crowd_that_pushes_again_stores_nothing_more(bed: &Bed) {
+pub async fn a_crowd_that_pushes_again_stores_nothing_more(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let requests: Vec<Uuid> = (0..CROWD / 2).map(|_| Uuid::now_v7()).collect();
     let mut rounds = Vec::new();
@@ -182,7 +182,7 @@ async fn crowd_with(turno: &Turno, requests: &[Uuid]) -> Vec<Vec<PushedItem>> {
 }
 
 /// A key in an open transaction blocks only pushes of the same key.
-pub async fn an_open_transaction_keeps_nobody_else_waiting(bed: &Bed) {
+pub async fn an_open_transaction_keeps_nobody_else_waiting(bed: &TestStore) {
     if bed.is_sqlite() {
         // SQLite has one writer, which blocks all others.
         return;
@@ -213,7 +213,7 @@ pub async fn an_open_transaction_keeps_nobody_else_waiting(bed: &Bed) {
 }
 
 /// The queue of a claim is returned, as long as the claim is valid.
-pub async fn a_claim_tells_its_queue(bed: &Bed) {
+pub async fn a_claim_tells_its_queue(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut claims = Vec::new();
     for queue in ["a", "b", "c"] {

@@ -7,11 +7,11 @@ use turno::inbox::{Inbox, ItemState};
 use super::inbox_caller::Write;
 use super::inbox_kit::*;
 use super::kit::PATIENCE;
-use super::{Bed, Caller};
+use super::{Caller, TestStore};
 
 /// Completes held items, in a transaction that stays open.
 async fn open_complete(
-    bed: &Bed,
+    bed: &TestStore,
     caller: Caller,
     inbox: &Inbox,
     held: &[turno::inbox::ClaimedItem],
@@ -22,7 +22,7 @@ async fn open_complete(
 
 /// Items that are pushed in a transaction are visible to no other caller before the commit, and then to all, as they were
 /// pushed.
-pub async fn a_push_commits_with_its_transaction(bed: &Bed) {
+pub async fn a_push_commits_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -50,7 +50,7 @@ pub async fn a_push_commits_with_its_transaction(bed: &Bed) {
 }
 
 /// A rollback leaves no item, no count, and no key.
-pub async fn a_push_is_undone_with_its_transaction(bed: &Bed) {
+pub async fn a_push_is_undone_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -65,7 +65,7 @@ pub async fn a_push_is_undone_with_its_transaction(bed: &Bed) {
 }
 
 /// Unique keys work in a transaction as they do outside.
-pub async fn a_push_in_a_transaction_knows_keys(bed: &Bed) {
+pub async fn a_push_in_a_transaction_knows_keys(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -81,7 +81,7 @@ pub async fn a_push_in_a_transaction_knows_keys(bed: &Bed) {
 }
 
 /// Invalid arguments are rejected in a transaction too, with their field named.
-pub async fn a_push_in_a_transaction_is_checked(bed: &Bed) {
+pub async fn a_push_in_a_transaction_is_checked(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for caller in bed.callers() {
         let write = Write::Push(inbox.clone(), vec![item("a"), item("b").priority(4)]);
@@ -92,7 +92,7 @@ pub async fn a_push_in_a_transaction_is_checked(bed: &Bed) {
 }
 
 /// A push in a transaction wakes a waiting worker.
-pub async fn a_committed_push_reaches_a_waiting_claim(bed: &Bed) {
+pub async fn a_committed_push_reaches_a_waiting_claim(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -105,7 +105,7 @@ pub async fn a_committed_push_reaches_a_waiting_claim(bed: &Bed) {
 }
 
 /// A completion in a transaction takes effect at the commit, and the next item of its group can be claimed.
-pub async fn a_completion_commits_with_its_transaction(bed: &Bed) {
+pub async fn a_completion_commits_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -126,7 +126,7 @@ pub async fn a_completion_commits_with_its_transaction(bed: &Bed) {
 }
 
 /// After a rollback, the items are claimed as before.
-pub async fn a_completion_is_undone_with_its_transaction(bed: &Bed) {
+pub async fn a_completion_is_undone_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -141,7 +141,7 @@ pub async fn a_completion_is_undone_with_its_transaction(bed: &Bed) {
 }
 
 /// A claim that is stale fails the transaction as lost, and nothing is applied.
-pub async fn a_stale_completion_fails_its_transaction(bed: &Bed) {
+pub async fn a_stale_completion_fails_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
@@ -161,7 +161,7 @@ pub async fn a_stale_completion_fails_its_transaction(bed: &Bed) {
 }
 
 /// While a transaction that completes an item is open, the item cannot be taken over, even after the claim's expiry.
-pub async fn an_item_being_completed_is_not_taken_over(bed: &Bed) {
+pub async fn an_item_being_completed_is_not_taken_over(bed: &TestStore) {
     let (turno, rival) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for commits in [true, false] {

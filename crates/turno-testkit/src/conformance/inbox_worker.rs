@@ -10,7 +10,7 @@ use tokio::sync::{Barrier, mpsc};
 use tokio::time::timeout;
 use turno::inbox::{ItemState, Job};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::*;
 use super::inbox_run::start;
 use super::kit::PATIENCE;
@@ -25,7 +25,7 @@ struct Note {
 }
 
 /// Each item is passed to the handler once, as the type that was pushed, with its metadata.
-pub async fn a_worker_handles_every_item(bed: &Bed) {
+pub async fn a_worker_handles_every_item(bed: &TestStore) {
     const NOTES: usize = 40;
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -61,7 +61,7 @@ pub async fn a_worker_handles_every_item(bed: &Bed) {
 }
 
 /// Exactly as many handlers run concurrently as configured.
-pub async fn a_worker_keeps_to_its_concurrency(bed: &Bed) {
+pub async fn a_worker_keeps_to_its_concurrency(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["x"; 12]).await;
@@ -105,7 +105,7 @@ fn telling(
 }
 
 /// Each push wakes an idle worker, of the same process or another, without waiting for its poll.
-pub async fn a_push_wakes_an_idle_worker(bed: &Bed) {
+pub async fn a_push_wakes_an_idle_worker(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (sender, mut told) = mpsc::unbounded_channel();
     let worker = turno.inbox("q").worker(telling(sender)).poll(NEVER);
@@ -120,7 +120,7 @@ pub async fn a_push_wakes_an_idle_worker(bed: &Bed) {
 }
 
 /// An item is claimed at its due time, without a push at that time.
-pub async fn a_worker_wakes_for_what_is_due(bed: &Bed) {
+pub async fn a_worker_wakes_for_what_is_due(bed: &TestStore) {
     let turno = bed.turno().await;
     let (sender, mut told) = mpsc::unbounded_channel();
     let inbox = turno.inbox("q");
@@ -132,7 +132,7 @@ pub async fn a_worker_wakes_for_what_is_due(bed: &Bed) {
 }
 
 /// A worker that is not notified polls.
-pub async fn a_worker_looks_by_itself(bed: &Bed) {
+pub async fn a_worker_looks_by_itself(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (sender, mut told) = mpsc::unbounded_channel();
     let inbox = turno.inbox("q");
@@ -153,7 +153,7 @@ pub async fn a_worker_looks_by_itself(bed: &Bed) {
 }
 
 /// An error or a panic of a handler is recorded, and the item is retried.
-pub async fn failures_and_panics_are_tried_again(bed: &Bed) {
+pub async fn failures_and_panics_are_tried_again(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let handler = |job: Job<String>| async move {
@@ -188,7 +188,7 @@ pub async fn failures_and_panics_are_tried_again(bed: &Bed) {
 }
 
 /// A payload that the handler cannot deserialize is a failed attempt, and the handler is not called.
-pub async fn a_wrong_payload_is_a_failed_attempt(bed: &Bed) {
+pub async fn a_wrong_payload_is_a_failed_attempt(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("text").max_attempts(1)]).await;
     inbox.push(&7).await.unwrap();
@@ -208,7 +208,7 @@ pub async fn a_wrong_payload_is_a_failed_attempt(bed: &Bed) {
 }
 
 /// A failure without a retry time is retried after the backoff.
-pub async fn a_failed_handler_backs_off(bed: &Bed) {
+pub async fn a_failed_handler_backs_off(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let handler = |_: Job<String>| async { Err::<(), _>("no money") };

@@ -3,11 +3,11 @@
 use turno::Turno;
 use turno::lock::{LockList, ReleaseOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// A name may be any printable text, and is never interpreted.
-pub async fn names_may_be_anything_printable(bed: &Bed) {
+pub async fn names_may_be_anything_printable(bed: &TestStore) {
     let turno = bed.turno().await;
     let long = "ñ".repeat(127) + "x";
     let names = [
@@ -67,7 +67,7 @@ pub async fn names_may_be_anything_printable(bed: &Bed) {
 }
 
 /// Invalid arguments are rejected with their field named, and nothing is stored.
-pub async fn bad_input_names_its_field(bed: &Bed) {
+pub async fn bad_input_names_its_field(bed: &TestStore) {
     let turno = bed.turno().await;
     let (long, text) = ("x".repeat(256), "x".repeat(1001));
     let lock = || turno.lock("r");
@@ -167,7 +167,7 @@ pub async fn bad_input_names_its_field(bed: &Bed) {
 }
 
 /// The maximum TTL is a setting, for all ways of acquiring and renewing.
-pub async fn a_longer_ttl_can_be_allowed(bed: &Bed) {
+pub async fn a_longer_ttl_can_be_allowed(bed: &TestStore) {
     let week = secs(7 * 24 * 60 * 60);
     let turno = Turno::builder()
         .max_ttl(week)

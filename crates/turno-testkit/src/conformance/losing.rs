@@ -2,12 +2,12 @@
 
 use turno::Turno;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// Tries all kinds of acquire, which must be busy, and checks that nothing was written.
 async fn leaves_no_trace(
-    bed: &Bed,
+    bed: &TestStore,
     turno: &Turno,
     resource: &str,
     asks: impl IntoIterator<Item = Ask>,
@@ -69,21 +69,21 @@ enum Ask {
 
 const ALL: [Ask; 4] = [Ask::Exclusive, Ask::Shared, Ask::Permits(3), Ask::Together];
 
-async fn two(bed: &Bed) -> (Turno, Turno) {
+async fn two(bed: &TestStore) -> (Turno, Turno) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     take(&turno, "0-free", "x").await.release().await.unwrap();
     (turno, other)
 }
 
 /// Busy because of a live holder.
-pub async fn losing_to_a_holder_writes_nothing(bed: &Bed) {
+pub async fn losing_to_a_holder_writes_nothing(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     let _lease = take(&turno, "r", "a").await;
     leaves_no_trace(bed, &other, "r", ALL).await;
 }
 
 /// Busy because of a `min_hold` that outlasts the release.
-pub async fn losing_to_a_rest_writes_nothing(bed: &Bed) {
+pub async fn losing_to_a_rest_writes_nothing(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     let lock = turno
         .lock("r")
@@ -95,7 +95,7 @@ pub async fn losing_to_a_rest_writes_nothing(bed: &Bed) {
 }
 
 /// Busy because of a shared holder's `min_hold` that outlasts the release.
-pub async fn losing_to_a_shared_rest_writes_nothing(bed: &Bed) {
+pub async fn losing_to_a_shared_rest_writes_nothing(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     let lock = turno
         .lock("r")
@@ -108,7 +108,7 @@ pub async fn losing_to_a_shared_rest_writes_nothing(bed: &Bed) {
 }
 
 /// Busy because of waiters in order, with the lock free.
-pub async fn losing_to_a_line_writes_nothing(bed: &Bed) {
+pub async fn losing_to_a_line_writes_nothing(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     let lease = take(&turno, "r", "a").await;
     stand_in_line(&turno, "r", "first").await;
@@ -117,7 +117,7 @@ pub async fn losing_to_a_line_writes_nothing(bed: &Bed) {
 }
 
 /// Busy because of waiters in order, with the holder expired.
-pub async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &Bed) {
+pub async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     take(&turno, "r", "a").await.detach();
     stand_in_line(&turno, "r", "first").await;
@@ -126,7 +126,7 @@ pub async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &Bed) {
 }
 
 /// Busy because all permits are held.
-pub async fn losing_to_full_permits_writes_nothing(bed: &Bed) {
+pub async fn losing_to_full_permits_writes_nothing(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     for owner in ["a", "b"] {
         mine(
@@ -150,7 +150,7 @@ pub async fn losing_to_full_permits_writes_nothing(bed: &Bed) {
 }
 
 /// A repeated stale renewal or release does not change the holder's row.
-pub async fn a_stale_renew_does_not_touch_the_row(bed: &Bed) {
+pub async fn a_stale_renew_does_not_touch_the_row(bed: &TestStore) {
     let (turno, other) = two(bed).await;
     let stale = take(&turno, "r", "a").await.detach();
     bed.expire("r").await;

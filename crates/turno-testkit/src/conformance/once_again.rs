@@ -8,11 +8,11 @@ use turno::store::{
 };
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::once_kit::*;
 
 /// The same begin sent twice returns the same claim, with any options. Another request id is another begin.
-pub async fn a_begin_sent_twice_is_one(bed: &Bed) {
+pub async fn a_begin_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for ttl in [DAY, Duration::ZERO] {
         for in_flight in [WhileInFlight::Leave, WhileInFlight::Wait] {
@@ -41,7 +41,7 @@ pub async fn a_begin_sent_twice_is_one(bed: &Bed) {
 }
 
 /// The same begin twice in one batch is one, too, and so is one that takes over.
-pub async fn a_rerun_sent_twice_is_one(bed: &Bed) {
+pub async fn a_rerun_sent_twice_is_one(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "k").await.doubt().await.unwrap();
     let ask = OnceBegin {
@@ -61,7 +61,7 @@ pub async fn a_rerun_sent_twice_is_one(bed: &Bed) {
 }
 
 /// A completion sent twice succeeds twice, and the first answer stays.
-pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
+pub async fn a_completion_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for ttl in [DAY, Duration::ZERO] {
         let ask = OnceBegin {
@@ -91,7 +91,7 @@ pub async fn a_completion_sent_twice_is_one(bed: &Bed) {
 }
 
 /// A release sent twice succeeds twice, until another run begins.
-pub async fn a_release_sent_twice_is_one(bed: &Bed) {
+pub async fn a_release_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for ttl in [DAY, Duration::ZERO] {
         for released in [Released::Undone, Released::Unknown] {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use turno::once::{AfterUnknown, Begin, OnceError, OnceSettled, OnceState};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 use super::once_kit::*;
 
 /// A new key is granted to the first caller, on any machine; all others get the run in flight.
-pub async fn a_new_key_is_fresh_and_then_in_flight(bed: &Bed) {
+pub async fn a_new_key_is_fresh_and_then_in_flight(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("k").worker("first").lease(LONG);
     let claim = fresh(once.begin().await.unwrap());
@@ -29,7 +29,7 @@ pub async fn a_new_key_is_fresh_and_then_in_flight(bed: &Bed) {
 }
 
 /// Two calls of one `Once` are two requests: the second finds the first in flight.
-pub async fn a_question_can_be_asked_again(bed: &Bed) {
+pub async fn a_question_can_be_asked_again(bed: &TestStore) {
     let once = bed.turno().await.once("k");
     let claim = fresh(once.begin().await.unwrap());
     in_flight(once.begin().await.unwrap());
@@ -39,7 +39,7 @@ pub async fn a_question_can_be_asked_again(bed: &Bed) {
 }
 
 /// An answer is replayed byte for byte.
-pub async fn an_answer_is_replayed_as_it_was_given(bed: &Bed) {
+pub async fn an_answer_is_replayed_as_it_was_given(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (n, text) in [
         r#"{"b": 1.0, "a":1e400,"n":12345678901234567890123456789.10}"#,
@@ -67,7 +67,7 @@ pub async fn an_answer_is_replayed_as_it_was_given(bed: &Bed) {
 }
 
 /// An answer that is a value is replayed as that value, to all callers, any number of times.
-pub async fn a_value_is_answered_to_everybody(bed: &Bed) {
+pub async fn a_value_is_answered_to_everybody(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut runs = 0;
     for turno in [&turno, &other, &turno] {
@@ -85,7 +85,7 @@ pub async fn a_value_is_answered_to_everybody(bed: &Bed) {
 }
 
 /// The same key with other content is a mismatch, in each state of the key, and begins no run.
-pub async fn other_content_is_a_mismatch(bed: &Bed) {
+pub async fn other_content_is_a_mismatch(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for (key, state) in [
         ("in flight", OnceState::InFlight),
@@ -114,7 +114,7 @@ pub async fn other_content_is_a_mismatch(bed: &Bed) {
 }
 
 /// A begin without a fingerprint is not compared, and neither is a key without one.
-pub async fn without_a_fingerprint_nothing_is_compared(bed: &Bed) {
+pub async fn without_a_fingerprint_nothing_is_compared(bed: &TestStore) {
     let turno = bed.turno().await;
     for (key, first, second) in [
         ("both", Some("f"), Some("f")),
@@ -134,7 +134,7 @@ pub async fn without_a_fingerprint_nothing_is_compared(bed: &Bed) {
 }
 
 /// An answer is kept for its TTL; then the key is new again, with a greater token.
-pub async fn an_answer_is_kept_for_its_time(bed: &Bed) {
+pub async fn an_answer_is_kept_for_its_time(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("k").fingerprint("one").ttl(secs(60));
     let claim = fresh(once.begin().await.unwrap());
@@ -154,7 +154,7 @@ pub async fn an_answer_is_kept_for_its_time(bed: &Bed) {
 }
 
 /// A completion can set another TTL.
-pub async fn an_answer_can_be_kept_for_another_time(bed: &Bed) {
+pub async fn an_answer_can_be_kept_for_another_time(bed: &TestStore) {
     let turno = bed.turno().await;
     for (key, begun_for, kept_for) in [("longer", secs(10), LONG), ("shorter", LONG, secs(10))] {
         let claim = fresh(turno.once(key).ttl(begun_for).begin().await.unwrap());
@@ -168,7 +168,7 @@ pub async fn an_answer_can_be_kept_for_another_time(bed: &Bed) {
 }
 
 /// With a TTL of zero, only requests during the run are duplicates.
-pub async fn without_a_ttl_only_the_flight_counts(bed: &Bed) {
+pub async fn without_a_ttl_only_the_flight_counts(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("k").ttl(Duration::ZERO);
     let mut last = turno::Token(0);
@@ -184,7 +184,7 @@ pub async fn without_a_ttl_only_the_flight_counts(bed: &Bed) {
 }
 
 /// After a release, the next caller runs the work. The released run does not count as an attempt.
-pub async fn a_released_key_is_fresh(bed: &Bed) {
+pub async fn a_released_key_is_fresh(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let first = take(&turno, "k").await;
     let token = first.token();
@@ -210,7 +210,7 @@ pub async fn a_released_key_is_fresh(bed: &Bed) {
 }
 
 /// Without a stored answer, only the fact that the work is done is known.
-pub async fn a_tombstone_is_replayed_as_not_stored(bed: &Bed) {
+pub async fn a_tombstone_is_replayed_as_not_stored(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
     assert_eq!(claim.complete_without().await.unwrap(), OnceSettled::Done);
@@ -232,7 +232,7 @@ async fn answer_null(turno: &turno::Turno) {
 }
 
 /// An answer of another type is a descriptive error, not a panic or a second run.
-pub async fn an_answer_of_another_kind_is_an_error(bed: &Bed) {
+pub async fn an_answer_of_another_kind_is_an_error(bed: &TestStore) {
     let turno = bed.turno().await;
     answer(&turno, "k", "text").await;
     let told = turno.once("k").run(async || Ok::<u32, String>(1)).await;

@@ -10,7 +10,7 @@ use turno::store::*;
 use turno::{Result, Settings, Turno, Wakers};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 
 #[derive(Debug)]
 struct Counted {
@@ -48,7 +48,7 @@ impl Waits {
     }
 }
 
-impl Bed {
+impl TestStore {
     /// Creates an instance on a store that waits by itself.
     pub(super) async fn waiting(&self, waits: Waits) -> Turno {
         let store = Counted {

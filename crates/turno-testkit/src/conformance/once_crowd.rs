@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use turno::once::{Begin, OnceError};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::PATIENCE;
 
 /// Number of callers. Waits have a long timeout, because many callers on a busy machine take time.
 const CROWD: usize = 50;
 
 /// All callers, on three machines, begin the same key: the work is done once, and all get its answer.
-pub async fn a_crowd_has_its_work_done_once(bed: &Bed) {
+pub async fn a_crowd_has_its_work_done_once(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
     for round in 0..3 {
         let runs = Arc::new(AtomicU32::new(0));
@@ -41,7 +41,7 @@ pub async fn a_crowd_has_its_work_done_once(bed: &Bed) {
 }
 
 /// Callers that do not wait get the run in flight, and the work is not done twice.
-pub async fn a_crowd_that_does_not_wait_is_told(bed: &Bed) {
+pub async fn a_crowd_that_does_not_wait_is_told(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
     let runs = Arc::new(AtomicU32::new(0));
     let mut tasks = tokio::task::JoinSet::new();
@@ -67,7 +67,7 @@ pub async fn a_crowd_that_does_not_wait_is_told(bed: &Bed) {
 }
 
 /// Each caller begins its own key: all get their own claims and their own answers.
-pub async fn each_of_a_crowd_gets_its_own_answer(bed: &Bed) {
+pub async fn each_of_a_crowd_gets_its_own_answer(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..200 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use turno::once::{OnceClaim, OnceError, OnceSettled};
 use turno::{Token, Turno};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 use super::once_kit::*;
 
@@ -13,7 +13,7 @@ use super::once_kit::*;
 const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// A key may be any printable text, and is never interpreted.
-pub async fn keys_may_be_anything_printable(bed: &Bed) {
+pub async fn keys_may_be_anything_printable(bed: &TestStore) {
     let turno = bed.turno().await;
     let long = "ñ".repeat(127) + "x";
     let keys = [
@@ -67,7 +67,7 @@ pub async fn keys_may_be_anything_printable(bed: &Bed) {
 }
 
 /// Invalid arguments are rejected with their field named, and nothing is stored.
-pub async fn a_bad_question_names_its_field(bed: &Bed) {
+pub async fn a_bad_question_names_its_field(bed: &TestStore) {
     let turno = bed.turno().await;
     let long = "x".repeat(256);
     let once = || turno.once("k");
@@ -119,7 +119,7 @@ pub async fn a_bad_question_names_its_field(bed: &Bed) {
 }
 
 /// The store also accepts the minimum and maximum values.
-pub async fn the_extremes_are_allowed(bed: &Bed) {
+pub async fn the_extremes_are_allowed(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("most").lease(DAY).ttl(TEN_YEARS);
     let claim = fresh(once.quota("a", 1_000_000).begin().await.unwrap());
@@ -133,7 +133,7 @@ pub async fn the_extremes_are_allowed(bed: &Bed) {
 }
 
 /// An answer is JSON of limited size. After an invalid one, the key is in flight as before.
-pub async fn a_bad_answer_names_its_field(bed: &Bed) {
+pub async fn a_bad_answer_names_its_field(bed: &TestStore) {
     let small = Turno::builder().max_payload(100);
     let turno = small.connect(bed.url()).await.unwrap();
     let claim = take(&turno, "k").await;
@@ -168,7 +168,7 @@ pub async fn a_bad_answer_names_its_field(bed: &Bed) {
 }
 
 /// The maximum size of an answer is a setting, and large ones are replayed completely.
-pub async fn a_larger_answer_can_be_allowed(bed: &Bed) {
+pub async fn a_larger_answer_can_be_allowed(bed: &TestStore) {
     let large = Turno::builder().max_payload(4 * 1024 * 1024);
     let turno = large.connect(bed.url()).await.unwrap();
     let text = "ñ\"\\".repeat(500_000);
@@ -178,7 +178,7 @@ pub async fn a_larger_answer_can_be_allowed(bed: &Bed) {
 }
 
 /// A claim that no store can know is stale, whatever its content.
-pub async fn a_strange_claim_is_stale(bed: &Bed) {
+pub async fn a_strange_claim_is_stale(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "k").await.detach();
     for token in [0, 1, 999_999_999_999_999_999] {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 use turno::once::{Begin, OnceError, OnceSettled, OnceState, Released};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::{PATIENCE, secs};
 use super::once_kit::*;
 
 /// Work that takes many times its lease is not taken over meanwhile.
-pub async fn long_work_keeps_its_claim(bed: &Bed) {
+pub async fn long_work_keeps_its_claim(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lease = Duration::from_millis(300);
     let once = turno.once("k").lease(lease);
@@ -33,7 +33,7 @@ pub async fn long_work_keeps_its_claim(bed: &Bed) {
 }
 
 /// Work that was taken over is notified, and its answer is stale.
-pub async fn work_that_was_taken_over_hears_of_it(bed: &Bed) {
+pub async fn work_that_was_taken_over_hears_of_it(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("k").lease(Duration::from_millis(300));
     let told = once
@@ -55,7 +55,7 @@ pub async fn work_that_was_taken_over_hears_of_it(bed: &Bed) {
 }
 
 /// A claim that has expired is valid again after an extension, if it was not taken over.
-pub async fn an_extension_after_the_end_counts(bed: &Bed) {
+pub async fn an_extension_after_the_end_counts(bed: &TestStore) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await.detach();
     bed.expire_once("k").await;
@@ -67,7 +67,7 @@ pub async fn an_extension_after_the_end_counts(bed: &Bed) {
 }
 
 /// An extension lengthens the lease, and never shortens it.
-pub async fn an_extension_never_shortens(bed: &Bed) {
+pub async fn an_extension_never_shortens(bed: &TestStore) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await.detach();
     let end = status(&turno, "k").await.expires_at;
@@ -78,7 +78,7 @@ pub async fn an_extension_never_shortens(bed: &Bed) {
 }
 
 /// A claim that is dropped without an end leaves its key unknown; a detached one stays in flight.
-pub async fn a_dropped_claim_leaves_the_key_unknown(bed: &Bed) {
+pub async fn a_dropped_claim_leaves_the_key_unknown(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     drop(take(&turno, "dropped").await);
     until_state(&other, "dropped", OnceState::Unknown).await;
@@ -90,7 +90,7 @@ pub async fn a_dropped_claim_leaves_the_key_unknown(bed: &Bed) {
 }
 
 /// A claim that has ended is not marked as unknown on drop.
-pub async fn a_claim_that_ended_is_dropped_quietly(bed: &Bed) {
+pub async fn a_claim_that_ended_is_dropped_quietly(bed: &TestStore) {
     let turno = bed.turno().await;
     answer(&turno, "done", "done").await;
     take(&turno, "given back").await.release().await.unwrap();
@@ -114,7 +114,7 @@ async fn ask_and_go(question: impl Future<Output = turno::Result<Begin>>) {
 }
 
 /// A begin that is cancelled leaves nothing behind: the next caller begins, and never finds the key unknown.
-pub async fn a_dropped_question_gives_the_claim_back(bed: &Bed) {
+pub async fn a_dropped_question_gives_the_claim_back(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for n in 0..10 {
         let key = format!("k/{n}");
@@ -139,7 +139,7 @@ pub async fn a_dropped_question_gives_the_claim_back(bed: &Bed) {
 }
 
 /// Work that panics or is cancelled leaves its key unknown.
-pub async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &Bed) {
+pub async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("panic");
     let panics = tokio::spawn(async move {
@@ -165,7 +165,7 @@ pub async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &Bed) {
 }
 
 /// Work that fails releases its key or leaves it unknown, as configured.
-pub async fn work_that_fails_releases_or_doubts(bed: &Bed) {
+pub async fn work_that_fails_releases_or_doubts(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let fails = async || Err::<u32, _>("no money".to_owned());
     let told = turno.once("undone").run(fails).await;

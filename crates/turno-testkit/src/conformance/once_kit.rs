@@ -7,9 +7,9 @@ use turno::once::{Answer, Begin, Claim, OnceRun, OnceState, OnceView};
 use turno::store::{AfterUnknown, OnceBegin, OnceGrant, OnceOutcome, WhileInFlight};
 use uuid::Uuid;
 
-use super::Bed;
-use super::bed::quoted;
+use super::TestStore;
 use super::kit::PATIENCE;
+use super::test_store::quoted;
 
 /// Lease that is longer than any rule.
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ pub(super) fn granted(outcome: OnceOutcome) -> OnceGrant {
     }
 }
 
-impl Bed {
+impl TestStore {
     /// Shifts the times of a key until its lease, or its answer's TTL, has expired.
     pub(super) async fn expire_once(&self, key: &str) {
         let by = "(until - {now} + {us:1000000})";

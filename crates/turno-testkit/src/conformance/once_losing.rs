@@ -2,11 +2,11 @@
 
 use turno::once::{AfterUnknown, Begin};
 
-use super::Bed;
+use super::TestStore;
 use super::once_kit::*;
 
 /// In flight, done, unknown, other content, over the quota: a caller that only gets the state leaves no trace.
-pub async fn being_turned_away_writes_nothing(bed: &Bed) {
+pub async fn being_turned_away_writes_nothing(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let begin = async |key: &str| {
         let once = turno.once(key).fingerprint("f").quota("a", 3);
@@ -48,7 +48,7 @@ pub async fn being_turned_away_writes_nothing(bed: &Bed) {
 }
 
 /// The same in a batch in which most callers get no claim.
-pub async fn a_crowd_turned_away_writes_nothing(bed: &Bed) {
+pub async fn a_crowd_turned_away_writes_nothing(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     take(&turno, "in flight").await.detach();
     answer(&turno, "done", "done").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use turno::Turno;
 use turno::once::{AfterUnknown, Begin, Once};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 use super::once_kit::*;
 
@@ -31,7 +31,7 @@ async fn is_full(turno: &Turno, scope: &str) -> bool {
 }
 
 /// A scope at its quota gets no new keys; other scopes, and keys without one, are not affected.
-pub async fn a_scope_has_so_many_live_keys(bed: &Bed) {
+pub async fn a_scope_has_so_many_live_keys(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let one = claim(&turno, "a", "1").await;
     assert!(!is_full(&other, "a").await);
@@ -52,7 +52,7 @@ pub async fn a_scope_has_so_many_live_keys(bed: &Bed) {
 }
 
 /// Only live keys count: not released ones, nor answers whose TTL is over.
-pub async fn only_live_keys_count(bed: &Bed) {
+pub async fn only_live_keys_count(bed: &TestStore) {
     let turno = bed.turno().await;
     claim(&turno, "a", "kept").await.detach();
     let given_back = claim(&turno, "a", "given back").await;
@@ -74,7 +74,7 @@ pub async fn only_live_keys_count(bed: &Bed) {
 }
 
 /// A key that is run again counts once.
-pub async fn a_rerun_is_not_counted_twice(bed: &Bed) {
+pub async fn a_rerun_is_not_counted_twice(bed: &TestStore) {
     let turno = bed.turno().await;
     for key in ["1", "2"] {
         claim(&turno, "a", key).await.doubt().await.unwrap();
@@ -90,7 +90,7 @@ pub async fn a_rerun_is_not_counted_twice(bed: &Bed) {
 }
 
 /// Long work counts as long as it is extended, and an answer that is kept for longer than its key's TTL counts for that long.
-pub async fn what_lives_longer_than_was_said_counts(bed: &Bed) {
+pub async fn what_lives_longer_than_was_said_counts(bed: &TestStore) {
     let turno = bed.turno().await;
     let short = |key| {
         let once = once(&turno, "a", key).ttl(Duration::ZERO);

@@ -8,7 +8,7 @@ use turno::Turno;
 use turno::history::{History, Part};
 use turno::once::{Begin, OnceClaim, OnceResolve, OnceResolved, OnceSettled, OnceState, Released};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_caller::Write;
 use super::kit::{PATIENCE, secs};
 use super::once_kit::*;
@@ -25,7 +25,7 @@ async fn resolve(turno: &Turno, key: &str, answer: Option<&str>) -> OnceResolved
 }
 
 /// A key whose run has vanished, and the claim of that run.
-async fn vanished(bed: &Bed, turno: &Turno, key: &str) -> OnceClaim {
+async fn vanished(bed: &TestStore, turno: &Turno, key: &str) -> OnceClaim {
     let claim = take(turno, key).await.detach();
     bed.expire_once(key).await;
     OnceClaim {
@@ -44,7 +44,7 @@ async fn recorded(turno: &Turno) -> usize {
 }
 
 /// Each caller gets the operator's answer, and the work is not done again.
-pub async fn an_operator_resolves_what_is_unknown(bed: &Bed) {
+pub async fn an_operator_resolves_what_is_unknown(bed: &TestStore) {
     let (turno, operator) = (bed.turno().await, bed.turno().await);
     for (key, answer) in [
         ("pago/ñ@7", Some(r#"{"receipt":12345678901234567890}"#)),
@@ -66,7 +66,7 @@ pub async fn an_operator_resolves_what_is_unknown(bed: &Bed) {
 }
 
 /// Only an unknown key is resolved: what is in flight or done stays as it was, and leaves nothing in the history.
-pub async fn only_what_is_unknown_is_resolved(bed: &Bed) {
+pub async fn only_what_is_unknown_is_resolved(bed: &TestStore) {
     let (turno, operator) = (bed.turno().await, bed.turno().await);
     assert_eq!(
         resolve(&operator, "never", Some("1")).await,
@@ -115,7 +115,7 @@ pub async fn only_what_is_unknown_is_resolved(bed: &Bed) {
 }
 
 /// The answer is kept for as long as begin said, from the moment at which the key was resolved.
-pub async fn a_resolved_answer_is_kept_for_its_time(bed: &Bed) {
+pub async fn a_resolved_answer_is_kept_for_its_time(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("k").ttl(secs(3600));
     fresh(once.begin().await.unwrap()).detach();
@@ -136,7 +136,7 @@ pub async fn a_resolved_answer_is_kept_for_its_time(bed: &Bed) {
 }
 
 /// The run that had vanished comes back: whatever it says of its claim is stale, and the operator's answer stays.
-pub async fn a_late_answer_after_a_resolve_is_stale(bed: &Bed) {
+pub async fn a_late_answer_after_a_resolve_is_stale(bed: &TestStore) {
     let (turno, operator) = (bed.turno().await, bed.turno().await);
     let claim = vanished(bed, &turno, "k").await;
     assert_eq!(
@@ -158,7 +158,7 @@ pub async fn a_late_answer_after_a_resolve_is_stale(bed: &Bed) {
 }
 
 /// The control: had the key its old token, the late run would be told that its own answer is stored.
-pub async fn with_its_old_token_a_late_answer_would_count(bed: &Bed) {
+pub async fn with_its_old_token_a_late_answer_would_count(bed: &TestStore) {
     let turno = bed.turno().await;
     let claim = vanished(bed, &turno, "k").await;
     bed.run("update turno.once set state = 'done', until = {now} + {us:60000000}, answer = '1'")
@@ -169,7 +169,7 @@ pub async fn with_its_old_token_a_late_answer_would_count(bed: &Bed) {
 }
 
 /// Of many operators one resolves a key, and the others learn that it has an answer.
-pub async fn of_many_resolves_one_counts(bed: &Bed) {
+pub async fn of_many_resolves_one_counts(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     for round in 0..3 {
         let key = format!("k/{round}");
@@ -193,7 +193,7 @@ pub async fn of_many_resolves_one_counts(bed: &Bed) {
 }
 
 /// A waiter is called, and gets the answer.
-pub async fn a_resolve_reaches_who_waits(bed: &Bed) {
+pub async fn a_resolve_reaches_who_waits(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut took = Vec::new();
     for n in 0..5 {
@@ -228,7 +228,7 @@ pub async fn a_resolve_reaches_who_waits(bed: &Bed) {
 }
 
 /// An answer that is being written in a transaction decides: if that commits, the key has an answer.
-pub async fn a_resolve_waits_for_an_answer_being_written(bed: &Bed) {
+pub async fn a_resolve_waits_for_an_answer_being_written(bed: &TestStore) {
     let (turno, operator) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for commits in [true, false] {

@@ -3,11 +3,11 @@
 use turno::Turno;
 use turno::once::{AnswerKeys, OnceSettled};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_caller::Write;
 use super::once_kit::*;
 
-async fn with(bed: &Bed, keys: AnswerKeys) -> Turno {
+async fn with(bed: &TestStore, keys: AnswerKeys) -> Turno {
     let sealing = Turno::builder().answer_keys(keys);
     sealing.connect(bed.url()).await.unwrap()
 }
@@ -17,7 +17,7 @@ fn key(id: &str, byte: u8) -> AnswerKeys {
 }
 
 /// Returns the number of stored answers that contain a text.
-async fn stored_with(bed: &Bed, text: &str) -> i64 {
+async fn stored_with(bed: &TestStore, text: &str) -> i64 {
     let cast = if bed.is_sqlite() { "text" } else { "varchar" };
     bed.number(&format!(
         "select count(*) from turno.once where cast(answer as {cast}) like '%{text}%'"
@@ -26,7 +26,7 @@ async fn stored_with(bed: &Bed, text: &str) -> i64 {
 }
 
 /// The stored form contains nothing of the answer; a caller with the key gets it.
-pub async fn a_sealed_answer_is_not_in_the_table(bed: &Bed) {
+pub async fn a_sealed_answer_is_not_in_the_table(bed: &TestStore) {
     let turno = with(bed, key("one", 1)).await;
     let secret = "4242 secret";
     answer(&turno, "k", secret).await;
@@ -58,7 +58,7 @@ pub async fn a_sealed_answer_is_not_in_the_table(bed: &Bed) {
 }
 
 /// Without the key, or with another one, the result is an error; the work is not done again.
-pub async fn another_key_is_refused(bed: &Bed) {
+pub async fn another_key_is_refused(bed: &TestStore) {
     let turno = with(bed, key("one", 1)).await;
     answer(&turno, "k", "secret").await;
     for other in [
@@ -83,7 +83,7 @@ pub async fn another_key_is_refused(bed: &Bed) {
 }
 
 /// An answer is bound to one request: stored under another once key, it cannot be opened.
-pub async fn a_sealed_answer_cannot_be_moved(bed: &Bed) {
+pub async fn a_sealed_answer_cannot_be_moved(bed: &TestStore) {
     let turno = with(bed, key("one", 1)).await;
     answer(&turno, "rich", "1000000").await;
     answer(&turno, "poor", "1").await;
@@ -96,7 +96,7 @@ pub async fn a_sealed_answer_cannot_be_moved(bed: &Bed) {
 }
 
 /// Keys can be rotated: an answer that was sealed with the old key can be opened as long as that key is configured.
-pub async fn keys_can_be_changed(bed: &Bed) {
+pub async fn keys_can_be_changed(bed: &TestStore) {
     answer(&bed.turno().await, "plain", "0").await;
     let old = with(bed, key("old", 1)).await;
     answer(&old, "old", "1").await;

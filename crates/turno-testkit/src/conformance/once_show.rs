@@ -3,7 +3,7 @@
 use turno::once::{OnceList, OnceState, OnceView};
 use turno::{Turno, clock};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 use super::once_kit::*;
 
@@ -19,7 +19,7 @@ async fn list(turno: &Turno, state: Option<OnceState>, prefix: &str) -> Vec<Stri
 }
 
 /// A status has all data of a key, in each state.
-pub async fn a_status_of_a_key_tells_everything(bed: &Bed) {
+pub async fn a_status_of_a_key_tells_everything(bed: &TestStore) {
     let turno = bed.turno().await;
     assert_eq!(turno.once_status("k").await.unwrap(), None);
     let once = turno.once("k").worker("w").fingerprint("f").lease(LONG);
@@ -54,7 +54,7 @@ pub async fn a_status_of_a_key_tells_everything(bed: &Bed) {
 }
 
 /// A list has the keys in flight, done or unknown, in order, by state and by prefix, without the answers.
-pub async fn a_list_has_what_is_known(bed: &Bed) {
+pub async fn a_list_has_what_is_known(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "b/running").await.detach();
     answer(&turno, "a/done", "secret").await;
@@ -92,7 +92,7 @@ pub async fn a_list_has_what_is_known(bed: &Bed) {
 }
 
 /// A prefix is literal text, not a pattern.
-pub async fn a_prefix_of_keys_is_no_pattern(bed: &Bed) {
+pub async fn a_prefix_of_keys_is_no_pattern(bed: &TestStore) {
     let turno = bed.turno().await;
     let keys = ["a%b", "a_b", "axb", "A%b", "a\\b", "añb", "añc", "🔒1"];
     for key in keys {
@@ -119,7 +119,7 @@ pub async fn a_prefix_of_keys_is_no_pattern(bed: &Bed) {
 }
 
 /// The pages together have each key once.
-pub async fn pages_of_keys_lose_nobody(bed: &Bed) {
+pub async fn pages_of_keys_lose_nobody(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
     for n in 0..12 {

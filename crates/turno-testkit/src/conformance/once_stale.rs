@@ -3,11 +3,11 @@
 use turno::Token;
 use turno::once::{Claim, OnceSettled, OnceState, Released};
 
-use super::Bed;
+use super::TestStore;
 use super::once_kit::*;
 
 /// Returns a run that was assumed lost but continues, and the run that took over.
-async fn zombie(bed: &Bed, key: &str) -> (Claim, Claim) {
+async fn zombie(bed: &TestStore, key: &str) -> (Claim, Claim) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let zombie = take(&turno, key).await;
     bed.expire_once(key).await;
@@ -16,7 +16,7 @@ async fn zombie(bed: &Bed, key: &str) -> (Claim, Claim) {
 }
 
 /// An answer after another run has begun is stale, changes nothing, and is counted.
-pub async fn a_stale_answer_is_told_and_counted(bed: &Bed) {
+pub async fn a_stale_answer_is_told_and_counted(bed: &TestStore) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
     let before = status(&turno, "k").await;
@@ -34,7 +34,7 @@ pub async fn a_stale_answer_is_told_and_counted(bed: &Bed) {
 }
 
 /// A stale run does not overwrite the newer answer, with or without an answer of its own.
-pub async fn a_zombie_does_not_overwrite(bed: &Bed) {
+pub async fn a_zombie_does_not_overwrite(bed: &TestStore) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
     newest.complete("new").await.unwrap();
@@ -54,7 +54,7 @@ pub async fn a_zombie_does_not_overwrite(bed: &Bed) {
 }
 
 /// The control: a completion that does not compare the token overwrites the newer answer.
-pub async fn without_its_token_a_zombie_would_overwrite(bed: &Bed) {
+pub async fn without_its_token_a_zombie_would_overwrite(bed: &TestStore) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
     newest.complete("new").await.unwrap();
@@ -67,7 +67,7 @@ pub async fn without_its_token_a_zombie_would_overwrite(bed: &Bed) {
 }
 
 /// An answer after the lease has expired counts, if no other run has begun.
-pub async fn a_late_answer_counts_if_nobody_took_over(bed: &Bed) {
+pub async fn a_late_answer_counts_if_nobody_took_over(bed: &TestStore) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await;
     bed.expire_once("k").await;
@@ -78,7 +78,7 @@ pub async fn a_late_answer_counts_if_nobody_took_over(bed: &Bed) {
 }
 
 /// No other call of a stale run changes anything, either.
-pub async fn a_stale_release_changes_nothing(bed: &Bed) {
+pub async fn a_stale_release_changes_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
     let zombie = zombie.detach();
@@ -98,7 +98,7 @@ pub async fn a_stale_release_changes_nothing(bed: &Bed) {
 }
 
 /// An ended run stays ended: an answer cannot be released, and a released key cannot be answered.
-pub async fn what_has_ended_stays_ended(bed: &Bed) {
+pub async fn what_has_ended_stays_ended(bed: &TestStore) {
     let turno = bed.turno().await;
     let done = take(&turno, "done").await;
     done.complete("done").await.unwrap();
@@ -125,7 +125,7 @@ pub async fn what_has_ended_stays_ended(bed: &Bed) {
 }
 
 /// A claim of an unknown key, or of another key, is stale.
-pub async fn a_claim_is_of_one_key(bed: &Bed) {
+pub async fn a_claim_is_of_one_key(bed: &TestStore) {
     let turno = bed.turno().await;
     let one = take(&turno, "one").await;
     let two = take(&turno, "two").await;
@@ -149,7 +149,7 @@ pub async fn a_claim_is_of_one_key(bed: &Bed) {
 
 /// The token of a key that was swept, forgotten, released or taken over is never granted again, even if the clock is behind
 /// it.
-pub async fn a_token_is_never_given_again(bed: &Bed) {
+pub async fn a_token_is_never_given_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let year = 365 * 24 * 60 * 60 * 1_000_000;
     let mut ahead = turno::clock::machine().as_microsecond();

@@ -6,7 +6,7 @@ use turno::Turno;
 use turno::lock::Sweep;
 use turno::once::OnceState;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 use super::once_kit::*;
 
@@ -15,7 +15,7 @@ async fn swept(turno: &Turno) -> u64 {
 }
 
 /// Answers after their TTL and released keys are deleted; all others stay.
-pub async fn a_sweep_forgets_answers_past_their_time(bed: &Bed) {
+pub async fn a_sweep_forgets_answers_past_their_time(bed: &TestStore) {
     let turno = bed.turno().await;
     for key in ["over", "live"] {
         answer(&turno, key, "done").await;
@@ -41,7 +41,7 @@ pub async fn a_sweep_forgets_answers_past_their_time(bed: &Bed) {
 }
 
 /// An answer that is kept for longer than its key's TTL stays for that long.
-pub async fn a_sweep_keeps_what_is_kept_for_longer(bed: &Bed) {
+pub async fn a_sweep_keeps_what_is_kept_for_longer(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("k").lease(secs(1)).ttl(secs(1));
     let claim = fresh(once.begin().await.unwrap());
@@ -54,7 +54,7 @@ pub async fn a_sweep_keeps_what_is_kept_for_longer(bed: &Bed) {
 }
 
 /// A lost run is kept for at least a day, however short the TTL of its answer.
-pub async fn a_sweep_keeps_what_is_unknown(bed: &Bed) {
+pub async fn a_sweep_keeps_what_is_unknown(bed: &TestStore) {
     let turno = bed.turno().await;
     for (key, ttl) in [("zero", Duration::ZERO), ("long", DAY * 3)] {
         fresh(turno.once(key).ttl(ttl).begin().await.unwrap()).detach();
@@ -78,7 +78,7 @@ pub async fn a_sweep_keeps_what_is_unknown(bed: &Bed) {
 }
 
 /// A run that is extended again and again is not swept.
-pub async fn a_sweep_keeps_a_long_run(bed: &Bed) {
+pub async fn a_sweep_keeps_a_long_run(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("k").lease(secs(1)).ttl(Duration::ZERO);
     let claim = fresh(once.begin().await.unwrap());
@@ -95,7 +95,7 @@ pub async fn a_sweep_keeps_a_long_run(bed: &Bed) {
 }
 
 /// A sweep runs in batches, and continues after rows that it has to keep.
-pub async fn a_sweep_of_once_goes_batch_by_batch(bed: &Bed) {
+pub async fn a_sweep_of_once_goes_batch_by_batch(bed: &TestStore) {
     let turno = bed.turno().await;
     // Rows that are due for a check, and have to be kept; they precede the others.
     for n in 0..5 {

@@ -12,11 +12,11 @@ use super::inbox_caller::{InboxTx, Write};
 use super::kit::{PATIENCE, secs};
 use super::once_kit::*;
 use super::outbox_kit::{counts, event};
-use super::{Bed, Caller};
+use super::{Caller, TestStore};
 
 /// Answers the work of a key in a transaction that stays open.
 async fn open(
-    bed: &Bed,
+    bed: &TestStore,
     caller: Caller,
     turno: &Turno,
     claim: &Arc<Claim>,
@@ -32,7 +32,7 @@ async fn open(
 }
 
 /// An answer is visible to no other caller before its transaction commits, and then to all.
-pub async fn an_answer_commits_with_its_transaction(bed: &Bed) {
+pub async fn an_answer_commits_with_its_transaction(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         let key = format!("{caller:?}");
@@ -51,7 +51,7 @@ pub async fn an_answer_commits_with_its_transaction(bed: &Bed) {
 }
 
 /// After a rollback, the work is in flight as before, and can be answered.
-pub async fn an_answer_is_undone_with_its_transaction(bed: &Bed) {
+pub async fn an_answer_is_undone_with_its_transaction(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         let key = format!("{caller:?}");
@@ -67,7 +67,7 @@ pub async fn an_answer_is_undone_with_its_transaction(bed: &Bed) {
 }
 
 /// The answer and the events of its transaction are both stored, or neither is.
-pub async fn an_answer_and_its_events_are_one(bed: &Bed) {
+pub async fn an_answer_and_its_events_are_one(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut emitted = 0;
     for caller in bed.callers() {
@@ -92,7 +92,7 @@ pub async fn an_answer_and_its_events_are_one(bed: &Bed) {
 }
 
 /// A stale answer fails the transaction as lost, and nothing in it is applied.
-pub async fn a_stale_answer_fails_its_transaction(bed: &Bed) {
+pub async fn a_stale_answer_fails_its_transaction(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for done in [false, true] {
@@ -119,7 +119,7 @@ pub async fn a_stale_answer_fails_its_transaction(bed: &Bed) {
 }
 
 /// A repeated answer in a transaction succeeds, and the first one stays.
-pub async fn an_answer_said_again_in_a_transaction_stays(bed: &Bed) {
+pub async fn an_answer_said_again_in_a_transaction_stays(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let key = format!("{caller:?}");
@@ -136,7 +136,7 @@ pub async fn an_answer_said_again_in_a_transaction_stays(bed: &Bed) {
 }
 
 /// A claim that is dropped after its transaction leaves the answer as it is, and is not recorded as late.
-pub async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &Bed) {
+pub async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let key = format!("{caller:?}");
@@ -154,7 +154,7 @@ pub async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &Bed) {
 }
 
 /// A begin during an open transaction returns at once, with any options.
-pub async fn a_begin_beside_an_open_answer_does_not_wait(bed: &Bed) {
+pub async fn a_begin_beside_an_open_answer_does_not_wait(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         let key = format!("{caller:?}");
@@ -175,7 +175,7 @@ pub async fn a_begin_beside_an_open_answer_does_not_wait(bed: &Bed) {
 }
 
 /// While its answer is being written, the work cannot be taken over, even after its lease; and then the answer counts.
-pub async fn work_being_answered_is_not_taken_over(bed: &Bed) {
+pub async fn work_being_answered_is_not_taken_over(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         for commits in [true, false] {
@@ -212,7 +212,7 @@ pub async fn work_being_answered_is_not_taken_over(bed: &Bed) {
 }
 
 /// Begins that are batched with one for a key in an open transaction do not wait for it.
-pub async fn neighbours_of_an_open_answer_do_not_wait(bed: &Bed) {
+pub async fn neighbours_of_an_open_answer_do_not_wait(bed: &TestStore) {
     if bed.is_sqlite() {
         // There is a single writer: a begin waits for any open transaction.
         return;
@@ -252,7 +252,7 @@ pub async fn neighbours_of_an_open_answer_do_not_wait(bed: &Bed) {
 }
 
 /// Completions that are batched with one whose row is locked by another transaction do not wait, either.
-pub async fn answers_beside_an_open_one_do_not_wait(bed: &Bed) {
+pub async fn answers_beside_an_open_one_do_not_wait(bed: &TestStore) {
     if bed.is_sqlite() {
         return;
     }

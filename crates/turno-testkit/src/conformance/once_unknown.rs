@@ -6,11 +6,11 @@ use std::time::Duration;
 use turno::once::{AfterUnknown, Begin, OnceError, OnceSettled, OnceState, Probe};
 use turno::{Token, Turno};
 
-use super::Bed;
+use super::TestStore;
 use super::once_kit::*;
 
 /// Creates a lost run of a key.
-async fn vanished(bed: &Bed, turno: &Turno, key: &str) -> Token {
+async fn vanished(bed: &TestStore, turno: &Turno, key: &str) -> Token {
     let claim = turno.once(key).worker("gone").begin().await.unwrap();
     let token = fresh(claim).detach().token;
     bed.expire_once(key).await;
@@ -18,7 +18,7 @@ async fn vanished(bed: &Bed, turno: &Turno, key: &str) -> Token {
 }
 
 /// A run whose lease has expired is unknown. With the policy to refuse, nothing is changed.
-pub async fn a_run_past_its_lease_is_unknown(bed: &Bed) {
+pub async fn a_run_past_its_lease_is_unknown(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     vanished(bed, &turno, "k").await;
     let before = status(&turno, "k").await;
@@ -35,7 +35,7 @@ pub async fn a_run_past_its_lease_is_unknown(bed: &Bed) {
 }
 
 /// With the policy to rerun, the caller takes over the work, as a further attempt with a greater token.
-pub async fn a_rerun_takes_over(bed: &Bed) {
+pub async fn a_rerun_takes_over(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut last = vanished(bed, &turno, "k").await;
     for attempt in 2..5 {
@@ -55,7 +55,7 @@ pub async fn a_rerun_takes_over(bed: &Bed) {
 }
 
 /// Of many concurrent reruns exactly one gets the work.
-pub async fn of_many_reruns_one_gets_it(bed: &Bed) {
+pub async fn of_many_reruns_one_gets_it(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     for round in 0..3 {
         let key = format!("k/{round}");
@@ -80,7 +80,7 @@ pub async fn of_many_reruns_one_gets_it(bed: &Bed) {
 }
 
 /// A run that is marked as doubtful is unknown at once.
-pub async fn a_doubted_run_is_unknown_at_once(bed: &Bed) {
+pub async fn a_doubted_run_is_unknown_at_once(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
     assert_eq!(claim.doubt().await.unwrap(), OnceSettled::Done);
@@ -91,7 +91,7 @@ pub async fn a_doubted_run_is_unknown_at_once(bed: &Bed) {
 }
 
 /// It is remembered for as long as the answer would have been kept, and for at least a day; then the key is new again.
-pub async fn unknown_is_remembered_for_a_day_at_least(bed: &Bed) {
+pub async fn unknown_is_remembered_for_a_day_at_least(bed: &TestStore) {
     let turno = bed.turno().await;
     let hour = Duration::from_secs(3600);
     for (key, ttl, remembered) in [
@@ -139,7 +139,7 @@ async fn run_or_ask(
 }
 
 /// The probe is called if and only if an earlier run was lost, and decides what is done.
-pub async fn a_probe_decides(bed: &Bed) {
+pub async fn a_probe_decides(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (told, asked, done) = run_or_ask(&turno, "new", Ok(Probe::NotDone)).await;
     assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 0, 1));
@@ -161,7 +161,7 @@ pub async fn a_probe_decides(bed: &Bed) {
 }
 
 /// A probe that is unsure or fails leaves the key unknown, and the next caller probes again.
-pub async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &Bed) {
+pub async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &TestStore) {
     let turno = bed.turno().await;
     vanished(bed, &turno, "k").await;
     for _ in 0..2 {
@@ -182,7 +182,7 @@ pub async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &Bed) {
 }
 
 /// An operator who has checked completes the claim by its id, and all callers get that answer.
-pub async fn a_person_completes_what_is_unknown(bed: &Bed) {
+pub async fn a_person_completes_what_is_unknown(bed: &TestStore) {
     let (turno, person) = (bed.turno().await, bed.turno().await);
     vanished(bed, &turno, "pago/ñ@7").await;
     let name = status(&person, "pago/ñ@7").await.claim.to_string();
@@ -200,7 +200,7 @@ pub async fn a_person_completes_what_is_unknown(bed: &Bed) {
 }
 
 /// An operator who has checked can forget a key that is done or unknown, and no other: the next caller runs the work.
-pub async fn a_person_forgets(bed: &Bed) {
+pub async fn a_person_forgets(bed: &TestStore) {
     let (turno, person) = (bed.turno().await, bed.turno().await);
     assert!(!person.once_forget("never").await.unwrap());
     take(&turno, "in flight").await.detach();
@@ -223,7 +223,7 @@ pub async fn a_person_forgets(bed: &Bed) {
 }
 
 /// Two clients request the same payment; the first one's process dies after it has paid. Returns the number of payments.
-async fn pays(bed: &Bed, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
+async fn pays(bed: &TestStore, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut paid = 0;
     let first = take(&turno, key).await;
@@ -243,12 +243,12 @@ async fn pays(bed: &Bed, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
 }
 
 /// With the policy to refuse, the work of a lost run is not repeated.
-pub async fn a_vanished_run_is_not_repeated(bed: &Bed) {
+pub async fn a_vanished_run_is_not_repeated(bed: &TestStore) {
     assert_eq!(pays(bed, "k", async || {}).await, 1);
 }
 
 /// The control: if the end of the lease freed the key, as that of a lock does, the work would be done twice.
-pub async fn with_a_lock_a_vanished_run_would_be_repeated(bed: &Bed) {
+pub async fn with_a_lock_a_vanished_run_would_be_repeated(bed: &TestStore) {
     let free = async || {
         let over =
             "update turno.once set state = 'released' where state = 'running' and until <= {now}";

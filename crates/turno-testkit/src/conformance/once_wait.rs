@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use turno::once::{AfterUnknown, Begin, Once};
 use turno::{Settings, Turno};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_caller::Write;
 use super::kit::{PATIENCE, secs};
 use super::once_kit::*;
@@ -30,7 +30,7 @@ fn assert_prompt(mut took: Vec<Duration>) {
 }
 
 /// A waiter gets the answer as soon as it exists, on any machine.
-pub async fn an_answer_reaches_who_waits(bed: &Bed) {
+pub async fn an_answer_reaches_who_waits(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut took = Vec::new();
     for n in 0..3 {
@@ -53,7 +53,7 @@ pub async fn an_answer_reaches_who_waits(bed: &Bed) {
 }
 
 /// A waiter gets an answer that commits with the caller's own transaction.
-pub async fn a_commit_reaches_who_waits(bed: &Bed) {
+pub async fn a_commit_reaches_who_waits(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for caller in bed.callers() {
         let mut took = Vec::new();
@@ -76,7 +76,7 @@ pub async fn a_commit_reaches_who_waits(bed: &Bed) {
 }
 
 /// After its timeout, and not before, a waiter gets the run in flight.
-pub async fn a_wait_ends_as_in_flight(bed: &Bed) {
+pub async fn a_wait_ends_as_in_flight(bed: &TestStore) {
     let turno = bed.turno().await;
     let once = turno.once("k").worker("first").lease(LONG);
     fresh(once.begin().await.unwrap()).detach();
@@ -88,7 +88,7 @@ pub async fn a_wait_ends_as_in_flight(bed: &Bed) {
 }
 
 /// When the run is lost, without a notification, a waiter gets that result, or takes over.
-pub async fn a_vanished_run_ends_the_wait(bed: &Bed) {
+pub async fn a_vanished_run_ends_the_wait(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lease = Duration::from_millis(300);
     let begin = async |key| {
@@ -125,7 +125,7 @@ pub async fn a_vanished_run_ends_the_wait(bed: &Bed) {
 }
 
 /// When the work is released or marked as doubtful, a waiter gets the result at once.
-pub async fn a_release_reaches_who_waits(bed: &Bed) {
+pub async fn a_release_reaches_who_waits(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut took = Vec::new();
     for n in 0..3 {
@@ -149,7 +149,7 @@ pub async fn a_release_reaches_who_waits(bed: &Bed) {
 }
 
 /// Other content is a mismatch at once, with any timeout.
-pub async fn a_mismatch_does_not_wait(bed: &Bed) {
+pub async fn a_mismatch_does_not_wait(bed: &TestStore) {
     let turno = bed.turno().await;
     let first = turno.once("k").fingerprint("one").begin().await.unwrap();
     fresh(first).detach();
@@ -158,7 +158,7 @@ pub async fn a_mismatch_does_not_wait(bed: &Bed) {
 }
 
 /// Of many waiters in one instance, one polls for all; the others read only after a notification.
-pub async fn many_who_wait_look_little(bed: &Bed) {
+pub async fn many_who_wait_look_little(bed: &TestStore) {
     const MANY: usize = 30;
     let runner = bed.turno().await;
     let (turno, looks) = bed.counted().await;
@@ -189,7 +189,7 @@ pub async fn many_who_wait_look_little(bed: &Bed) {
 }
 
 /// When the timeout of the waiter that polls for all is over, another one polls.
-pub async fn who_looks_for_all_hands_over(bed: &Bed) {
+pub async fn who_looks_for_all_hands_over(bed: &TestStore) {
     let (turno, runner) = (bed.turno().await, bed.turno().await);
     // The end of the lease is shifted directly in the store, so polls must be more frequent than at that end.
     let settings = Settings {
@@ -216,7 +216,7 @@ pub async fn who_looks_for_all_hands_over(bed: &Bed) {
 }
 
 /// A waiter that is cancelled affects neither the other waiters nor the run in flight.
-pub async fn who_goes_away_is_not_missed(bed: &Bed) {
+pub async fn who_goes_away_is_not_missed(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
     let gone = ask(other.once("k"));

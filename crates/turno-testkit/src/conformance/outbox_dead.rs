@@ -3,11 +3,11 @@
 use turno::outbox::{Archive, EventState, OnDead};
 use turno::store::Order;
 
-use super::Bed;
+use super::TestStore;
 use super::outbox_kit::*;
 
 /// With skip, the event is set aside, and its key continues.
-pub async fn a_skipped_event_lets_its_key_go_on(bed: &Bed) {
+pub async fn a_skipped_event_lets_its_key_go_on(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a"], 3).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
@@ -31,7 +31,7 @@ pub async fn a_skipped_event_lets_its_key_go_on(bed: &Bed) {
 }
 
 /// With block, its key waits until the event is requeued, and is then published first.
-pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
+pub async fn a_blocked_event_holds_its_key(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     let first = take(&turno, 1, Order::ByKey).await;
@@ -70,7 +70,7 @@ pub async fn a_blocked_event_holds_its_key(bed: &Bed) {
 }
 
 /// When a blocked event is discarded, its key continues.
-pub async fn a_discarded_event_is_gone(bed: &Bed) {
+pub async fn a_discarded_event_is_gone(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Block).await;
@@ -93,7 +93,7 @@ pub async fn a_discarded_event_is_gone(bed: &Bed) {
 
 /// With park, later events of the key are set aside too, also those emitted afterwards. After a requeue, all of them are
 /// published in their order.
-pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
+pub async fn a_parked_key_is_set_aside_together(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
@@ -129,7 +129,7 @@ pub async fn a_parked_key_is_set_aside_together(bed: &Bed) {
 }
 
 /// A key that is parked while a claim waits for its turn is parked for that claim, too. On SQLite no claim waits.
-pub async fn a_claim_that_waited_sees_a_parked_key(bed: &Bed) {
+pub async fn a_claim_that_waited_sees_a_parked_key(bed: &TestStore) {
     if bed.is_sqlite() {
         return;
     }
@@ -155,7 +155,7 @@ pub async fn a_claim_that_waited_sees_a_parked_key(bed: &Bed) {
 }
 
 /// When all parked events of a key are discarded, the key continues.
-pub async fn a_key_given_up_goes_on(bed: &Bed) {
+pub async fn a_key_given_up_goes_on(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a"], 1).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
@@ -166,7 +166,7 @@ pub async fn a_key_given_up_goes_on(bed: &Bed) {
 }
 
 /// Dispatched events are removed; their ids stay, and complete events if archiving is on.
-pub async fn dispatched_events_leave_a_record(bed: &Bed) {
+pub async fn dispatched_events_leave_a_record(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b", "c"], 1).await;
     let taken = take(&turno, 2, Order::ByKey).await;
@@ -204,7 +204,7 @@ pub async fn dispatched_events_leave_a_record(bed: &Bed) {
 }
 
 /// A sweep that deletes old failed items keeps dead events: an operator has to decide about their keys.
-pub async fn a_sweep_keeps_dead_events(bed: &Bed) {
+pub async fn a_sweep_keeps_dead_events(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
@@ -219,7 +219,7 @@ pub async fn a_sweep_keeps_dead_events(bed: &Bed) {
 }
 
 /// Lists are paged.
-pub async fn events_are_listed_page_by_page(bed: &Bed) {
+pub async fn events_are_listed_page_by_page(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b", "c", "d", "e"], 1).await;
     let outbox = turno.outbox();
@@ -245,7 +245,7 @@ pub async fn events_are_listed_page_by_page(bed: &Bed) {
     assert_eq!(outbox.find(uuid::Uuid::now_v7()).await.unwrap(), None);
 }
 
-impl Bed {
+impl TestStore {
     /// Makes records of dispatched events older by this duration.
     async fn age_outbox(&self, by: std::time::Duration) {
         self.age_records(by).await;

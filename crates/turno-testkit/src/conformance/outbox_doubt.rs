@@ -6,12 +6,12 @@ use turno::inbox::ItemState;
 use turno::outbox::EventState;
 use turno::store::{AfterRefusal, ClaimedEvent, Deferral, ItemId, MAX_DOUBTS, Order};
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::LATER;
 use super::outbox_kit::*;
 
 /// Sets the number of attempts with an unknown outcome of an event.
-async fn doubt(bed: &Bed, seq: ItemId, times: u32) {
+async fn doubt(bed: &TestStore, seq: ItemId, times: u32) {
     bed.run(&format!(
         "update turno.inbox_item set attempts = {times}, abandoned = {times} where id = {seq}"
     ))
@@ -32,7 +32,7 @@ async fn take_all(turno: &turno::Turno) -> (Taken, (u32, u32)) {
 }
 
 /// After 40,000 outages an event is claimed like any other, in both stores, with the others of its claim.
-pub async fn an_event_with_many_doubts_is_claimed(bed: &Bed) {
+pub async fn an_event_with_many_doubts_is_claimed(bed: &TestStore) {
     let turno = bed.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
     let (taken, _) = take_all(&turno).await;
@@ -54,7 +54,7 @@ pub async fn an_event_with_many_doubts_is_claimed(bed: &Bed) {
 }
 
 /// Doubts are counted up to a limit. Rejections are still counted then.
-pub async fn doubts_saturate(bed: &Bed) {
+pub async fn doubts_saturate(bed: &TestStore) {
     let turno = bed.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
     let (taken, _) = take_all(&turno).await;
@@ -80,7 +80,7 @@ pub async fn doubts_saturate(bed: &Bed) {
 
 /// Neither the expiry of a lease nor a rejection with a retry makes an event dead, however many doubts there are. The control:
 /// an item of a queue with as many attempts fails.
-pub async fn doubts_never_make_an_event_dead(bed: &Bed) {
+pub async fn doubts_never_make_an_event_dead(bed: &TestStore) {
     let turno = bed.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
     let (taken, _) = take_all(&turno).await;
@@ -110,7 +110,7 @@ pub async fn doubts_never_make_an_event_dead(bed: &Bed) {
 }
 
 /// A deferred event goes back until its due time; no attempt is counted, and its key waits with it.
-pub async fn a_deferred_event_waits_for_its_time(bed: &Bed) {
+pub async fn a_deferred_event_waits_for_its_time(bed: &TestStore) {
     let turno = bed.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     let taken = take(&turno, 10, Order::ByKey).await;
@@ -138,7 +138,7 @@ pub async fn a_deferred_event_waits_for_its_time(bed: &Bed) {
 }
 
 /// An event that Turno did not write, without an id or an envelope, is set aside alone: the others are published.
-pub async fn a_damaged_event_does_not_stop_the_others(bed: &Bed) {
+pub async fn a_damaged_event_does_not_stop_the_others(bed: &TestStore) {
     let turno = bed.turno().await;
     let events: Vec<_> = (0..6).map(event).collect();
     emit(&turno, &events).await;

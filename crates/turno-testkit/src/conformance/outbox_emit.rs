@@ -4,12 +4,12 @@ use turno::outbox::{Event, EventState};
 use turno::store::{NewEvent, Order, OutboxEmit};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_caller::Write;
 use super::outbox_kit::*;
 
 /// An event is claimed as it was emitted, byte for byte.
-pub async fn an_event_is_kept_whole(bed: &Bed) {
+pub async fn an_event_is_kept_whole(bed: &TestStore) {
     let turno = bed.turno().await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let event = Event::from_json(
@@ -45,7 +45,7 @@ pub async fn an_event_is_kept_whole(bed: &Bed) {
 }
 
 /// Ids are UUIDs of version 7 and grow with time.
-pub async fn ids_grow_with_the_time(bed: &Bed) {
+pub async fn ids_grow_with_the_time(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
     for caller in bed.callers() {
@@ -59,7 +59,7 @@ pub async fn ids_grow_with_the_time(bed: &Bed) {
 }
 
 /// An event that is emitted in a transaction is visible to no other caller before the commit, and then to all.
-pub async fn an_event_commits_with_its_transaction(bed: &Bed) {
+pub async fn an_event_commits_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let events = [
@@ -85,7 +85,7 @@ pub async fn an_event_commits_with_its_transaction(bed: &Bed) {
 }
 
 /// After a rollback, it does not exist.
-pub async fn an_event_is_undone_with_its_transaction(bed: &Bed) {
+pub async fn an_event_is_undone_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let id = Uuid::now_v7();
@@ -102,7 +102,7 @@ pub async fn an_event_is_undone_with_its_transaction(bed: &Bed) {
 }
 
 /// An invalid event is rejected, and the caller can still commit or roll back the transaction.
-pub async fn a_bad_event_leaves_the_transaction_alone(bed: &Bed) {
+pub async fn a_bad_event_leaves_the_transaction_alone(bed: &TestStore) {
     let turno = bed.turno().await;
     for (n, caller) in bed.callers().iter().enumerate() {
         let write = Write::EmitAfterBad(turno.clone(), super::outbox_input::bad(), vec![event(1)]);
@@ -117,7 +117,7 @@ pub async fn a_bad_event_leaves_the_transaction_alone(bed: &Bed) {
 }
 
 /// A given id is stored once, in one call or in several, while it is pending and after it was sent.
-pub async fn a_given_id_is_emitted_once(bed: &Bed) {
+pub async fn a_given_id_is_emitted_once(bed: &TestStore) {
     let turno = bed.turno().await;
     let id = Uuid::now_v7();
     let twice = emit(&turno, &[event(1).id(id), event(2).id(id), event(3)]).await;
@@ -137,7 +137,7 @@ pub async fn a_given_id_is_emitted_once(bed: &Bed) {
 }
 
 /// An emission that is sent again, because its response was lost, returns the same ids and stores nothing more.
-pub async fn an_emission_is_answered_again(bed: &Bed) {
+pub async fn an_emission_is_answered_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let new = |number: u32| NewEvent {
         id: None,
@@ -160,7 +160,7 @@ pub async fn an_emission_is_answered_again(bed: &Bed) {
 }
 
 /// A transaction that commits after later ones is not skipped, with or without order.
-pub async fn a_late_commit_is_delivered(bed: &Bed) {
+pub async fn a_late_commit_is_delivered(bed: &TestStore) {
     let turno = bed.turno().await;
     // With a single writer, no transaction commits late.
     if bed.is_sqlite() {
@@ -191,7 +191,7 @@ pub async fn a_late_commit_is_delivered(bed: &Bed) {
 }
 
 /// The outbox's queue is not an inbox: callers cannot push to it or claim from it, and lists do not show it.
-pub async fn the_outbox_is_no_inbox(bed: &Bed) {
+pub async fn the_outbox_is_no_inbox(bed: &TestStore) {
     let turno = bed.turno().await;
     emit(&turno, &[event(1)]).await;
     let inbox = turno.inbox(turno::outbox::OUTBOX_QUEUE);
@@ -204,7 +204,7 @@ pub async fn the_outbox_is_no_inbox(bed: &Bed) {
 }
 
 /// For each consumer, an event is new until a transaction that marks it as processed has committed.
-pub async fn an_event_is_seen_once(bed: &Bed) {
+pub async fn an_event_is_seen_once(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let id = Uuid::now_v7();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use turno::outbox::Event;
 
-use super::Bed;
+use super::TestStore;
 use super::outbox_kit::*;
 
 /// Events that must be rejected.
@@ -37,7 +37,7 @@ pub(super) fn bad() -> Vec<Event> {
 }
 
 /// The error names the field, and the whole call is rejected.
-pub async fn a_bad_event_refuses_the_whole_call(bed: &Bed) {
+pub async fn a_bad_event_refuses_the_whole_call(bed: &TestStore) {
     let turno = bed.turno().await;
     for bad in bad() {
         let refused = turno.outbox().emit_alone(&[event(1), bad.clone()]).await;
@@ -48,7 +48,7 @@ pub async fn a_bad_event_refuses_the_whole_call(bed: &Bed) {
 }
 
 /// A relay with invalid settings returns an error and does nothing.
-pub async fn a_bad_relay_does_not_start(bed: &Bed) {
+pub async fn a_bad_relay_does_not_start(bed: &TestStore) {
     let turno = bed.turno().await;
     emit(&turno, &[event(1)]).await;
     let sink = Scripted::new([]);

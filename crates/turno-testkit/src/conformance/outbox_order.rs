@@ -3,12 +3,12 @@
 use turno::store::{AfterRefusal, Order};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::LONG;
 use super::outbox_kit::*;
 
 /// With order, only the first event of each key can be claimed, until it is settled.
-pub async fn of_each_key_one_at_a_time(bed: &Bed) {
+pub async fn of_each_key_one_at_a_time(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 3).await;
     for pair in [[0, 1], [2, 3], [4, 5]] {
@@ -21,7 +21,7 @@ pub async fn of_each_key_one_at_a_time(bed: &Bed) {
 }
 
 /// Without order, all events can be claimed at once, in the order of their emission, by several relays.
-pub async fn without_order_all_at_once(bed: &Bed) {
+pub async fn without_order_all_at_once(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 3).await;
     let first = take(&turno, 4, Order::AsEmitted).await;
@@ -37,7 +37,7 @@ pub async fn without_order_all_at_once(bed: &Bed) {
 }
 
 /// A relay with order and one without can share an outbox: no event is claimed twice, and none is skipped.
-pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
+pub async fn relays_of_both_kinds_share_an_outbox(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b", "c"], 20).await;
     let mut got = Vec::new();
@@ -67,7 +67,7 @@ pub async fn relays_of_both_kinds_share_an_outbox(bed: &Bed) {
 }
 
 /// A rejected event blocks its own key, and no other.
-pub async fn a_refused_event_keeps_its_place(bed: &Bed) {
+pub async fn a_refused_event_keeps_its_place(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 2).await;
     let taken = take(&turno, 10, Order::ByKey).await;
@@ -82,7 +82,7 @@ pub async fn a_refused_event_keeps_its_place(bed: &Bed) {
 }
 
 /// A rejected event is claimed again, with its attempts counted.
-pub async fn a_refused_event_comes_again(bed: &Bed) {
+pub async fn a_refused_event_comes_again(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a"], 2).await;
     for refused in 0..3 {
@@ -105,7 +105,7 @@ pub async fn a_refused_event_comes_again(bed: &Bed) {
 }
 
 /// Events that a settlement does not name go back, without an attempt counted; those that may have arrived are marked.
-pub async fn what_is_not_named_goes_back(bed: &Bed) {
+pub async fn what_is_not_named_goes_back(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a"], 3).await;
     emit(&turno, &[event(9), event(10)]).await;
@@ -130,7 +130,7 @@ pub async fn what_is_not_named_goes_back(bed: &Bed) {
 }
 
 /// The batch of a lost relay is claimed by others: no attempt is counted, and the events are marked as possibly sent.
-pub async fn a_vanished_relay_spends_no_attempt(bed: &Bed) {
+pub async fn a_vanished_relay_spends_no_attempt(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
     for times in 0..7 {
@@ -144,7 +144,7 @@ pub async fn a_vanished_relay_spends_no_attempt(bed: &Bed) {
 }
 
 /// A relay that continues after others have taken over changes nothing.
-pub async fn a_zombie_relay_settles_nothing(bed: &Bed) {
+pub async fn a_zombie_relay_settles_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a"], 2).await;
     let zombie = take(&turno, 1, Order::ByKey).await;
@@ -160,7 +160,7 @@ pub async fn a_zombie_relay_settles_nothing(bed: &Bed) {
 
 /// A claim and a settlement that are sent again, because the response was lost, return the same results and have no further
 /// effect.
-pub async fn a_lost_answer_is_given_again(bed: &Bed) {
+pub async fn a_lost_answer_is_given_again(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 2).await;
     let ask = ask(10, Order::ByKey);
@@ -184,7 +184,7 @@ pub async fn a_lost_answer_is_given_again(bed: &Bed) {
 }
 
 /// A relay that becomes the leader takes over events in flight at once.
-pub async fn the_only_relay_takes_over_at_once(bed: &Bed) {
+pub async fn the_only_relay_takes_over_at_once(bed: &TestStore) {
     let turno = bed.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
     let vanished = take(&turno, 10, Order::AsEmitted).await;
@@ -198,7 +198,7 @@ pub async fn the_only_relay_takes_over_at_once(bed: &Bed) {
 }
 
 /// With order, a delayed event blocks its key, and is claimed at its due time.
-pub async fn a_delayed_event_comes_at_its_time(bed: &Bed) {
+pub async fn a_delayed_event_comes_at_its_time(bed: &TestStore) {
     let turno = bed.turno().await;
     emit(
         &turno,

@@ -9,7 +9,7 @@ use turno::outbox::{Event, EventState, Mode, OnDead};
 use turno::sink::{Fate, Outage, Outgoing, Sink};
 use turno::store::Order;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::PATIENCE;
 use super::outbox_kit::*;
 
@@ -20,7 +20,7 @@ fn texts(numbers: std::ops::Range<u32>) -> Vec<String> {
 }
 
 /// Each event arrives once, in each mode, and in the order of its key where that is promised.
-pub async fn everything_arrives_once(bed: &Bed) {
+pub async fn everything_arrives_once(bed: &TestStore) {
     let turno = bed.turno().await;
     for mode in MODES {
         let sink = Scripted::new([]);
@@ -51,7 +51,7 @@ pub async fn everything_arrives_once(bed: &Bed) {
 }
 
 /// An emission wakes an idle relay of another instance at once, without waiting for its poll.
-pub async fn an_emission_wakes_a_relay(bed: &Bed) {
+pub async fn an_emission_wakes_a_relay(bed: &TestStore) {
     let (turno, elsewhere) = (bed.turno().await, bed.turno().await);
     let sink = Scripted::new([]);
     // Behind a pooler there are no notifications, and relays poll more often.
@@ -64,7 +64,7 @@ pub async fn an_emission_wakes_a_relay(bed: &Bed) {
 }
 
 /// An outage of the sink counts no attempt: no event is dead, none is lost, and events that may have arrived are labelled.
-pub async fn an_outage_costs_nothing(bed: &Bed) {
+pub async fn an_outage_costs_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
     for mode in MODES {
         let sink = Scripted::new([Act::GoAway(3)]);
@@ -100,7 +100,7 @@ pub async fn an_outage_costs_nothing(bed: &Bed) {
 
 /// A sink that accepts connections, and responds to each event with an outage, is retried with growing pauses, however long it
 /// lasts. Then all events arrive. The control: without pauses it is retried all the time.
-pub async fn a_sink_that_is_out_is_tried_seldom(bed: &Bed) {
+pub async fn a_sink_that_is_out_is_tried_seldom(bed: &TestStore) {
     const FIRST: Duration = Duration::from_millis(20);
     const WINDOW: Duration = Duration::from_millis(600);
     let turno = bed.turno().await;
@@ -139,7 +139,7 @@ pub async fn a_sink_that_is_out_is_tried_seldom(bed: &Bed) {
 
 /// A full destination stops only the events of its type: they are retried one at a time, and no attempt is counted. The
 /// control: as rejections, they would be dead.
-pub async fn a_full_destination_stops_its_own_type_only(bed: &Bed) {
+pub async fn a_full_destination_stops_its_own_type_only(bed: &TestStore) {
     const MANY: usize = 60;
     let turno = bed.turno().await;
     let emit_both = async || {
@@ -254,7 +254,7 @@ impl Sink for Overloaded {
 }
 
 /// A rejected event uses up its attempts and becomes dead; no other event is affected.
-pub async fn a_refused_event_dies_alone(bed: &Bed) {
+pub async fn a_refused_event_dies_alone(bed: &TestStore) {
     let turno = bed.turno().await;
     for mode in MODES {
         let refuse = Act::Refuse(vec!["3".into(), "8".into()]);
@@ -284,7 +284,7 @@ pub async fn a_refused_event_dies_alone(bed: &Bed) {
 
 /// A relay with its default settings retries a rejected event for hours. Each pause is longer than the one before, up to an
 /// hour.
-pub async fn refused_events_are_tried_for_hours(bed: &Bed) {
+pub async fn refused_events_are_tried_for_hours(bed: &TestStore) {
     const DEFAULT_ATTEMPTS: u32 = 20;
     let turno = bed.turno().await;
     let events: Vec<_> = (0..DEFAULT_ATTEMPTS).map(event).collect();
@@ -323,7 +323,7 @@ pub async fn refused_events_are_tried_for_hours(bed: &Bed) {
 }
 
 /// An event that makes the sink close the connection is found by bisection, and only its attempts are counted.
-pub async fn poison_is_found_by_halves(bed: &Bed) {
+pub async fn poison_is_found_by_halves(bed: &TestStore) {
     let turno = bed.turno().await;
     let poison = Act::Poisoned(vec!["5".into(), "23".into()]);
     let sink = Scripted::new([poison]);
@@ -354,7 +354,7 @@ pub async fn poison_is_found_by_halves(bed: &Bed) {
 }
 
 /// The effect of a dead event on its key is configurable per type.
-pub async fn a_dead_event_does_to_its_key_as_chosen(bed: &Bed) {
+pub async fn a_dead_event_does_to_its_key_as_chosen(bed: &TestStore) {
     let turno = bed.turno().await;
     let event = |kind: &str, number: u32| turno::outbox::Event::new(kind, &number).key(kind);
     let kinds = ["skip", "block", "park"];
@@ -377,7 +377,7 @@ pub async fn a_dead_event_does_to_its_key_as_chosen(bed: &Bed) {
 }
 
 /// The next relay publishes the events in flight of a lost relay, labelled.
-pub async fn a_vanished_relay_is_followed_by_another(bed: &Bed) {
+pub async fn a_vanished_relay_is_followed_by_another(bed: &TestStore) {
     let turno = bed.turno().await;
     for mode in MODES {
         let stuck: Arc<Stuck> = Arc::default();
@@ -405,7 +405,7 @@ pub async fn a_vanished_relay_is_followed_by_another(bed: &Bed) {
 }
 
 /// Of two relays in mode single, one is active and the other waits; it takes over when the first has ended.
-pub async fn one_relay_at_a_time(bed: &Bed) {
+pub async fn one_relay_at_a_time(bed: &TestStore) {
     let turno = bed.turno().await;
     let (one, two) = (Scripted::new([]), Scripted::new([]));
     let first = Running::start(relay(&turno, &one).mode(Mode::Single).name("one"));
@@ -428,7 +428,7 @@ pub async fn one_relay_at_a_time(bed: &Bed) {
 }
 
 /// On shutdown, a relay finishes events in flight and gives the others back.
-pub async fn a_relay_told_to_stop_gives_back(bed: &Bed) {
+pub async fn a_relay_told_to_stop_gives_back(bed: &TestStore) {
     let turno = bed.turno().await;
     let events: Vec<_> = (0..100).map(event).collect();
     emit(&turno, &events).await;

@@ -14,7 +14,7 @@ use turno::store::{
 use turno::{Token, Turno};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// Number of rounds of each rule on each store; `ROUNDS_VARIABLE` overrides it.
@@ -40,7 +40,7 @@ fn readers_of(round: usize) -> usize {
     FEWEST_READERS + round % (MOST_READERS - FEWEST_READERS + 1)
 }
 
-async fn machines(bed: &Bed) -> [Turno; 3] {
+async fn machines(bed: &TestStore) -> [Turno; 3] {
     [bed.turno().await, bed.turno().await, bed.turno().await]
 }
 
@@ -194,7 +194,7 @@ impl Granted {
 }
 
 /// Returns how the waiters of this test store can wait.
-async fn waiting(bed: &Bed, turno: &Turno) -> Waiting {
+async fn waiting(bed: &TestStore, turno: &Turno) -> Waiting {
     let is_direct = bed.is_direct() && ["sqlite", "postgres"].contains(&turno.store().name());
     if !is_direct {
         return Waiting::AsTheLibrary;
@@ -210,7 +210,10 @@ async fn waiting(bed: &Bed, turno: &Turno) -> Waiting {
 
 /// Runs rounds with waiters, which all get the lock in the end. Prints the longest time between the last release and the last
 /// grant.
-async fn play(bed: &Bed, waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usize, Vec<Waiter>)) {
+async fn play(
+    bed: &TestStore,
+    waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usize, Vec<Waiter>),
+) {
     let machines = machines(bed).await;
     let how = waiting(bed, &machines[2]).await;
     let mut longest = Duration::ZERO;
@@ -240,7 +243,7 @@ async fn play(bed: &Bed, waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usiz
 }
 
 /// A waiting exclusive owner gets the lock when the last of several shared holders has released it.
-pub async fn the_last_of_several_readers_lets_a_writer_in(bed: &Bed) {
+pub async fn the_last_of_several_readers_lets_a_writer_in(bed: &TestStore) {
     play(bed, |round, machines| {
         let writer = Waiter {
             turno: machines[2].clone(),
@@ -257,7 +260,7 @@ pub async fn the_last_of_several_readers_lets_a_writer_in(bed: &Bed) {
 }
 
 /// An exclusive acquire after the last of several releases succeeds at the first attempt.
-pub async fn readers_that_release_together_leave_the_lock_free(bed: &Bed) {
+pub async fn readers_that_release_together_leave_the_lock_free(bed: &TestStore) {
     let machines = machines(bed).await;
     let mut longest = Duration::ZERO;
     for round in 0..rounds() {
@@ -285,7 +288,7 @@ pub async fn readers_that_release_together_leave_the_lock_free(bed: &Bed) {
 }
 
 /// Permits that are released together are granted to as many waiters, in order or not.
-pub async fn permits_given_back_together_let_as_many_in(bed: &Bed) {
+pub async fn permits_given_back_together_let_as_many_in(bed: &TestStore) {
     play(bed, |round, machines| {
         let permits = 2 + round % 3;
         let mode = LockMode::Permits(u32::try_from(permits).unwrap());

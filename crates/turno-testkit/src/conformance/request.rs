@@ -7,12 +7,12 @@ use turno::outbox::Event;
 use turno::store::{LockBreak, LockRelease};
 use uuid::Uuid;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::{counts, item, push_all, take as take_items};
 use super::kit::*;
 
 /// An acquire that is sent again returns the same hold, also through another instance.
-pub async fn a_lock_asked_for_again_is_the_same_lease(bed: &Bed) {
+pub async fn a_lock_asked_for_again_is_the_same_lease(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let request = Uuid::now_v7();
     let mut tokens = Vec::new();
@@ -40,7 +40,7 @@ pub async fn a_lock_asked_for_again_is_the_same_lease(bed: &Bed) {
 }
 
 /// A release and a break by id are applied once, however often they are sent.
-pub async fn a_release_or_break_by_name_is_sent_again(bed: &Bed) {
+pub async fn a_release_or_break_by_name_is_sent_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let token = take(&turno, "r", "a").await.detach().token;
     take(&turno, "r", "a").await.detach();
@@ -69,7 +69,7 @@ pub async fn a_release_or_break_by_name_is_sent_again(bed: &Bed) {
 }
 
 /// Pushes, claims and settlements that are sent again return the first result.
-pub async fn an_inbox_is_asked_again(bed: &Bed) {
+pub async fn an_inbox_is_asked_again(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let handle = |which: usize, request| [&turno, &other][which].inbox("q").request(request);
     let request = Uuid::now_v7();
@@ -124,7 +124,7 @@ pub async fn an_inbox_is_asked_again(bed: &Bed) {
 }
 
 /// Concurrent claims with request ids can each be sent again: they are not batched.
-pub async fn claims_of_a_crowd_are_asked_for_again(bed: &Bed) {
+pub async fn claims_of_a_crowd_are_asked_for_again(bed: &TestStore) {
     let turno = bed.turno().await;
     push_all(&turno.inbox("q"), (0..40).map(|_| item("x"))).await;
     let requests: Vec<Uuid> = (0..20).map(|_| Uuid::now_v7()).collect();
@@ -144,7 +144,7 @@ pub async fn claims_of_a_crowd_are_asked_for_again(bed: &Bed) {
 }
 
 /// Events that are emitted again outside a transaction are the same events.
-pub async fn an_emission_by_itself_is_sent_again(bed: &Bed) {
+pub async fn an_emission_by_itself_is_sent_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let outbox = turno.outbox().request(Uuid::now_v7());
     let events = [Event::new("A", &1), Event::new("B", &2)];
@@ -154,7 +154,7 @@ pub async fn an_emission_by_itself_is_sent_again(bed: &Bed) {
 }
 
 /// A begin with the same request id returns the same claim; with another, it is in flight.
-pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &Bed) {
+pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let request = Uuid::now_v7();
     let mut claims = Vec::new();
@@ -169,7 +169,7 @@ pub async fn a_begin_asked_for_again_is_the_same_claim(bed: &Bed) {
 
 /// A request id that is used for two different calls is rejected or both are applied; no call is reported as done that was
 /// not.
-pub async fn a_request_is_not_taken_for_one_of_another_kind(bed: &Bed) {
+pub async fn a_request_is_not_taken_for_one_of_another_kind(bed: &TestStore) {
     let turno = bed.turno().await;
     let request = Uuid::now_v7();
     let inbox = || turno.inbox("q").request(request);

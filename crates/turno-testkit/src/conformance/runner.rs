@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use turno::lock::{BreakOutcome, HistoryEvent, RunError};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// Short TTL. It is renewed three times as often, so that a busy test machine does not lose the lease.
@@ -25,7 +25,7 @@ impl Drop for Dropped {
 }
 
 /// The work runs under the lock, its result is returned, and the lock is free at once.
-pub async fn a_run_releases_on_success(bed: &Bed) {
+pub async fn a_run_releases_on_success(bed: &TestStore) {
     let turno = bed.turno().await;
     let answer = turno
         .lock("r")
@@ -47,7 +47,7 @@ pub async fn a_run_releases_on_success(bed: &Bed) {
 }
 
 /// The work's own error is returned, and the lock is free.
-pub async fn a_run_releases_on_error(bed: &Bed) {
+pub async fn a_run_releases_on_error(bed: &TestStore) {
     let turno = bed.turno().await;
     let error = turno
         .lock("r")
@@ -59,7 +59,7 @@ pub async fn a_run_releases_on_error(bed: &Bed) {
 }
 
 /// A panic is propagated, and the lock is released.
-pub async fn a_run_releases_on_panic(bed: &Bed) {
+pub async fn a_run_releases_on_panic(bed: &TestStore) {
     let turno = bed.turno().await;
     let lock = turno.lock("r").ttl(secs(600));
     let task = tokio::spawn(
@@ -70,7 +70,7 @@ pub async fn a_run_releases_on_panic(bed: &Bed) {
 }
 
 /// A run that is cancelled releases the lock.
-pub async fn a_run_releases_on_cancellation(bed: &Bed) {
+pub async fn a_run_releases_on_cancellation(bed: &TestStore) {
     let turno = bed.turno().await;
     let (begun, beginning) = oneshot::channel();
     let lock = turno.lock("r").ttl(secs(600));
@@ -85,7 +85,7 @@ pub async fn a_run_releases_on_cancellation(bed: &Bed) {
 }
 
 /// Work under a busy lock is not started.
-pub async fn a_run_tells_busy(bed: &Bed) {
+pub async fn a_run_tells_busy(bed: &TestStore) {
     let turno = bed.turno().await;
     let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
     let error = turno
@@ -113,7 +113,7 @@ pub async fn a_run_tells_busy(bed: &Bed) {
 }
 
 /// Work whose lease is broken by an operator is notified, then stopped, and the result says so.
-pub async fn a_run_stops_when_its_lease_is_lost(bed: &Bed) {
+pub async fn a_run_stops_when_its_lease_is_lost(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let dropped = Arc::new(AtomicBool::new(false));
     let (begun, beginning) = oneshot::channel();
@@ -144,7 +144,7 @@ pub async fn a_run_stops_when_its_lease_is_lost(bed: &Bed) {
 }
 
 /// The lease of long work is renewed, and no other owner gets the lock.
-pub async fn a_run_renews_long_work(bed: &Bed) {
+pub async fn a_run_renews_long_work(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let done = turno
         .lock("r")
@@ -164,7 +164,7 @@ pub async fn a_run_renews_long_work(bed: &Bed) {
 }
 
 /// Work under several locks: they are renewed together, the work is stopped when any is lost, and they are released together.
-pub async fn a_run_under_several(bed: &Bed) {
+pub async fn a_run_under_several(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let all = || turno.locks(["a", "b"]).ttl(SHORT);
     let tokens = all()
@@ -205,7 +205,7 @@ pub async fn a_run_under_several(bed: &Bed) {
 }
 
 /// A `max_hold` below the TTL leaves most of that time to the work.
-pub async fn a_short_max_hold_leaves_its_work_time(bed: &Bed) {
+pub async fn a_short_max_hold_leaves_its_work_time(bed: &TestStore) {
     let turno = bed.turno().await;
     turno
         .lock("r")

@@ -9,14 +9,14 @@ use turno::inbox::{Item, ItemState};
 use turno::schedule::Missed;
 use turno::store::{ScheduleTick, TickOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::secs;
 use crate::eventually_async;
 
 const LONG: std::time::Duration = secs(60);
 
 /// Moves a schedule's last tick into the past.
-async fn sleep_for(bed: &Bed, hours: u64) {
+async fn sleep_for(bed: &TestStore, hours: u64) {
     let us = hours * 3600 * 1_000_000;
     bed.run(&format!(
         "update turno.schedule set last = last - {{us:{us}}}"
@@ -25,7 +25,7 @@ async fn sleep_for(bed: &Bed, hours: u64) {
 }
 
 /// Three instances run the same schedule, every second: there are as many items as seconds.
-pub async fn a_tick_is_pushed_once(bed: &Bed) {
+pub async fn a_tick_is_pushed_once(bed: &TestStore) {
     let turno = bed.turno().await;
     let name = "every-second";
     let begun = turno.store().schedule_state(name).await.unwrap().last;
@@ -58,7 +58,7 @@ pub async fn a_tick_is_pushed_once(bed: &Bed) {
 }
 
 /// The same tick twice is pushed by the first caller; an earlier tick is over.
-pub async fn a_tick_belongs_to_whoever_came_first(bed: &Bed) {
+pub async fn a_tick_belongs_to_whoever_came_first(bed: &TestStore) {
     let turno = bed.turno().await;
     let name = "jobs";
     let state = turno.store().schedule_state(name).await.unwrap();
@@ -77,7 +77,7 @@ pub async fn a_tick_belongs_to_whoever_came_first(bed: &Bed) {
 }
 
 /// A new schedule has no missed ticks.
-pub async fn a_new_schedule_begins_now(bed: &Bed) {
+pub async fn a_new_schedule_begins_now(bed: &TestStore) {
     let turno = bed.turno().await;
     let schedule = turno
         .schedule("yearly", "0 0 1 1 *")
@@ -88,7 +88,7 @@ pub async fn a_new_schedule_begins_now(bed: &Bed) {
 }
 
 /// Ticks that were missed are skipped, unless the last one is only just over.
-pub async fn missed_ticks_are_skipped(bed: &Bed) {
+pub async fn missed_ticks_are_skipped(bed: &TestStore) {
     let turno = bed.turno().await;
     let schedule = turno.schedule("hourly", "0 0 * * * *").queue("work");
     schedule.tick().await.unwrap();
@@ -105,7 +105,7 @@ pub async fn missed_ticks_are_skipped(bed: &Bed) {
 }
 
 /// Ticks that are skipped are in the log, with the schedule and the first of them; ticks that are caught up with are not.
-pub async fn skipped_ticks_are_logged(bed: &Bed) {
+pub async fn skipped_ticks_are_logged(bed: &TestStore) {
     let turno = bed.turno().await;
     let logged = async |name: &str, missed: Missed| {
         let schedule = turno.schedule(name, "0 0 * * * *").missed(missed);
@@ -151,7 +151,7 @@ impl io::Write for Log {
 }
 
 /// Or each of them is pushed, once.
-pub async fn missed_ticks_are_caught_up_with(bed: &Bed) {
+pub async fn missed_ticks_are_caught_up_with(bed: &TestStore) {
     let turno = bed.turno().await;
     let schedule = turno
         .schedule("hourly", "0 0 * * * *")
@@ -170,7 +170,7 @@ pub async fn missed_ticks_are_caught_up_with(bed: &Bed) {
 }
 
 /// The error for an invalid argument names the field, and nothing is stored.
-pub async fn a_schedule_out_of_rule_is_refused(bed: &Bed) {
+pub async fn a_schedule_out_of_rule_is_refused(bed: &TestStore) {
     let turno = bed.turno().await;
     let field = async |schedule: turno::schedule::Schedule| {
         let error = schedule.tick().await.unwrap_err();
@@ -192,7 +192,7 @@ pub async fn a_schedule_out_of_rule_is_refused(bed: &Bed) {
 }
 
 /// Hours are those of the schedule's time zone.
-pub async fn a_schedule_knows_its_time_zone(bed: &Bed) {
+pub async fn a_schedule_knows_its_time_zone(bed: &TestStore) {
     let turno = bed.turno().await;
     let pause = async |zone: &str| {
         let schedule = turno

@@ -3,7 +3,7 @@
 use turno::lock::{HistoryEvent, Lock, ReleaseOutcome, RenewOutcome};
 use turno::{Token, Turno};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 fn permit(turno: &Turno, owner: &str, permits: u32) -> Lock {
@@ -15,7 +15,7 @@ fn share(turno: &Turno, owner: &str) -> Lock {
 }
 
 /// There are as many holders as permits; after a release, another one gets a permit.
-pub async fn permits_let_so_many_in(bed: &Bed) {
+pub async fn permits_let_so_many_in(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     let mut leases = Vec::new();
     for n in 0..3 {
@@ -50,7 +50,7 @@ pub async fn permits_let_so_many_in(bed: &Bed) {
 }
 
 /// Concurrent acquires never exceed the permits.
-pub async fn of_many_at_once_so_many_get_permits(bed: &Bed) {
+pub async fn of_many_at_once_so_many_get_permits(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..16 {
@@ -64,7 +64,7 @@ pub async fn of_many_at_once_so_many_get_permits(bed: &Bed) {
 }
 
 /// An expired permit can be acquired, and the expiry is recorded.
-pub async fn an_expired_permit_makes_room(bed: &Bed) {
+pub async fn an_expired_permit_makes_room(bed: &TestStore) {
     let turno = bed.turno().await;
     let dead = mine(permit(&turno, "dead", 2).user("1").acquire().await.unwrap()).detach();
     let _live = mine(
@@ -94,7 +94,7 @@ pub async fn an_expired_permit_makes_room(bed: &Bed) {
 }
 
 /// A busy outcome among shared holders has the one that expires first.
-pub async fn busy_sharers_tell_who_ends_first(bed: &Bed) {
+pub async fn busy_sharers_tell_who_ends_first(bed: &TestStore) {
     let turno = bed.turno().await;
     let _long = mine(
         permit(&turno, "long", 2)
@@ -118,7 +118,7 @@ pub async fn busy_sharers_tell_who_ends_first(bed: &Bed) {
 }
 
 /// Shared holders block an exclusive acquire until the last of them has ended, in any way.
-pub async fn an_exclusive_one_waits_for_the_last_sharer(bed: &Bed) {
+pub async fn an_exclusive_one_waits_for_the_last_sharer(bed: &TestStore) {
     let turno = bed.turno().await;
     let (a, b) = (
         mine(share(&turno, "a").acquire().await.unwrap()),
@@ -144,7 +144,7 @@ pub async fn an_exclusive_one_waits_for_the_last_sharer(bed: &Bed) {
 }
 
 /// Shared holders keep their own TTLs: the row ends with the last of them.
-pub async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &Bed) {
+pub async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &TestStore) {
     let turno = bed.turno().await;
     let (a, b) = (
         mine(share(&turno, "a").acquire().await.unwrap()),
@@ -159,7 +159,7 @@ pub async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &Bed) {
 }
 
 /// A reentrant shared acquire: same token, one more hold. Each release ends one hold.
-pub async fn a_sharer_enters_again(bed: &Bed) {
+pub async fn a_sharer_enters_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let first = mine(
         permit(&turno, "a", 1)
@@ -197,7 +197,7 @@ pub async fn a_sharer_enters_again(bed: &Bed) {
 }
 
 /// A shared acquire by the exclusive owner is a reentrant acquire.
-pub async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &Bed) {
+pub async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &TestStore) {
     let turno = bed.turno().await;
     let exclusive = take(&turno, "r", "a").await;
     let shared = mine(share(&turno, "a").acquire().await.unwrap());
@@ -222,7 +222,7 @@ pub async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &Bed) {
 }
 
 /// A shared holder that wants exclusive access has to release first, even if it is the only one.
-pub async fn a_sharer_does_not_become_exclusive(bed: &Bed) {
+pub async fn a_sharer_does_not_become_exclusive(bed: &TestStore) {
     let turno = bed.turno().await;
     let shared = mine(share(&turno, "a").acquire().await.unwrap());
     busy(turno.lock("r").owner("a").acquire().await.unwrap());
@@ -231,7 +231,7 @@ pub async fn a_sharer_does_not_become_exclusive(bed: &Bed) {
 }
 
 /// The end of each shared hold is in the history.
-pub async fn each_sharer_has_its_history(bed: &Bed) {
+pub async fn each_sharer_has_its_history(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut tokens = Vec::new();
     for owner in ["a", "b"] {
@@ -259,7 +259,7 @@ pub async fn each_sharer_has_its_history(bed: &Bed) {
 }
 
 /// A reentrant shared acquire does not end the hold of another owner, not even an expired one.
-pub async fn a_sharer_who_enters_again_ends_nobody(bed: &Bed) {
+pub async fn a_sharer_who_enters_again_ends_nobody(bed: &TestStore) {
     let turno = bed.turno().await;
     let slow = mine(share(&turno, "slow").acquire().await.unwrap());
     let _quick = mine(share(&turno, "quick").acquire().await.unwrap());

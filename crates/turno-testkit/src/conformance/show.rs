@@ -3,7 +3,7 @@
 use turno::Turno;
 use turno::lock::{HistoryEvent, LockHistory, LockHolder, LockList};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 async fn list(turno: &Turno, prefix: &str, after: &str, limit: u32) -> Vec<LockHolder> {
@@ -26,7 +26,7 @@ async fn names(turno: &Turno, prefix: &str) -> Vec<String> {
 }
 
 /// The status of a resource has all data that an operator needs; an unknown resource is free.
-pub async fn a_status_tells_everything(bed: &Bed) {
+pub async fn a_status_tells_everything(bed: &TestStore) {
     let turno = bed.turno().await;
     let lock = turno
         .lock("r")
@@ -79,7 +79,7 @@ pub async fn a_status_tells_everything(bed: &Bed) {
 }
 
 /// A shared holder without a name does not get another's.
-pub async fn sharers_do_not_borrow_names(bed: &Bed) {
+pub async fn sharers_do_not_borrow_names(bed: &TestStore) {
     let turno = bed.turno().await;
     let _a = mine(
         turno
@@ -105,7 +105,7 @@ pub async fn sharers_do_not_borrow_names(bed: &Bed) {
 }
 
 /// A list has the held locks with a prefix, in byte order.
-pub async fn a_list_has_what_is_held(bed: &Bed) {
+pub async fn a_list_has_what_is_held(bed: &TestStore) {
     let turno = bed.turno().await;
     for name in ["p/2", "p/10", "p/1", "P/1", "p", "q", "p/ñ"] {
         take(&turno, name, "a").await.detach();
@@ -123,7 +123,7 @@ pub async fn a_list_has_what_is_held(bed: &Bed) {
 }
 
 /// A prefix is literal text, not a pattern.
-pub async fn a_prefix_is_no_pattern(bed: &Bed) {
+pub async fn a_prefix_is_no_pattern(bed: &TestStore) {
     let turno = bed.turno().await;
     for name in [
         "a%b",
@@ -177,7 +177,7 @@ pub async fn a_prefix_is_no_pattern(bed: &Bed) {
 }
 
 /// The pages together have each holder once, also if a resource has several.
-pub async fn pages_lose_nobody(bed: &Bed) {
+pub async fn pages_lose_nobody(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
     for n in 0..5 {
@@ -215,7 +215,7 @@ pub async fn pages_lose_nobody(bed: &Bed) {
 }
 
 /// The history is newest first, in pages, and begins with current holds.
-pub async fn a_history_is_newest_first(bed: &Bed) {
+pub async fn a_history_is_newest_first(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut tokens = Vec::new();
     for n in 0..7 {
@@ -268,7 +268,7 @@ pub async fn a_history_is_newest_first(bed: &Bed) {
 }
 
 /// The history of a prefix has all of its resources, and no other.
-pub async fn a_history_of_a_prefix(bed: &Bed) {
+pub async fn a_history_of_a_prefix(bed: &TestStore) {
     let turno = bed.turno().await;
     for name in ["p/1", "p/2", "q/1", "p/1"] {
         take(&turno, name, "a").await.release().await.unwrap();

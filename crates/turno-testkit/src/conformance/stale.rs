@@ -3,11 +3,11 @@
 use turno::Token;
 use turno::lock::{HistoryEvent, ReleaseOutcome, RenewOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// A wrong, an old and a future token are lost, on a held, a free and an unknown resource, and change nothing.
-pub async fn a_wrong_token_is_lost(bed: &Bed) {
+pub async fn a_wrong_token_is_lost(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "free", "a").await.release().await.unwrap();
     let held = take(&turno, "held", "a").await;
@@ -59,7 +59,7 @@ pub async fn a_wrong_token_is_lost(bed: &Bed) {
 }
 
 /// A token of one resource is invalid for another.
-pub async fn a_token_is_of_one_resource(bed: &Bed) {
+pub async fn a_token_is_of_one_resource(bed: &TestStore) {
     let turno = bed.turno().await;
     let (a, _b) = (take(&turno, "a", "x").await, take(&turno, "b", "x").await);
     assert_eq!(
@@ -70,7 +70,7 @@ pub async fn a_token_is_of_one_resource(bed: &Bed) {
 }
 
 /// Renewals and releases of a stale holder are recorded as late: once per lease and kind.
-pub async fn a_zombie_is_recorded_once(bed: &Bed) {
+pub async fn a_zombie_is_recorded_once(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lock = turno.lock("r").owner("zombie").user("1");
     let old = mine(lock.acquire().await.unwrap()).detach();
@@ -113,7 +113,7 @@ pub async fn a_zombie_is_recorded_once(bed: &Bed) {
 }
 
 /// A stale holder of the next lease is recorded separately.
-pub async fn each_lease_has_its_own_zombie(bed: &Bed) {
+pub async fn each_lease_has_its_own_zombie(bed: &TestStore) {
     let turno = bed.turno().await;
     for n in 1..=3 {
         let old = take(&turno, "r", "z").await.detach();
@@ -130,7 +130,7 @@ pub async fn each_lease_has_its_own_zombie(bed: &Bed) {
 }
 
 /// This also holds for a lease that was once renewed late.
-pub async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &Bed) {
+pub async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
@@ -169,7 +169,7 @@ pub async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &Bed) {
 }
 
 /// A stale shared holder is recorded once, too.
-pub async fn a_shared_zombie_is_recorded_once(bed: &Bed) {
+pub async fn a_shared_zombie_is_recorded_once(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = mine(turno.lock("r").owner("z").shared().acquire().await.unwrap()).detach();
     let _other = mine(
@@ -203,7 +203,7 @@ pub async fn a_shared_zombie_is_recorded_once(bed: &Bed) {
 }
 
 /// A release after the expiry, before a takeover, is a release, and its result says so.
-pub async fn a_release_after_the_expiry_says_so(bed: &Bed) {
+pub async fn a_release_after_the_expiry_says_so(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = take(&turno, "r", "a").await.detach();
     bed.expire("r").await;

@@ -2,11 +2,11 @@
 
 use turno::lock::HistoryEvent;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// A sweep closes expired locks, and no others; shared holds are counted one by one.
-pub async fn a_sweep_closes_what_has_expired(bed: &Bed) {
+pub async fn a_sweep_closes_what_has_expired(bed: &TestStore) {
     let turno = bed.turno().await;
     let dead = take(&turno, "dead", "a").await.detach();
     take(&turno, "live", "a").await.detach();
@@ -41,7 +41,7 @@ pub async fn a_sweep_closes_what_has_expired(bed: &Bed) {
 }
 
 /// A sweep runs in batches, and deletes resources long unused, dead waiters and old history.
-pub async fn a_sweep_forgets_what_is_old(bed: &Bed) {
+pub async fn a_sweep_forgets_what_is_old(bed: &TestStore) {
     let turno = bed.turno().await;
     for n in 0..5 {
         take(&turno, &format!("old/{n}"), "a")
@@ -75,7 +75,7 @@ pub async fn a_sweep_forgets_what_is_old(bed: &Bed) {
 }
 
 /// Resources within a `min_hold`, with waiters or recently used are not deleted.
-pub async fn a_sweep_keeps_what_is_wanted(bed: &Bed) {
+pub async fn a_sweep_keeps_what_is_wanted(bed: &TestStore) {
     let turno = bed.turno().await;
     let now = turno::lock::Sweep {
         purge_after: secs(0),

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use turno::lock::{HistoryEvent, ReleaseOutcome};
 use turno::store::{LockAcquireAll, LockAllOutcome};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// All are granted, ordered by name, each with its own lease.
-pub async fn all_are_taken_in_order(bed: &Bed) {
+pub async fn all_are_taken_in_order(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let all = turno
         .locks(["b", "a", "ñ", "B"])
@@ -41,7 +41,7 @@ pub async fn all_are_taken_in_order(bed: &Bed) {
 }
 
 /// If one is busy, none is acquired, and the outcome names the busy one.
-pub async fn one_busy_means_none(bed: &Bed) {
+pub async fn one_busy_means_none(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let _held = mine(turno.lock("b").user("1").acquire().await.unwrap());
     let answer = other.locks(["a", "b", "c"]).acquire().await.unwrap();
@@ -59,7 +59,7 @@ pub async fn one_busy_means_none(bed: &Bed) {
 }
 
 /// A shared holder makes it busy, too.
-pub async fn one_shared_means_none(bed: &Bed) {
+pub async fn one_shared_means_none(bed: &TestStore) {
     let turno = bed.turno().await;
     let _held = mine(turno.lock("b").shared().acquire().await.unwrap());
     assert!(turno.locks(["a", "b"]).acquire().await.unwrap().is_busy());
@@ -67,7 +67,7 @@ pub async fn one_shared_means_none(bed: &Bed) {
 }
 
 /// Expired ones are taken over, and recorded.
-pub async fn expired_ones_are_taken_over_together(bed: &Bed) {
+pub async fn expired_ones_are_taken_over_together(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = take(&turno, "a", "dead").await.detach();
     bed.expire("a").await;
@@ -86,7 +86,7 @@ pub async fn expired_ones_are_taken_over_together(bed: &Bed) {
 }
 
 /// A name that occurs twice is one resource, also at the store interface.
-pub async fn a_name_given_twice_is_one(bed: &Bed) {
+pub async fn a_name_given_twice_is_one(bed: &TestStore) {
     let turno = bed.turno().await;
     let all = turno
         .locks(["a", "b", "a"])
@@ -116,7 +116,7 @@ pub async fn a_name_given_twice_is_one(bed: &Bed) {
 }
 
 /// If the owner already holds one of them, that acquire is reentrant.
-pub async fn an_owner_of_one_enters_it_again(bed: &Bed) {
+pub async fn an_owner_of_one_enters_it_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let one = take(&turno, "b", "x").await;
     let all = turno
@@ -141,7 +141,7 @@ pub async fn an_owner_of_one_enters_it_again(bed: &Bed) {
 }
 
 /// Two sets in opposite order, many times, cause no deadlock and are never held at the same time.
-pub async fn opposite_orders_never_deadlock(bed: &Bed) {
+pub async fn opposite_orders_never_deadlock(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     let inside = Arc::new(AtomicI64::new(0));
     let mut tasks = tokio::task::JoinSet::new();

@@ -3,11 +3,11 @@
 use turno::lock::{ReleaseOutcome, RenewOutcome};
 use turno::{Token, Turno};
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// Tokens grow over a thousand leases, two machines and a reopening.
-pub async fn tokens_only_grow(bed: &Bed) {
+pub async fn tokens_only_grow(bed: &TestStore) {
     let mut last = Token(0);
     for _ in 0..2 {
         let machines = [bed.turno().await, bed.turno().await];
@@ -26,7 +26,7 @@ pub async fn tokens_only_grow(bed: &Bed) {
 }
 
 /// A resource that was purged returns with a token above its old one, even if the clock is behind it.
-pub async fn a_purged_resource_comes_back_higher(bed: &Bed) {
+pub async fn a_purged_resource_comes_back_higher(bed: &TestStore) {
     let turno = bed.turno().await;
     let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
     for shared in [false, true] {
@@ -67,7 +67,7 @@ pub async fn a_purged_resource_comes_back_higher(bed: &Bed) {
 }
 
 /// With a clock behind the last token, new tokens are still greater.
-pub async fn a_clock_that_is_behind_still_counts_up(bed: &Bed) {
+pub async fn a_clock_that_is_behind_still_counts_up(bed: &TestStore) {
     let turno = bed.turno().await;
     let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
     take(&turno, "r", "a").await.release().await.unwrap();
@@ -84,7 +84,7 @@ pub async fn a_clock_that_is_behind_still_counts_up(bed: &Bed) {
 }
 
 /// A store restored from a backup grants greater tokens than those granted after the backup.
-pub async fn a_restored_store_goes_on_above(bed: &Bed) {
+pub async fn a_restored_store_goes_on_above(bed: &TestStore) {
     let turno = bed.turno().await;
     let grant = async |turno: &Turno, resource: &str, shared: bool| {
         let lock = turno.lock(resource);

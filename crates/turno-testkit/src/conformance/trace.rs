@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::bed::{Bed, Place};
+use super::test_store::{Place, TestStore};
 
 /// Tables of a store.
 const TABLES: [&str; 8] = [
@@ -79,7 +79,7 @@ pub enum Backup {
     Postgres,
 }
 
-impl Bed {
+impl TestStore {
     /// Starts to watch for writes.
     pub async fn watch(&self) -> Watch {
         match self.place() {

@@ -8,11 +8,11 @@ use turno::Retry;
 use turno::lock::BreakOutcome;
 use turno::store::LockLeave;
 
-use super::Bed;
+use super::TestStore;
 use super::kit::*;
 
 /// A waiter gets the lock when its holder, on another machine, releases it.
-pub async fn a_release_grants_a_waiter(bed: &Bed) {
+pub async fn a_release_grants_a_waiter(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for shared in [false, true] {
         let resource = format!("r/{shared}");
@@ -29,7 +29,7 @@ pub async fn a_release_grants_a_waiter(bed: &Bed) {
 }
 
 /// A waiter gets the lock when the holder's lease expires, without a notification.
-pub async fn an_expiry_grants_a_waiter(bed: &Bed) {
+pub async fn an_expiry_grants_a_waiter(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     mine(
         turno
@@ -46,7 +46,7 @@ pub async fn an_expiry_grants_a_waiter(bed: &Bed) {
 }
 
 /// After the timeout, the outcome is busy, with the holder, and no waiter registration is left.
-pub async fn a_wait_ends_as_busy(bed: &Bed) {
+pub async fn a_wait_ends_as_busy(bed: &TestStore) {
     let turno = bed.turno().await;
     let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
     let asked = Instant::now();
@@ -64,7 +64,7 @@ pub async fn a_wait_ends_as_busy(bed: &Bed) {
 }
 
 /// A wait of zero is a single attempt.
-pub async fn a_wait_of_zero_is_a_look(bed: &Bed) {
+pub async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
     let turno = bed.turno().await;
     let _held = take(&turno, "r", "a").await;
     let retry = Retry {
@@ -76,7 +76,7 @@ pub async fn a_wait_of_zero_is_a_look(bed: &Bed) {
 }
 
 /// A cancelled waiter is unregistered.
-pub async fn a_cancelled_waiter_leaves_the_line(bed: &Bed) {
+pub async fn a_cancelled_waiter_leaves_the_line(bed: &TestStore) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
     let waiter = tokio::spawn(turno.lock("r").owner("b").wait(PATIENCE).fifo().acquire());
@@ -91,7 +91,7 @@ pub async fn a_cancelled_waiter_leaves_the_line(bed: &Bed) {
 }
 
 /// A break of a lock wakes its waiters.
-pub async fn a_break_wakes_a_waiter(bed: &Bed) {
+pub async fn a_break_wakes_a_waiter(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let held = take(&turno, "r", "a").await.detach();
     let waiter = tokio::spawn(other.lock("r").wait(PATIENCE).acquire());
@@ -104,7 +104,7 @@ pub async fn a_break_wakes_a_waiter(bed: &Bed) {
 }
 
 /// The number of attempts is limited, with a pause in between; the last outcome is returned.
-pub async fn retries_are_counted(bed: &Bed) {
+pub async fn retries_are_counted(bed: &TestStore) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
     let retry = Retry {
@@ -132,7 +132,7 @@ pub async fn retries_are_counted(bed: &Bed) {
 }
 
 /// Waiters in order get the lock first in, first out, on any machine.
-pub async fn a_line_is_served_in_order(bed: &Bed) {
+pub async fn a_line_is_served_in_order(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     let held = take(&machines[0], "r", "holder").await;
     let served = Arc::new(Mutex::new(Vec::new()));
@@ -161,7 +161,7 @@ pub async fn a_line_is_served_in_order(bed: &Bed) {
 }
 
 /// An acquire without order does not overtake, with any options; the first waiter gets the lock.
-pub async fn a_newcomer_does_not_overtake(bed: &Bed) {
+pub async fn a_newcomer_does_not_overtake(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
@@ -211,7 +211,7 @@ pub async fn a_newcomer_does_not_overtake(bed: &Bed) {
 }
 
 /// A dead waiter does not block those after it, and is last when it returns.
-pub async fn a_dead_waiter_loses_its_place(bed: &Bed) {
+pub async fn a_dead_waiter_loses_its_place(bed: &TestStore) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
     for owner in ["dead", "second", "third"] {
@@ -238,7 +238,7 @@ pub async fn a_dead_waiter_loses_its_place(bed: &Bed) {
 }
 
 /// Dead waiters block no other caller.
-pub async fn a_line_of_the_dead_blocks_nobody(bed: &Bed) {
+pub async fn a_line_of_the_dead_blocks_nobody(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "r", "a").await.release().await.unwrap();
     stand_in_line(&turno, "r", "dead").await;
@@ -262,7 +262,7 @@ pub async fn a_line_of_the_dead_blocks_nobody(bed: &Bed) {
 }
 
 /// A repeated registration keeps the place.
-pub async fn a_waiter_keeps_its_place(bed: &Bed) {
+pub async fn a_waiter_keeps_its_place(bed: &TestStore) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
     for owner in ["first", "second", "first"] {
@@ -274,7 +274,7 @@ pub async fn a_waiter_keeps_its_place(bed: &Bed) {
 }
 
 /// A reentrant acquire of the holder does not wait for registered waiters.
-pub async fn a_holder_enters_again_past_the_line(bed: &Bed) {
+pub async fn a_holder_enters_again_past_the_line(bed: &TestStore) {
     let turno = bed.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
@@ -300,7 +300,7 @@ pub async fn a_holder_enters_again_past_the_line(bed: &Bed) {
 }
 
 /// Many waiters on two machines all get the lock, one at a time.
-pub async fn every_waiter_gets_its_turn(bed: &Bed) {
+pub async fn every_waiter_gets_its_turn(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await];
     let inside = Arc::new(Mutex::new(()));
     let mut tasks = tokio::task::JoinSet::new();

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use turno::once::Begin;
 
-use super::Bed;
+use super::TestStore;
 use super::inbox_kit::push;
 use super::kit::*;
 use super::once_counted::Waits;
 use crate::eventually_async;
 
 /// If a caller gives up while the store waits, the lock or the work may have been granted without a response: it is released.
-pub async fn what_was_granted_unheard_is_given_back(bed: &Bed) {
+pub async fn what_was_granted_unheard_is_given_back(bed: &TestStore) {
     let plain = bed.turno().await;
     let done = Arc::new(Semaphore::new(0));
     let turno = bed.waiting(Waits::Unheard(done.clone())).await;
@@ -42,7 +42,7 @@ pub async fn what_was_granted_unheard_is_given_back(bed: &Bed) {
 }
 
 /// The lease of a waiting acquire is not counted from before the wait; and waiting calls return their results.
-pub async fn what_was_waited_for_begins_when_it_is_granted(bed: &Bed) {
+pub async fn what_was_waited_for_begins_when_it_is_granted(bed: &TestStore) {
     let long = Duration::from_millis(1500);
     let turno = bed.waiting(Waits::For(long)).await;
     push(&turno.inbox("q"), &["x"]).await;

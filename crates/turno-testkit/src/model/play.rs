@@ -6,7 +6,7 @@ use turno::lock::{BreakOutcome, Lock, ReleaseOutcome, RenewOutcome};
 use turno::{Token, Turno};
 
 use super::{Flaw, Mode, Model, Pick, RESOURCES, Step};
-use crate::conformance::Bed;
+use crate::conformance::TestStore;
 
 /// TTL of all leases, longer than any test: only a step lets time pass.
 const TTL: Duration = Duration::from_secs(3600);
@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(3600);
 /// # Errors
 /// Returns an error if they disagree. It has the step and both results.
 pub async fn play(
-    bed: &Bed,
+    bed: &TestStore,
     turno: &Turno,
     name: &str,
     steps: &[Step],
@@ -51,7 +51,7 @@ pub async fn play(
 }
 
 struct Stage<'a> {
-    bed: &'a Bed,
+    bed: &'a TestStore,
     turno: &'a Turno,
     name: &'a str,
     model: Model,

@@ -34,7 +34,7 @@ fn blocked_for() -> Duration {
 }
 
 /// A store, a transaction that stays open, and a session that looks at both.
-struct Bed {
+struct TestStore {
     place: Place,
     blocker: Client,
     observer: Client,
@@ -46,7 +46,7 @@ struct Backends {
     all: i64,
 }
 
-impl Bed {
+impl TestStore {
     fn new(blocking: &str) -> Self {
         let place = Place::postgres();
         place.push((0..ITEMS).map(|_| item("work")));
@@ -61,7 +61,7 @@ impl Bed {
             }
             (blocker, observer)
         });
-        Bed {
+        TestStore {
             place,
             blocker,
             observer,
@@ -176,7 +176,7 @@ const BEGIN: &str = "select from turno.once_begin('pay/1')";
 
 #[test]
 fn a_claim_that_stays_open_blocks_its_own_queue_only() {
-    let bed = Bed::new(CLAIM);
+    let bed = TestStore::new(CLAIM);
     bed.place.runtime.block_on(async {
         let turno = bed.turno().await;
         let mut usual = Vec::new();
@@ -221,7 +221,7 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
 
 #[test]
 fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
-    let bed = Bed::new(CLAIM);
+    let bed = TestStore::new(CLAIM);
     bed.place.runtime.block_on(async {
         bed.give_up_without_cancelling(CLAIM).await;
         let most = bed.backends().await;
@@ -234,7 +234,7 @@ fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
 
 #[test]
 fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
-    let bed = Bed::new(BEGIN);
+    let bed = TestStore::new(BEGIN);
     bed.place.runtime.block_on(async {
         let turno = bed.turno().await;
         let usual = others(&turno).await;
@@ -263,7 +263,7 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
 /// Behind a pooler no limit of the session ends the statement: its server connections are shared.
 #[test]
 fn a_call_through_a_pooler_is_cancelled_too() {
-    let bed = Bed::new(BEGIN);
+    let bed = TestStore::new(BEGIN);
     let pooler = PgBouncer::start(PostgresServer::shared(), PoolMode::Transaction).unwrap();
     let database = bed.place.url.rsplit('/').next().unwrap();
     bed.place.runtime.block_on(async {
@@ -283,7 +283,7 @@ fn a_call_through_a_pooler_is_cancelled_too() {
 
 #[test]
 fn control_a_begin_that_is_not_cancelled_begins_for_a_caller_that_has_gone() {
-    let bed = Bed::new(BEGIN);
+    let bed = TestStore::new(BEGIN);
     bed.place.runtime.block_on(async {
         bed.give_up_without_cancelling(BEGIN).await;
         let most = bed.backends().await;

@@ -1,12 +1,12 @@
 //! What adopting adds to a table, and that undoing takes away that and nothing else.
 
 use turno::adopt::{Acquire, Release, Shape};
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::{TIMEOUT, age, ask, beds, columns, take, tell, with_notes};
 
 /// The table and everything that hangs on it, as text that can be compared.
-async fn shape_of(bed: &Bed) -> String {
+async fn shape_of(bed: &TestStore) -> String {
     let sql = if bed.is_sqlite() {
         "select group_concat(sql, ';') from (select sql from sqlite_schema where sql is not null order by name)"
     } else {
@@ -239,7 +239,7 @@ async fn those_who_adopt_at_once_all_succeed() {
 /// However many rows there are, adopting touches none of them.
 #[tokio::test]
 async fn postgres_does_not_rewrite_the_table() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     tell(&bed, "create table notes (id {id}, body text); insert into notes (body) select 'x' from generate_series(1, 1000)").await;
     let file = "select pg_relation_filenode('notes')";

@@ -1,12 +1,12 @@
 //! The functions of an adopted table on PostgreSQL, as the users of seeds 000 and 002 call them.
 
 use tokio_postgres::Client;
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::{age, ask, tell};
 
-async fn notes() -> (Bed, Client) {
-    let bed = Bed::postgres();
+async fn notes() -> (TestStore, Client) {
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     tell(&bed, "create table notes (id uuid primary key default gen_random_uuid(), user_id uuid, title text); insert into notes (title) values ('one'), ('two'), ('three')").await;
     turno.adopt("notes").id("id").apply().await.unwrap();
@@ -161,7 +161,7 @@ async fn nobody_waits_for_a_row() {
 
 #[tokio::test]
 async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     tell(&bed, "create table inbox (id uuid primary key, processed boolean not null default false); insert into inbox values ('0190f1f4-2b3c-7d4e-8f50-112233445566')").await;
     turno

@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use turno::adopt::{Acquire, Adopted};
 use turno::{Token, Turno};
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 /// The timeout of seed 002.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-fn beds() -> [Bed; 2] {
-    [Bed::sqlite(), Bed::postgres()]
+fn beds() -> [TestStore; 2] {
+    [TestStore::sqlite(), TestStore::postgres()]
 }
 
 /// Runs statements as the table's owner would. `{id}` is a growing number as a primary key.
-async fn tell(bed: &Bed, sql: &str) {
+async fn tell(bed: &TestStore, sql: &str) {
     if bed.is_sqlite() {
         let sql = sql.replace("{id}", "integer primary key");
         bed.sqlite_connection().execute_batch(&sql).unwrap();
@@ -39,7 +39,7 @@ async fn tell(bed: &Bed, sql: &str) {
 }
 
 /// One value, as text; empty if it is null.
-async fn ask(bed: &Bed, sql: &str) -> String {
+async fn ask(bed: &TestStore, sql: &str) -> String {
     let sql = format!("select cast(({sql}) as text)");
     let value: Option<String> = if bed.is_sqlite() {
         let db = bed.sqlite_connection();
@@ -52,7 +52,7 @@ async fn ask(bed: &Bed, sql: &str) -> String {
 }
 
 /// Makes the locks of a table an hour older, so that nobody has to wait for it.
-async fn age(bed: &Bed, table: &str) {
+async fn age(bed: &TestStore, table: &str) {
     let hour = if bed.is_sqlite() {
         "3600000000"
     } else {
@@ -66,7 +66,7 @@ async fn age(bed: &Bed, table: &str) {
 }
 
 /// A store with as many notes, adopted.
-async fn with_notes(bed: &Bed, count: u32) -> (Turno, Adopted) {
+async fn with_notes(bed: &TestStore, count: u32) -> (Turno, Adopted) {
     let turno = bed.turno().await;
     tell(
         bed,
@@ -95,7 +95,7 @@ async fn take(table: &Adopted, id: &str) -> Token {
 }
 
 /// The names of a table's columns, in their order.
-async fn columns(bed: &Bed, table: &str) -> String {
+async fn columns(bed: &TestStore, table: &str) -> String {
     let sql = if bed.is_sqlite() {
         format!("select group_concat(name) from pragma_table_info('{table}')")
     } else {

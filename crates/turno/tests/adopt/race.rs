@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use turno::adopt::{Acquire, Adopted, Release, Stats};
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
 
 use super::{TIMEOUT, beds, tell, with_notes};
@@ -96,7 +96,7 @@ async fn two_schedulers_and_a_person_process_each_row_once() {
 /// The plain select of seed 000, before its authors knew: what one reads, the other reads too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_a_plain_select_doubles() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     tell(&bed, &format!("create table presentations (id bigint primary key, processed boolean not null default false); insert into presentations select g from generate_series(1, {ROWS}) g")).await;
     let (ledger, both) = (Ledger::new(), Arc::new(Barrier::new(2)));
     let mut tasks = JoinSet::new();
@@ -130,7 +130,7 @@ async fn control_a_plain_select_doubles() {
 
 /// Locks row 1 in a transaction that stays open, and answers what another session is told meanwhile, or, if that waits
 /// for the first, afterwards.
-async fn second_of_two(bed: &Bed) -> Option<i64> {
+async fn second_of_two(bed: &TestStore) -> Option<i64> {
     const ACQUIRE: &str = "select acquire_processing_lock_token(1)";
     let (first, second) = (
         bed.postgres_connection().await,
@@ -156,7 +156,7 @@ async fn second_of_two(bed: &Bed) -> Option<i64> {
 
 #[tokio::test]
 async fn a_lock_that_is_not_committed_yet_is_a_lock() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     with_notes(&bed, 1).await;
     assert_eq!(second_of_two(&bed).await, None);
 }
@@ -164,7 +164,7 @@ async fn a_lock_that_is_not_committed_yet_is_a_lock() {
 /// The same without the row lock: the second waits, is let through, and both have the row.
 #[tokio::test]
 async fn control_without_the_row_lock_both_have_the_row() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     with_notes(&bed, 1).await;
     let client = bed.postgres_connection().await;
     let definition = "select pg_get_functiondef('acquire_processing_lock_token'::regproc)";
@@ -178,7 +178,7 @@ async fn control_without_the_row_lock_both_have_the_row() {
 /// Behind a pooler that hands connections on, every verb is still one statement.
 #[tokio::test]
 async fn everything_works_behind_a_pooler() {
-    let bed = Bed::pgbouncer();
+    let bed = TestStore::pgbouncer();
     let (turno, notes) = with_notes(&bed, 20).await;
     let ledger = Ledger::new();
     tokio::join!(

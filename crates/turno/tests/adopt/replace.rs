@@ -3,7 +3,7 @@
 use tokio_postgres::{Client, NoTls};
 use turno::Turno;
 use turno_testkit::PostgresServer;
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::{ask, tell};
 
@@ -35,14 +35,14 @@ const FUNCTIONS: &str = "select string_agg(concat_ws(' ', pg_get_functiondef(p.o
       (select string_agg(g::text, ',' order by g::text) from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g)), ';' order by p.oid::regprocedure::text)
     from pg_proc p where p.pronamespace = 'public'::regnamespace";
 
-async fn with_functions() -> (Bed, Turno) {
-    let bed = Bed::postgres();
+async fn with_functions() -> (TestStore, Turno) {
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     tell(&bed, OF_THE_SEED).await;
     (bed, turno)
 }
 
-async fn as_superuser(bed: &Bed) -> Client {
+async fn as_superuser(bed: &TestStore) -> Client {
     let database = bed.url().rsplit('/').next().unwrap();
     let url = PostgresServer::shared().superuser_url(database);
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
@@ -204,7 +204,7 @@ async fn what_depends_on_a_function_is_named() {
 
 #[tokio::test]
 async fn functions_of_another_adopted_table_are_not_replaced() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     tell(
         &bed,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use turno::inbox::{Again, Failure};
 use turno::store::SCHEMA_VERSION;
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::TO_VERSION_9;
 
@@ -28,7 +28,7 @@ async fn number(client: &Client, sql: &str) -> i64 {
 
 #[tokio::test]
 async fn attempts_go_on_past_the_end_of_a_smallint() {
-    let bed = Bed::empty_postgres();
+    let bed = TestStore::empty_postgres();
     let turno = bed.turno().await;
     turno.inbox("q").push(&1).await.unwrap();
     turno.close().await;

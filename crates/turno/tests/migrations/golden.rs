@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 /// Tables with their columns, constraints and indexes; types; functions with the roles that may call them. The same text on every
 /// version of PostgreSQL: a role's rights are listed one by one, because newer versions have more of them, and constraints that
@@ -10,7 +10,7 @@ use turno_testkit::conformance::Bed;
 const POSTGRES: &str = include_str!("golden.sql");
 const SQLITE: &str = "select sql from sqlite_schema where sql is not null order by name";
 
-async fn schema(bed: &Bed) -> String {
+async fn schema(bed: &TestStore) -> String {
     let mut lines = Vec::new();
     if bed.is_sqlite() {
         let db = bed.sqlite_connection();
@@ -31,8 +31,8 @@ async fn the_schema_is_as_shipped() {
     // Tests run in their package's folder.
     let folder = Path::new("tests/golden");
     for (file, bed) in [
-        ("schema_sqlite.sql", Bed::sqlite()),
-        ("schema_postgres.txt", Bed::empty_postgres()),
+        ("schema_sqlite.sql", TestStore::sqlite()),
+        ("schema_postgres.txt", TestStore::empty_postgres()),
     ] {
         drop(bed.turno().await);
         let file = folder.join(file);

@@ -4,7 +4,7 @@ use tokio_postgres::Client;
 use turno::store::{Finding, SCHEMA_VERSION, Severity, postgres};
 use turno::{Roles, Turno};
 use turno_testkit::PostgresServer;
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::shape;
 
@@ -152,7 +152,7 @@ async fn roles_are_left_alone_when_asked() {
     assert!(postgres::script().contains("-- Rights "));
     assert!(postgres::script().starts_with(script.trim_end_matches("commit;\n")));
     for by_hand in [false, true] {
-        let bed = Bed::empty_postgres();
+        let bed = TestStore::empty_postgres();
         if by_hand {
             says(bed.url(), &script).await;
         }
@@ -191,7 +191,7 @@ async fn roles_are_left_alone_when_asked() {
 #[tokio::test]
 async fn a_repair_closes_what_is_open_to_all() {
     for roles in [Roles::Grant, Roles::Skip] {
-        let bed = Bed::postgres();
+        let bed = TestStore::postgres();
         let turno = bed.turno().await;
         let store = turno.store();
         let open = "grant execute on all functions in schema turno to public";
@@ -208,7 +208,7 @@ async fn a_repair_closes_what_is_open_to_all() {
 /// Functions of two owners in one schema would run with each other's rights.
 #[tokio::test]
 async fn only_the_owner_of_the_schema_migrates_it() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     says(bed.url(), "drop function turno.seen").await;
     let turno = Turno::connect(&bed.url_as("postgres")).await.unwrap();
     let error = turno.store().repair(Roles::Grant).await.unwrap_err();
@@ -227,7 +227,7 @@ async fn only_the_owner_of_the_schema_migrates_it() {
 /// A function that another role put into the owner's path is not called by a migration.
 #[tokio::test]
 async fn a_migration_calls_no_function_of_another_role() {
-    let bed = Bed::empty_postgres();
+    let bed = TestStore::empty_postgres();
     says(
         bed.url(),
         "create table public.called (); \
@@ -256,7 +256,7 @@ const DAMAGE: &str = "
 /// Functions and rights that were changed by hand are found by name, and put right while others work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_restores_functions_and_rights() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     let store = turno.store();
     assert_eq!(store.schema_drift().await.unwrap(), Default::default());
@@ -320,7 +320,7 @@ async fn a_repair_restores_functions_and_rights() {
 /// The one test as a superuser: what an ordinary owner can do, it can do too.
 #[tokio::test]
 async fn a_superuser_may_own_the_schema() {
-    let bed = Bed::empty_postgres();
+    let bed = TestStore::empty_postgres();
     let turno = Turno::connect(&bed.url_as("postgres")).await.unwrap();
     let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
     lease.release().await.unwrap();
@@ -346,7 +346,7 @@ async fn a_superuser_may_own_the_schema() {
 /// Every role that may call the functions gets the same findings. An unsafe setting is a problem.
 #[tokio::test]
 async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     bed.turno().await.sweep(&Default::default()).await.unwrap();
     for role in ["owner", "app", "operator"] {
         let turno = Turno::connect(&bed.url_as(role)).await.unwrap();
@@ -398,7 +398,7 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
 /// An operator sweeps, and cannot erase what happened today: what a person did is to be found afterwards.
 #[tokio::test]
 async fn only_the_owner_may_sweep_what_is_young() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let operator = bed.postgres_connection_as("operator").await;
     operator
         .batch_execute("select turno.sweep()")

@@ -6,7 +6,7 @@ use turno::store::{
 };
 use turno::{Result, Roles, Turno};
 use turno_testkit::PostgresServer;
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::roles::{connection, find, name, says};
 
@@ -31,7 +31,7 @@ async fn value(turno: &Turno, name: &str) -> String {
 
 #[tokio::test]
 async fn a_setting_is_kept_shown_and_recorded() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     let settings = turno.store().database_settings().await.unwrap();
     let names: Vec<&str> = settings.iter().map(|it| it.name.as_str()).collect();
@@ -113,7 +113,7 @@ async fn a_setting_is_kept_shown_and_recorded() {
 
 #[tokio::test]
 async fn a_bad_setting_is_refused_and_nothing_is_stored() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let turno = bed.turno().await;
     let unknown = set(&turno, &["notify=off", "max_tll=60d"])
         .await
@@ -166,7 +166,7 @@ async fn a_bad_setting_is_refused_and_nothing_is_stored() {
         let other = Turno::connect(&bed.url_as(role)).await.unwrap();
         assert!(set(&other, &["notify=off"]).await.unwrap_err().is_refused());
     }
-    let sqlite = Bed::sqlite();
+    let sqlite = TestStore::sqlite();
     let error = set(&sqlite.turno().await, &["notify=off"])
         .await
         .unwrap_err();
@@ -178,7 +178,7 @@ async fn a_bad_setting_is_refused_and_nothing_is_stored() {
 
 #[tokio::test]
 async fn the_printed_schema_has_the_settings() {
-    let bed = Bed::empty_postgres();
+    let bed = TestStore::empty_postgres();
     let script = postgres::script_with_settings(&settings(&["max_ttl=90 days", "notify=off"]));
     says(bed.url(), &script.unwrap()).await;
     let turno = bed.turno().await;
@@ -351,7 +351,7 @@ async fn roles_of_settings_are_created_where_that_is_allowed() {
 /// Functions of adopted tables go over to the new role, and new ones are granted to it.
 #[tokio::test]
 async fn functions_of_adopted_tables_follow_the_setting() {
-    let bed = Bed::postgres();
+    let bed = TestStore::postgres();
     let role = format!("{}_app", name(bed.url()));
     let admin = bed.postgres_connection_as("postgres").await;
     admin

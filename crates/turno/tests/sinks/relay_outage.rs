@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::{Event, EventState, Relay, RelayReport};
 use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink};
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
 
 use crate::LONG;
@@ -74,7 +74,7 @@ impl Running {
 
 /// A webhook that answers so until its time is over, on each store.
 async fn a_webhook_is_tried_seldom(what: &str, reply: Reply, most: usize) {
-    for bed in [Bed::sqlite(), Bed::postgres()] {
+    for bed in [TestStore::sqlite(), TestStore::postgres()] {
         let is_healed = Arc::new(AtomicBool::new(false));
         let healed = is_healed.clone();
         let reply = reply.clone();
@@ -170,7 +170,7 @@ impl Sink for Counted {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_stops_its_own_events_only_and_kills_none() {
-    for bed in [Bed::sqlite(), Bed::postgres()] {
+    for bed in [TestStore::sqlite(), TestStore::postgres()] {
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), text("classic"));
         arguments.insert("x-max-length".into(), AMQPValue::LongInt(10));

@@ -10,10 +10,10 @@ mod rights;
 mod transactions;
 
 use tokio_postgres::{Client, Row};
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
-async fn bed() -> (Bed, Client) {
-    let bed = Bed::postgres();
+async fn bed() -> (TestStore, Client) {
+    let bed = TestStore::postgres();
     bed.turno().await.close().await;
     let client = bed.postgres_connection().await;
     (bed, client)

@@ -1,7 +1,7 @@
 //! Shared holds that end while the gate, the lock row that they share, is locked by another transaction.
 
 use tokio_postgres::Client;
-use turno_testkit::conformance::Bed;
+use turno_testkit::conformance::TestStore;
 
 use super::{bed, one, word};
 
@@ -19,7 +19,7 @@ async fn release(client: &Client, token: i64) {
 
 /// Two readers release in transactions that overlap: the first locks the gate and counts the second, which then finds the gate
 /// locked. Answers the second one's token.
-async fn release_together(bed: &Bed, client: &Client) -> i64 {
+async fn release_together(bed: &TestStore, client: &Client) -> i64 {
     let (a, b) = (reader(client, "a").await, reader(client, "b").await);
     let open = bed.postgres_connection().await;
     open.batch_execute("begin")

@@ -17,7 +17,7 @@ pub type Connect = fn(String) -> Pin<Box<dyn Future<Output = Turno> + Send>>;
 
 /// A store for one test.
 #[derive(Debug)]
-pub struct Bed {
+pub struct TestStore {
     url: String,
     place: Place,
     /// Default: connects directly to the store.
@@ -33,11 +33,11 @@ pub(super) enum Place {
     Postgres { direct: String },
 }
 
-impl Bed {
+impl TestStore {
     /// Creates an SQLite file in a temporary folder.
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Bed {
+        TestStore {
             url: format!("sqlite:{}", folder.path().join("turno.db").display()),
             place: Place::Sqlite { folder },
             connect: straight,
@@ -55,7 +55,7 @@ impl Bed {
     }
 
     fn in_database(url: String) -> Self {
-        Bed {
+        TestStore {
             url: url.clone(),
             place: Place::Postgres { direct: url },
             connect: straight,
@@ -76,7 +76,7 @@ impl Bed {
         });
         let direct = migrated(server);
         let database = direct.rsplit('/').next().unwrap();
-        Bed {
+        TestStore {
             url: pooler.url(database),
             place: Place::Postgres { direct },
             connect: straight,
@@ -155,7 +155,7 @@ impl Bed {
         }
     }
 
-    /// Opens a connection directly to the PostgreSQL server, as another role; see [`Bed::url_as`].
+    /// Opens a connection directly to the PostgreSQL server, as another role; see [`TestStore::url_as`].
     pub async fn postgres_connection_as(&self, role: &str) -> tokio_postgres::Client {
         connect(&self.url_as(role)).await
     }
