@@ -1,5 +1,7 @@
 //! What the owner allows at most, whatever limit a caller gives.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use turno::{Error, Turno};

@@ -1,5 +1,7 @@
 //! What a notification tells a role that has no rights: PostgreSQL lets every role listen.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::future::poll_fn;
 use std::sync::Arc;
 
