@@ -152,6 +152,34 @@ async fn a_caller_cannot_raise_the_largest_payload() {
     }
 }
 
+/// An answer of once is limited as a payload is. In a batch it is left to a call of its own.
+#[tokio::test]
+async fn an_answer_has_the_limit_of_a_payload() {
+    let (bed, owner) = bed().await;
+    let app = bed.postgres_connection_as("app").await;
+    one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
+    let answer = |bytes: usize| format!("('\"' || repeat('x', {}) || '\"')", bytes - 2);
+    let claim = word(&app, "select claim from turno.once_begin('k')").await;
+    let (key, token) = claim.split_once('@').unwrap();
+    let complete = |bytes: usize| {
+        format!(
+            "select turno.once_complete('{claim}', {}::json)",
+            answer(bytes)
+        )
+    };
+    let said = refusal(&app, &complete(2 * MIB + 1)).await;
+    assert!(
+        said.starts_with("payload has 2097153 bytes, and 2097152 is the most in this database"),
+        "{said}"
+    );
+    let batch = format!(
+        "select outcome from turno.once_complete_batch('{{{key}}}', '{{{token}}}', array[{}], '{{null}}')",
+        answer(2 * MIB)
+    );
+    assert_eq!(word(&app, &batch).await, "later");
+    assert_eq!(code(&app, &complete(2 * MIB)).await, "00000");
+}
+
 /// The library's own limits are its callers', and the database's go before them.
 #[tokio::test]
 async fn the_library_gets_the_databases_limits() {
@@ -181,8 +209,12 @@ async fn the_library_gets_the_databases_limits() {
     one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
     let refused = turno.inbox("q").push(&large).await.unwrap_err();
     is_named(&refused, "payload", "max_payload");
+    let claim = turno.once("k").begin().await.unwrap().fresh().unwrap();
+    let refused = claim.complete(&large).await.unwrap_err();
+    is_named(&refused, "payload", "max_payload");
     one(&owner, "select turno.setting_set('max_payload', '')").await;
     turno.inbox("q").push(&large).await.unwrap();
+    claim.complete(&large).await.unwrap();
 }
 
 /// The table of settings is read only for more than the functions' own defaults.

@@ -119,6 +119,7 @@ declare
 begin
   perform turno.check_name('key', once_resolve.key, 255);
   perform turno.deed_check(once_resolve."user", once_resolve.reason);
+  perform turno.once_check_answer(once_resolve.answer::text);
   -- Waits for a late answer that is being written: if that is committed, it counts.
   select * into o
   from turno.once t

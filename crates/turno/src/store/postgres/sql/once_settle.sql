@@ -51,6 +51,18 @@ as $$
     and t.token <> once_stale.token
 $$;
 
+-- An answer above 1 MiB must be within the owner's limit. A smaller one costs no look at the settings.
+create or replace function turno.once_check_answer(answer text) returns void
+language plpgsql
+stable
+as $$
+begin
+  if octet_length(answer) > 1048576 then
+    perform turno.check_max_payload(2147483647, octet_length(answer));
+  end if;
+end
+$$;
+
 -- Ends a run. True if it is ended so now, and also if it was before: the answer to that may have been lost.
 create or replace function turno.once_settle(
   key     text,
@@ -101,6 +113,7 @@ declare
   c record;
 begin
   perform turno.once_check_ttl(once_complete.ttl);
+  perform turno.once_check_answer(once_complete.answer::text);
   select * into c
   from turno.once_claim(once_complete.claim);
   if not turno.once_settle(c.key, c.token, 'done', once_complete.answer, once_complete.ttl) then
@@ -138,6 +151,8 @@ begin
       from unnest(
         once_complete_batch.keys, once_complete_batch.tokens, once_complete_batch.answers, once_complete_batch.ttls)
         with ordinality a(key, token, answer, ttl, place)
+      -- A large one is completed alone, so that an error reaches its own caller only.
+      where coalesce(octet_length(a.answer), 0) <= 1048576
       order by a.key, a.place),
     running as materialized (
       select a.*
@@ -167,6 +182,11 @@ begin
   for i in 1..cardinality(once_complete_batch.keys) loop
     continue when done[i];
     place := i;
+    if octet_length(once_complete_batch.answers[i]) > 1048576 then
+      outcome := 'later';
+      return next;
+      continue;
+    end if;
     perform
     from turno.once t
     where t.key = once_complete_batch.keys[i]
