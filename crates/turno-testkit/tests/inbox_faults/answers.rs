@@ -94,30 +94,41 @@ impl Line {
         let lock = "begin; lock table turno.inbox_item, turno.inbox_batch in share mode";
         other.batch_execute(lock).await.unwrap();
         let fault = async {
-            self.await_blocked(1).await;
+            let original = self.await_blocked(&[]).await;
             self.proxy.cut().await;
             self.proxy.restore().await.unwrap();
-            self.await_blocked(2).await;
+            // The library cancels the original if the network is restored before it gives up on that: usually it is not.
+            self.await_blocked(&original).await;
             other.batch_execute("commit").await.unwrap();
         };
         let (done, ()) = tokio::join!(work, fault);
         // The original may be the slower one.
-        self.await_blocked(0).await;
+        eventually_async(LONG, "no call that waits inside the server", async || {
+            self.blocked().await.is_empty().then_some(())
+        })
+        .await;
         done
     }
 
-    async fn await_blocked(&self, count: i64) {
-        let what = format!("{count} calls that wait inside the server");
-        eventually_async(LONG, &what, async || {
-            let sql = "select count(*)
-                from pg_stat_activity
-                where datname = current_database()
-                  and application_name = 'lossy'
-                  and wait_event_type = 'Lock'";
-            let row = self.observer.query_one(sql, &[]).await.unwrap();
-            (row.get::<_, i64>(0) == count).then_some(())
+    /// Waits for a call, in none of these sessions, that waits inside the server. Returns its session.
+    async fn await_blocked(&self, others: &[i32]) -> Vec<i32> {
+        eventually_async(LONG, "a call that waits inside the server", async || {
+            let mut blocked = self.blocked().await;
+            blocked.retain(|pid| !others.contains(pid));
+            (!blocked.is_empty()).then_some(blocked)
         })
-        .await;
+        .await
+    }
+
+    /// The sessions through the network that wait for a lock.
+    async fn blocked(&self) -> Vec<i32> {
+        let sql = "select pid
+            from pg_stat_activity
+            where datname = current_database()
+              and application_name = 'lossy'
+              and wait_event_type = 'Lock'";
+        let rows = self.observer.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
     }
 
     /// The server's process for the newest connection through the network.
