@@ -70,7 +70,7 @@ impl Wakers {
         }
     }
 
-    /// Wakes those who wait for a name of which only the hash is known ([`hash`]).
+    /// Wakes those who wait for a name of which only the hash is known (`hash` makes it).
     pub fn wake_hash(&self, hash: &str) {
         if let Some(notify) = self.names().by_hash.get(hash) {
             notify.notify_waiters();

@@ -78,6 +78,15 @@ impl Running {
     }
 }
 
+/// A test that fails shows what its relays said.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("a relay said: {}", self.said());
+        }
+    }
+}
+
 /// A broker's address where nobody is.
 fn nowhere() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -251,17 +260,22 @@ fn an_outage_spends_no_attempt_and_shows_no_password(place: Place) {
     assert!(!refused.err.contains(PASSWORD), "{refused:?}");
 }
 
+/// A relay that has nothing to publish gives way, so the first one is kept at work: its output is not read.
 fn a_second_relay_says_who_is_at_work(place: Place) {
     let words = |name| [&STDOUT[..], &["--mode", "single", "--name", name]].concat();
-    let first = Running::start(&place, &words("relay-1"));
-    first.says("the only relay now");
+    emit_more_than_a_pipe_holds(&place);
+    let mut first = Piped::start(&place, &words("relay-1"));
+    let mut printed = first.0.stdout.take().unwrap();
+    printed.read_exact(&mut [0]).unwrap();
     let second = Running::start(&place, &words("relay-2"));
     second.says("another relay is at work");
     assert!(second.said().contains("relay-1"), "{}", second.said());
-    emit(&place, &["T", "1"]);
-    let printed = first.process.lines().next(LONG).unwrap();
-    assert!(printed.contains(r#""payload":1"#), "{printed}");
-    first.stop();
+    // Its reader goes on, and it ends.
+    first.term();
+    let mut rest = String::new();
+    printed.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("xxx"), "{rest}");
+    assert_eq!(first.code(), Some(0));
     // The other one takes over.
     second.says("the only relay now");
     emit(&place, &["T", "2"]);
@@ -270,14 +284,25 @@ fn a_second_relay_says_who_is_at_work(place: Place) {
     assert!(second.stop().is_empty());
 }
 
+fn emit_more_than_a_pipe_holds(place: &Place) {
+    let payload = format!("\"{}\"", "x".repeat(500_000));
+    std::fs::write(place.path("payload.json"), payload).unwrap();
+    emit(place, &["T", "@payload.json"]);
+}
+
 /// A relay whose printed lines the test reads itself, or does not. It is killed when dropped.
 struct Piped(Child);
 
 impl Piped {
-    fn start(place: &Place) -> Self {
-        let mut command = place.command(STDOUT);
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let mut command = place.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Piped(command.spawn().unwrap())
+    }
+
+    fn term(&self) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").arg(id).status().unwrap().success());
     }
 
     #[track_caller]
@@ -296,7 +321,7 @@ impl Drop for Piped {
 }
 
 fn a_reader_that_goes_away_ends_it(place: Place) {
-    let mut relay = Piped::start(&place);
+    let mut relay = Piped::start(&place, &STDOUT);
     drop(relay.0.stdout.take());
     emit(&place, &["T", "1"]);
     assert_eq!(relay.code(), Some(1));
@@ -310,23 +335,17 @@ fn a_reader_that_goes_away_ends_it(place: Place) {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let place = Place::new(Kind::Sqlite);
-    // More than a pipe holds, so that the relay cannot finish what is under way.
-    let payload = format!("\"{}\"", "x".repeat(500_000));
-    std::fs::write(place.path("payload.json"), payload).unwrap();
-    emit(&place, &["T", "@payload.json"]);
-    let mut relay = Piped::start(&place);
+    // The relay cannot finish what is under way.
+    emit_more_than_a_pipe_holds(&place);
+    let mut relay = Piped::start(&place, &STDOUT);
     let mut printed = relay.0.stdout.take().unwrap();
     printed.read_exact(&mut [0]).unwrap();
     let mut told = BufReader::new(relay.0.stderr.take().unwrap()).lines();
-    let id = relay.0.id().to_string();
-    let term = || {
-        assert!(Command::new("kill").arg(&id).status().unwrap().success());
-    };
-    term();
+    relay.term();
     assert!(told.any(|line| line.unwrap().contains("told to stop")));
     let ended = relay.0.try_wait().unwrap();
     assert!(ended.is_none(), "it waits for its reader");
-    term();
+    relay.term();
     assert_eq!(relay.code(), Some(143));
 }
 
