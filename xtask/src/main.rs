@@ -5,6 +5,7 @@ mod deny;
 mod dist;
 #[cfg(test)]
 mod map;
+mod memory;
 mod needs;
 mod postgres;
 mod programs;

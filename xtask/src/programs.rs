@@ -4,6 +4,7 @@
 //! ends.
 
 use std::collections::VecDeque;
+use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::memory;
 use crate::steps::{cargo_program, without_package};
 
 /// Number of test programs that run at the same time. Each uses as many threads as there are cores.
@@ -198,6 +200,9 @@ impl Program {
         command.args(self.arguments);
         if let Some(programs) = &self.postgres {
             command.env("TURNO_POSTGRES_BIN", programs);
+        }
+        if let (Some(folder), None) = (memory::folder(), env::var_os("TMPDIR")) {
+            command.env("TMPDIR", folder);
         }
         without_package(&mut command)
             .current_dir(&self.folder)

@@ -56,7 +56,7 @@ impl Nats {
         let mut server = Supervised::new("nats", "TERM", None)?;
         let (port, command) = server.start_on_free_port(
             |server, port| {
-                server.write(CONFIG, &config(&name(server), port, lines))?;
+                server.write(CONFIG, config(&name(server), port, lines))?;
                 Ok(vec![
                     program.display().to_string(),
                     "--config".to_owned(),

@@ -78,7 +78,7 @@ impl PgBouncer {
         let settings = overridden(&defaults, settings);
         let (port, command) = server.start_on_free_port(
             |server, port| {
-                server.write(CONFIG, &config(postgres.port(), port, &settings))?;
+                server.write(CONFIG, config(postgres.port(), port, &settings))?;
                 Ok(vec![program.display().to_string(), CONFIG.to_owned()])
             },
             is_ready,

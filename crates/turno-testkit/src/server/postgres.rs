@@ -1,5 +1,7 @@
 //! A private PostgreSQL server.
 
+mod cluster;
+
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use super::programs::{self, Postgres};
@@ -21,7 +23,7 @@ use crate::eventually;
 
 /// Default settings: fast, because test data need not survive a crash of the machine, but correct across a crash of the
 /// server's processes.
-const SETTINGS: [(&str, &str); 6] = [
+const SETTINGS: [(&str, &str); 7] = [
     ("fsync", "off"),
     ("synchronous_commit", "on"),
     ("full_page_writes", "off"),
@@ -29,6 +31,8 @@ const SETTINGS: [(&str, &str); 6] = [
     ("listen_addresses", "127.0.0.1"),
     // In the folder, which the watchdog removes, and not in /dev/shm, where a killed server leaves files behind.
     ("dynamic_shared_memory_type", "mmap"),
+    // The default starts a process for each database once a minute, and there are hundreds of databases.
+    ("autovacuum_naptime", "10min"),
 ];
 
 /// Owner of the tests' databases. An ordinary role, as on a managed service: not a superuser, and without the right to create
@@ -121,7 +125,7 @@ impl PostgresServer {
                 ("server.key", &certificate.key),
                 ("authority.crt", &authority.certificate),
             ] {
-                server.write(name, &fs::read_to_string(from)?)?;
+                server.write(name, fs::read(from)?)?;
                 let file = server.folder().join(name);
                 fs::set_permissions(file, fs::Permissions::from_mode(0o600))?;
             }
@@ -142,7 +146,7 @@ impl PostgresServer {
         let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
         let mut server = Supervised::new("postgres", "QUIT", account)?;
         let data = data(&server);
-        server.prepare(&initdb(&programs.server, &data))?;
+        cluster::create(&mut server, &programs.server, &data)?;
         let sockets = server.folder().display().to_string();
         let private = [("unix_socket_directories", sockets.as_str())];
         append_settings(&data, &overridden(&SETTINGS, &private))?;
@@ -265,11 +269,30 @@ impl PostgresServer {
     ///
     /// Returns an error if a statement fails; the message has the server's error.
     pub fn administer(&self, sql: &str) -> Result<()> {
-        let options = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"];
-        run(self
-            .client("psql")
-            .args(options)
-            .args(["--command", sql, "postgres"]))
+        let mut config = tokio_postgres::Config::new();
+        // Through its socket, which needs no password even if the port does.
+        config.host_path(self.folder()).port(self.port);
+        config.user("postgres").dbname("postgres");
+        let run = async {
+            let (client, connection) = config.connect(tokio_postgres::NoTls).await?;
+            let connection = tokio::spawn(connection);
+            let ran = client.batch_execute(sql).await;
+            drop(client);
+            // It has ended, with an error only if the statement had one.
+            let _ = connection.await;
+            ran
+        };
+        // On its own thread, because the caller may be inside a runtime.
+        let ran = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(run).map_err(described)
+            });
+            thread.join()
+        });
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Returns the server that all tests of this process share. The first call starts it. Do not stop or kill it.
@@ -292,7 +315,7 @@ impl PostgresServer {
     /// Panics if the server does not create it; the message has the server's error.
     #[track_caller]
     pub fn create_database(&self) -> String {
-        match self.create(&[]) {
+        match self.create("template1") {
             Ok(url) => url,
             Err(error) => panic!("could not create a database (is the server stopped?): {error}"),
         }
@@ -305,9 +328,9 @@ impl PostgresServer {
     /// Panics if the server does not create it; the message has the server's error.
     #[track_caller]
     pub fn copy_database(&self, url: &str) -> String {
-        let template = format!("--template={}", url.rsplit('/').next().unwrap_or(url));
+        let template = url.rsplit('/').next().unwrap_or(url);
         eventually(COPY_PATIENCE, "a copy of a database", || {
-            match self.create(&[&template]) {
+            match self.create(template) {
                 Ok(url) => Some(url),
                 Err(error) if error.contains("being accessed by other users") => None,
                 Err(error) => panic!("could not copy {url}: {error}"),
@@ -315,12 +338,12 @@ impl PostgresServer {
         })
     }
 
-    fn create(&self, options: &[&str]) -> Result<String, String> {
+    fn create(&self, template: &str) -> Result<String, String> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("turno_{number}");
-        let mut createdb = self.client("createdb");
-        createdb.arg("--owner").arg(OWNER).args(options).arg(&name);
-        match run(&mut createdb) {
+        match self.administer(&format!(
+            "create database {name} owner {OWNER} template {template}"
+        )) {
             Ok(()) => Ok(self.url(&name)),
             Err(error) => Err(format!("{error:#}")),
         }
@@ -390,43 +413,14 @@ impl PostgresServer {
     pub fn log(&self) -> String {
         lock(&self.server).log()
     }
+}
 
-    fn client(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.clients.join(program));
-        without_pg_environment(&mut command);
-        // Through its socket, which needs no password even if the port does.
-        command.arg("--host").arg(self.folder());
-        command.args(["--username=postgres", "--no-password"]);
-        command.arg(format!("--port={}", self.port));
-        command
+/// The server's error message, if it sent one.
+fn described(error: tokio_postgres::Error) -> anyhow::Error {
+    match error.as_db_error() {
+        Some(said) => anyhow::anyhow!("{said}"),
+        None => error.into(),
     }
-}
-
-/// Runs a client program; an error has its output.
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| {
-        format!("{command:?} does not run: install it with `apt-get install postgresql`")
-    })?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
-}
-
-fn initdb(bin: &Path, data: &Path) -> Vec<String> {
-    let options = [
-        "--username=postgres",
-        "--auth=trust",
-        "--encoding=UTF8",
-        "--no-locale",
-        "--no-sync",
-        "--no-instructions",
-    ];
-    let mut command = vec![text(&bin.join("initdb")), "-D".to_owned(), text(data)];
-    command.extend(options.map(str::to_owned));
-    command
 }
 
 /// Returns the command that copies a running server as a standby of it.

@@ -77,7 +77,7 @@ impl RabbitMq {
         let id = node.id.clone();
         let (port, command) = server.start_on_free_port(
             |server, port| {
-                server.write(CONFIG, &config(port, lines))?;
+                server.write(CONFIG, config(port, lines))?;
                 node.port = port::free().context("there is no free local port")?;
                 Ok(node.command())
             },

@@ -58,7 +58,7 @@ impl RedisServer {
                     .iter()
                     .map(|(name, value)| format!("{name} {value}\n"))
                     .collect();
-                server.write(CONFIG, &format!("{lines}port {port}\n"))?;
+                server.write(CONFIG, format!("{lines}port {port}\n"))?;
                 Ok(vec![program.display().to_string(), CONFIG.to_owned()])
             },
             is_ready,

@@ -52,7 +52,7 @@ impl Supervised {
         self.watchdog.folder()
     }
 
-    pub(super) fn write(&self, file: &str, content: &str) -> Result<()> {
+    pub(super) fn write(&self, file: &str, content: impl AsRef<[u8]>) -> Result<()> {
         self.watchdog.write(file, content).map(drop)
     }
 

@@ -106,7 +106,7 @@ impl Watchdog {
     }
 
     /// Writes a file that the server can read.
-    pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
+    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
         let path = self.folder.join(name);
         fs::write(&path, content).with_context(|| format!("could not write {}", path.display()))?;
         if let Some(account) = self.account {
