@@ -1,18 +1,201 @@
-//! Over HTTP everything means the same: the library on [`RemoteStore`] keeps the rules that every store keeps.
+//! Calls over HTTP have the same meaning: the library on [`RemoteStore`] passes the rules that every store passes.
 //!
-//! Each instance of a rule has a server of its own on the one store. A new rule is run here by being in the list of all rules;
-//! what is left out is named below, and why. On PostgreSQL those are run again that depend on who comes when.
-#![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
-#![deny(unused_macro_rules)]
+//! Each rule has its own server on the one store. A new rule runs here too; the exceptions are listed below, with the reason. On
+//! PostgreSQL, the rules about concurrent callers run again.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
+use libtest_mimic::{Arguments, Trial};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
 use turno_server::serve::{Options, Server};
-use turno_testkit::conformance::{self, TestStore};
+use turno_testkit::conformance::{Rule, TestStore};
+
+/// Reasons why rules do not run over HTTP, each with rules, or with modules (`::` at the end).
+const LEFT_OUT: &[(&str, &[&str])] = &[
+    (
+        "needs the caller's own transaction",
+        &[
+            "lock::guard::",
+            "inbox::transaction::",
+            "inbox::late_commit::",
+            "inbox::effects::",
+            "inbox::batch::an_open_transaction_keeps_nobody_else_waiting",
+            "once::transaction::",
+            "once::resolve::a_resolve_waits_for_an_answer_being_written",
+            "once::wait::a_commit_reaches_who_waits",
+            "outbox::emit::a_bad_event_leaves_the_transaction_alone",
+            "outbox::emit::a_given_id_is_emitted_once",
+            "outbox::emit::a_late_commit_is_delivered",
+            "outbox::emit::an_event_commits_with_its_transaction",
+            "outbox::emit::an_event_is_seen_once",
+            "outbox::emit::an_event_is_undone_with_its_transaction",
+        ],
+    ),
+    (
+        "access tokens are created at the store",
+        &["admin::access_tokens::"],
+    ),
+    (
+        "the server runs schedules for its clients",
+        &["inbox::schedule::"],
+    ),
+    (
+        "a relay works on the store",
+        &[
+            "admin::operator::what_is_done_to_events_is_in_the_history",
+            "outbox::dead::",
+            "outbox::emit::an_event_is_kept_whole",
+            "outbox::validation::",
+            "outbox::order::",
+            "outbox::unknown::",
+            "outbox::relay::",
+        ],
+    ),
+    (
+        "opens its own connection to the store",
+        &[
+            "lock::acquire::settings_fill_in_user_and_service",
+            "lock::concurrency::a_crowd_shares_its_commits",
+            "lock::concurrency::alone_is_the_same",
+            "inbox::validation::a_larger_payload_can_be_allowed",
+            "inbox::validation::a_payload_is_json",
+            "lock::validation::a_longer_ttl_can_be_allowed",
+            "once::validation::a_bad_answer_names_its_field",
+            "once::validation::a_larger_answer_can_be_allowed",
+            "once::encryption::",
+            "once::wait::many_who_wait_look_little",
+            "once::wait::who_looks_for_all_hands_over",
+            "lock::wait::retries_are_counted",
+            "lock::wait_calls::",
+        ],
+    ),
+    (
+        "the server waits for its clients",
+        &["inbox::claim::the_next_due_time_is_known"],
+    ),
+    (
+        "the server repeats batches to the end",
+        &[
+            "inbox::requeue::a_requeue_begins_with_the_oldest_failure",
+            "inbox::discard::a_discard_begins_with_the_oldest_failure",
+            "inbox::requeue::a_reset_goes_step_by_step",
+            "inbox::sweep::a_sweep_of_the_inbox_goes_batch_by_batch",
+            "inbox::sweep::a_sweep_of_failed_items_goes_batch_by_batch",
+            "once::sweep::a_sweep_of_once_goes_batch_by_batch",
+            "lock::sweep::a_sweep_forgets_what_is_old",
+        ],
+    ),
+    (
+        "the server looks queues up itself",
+        &["inbox::batch::a_claim_tells_its_queue"],
+    ),
+    (
+        "text that is not JSON cannot be sent",
+        &["inbox::batch::one_who_is_refused_is_alone_with_it"],
+    ),
+    (
+        "the server registers waiters for its clients",
+        &[
+            "lock::views::a_status_tells_everything",
+            "lock::sweep::a_sweep_keeps_what_is_wanted",
+            "lock::wait::a_dead_waiter_loses_its_place",
+            "lock::wait::a_line_of_the_dead_blocks_nobody",
+            "lock::wait::a_newcomer_does_not_overtake",
+            "lock::wait::a_waiter_keeps_its_place",
+        ],
+    ),
+    (
+        "looks for waiters in its own process",
+        &[
+            "once::wait::a_release_reaches_who_waits",
+            "once::wait::an_answer_reaches_who_waits",
+            "once::resolve::a_resolve_reaches_who_waits",
+            "once::wait::who_goes_away_is_not_missed",
+        ],
+    ),
+    (
+        "registers waiters, or counts what the store writes",
+        &["lock::no_write_on_loss::"],
+    ),
+    (
+        "counts what the store writes",
+        &["once::no_write_on_loss::"],
+    ),
+    (
+        "needs the server to stop",
+        &["lock::tokens::a_restored_store_goes_on_above"],
+    ),
+    (
+        "white space around an answer is lost in transit",
+        &["once::begin::an_answer_is_replayed_as_it_was_given"],
+    ),
+];
+
+/// Modules of rules that also run on PostgreSQL, because they depend on the order in which callers arrive.
+const ON_POSTGRES: &[&str] = &[
+    "lock::concurrency::",
+    "lock::idempotency::",
+    "lock::request_id::",
+    "lock::readers::",
+    "lock::run::",
+    "inbox::idempotency::",
+    "inbox::concurrency::",
+    "inbox::abandoned::",
+    "once::idempotency::",
+    "once::concurrency::",
+];
+
+fn main() {
+    for name in LEFT_OUT.iter().flat_map(|(_, names)| *names) {
+        let is_known = Rule::all().iter().any(|rule| is_in(rule, name));
+        assert!(is_known, "there is no rule {name}");
+    }
+    let sqlite = Rule::all().into_iter().map(on_sqlite);
+    let postgres = Rule::all().into_iter().filter_map(on_postgres);
+    let tests = sqlite.chain(postgres).collect();
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+/// Whether `name` is the rule's name or its module.
+fn is_in(rule: &Rule, name: &str) -> bool {
+    match name.ends_with("::") {
+        true => rule.name().starts_with(name),
+        false => rule.name() == name,
+    }
+}
+
+/// Why the rule does not run over HTTP, if it does not.
+fn left_out(rule: &Rule) -> Option<&'static str> {
+    LEFT_OUT
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| is_in(rule, name)))
+        .map(|(reason, _)| *reason)
+}
+
+fn on_sqlite(rule: &'static Rule) -> Trial {
+    let reason = left_out(rule);
+    over_http(format!("sqlite::{}", rule.name()), rule, TestStore::sqlite)
+        .with_ignored_flag(reason.is_some())
+        .with_kind(reason.unwrap_or_default())
+}
+
+fn on_postgres(rule: &'static Rule) -> Option<Trial> {
+    let is_wanted =
+        ON_POSTGRES.iter().any(|module| is_in(rule, module)) && left_out(rule).is_none();
+    let name = format!("postgres::{}", rule.name());
+    is_wanted.then(|| over_http(name, rule, TestStore::postgres))
+}
+
+fn over_http(name: String, rule: &'static Rule, open: fn() -> TestStore) -> Trial {
+    Trial::test(name, move || {
+        rule.run(&open().through(|url| Box::pin(remote(url))));
+        Ok(())
+    })
+}
 
 async fn remote(url: String) -> Turno {
     let server = Server::new(Turno::connect(&url).await.unwrap(), Options::default());
@@ -22,136 +205,4 @@ async fn remote(url: String) -> Turno {
     tokio::spawn(async move { server.serve(listener, CancellationToken::new()).await });
     let client = Client::new(&format!("http://{address}")).unwrap();
     Turno::with_store(Arc::new(RemoteStore::new(client)), Settings::default())
-}
-
-fn keep(rule: &str, bed: TestStore) {
-    conformance::keep(rule, &bed.through(|url| Box::pin(remote(url))));
-}
-
-macro_rules! left_out {
-    ($subject:ident::$rule:ident, $why:literal) => {
-        #[test]
-        #[ignore = $why]
-        fn $rule() {
-            let rule = concat!(stringify!($subject), "::", stringify!($rule));
-            crate::keep(rule, turno_testkit::conformance::TestStore::sqlite());
-        }
-    };
-}
-
-/// The test of a rule. The first line that it matches decides.
-#[rustfmt::skip]
-macro_rules! over_http {
-    // The caller's own transaction is where the store is.
-    (guard::$r:ident) => { left_out! { guard::$r, "needs the caller's own transaction" } };
-    (inbox_tx::$r:ident) => { left_out! { inbox_tx::$r, "needs the caller's own transaction" } };
-    (inbox_late::$r:ident) => { left_out! { inbox_late::$r, "needs the caller's own transaction" } };
-    (inbox_effect::$r:ident) => { left_out! { inbox_effect::$r, "needs the caller's own transaction" } };
-    (inbox_together::an_open_transaction_keeps_nobody_else_waiting) => { left_out! { inbox_together::an_open_transaction_keeps_nobody_else_waiting, "needs the caller's own transaction" } };
-    (once_tx::$r:ident) => { left_out! { once_tx::$r, "needs the caller's own transaction" } };
-    (once_resolve::a_resolve_waits_for_an_answer_being_written) => { left_out! { once_resolve::a_resolve_waits_for_an_answer_being_written, "needs the caller's own transaction" } };
-    (once_wait::a_commit_reaches_who_waits) => { left_out! { once_wait::a_commit_reaches_who_waits, "needs the caller's own transaction" } };
-    (outbox_emit::a_bad_event_leaves_the_transaction_alone) => { left_out! { outbox_emit::a_bad_event_leaves_the_transaction_alone, "needs the caller's own transaction" } };
-    (outbox_emit::a_given_id_is_emitted_once) => { left_out! { outbox_emit::a_given_id_is_emitted_once, "needs the caller's own transaction" } };
-    (outbox_emit::a_late_commit_is_delivered) => { left_out! { outbox_emit::a_late_commit_is_delivered, "needs the caller's own transaction" } };
-    (outbox_emit::an_event_commits_with_its_transaction) => { left_out! { outbox_emit::an_event_commits_with_its_transaction, "needs the caller's own transaction" } };
-    (outbox_emit::an_event_is_seen_once) => { left_out! { outbox_emit::an_event_is_seen_once, "needs the caller's own transaction" } };
-    (outbox_emit::an_event_is_undone_with_its_transaction) => { left_out! { outbox_emit::an_event_is_undone_with_its_transaction, "needs the caller's own transaction" } };
-
-    // A relay, a schedule and whoever makes access tokens work on the store.
-    (access::$r:ident) => { left_out! { access::$r, "tokens are made at the store" } };
-    (schedule::$r:ident) => { left_out! { schedule::$r, "a server ticks for its clients" } };
-    (by_hand::what_is_done_to_events_is_in_the_history) => { left_out! { by_hand::what_is_done_to_events_is_in_the_history, "a relay works on the store" } };
-    (outbox_dead::$r:ident) => { left_out! { outbox_dead::$r, "a relay works on the store" } };
-    (outbox_emit::an_event_is_kept_whole) => { left_out! { outbox_emit::an_event_is_kept_whole, "a relay works on the store" } };
-    (outbox_input::$r:ident) => { left_out! { outbox_input::$r, "a relay works on the store" } };
-    (outbox_order::$r:ident) => { left_out! { outbox_order::$r, "a relay works on the store" } };
-    (outbox_doubt::$r:ident) => { left_out! { outbox_doubt::$r, "a relay works on the store" } };
-    (outbox_relay::$r:ident) => { left_out! { outbox_relay::$r, "a relay works on the store" } };
-
-    // Made with settings of its own, on a store's address: it would not come through here.
-    (acquire::settings_fill_in_user_and_service) => { left_out! { acquire::settings_fill_in_user_and_service, "connects by itself" } };
-    (crowd::a_crowd_shares_its_commits) => { left_out! { crowd::a_crowd_shares_its_commits, "connects by itself" } };
-    (crowd::alone_is_the_same) => { left_out! { crowd::alone_is_the_same, "connects by itself" } };
-    (inbox_input::a_larger_payload_can_be_allowed) => { left_out! { inbox_input::a_larger_payload_can_be_allowed, "connects by itself" } };
-    (inbox_input::a_payload_is_json) => { left_out! { inbox_input::a_payload_is_json, "connects by itself" } };
-    (input::a_longer_ttl_can_be_allowed) => { left_out! { input::a_longer_ttl_can_be_allowed, "connects by itself" } };
-    (once_input::a_bad_answer_names_its_field) => { left_out! { once_input::a_bad_answer_names_its_field, "connects by itself" } };
-    (once_input::a_larger_answer_can_be_allowed) => { left_out! { once_input::a_larger_answer_can_be_allowed, "connects by itself" } };
-    (once_seal::$r:ident) => { left_out! { once_seal::$r, "connects by itself" } };
-    (once_wait::many_who_wait_look_little) => { left_out! { once_wait::many_who_wait_look_little, "connects by itself" } };
-    (once_wait::who_looks_for_all_hands_over) => { left_out! { once_wait::who_looks_for_all_hands_over, "connects by itself" } };
-    (waiting::retries_are_counted) => { left_out! { waiting::retries_are_counted, "connects by itself" } };
-    (waiting_store::$r:ident) => { left_out! { waiting_store::$r, "connects by itself" } };
-
-    // Steps of the store that a server takes for its clients.
-    (inbox_claim::the_next_due_time_is_known) => { left_out! { inbox_claim::the_next_due_time_is_known, "a server sleeps for its clients" } };
-    (inbox_revive::a_requeue_begins_with_the_oldest_failure) => { left_out! { inbox_revive::a_requeue_begins_with_the_oldest_failure, "a server goes on to the end" } };
-    (inbox_discard::a_discard_begins_with_the_oldest_failure) => { left_out! { inbox_discard::a_discard_begins_with_the_oldest_failure, "a server goes on to the end" } };
-    (inbox_revive::a_reset_goes_step_by_step) => { left_out! { inbox_revive::a_reset_goes_step_by_step, "a server goes on to the end" } };
-    (inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch) => { left_out! { inbox_sweep::a_sweep_of_the_inbox_goes_batch_by_batch, "a server goes on to the end" } };
-    (inbox_sweep::a_sweep_of_failed_items_goes_batch_by_batch) => { left_out! { inbox_sweep::a_sweep_of_failed_items_goes_batch_by_batch, "a server goes on to the end" } };
-    (once_sweep::a_sweep_of_once_goes_batch_by_batch) => { left_out! { once_sweep::a_sweep_of_once_goes_batch_by_batch, "a server goes on to the end" } };
-    (sweeping::a_sweep_forgets_what_is_old) => { left_out! { sweeping::a_sweep_forgets_what_is_old, "a server goes on to the end" } };
-    (inbox_together::a_claim_tells_its_queue) => { left_out! { inbox_together::a_claim_tells_its_queue, "a server looks for itself" } };
-    (inbox_together::one_who_is_refused_is_alone_with_it) => { left_out! { inbox_together::one_who_is_refused_is_alone_with_it, "what is no JSON cannot be sent" } };
-    (show::a_status_tells_everything) => { left_out! { show::a_status_tells_everything, "a server signs waiters in" } };
-    (sweeping::a_sweep_keeps_what_is_wanted) => { left_out! { sweeping::a_sweep_keeps_what_is_wanted, "a server signs waiters in" } };
-    (waiting::a_dead_waiter_loses_its_place) => { left_out! { waiting::a_dead_waiter_loses_its_place, "a server signs waiters in" } };
-    (waiting::a_line_of_the_dead_blocks_nobody) => { left_out! { waiting::a_line_of_the_dead_blocks_nobody, "a server signs waiters in" } };
-    (waiting::a_newcomer_does_not_overtake) => { left_out! { waiting::a_newcomer_does_not_overtake, "a server signs waiters in" } };
-    (waiting::a_waiter_keeps_its_place) => { left_out! { waiting::a_waiter_keeps_its_place, "a server signs waiters in" } };
-    (once_wait::a_release_reaches_who_waits) => { left_out! { once_wait::a_release_reaches_who_waits, "looks for waiters in its own process" } };
-    (once_wait::an_answer_reaches_who_waits) => { left_out! { once_wait::an_answer_reaches_who_waits, "looks for waiters in its own process" } };
-    (once_resolve::a_resolve_reaches_who_waits) => { left_out! { once_resolve::a_resolve_reaches_who_waits, "looks for waiters in its own process" } };
-    (once_wait::who_goes_away_is_not_missed) => { left_out! { once_wait::who_goes_away_is_not_missed, "looks for waiters in its own process" } };
-    (losing::$r:ident) => { left_out! { losing::$r, "signs waiters in, or counts what the store writes" } };
-    (once_losing::$r:ident) => { left_out! { once_losing::$r, "counts what the store writes" } };
-    (tokens::a_restored_store_goes_on_above) => { left_out! { tokens::a_restored_store_goes_on_above, "the server would have to stop" } };
-
-    // And the one difference: white space around an answer is lost on the way.
-    (once_begin::an_answer_is_replayed_as_it_was_given) => { left_out! { once_begin::an_answer_is_replayed_as_it_was_given, "white space around it is lost" } };
-
-    ($subject:ident::$rule:ident) => {
-        #[test]
-        fn $rule() {
-            let rule = concat!(stringify!($subject), "::", stringify!($rule));
-            crate::keep(rule, turno_testkit::conformance::TestStore::sqlite());
-        }
-    };
-}
-
-turno_testkit::conformance_rules! { conformance_each, over_http }
-
-/// What depends on who comes when, through servers on PostgreSQL.
-mod postgres {
-    macro_rules! test {
-        ($subject:ident::$rule:ident) => {
-            #[test]
-            fn $rule() {
-                let rule = concat!(stringify!($subject), "::", stringify!($rule));
-                crate::keep(rule, turno_testkit::conformance::TestStore::postgres());
-            }
-        };
-    }
-
-    /// Of each subject all that is not left out above.
-    #[rustfmt::skip]
-    macro_rules! on_postgres {
-        (crowd::a_crowd_shares_its_commits) => {};
-        (crowd::alone_is_the_same) => {};
-        (crowd::$r:ident) => { test! { crowd::$r } };
-        (again::$r:ident) => { test! { again::$r } };
-        (request::$r:ident) => { test! { request::$r } };
-        (readers::$r:ident) => { test! { readers::$r } };
-        (runner::$r:ident) => { test! { runner::$r } };
-        (inbox_again::$r:ident) => { test! { inbox_again::$r } };
-        (inbox_crowd::$r:ident) => { test! { inbox_crowd::$r } };
-        (inbox_abandoned::$r:ident) => { test! { inbox_abandoned::$r } };
-        (once_again::$r:ident) => { test! { once_again::$r } };
-        (once_crowd::$r:ident) => { test! { once_crowd::$r } };
-        ($subject:ident::$rule:ident) => {};
-    }
-
-    turno_testkit::conformance_rules! { conformance_each, on_postgres }
 }

@@ -1,14 +1,13 @@
-//! Every store keeps every rule.
+//! Every store passes every conformance rule.
 
-mod sqlite {
-    turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::sqlite());
-}
+use libtest_mimic::{Arguments, run};
+use turno_testkit::conformance::{TestStore, trials};
 
-mod postgres {
-    turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::postgres());
-}
-
-/// PostgreSQL behind a transaction pooler.
-mod pgbouncer {
-    turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::pgbouncer());
+fn main() {
+    let sqlite = trials("sqlite", TestStore::sqlite);
+    let postgres = trials("postgres", TestStore::postgres);
+    // PostgreSQL behind a transaction pooler.
+    let pgbouncer = trials("pgbouncer", TestStore::pgbouncer);
+    let tests = sqlite.chain(postgres).chain(pgbouncer).collect();
+    run(&Arguments::from_args(), tests).exit();
 }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use turno::tx::CallerTx;
 use turno::{Result, Token};
 
-use super::TestStore;
+use crate::conformance::TestStore;
 
 /// A kind of transaction that Turno can work in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Work {
     async fn run(self, caller: Caller, place: &str) {
         match caller {
             Caller::TokioPostgres => {
-                let mut client = super::test_store::connect(place).await;
+                let mut client = crate::conformance::test_store::connect(place).await;
                 let mut tx = client.transaction().await.unwrap();
                 tx.batch_execute("select 1").await.unwrap();
                 if self.inside(&mut tx).await {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::test_store::{Place, TestStore};
+use crate::conformance::test_store::{Place, TestStore};
 
 /// Tables of a store.
 const TABLES: [&str; 8] = [

@@ -1,0 +1,171 @@
+//! An operator breaks a lock.
+
+use turno::Token;
+use turno::lock::{BreakOutcome, HistoryEvent, ReleaseOutcome, RenewOutcome};
+
+use crate::conformance::lock::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+/// With the right token the lock is free at once, and the history has the user and the reason.
+#[rule]
+async fn a_broken_lock_is_free(bed: &TestStore) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let lock = turno.lock("r").owner("a").user("1").description("d");
+    let old = mine(lock.acquire().await.unwrap());
+    let reason = "it's stuck; see ticket \"7\"";
+    assert_eq!(
+        other
+            .lock_break_as("r", old.token(), reason, Some("admin"))
+            .await
+            .unwrap(),
+        BreakOutcome::Broken
+    );
+    let new = take(&other, "r", "b").await;
+    assert!(new.token() > old.token());
+    assert_eq!(old.renew().await.unwrap(), RenewOutcome::Lost);
+    assert_eq!(owners(&turno, "r").await, ["b"]);
+    let entry = history(&turno, "r")
+        .await
+        .into_iter()
+        .find(|entry| entry.event == HistoryEvent::Broken)
+        .unwrap();
+    assert_eq!(
+        (
+            entry.token.unwrap(),
+            entry.owner.as_deref(),
+            entry.actor.as_deref()
+        ),
+        (old.token(), Some("a"), Some("admin"))
+    );
+    assert_eq!(
+        (entry.reason.as_deref(), entry.attribution.user.as_deref()),
+        (Some(reason), Some("1"))
+    );
+    assert_eq!(old.release().await.unwrap(), ReleaseOutcome::Lost);
+    assert_eq!(count(&turno, "r", HistoryEvent::Late).await, 2);
+}
+
+/// A break ends all holds of a reentrant lease.
+#[rule]
+async fn a_break_ends_all_holds(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let (first, _second) = (take(&turno, "r", "a").await, take(&turno, "r", "a").await);
+    assert_eq!(
+        turno.lock_break("r", first.token(), "stuck").await.unwrap(),
+        BreakOutcome::Broken
+    );
+    take(&turno, "r", "b").await.detach();
+}
+
+/// With any other token nothing happens.
+#[rule]
+async fn a_break_names_the_holders_token(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let old = take(&turno, "r", "a").await;
+    let stale = old.token();
+    old.release().await.unwrap();
+    for token in [stale, Token(stale.0 + 1), Token(0)] {
+        assert_eq!(
+            turno.lock_break("r", token, "why").await.unwrap(),
+            BreakOutcome::NotHeld
+        );
+    }
+    let held = take(&turno, "r", "b").await;
+    for token in [stale, Token(held.token().0 + 1), Token(0)] {
+        assert_eq!(
+            turno.lock_break("r", token, "why").await.unwrap(),
+            BreakOutcome::NotHeld
+        );
+    }
+    assert_eq!(
+        turno
+            .lock_break("unknown", held.token(), "why")
+            .await
+            .unwrap(),
+        BreakOutcome::NotHeld
+    );
+    let shared = mine(turno.lock("s").shared().acquire().await.unwrap());
+    assert_eq!(
+        turno
+            .lock_break("s", Token(shared.token().0 + 1), "why")
+            .await
+            .unwrap(),
+        BreakOutcome::NotHeld
+    );
+    assert_eq!(owners(&turno, "r").await, ["b"]);
+    assert_eq!(count(&turno, "r", HistoryEvent::Broken).await, 0);
+}
+
+/// A break of one shared holder does not affect the others.
+#[rule]
+async fn one_sharer_is_broken(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let lock = |owner: &str| turno.lock("r").owner(owner).permits(2);
+    let (a, b) = (
+        mine(lock("a").user("1").acquire().await.unwrap()),
+        mine(lock("b").acquire().await.unwrap()),
+    );
+    assert_eq!(
+        turno
+            .lock_break_as("r", a.token(), "stuck", Some("admin"))
+            .await
+            .unwrap(),
+        BreakOutcome::Broken
+    );
+    assert_eq!(owners(&turno, "r").await, ["b"]);
+    mine(lock("c").acquire().await.unwrap()).detach();
+    let entry = history(&turno, "r").await.remove(0);
+    assert_eq!(
+        (
+            entry.event,
+            entry.actor.as_deref(),
+            entry.attribution.user.as_deref()
+        ),
+        (HistoryEvent::Broken, Some("admin"), Some("1"))
+    );
+    assert_eq!(a.release().await.unwrap(), ReleaseOutcome::Lost);
+    assert!(matches!(
+        b.renew().await.unwrap(),
+        RenewOutcome::Renewed { .. }
+    ));
+}
+
+/// A broken lock is free at once, also before the end of its `min_hold`.
+#[rule]
+async fn a_break_ends_the_min_hold(bed: &TestStore) {
+    let turno = bed.turno().await;
+    for shared in [false, true] {
+        let resource = format!("r/{shared}");
+        let lock = turno.lock(&resource).ttl(secs(600)).min_hold(secs(600));
+        let held = mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        )
+        .detach();
+        assert_eq!(
+            turno
+                .lock_break(&resource, held.token, "stuck")
+                .await
+                .unwrap(),
+            BreakOutcome::Broken
+        );
+        take(&turno, &resource, "b").await.detach();
+    }
+}
+
+/// A break of one shared holder does not end the `min_hold` of another.
+#[rule]
+async fn a_break_keeps_the_others_min_hold(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let lock = |owner: &str| turno.lock("r").owner(owner).shared().ttl(secs(600));
+    let resting = mine(lock("a").min_hold(secs(600)).acquire().await.unwrap());
+    let broken = mine(lock("b").acquire().await.unwrap()).detach();
+    assert_eq!(
+        turno.lock_break("r", broken.token, "stuck").await.unwrap(),
+        BreakOutcome::Broken
+    );
+    resting.release().await.unwrap();
+    busy(turno.lock("r").acquire().await.unwrap());
+}

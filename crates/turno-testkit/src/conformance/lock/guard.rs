@@ -1,0 +1,251 @@
+//! Fencing: the guard in the caller's own transaction.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use turno::Token;
+use turno::lock::{Acquire, BreakOutcome};
+
+use crate::conformance::caller::Ask;
+use crate::conformance::lock::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+/// Long enough for a response that does not wait for the open transaction; one that waits would take far longer.
+const A_WHILE: Duration = Duration::from_secs(1);
+
+/// The guard passes for a live lease, exclusive or shared, in each kind of transaction, any number of times.
+#[rule]
+async fn a_guard_passes_for_a_live_lease(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let exclusive = take(&turno, "e", "a").await;
+    let shared = [0, 1].map(|n| turno.lock("s").owner(n.to_string()).shared());
+    let [first, second] = shared.map(|lock| lock.acquire());
+    let (first, second) = (mine(first.await.unwrap()), mine(second.await.unwrap()));
+    for caller in bed.callers() {
+        for lease in [&exclusive, &first, &second] {
+            for _ in 0..2 {
+                bed.open(*caller, Ask::Guard, lease.resource(), lease.token())
+                    .await
+                    .unwrap()
+                    .commit()
+                    .await;
+            }
+        }
+    }
+    exclusive.release().await.unwrap();
+}
+
+/// It fails with a lost lease for each token that does not hold the lock now.
+#[rule]
+async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let mut stale = Vec::new();
+    for shared in [false, true] {
+        let ask = |what: &str| {
+            let lock = turno.lock(format!("{what}/{shared}")).owner("a");
+            if shared { lock.shared() } else { lock }
+        };
+        let released = mine(ask("released").acquire().await.unwrap());
+        stale.push(released.id());
+        released.release().await.unwrap();
+
+        stale.push(mine(ask("expired").acquire().await.unwrap()).detach());
+        bed.expire(&format!("expired/{shared}")).await;
+
+        stale.push(mine(ask("taken").acquire().await.unwrap()).detach());
+        bed.expire(&format!("taken/{shared}")).await;
+        take(&turno, &format!("taken/{shared}"), "b").await.detach();
+
+        let broken = mine(ask("broken").acquire().await.unwrap()).detach();
+        assert_eq!(
+            turno
+                .lock_break(&broken.resource, broken.token, "why")
+                .await
+                .unwrap(),
+            BreakOutcome::Broken
+        );
+        stale.push(broken);
+
+        let mut wrong = mine(ask("wrong").acquire().await.unwrap()).detach();
+        wrong.token = Token(wrong.token.0 + 1);
+        stale.push(wrong.clone());
+        wrong.token = Token(wrong.token.0 - 2);
+        stale.push(wrong);
+    }
+    // One shared hold has expired, another has not.
+    let dead = mine(
+        turno
+            .lock("mixed")
+            .owner("dead")
+            .shared()
+            .acquire()
+            .await
+            .unwrap(),
+    )
+    .detach();
+    let _live = mine(
+        turno
+            .lock("mixed")
+            .owner("live")
+            .shared()
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    bed.expire_hold("mixed", dead.token).await;
+    stale.push(dead);
+    for caller in bed.callers() {
+        for id in &stale {
+            let error = bed
+                .open(*caller, Ask::Guard, &id.resource, id.token)
+                .await
+                .expect_err(&format!("{id} in {caller:?}"));
+            assert!(error.is_lost(), "{id} in {caller:?}: {error:?}");
+        }
+        let error = bed
+            .open(*caller, Ask::Guard, "unknown", Token(1))
+            .await
+            .unwrap_err();
+        assert!(error.is_lost(), "{error:?}");
+    }
+}
+
+/// While a guarded transaction is open, the lock cannot be taken over, even after its expiry; afterwards it can.
+#[rule]
+async fn a_guarded_lock_is_not_taken_over(bed: &TestStore) {
+    let (turno, rival) = (bed.turno().await, bed.turno().await);
+    for caller in bed.callers() {
+        for (next, shared) in [("exclusive", false), ("shared", true)] {
+            let resource = format!("{caller:?}/{next}");
+            // A short TTL, because on some stores the times cannot be shifted while the transaction is open.
+            let short = turno
+                .lock(&resource)
+                .owner("a")
+                .ttl(Duration::from_millis(1500));
+            let lease = mine(short.acquire().await.unwrap());
+            let tx = bed
+                .open(*caller, Ask::Guard, &resource, lease.token())
+                .await
+                .unwrap();
+            until_free(&rival, &resource).await;
+            let lock = rival.lock(&resource).owner("b");
+            let lock = if shared { lock.shared() } else { lock };
+            let mut taking = tokio::spawn(lock.clone().acquire());
+            let early = timeout(A_WHILE, &mut taking).await;
+            let early = early.map(|answer| answer.unwrap().unwrap());
+            if let Ok(Acquire::Acquired(_)) = &early {
+                panic!("taken over while {caller:?} guards it: {early:?}");
+            }
+            let old = lease.token();
+            lease.detach();
+            tx.commit().await;
+            let new = match early {
+                Ok(_) => mine(lock.acquire().await.unwrap()),
+                Err(_) => mine(timeout(PATIENCE, taking).await.unwrap().unwrap().unwrap()),
+            };
+            assert!(new.token() > old);
+        }
+    }
+}
+
+/// The control: without the guard, the same transaction does not prevent a takeover.
+#[rule]
+async fn an_unguarded_lock_is_taken_over(bed: &TestStore) {
+    let (turno, rival) = (bed.turno().await, bed.turno().await);
+    for caller in bed.callers() {
+        let resource = format!("{caller:?}");
+        let old = take(&turno, &resource, "a").await.detach();
+        let tx = bed
+            .open(*caller, Ask::Nothing, &resource, old.token)
+            .await
+            .unwrap();
+        bed.expire(&resource).await;
+        assert!(take(&rival, &resource, "b").await.token() > old.token);
+        tx.commit().await;
+    }
+}
+
+/// A waiting acquire concurrent with an open guarded transaction returns an outcome, never an error.
+#[rule]
+async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &TestStore) {
+    let (turno, rival) = (bed.turno().await, bed.turno().await);
+    for (holds, held_shared) in [("exclusive", false), ("shared", true)] {
+        for (asks, ask_shared) in [("exclusive", false), ("shared", true)] {
+            let resource = format!("{holds}/{asks}");
+            let lock = turno.lock(&resource).owner("a");
+            let lease = mine(
+                if held_shared { lock.shared() } else { lock }
+                    .acquire()
+                    .await
+                    .unwrap(),
+            );
+            let tx = bed
+                .open(bed.callers()[0], Ask::Guard, &resource, lease.token())
+                .await
+                .unwrap();
+            let lock = rival
+                .lock(&resource)
+                .owner("b")
+                .wait(Duration::from_millis(200));
+            let mut waiting = tokio::spawn(if ask_shared { lock.shared() } else { lock }.acquire());
+            let early = timeout(A_WHILE, &mut waiting).await;
+            tx.commit().await;
+            let answer = match early {
+                Ok(answer) => answer,
+                Err(_) => timeout(PATIENCE, waiting).await.expect("it never ends"),
+            };
+            let answer = answer
+                .unwrap()
+                .unwrap_or_else(|error| panic!("{resource}: {error:?}"));
+            assert_eq!(
+                answer.is_busy(),
+                !(held_shared && ask_shared),
+                "{resource}: {answer:?}"
+            );
+        }
+    }
+}
+
+/// A waiter registration concurrent with an open guarded transaction is valid.
+#[rule]
+async fn a_line_beside_a_guard_counts(bed: &TestStore) {
+    let (turno, rival) = (bed.turno().await, bed.turno().await);
+    let lease = take(&turno, "r", "a").await;
+    let tx = bed
+        .open(bed.callers()[0], Ask::Guard, "r", lease.token())
+        .await
+        .unwrap();
+    let line = tokio::spawn({
+        let rival = rival.clone();
+        async move { stand_in_line(&rival, "r", "first").await }
+    });
+    // Some stores block writers until the transaction has ended.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    tx.commit().await;
+    line.await.unwrap();
+    lease.release().await.unwrap();
+    busy(rival.lock("r").owner("newcomer").acquire().await.unwrap());
+    take(&rival, "r", "first").await.detach();
+}
+
+/// The holder's own renewals and releases work again once its guarded transaction has ended.
+#[rule]
+async fn a_guard_ends_with_its_transaction(bed: &TestStore) {
+    let turno = bed.turno().await;
+    for caller in bed.callers() {
+        let lease = take(&turno, "r", "a").await;
+        bed.open(*caller, Ask::Guard, "r", lease.token())
+            .await
+            .unwrap()
+            .commit()
+            .await;
+        // A rollback leaves nothing behind, either.
+        drop(
+            bed.open(*caller, Ask::Guard, "r", lease.token())
+                .await
+                .unwrap(),
+        );
+        timeout(PATIENCE, lease.renew()).await.unwrap().unwrap();
+        timeout(PATIENCE, lease.release()).await.unwrap().unwrap();
+    }
+}

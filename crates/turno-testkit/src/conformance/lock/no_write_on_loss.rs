@@ -1,0 +1,181 @@
+//! An acquire of a busy lock writes nothing: no row, no row lock, no commit.
+
+use turno::Turno;
+
+use crate::conformance::lock::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+/// Tries all kinds of acquire, which must be busy, and checks that nothing was written.
+async fn leaves_no_trace(
+    bed: &TestStore,
+    turno: &Turno,
+    resource: &str,
+    asks: impl IntoIterator<Item = Ask>,
+) {
+    let watch = bed.watch().await;
+    let before = watch.look().await;
+    for ask in asks {
+        match ask {
+            Ask::Exclusive => drop(busy(
+                turno.lock(resource).owner("loser").acquire().await.unwrap(),
+            )),
+            Ask::Shared => drop(busy(
+                turno
+                    .lock(resource)
+                    .owner("loser")
+                    .shared()
+                    .acquire()
+                    .await
+                    .unwrap(),
+            )),
+            Ask::Permits(n) => drop(busy(
+                turno
+                    .lock(resource)
+                    .owner("loser")
+                    .permits(n)
+                    .acquire()
+                    .await
+                    .unwrap(),
+            )),
+            Ask::Together => {
+                // The free ones precede the busy one, so that a partial grant would have to be undone.
+                let all = ["0-free", "1-new", resource];
+                assert!(turno.locks(all).acquire().await.unwrap().is_busy());
+            }
+        }
+        assert_eq!(
+            watch.look().await,
+            before,
+            "a trace of the loser, who asked for {ask:?}"
+        );
+    }
+    assert!(
+        turno
+            .lock_status("0-free")
+            .await
+            .unwrap()
+            .holders
+            .is_empty()
+    );
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    Exclusive,
+    Shared,
+    Permits(u32),
+    Together,
+}
+
+const ALL: [Ask; 4] = [Ask::Exclusive, Ask::Shared, Ask::Permits(3), Ask::Together];
+
+async fn two(bed: &TestStore) -> (Turno, Turno) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    take(&turno, "0-free", "x").await.release().await.unwrap();
+    (turno, other)
+}
+
+/// Busy because of a live holder.
+#[rule]
+async fn losing_to_a_holder_writes_nothing(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    let _lease = take(&turno, "r", "a").await;
+    leaves_no_trace(bed, &other, "r", ALL).await;
+}
+
+/// Busy because of a `min_hold` that outlasts the release.
+#[rule]
+async fn losing_to_a_rest_writes_nothing(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    let lock = turno
+        .lock("r")
+        .owner("a")
+        .ttl(secs(600))
+        .min_hold(secs(600));
+    mine(lock.acquire().await.unwrap()).release().await.unwrap();
+    leaves_no_trace(bed, &other, "r", ALL).await;
+}
+
+/// Busy because of a shared holder's `min_hold` that outlasts the release.
+#[rule]
+async fn losing_to_a_shared_rest_writes_nothing(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    let lock = turno
+        .lock("r")
+        .owner("a")
+        .shared()
+        .ttl(secs(600))
+        .min_hold(secs(600));
+    mine(lock.acquire().await.unwrap()).release().await.unwrap();
+    leaves_no_trace(bed, &other, "r", ALL).await;
+}
+
+/// Busy because of waiters in order, with the lock free.
+#[rule]
+async fn losing_to_a_line_writes_nothing(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    let lease = take(&turno, "r", "a").await;
+    stand_in_line(&turno, "r", "first").await;
+    lease.release().await.unwrap();
+    leaves_no_trace(bed, &other, "r", ALL).await;
+}
+
+/// Busy because of waiters in order, with the holder expired.
+#[rule]
+async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    take(&turno, "r", "a").await.detach();
+    stand_in_line(&turno, "r", "first").await;
+    bed.expire("r").await;
+    leaves_no_trace(bed, &other, "r", ALL).await;
+}
+
+/// Busy because all permits are held.
+#[rule]
+async fn losing_to_full_permits_writes_nothing(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    for owner in ["a", "b"] {
+        mine(
+            turno
+                .lock("r")
+                .owner(owner)
+                .permits(2)
+                .acquire()
+                .await
+                .unwrap(),
+        )
+        .detach();
+    }
+    leaves_no_trace(
+        bed,
+        &other,
+        "r",
+        [Ask::Exclusive, Ask::Permits(2), Ask::Together],
+    )
+    .await;
+}
+
+/// A repeated stale renewal or release does not change the holder's row.
+#[rule]
+async fn a_stale_renew_does_not_touch_the_row(bed: &TestStore) {
+    let (turno, other) = two(bed).await;
+    let stale = take(&turno, "r", "a").await.detach();
+    bed.expire("r").await;
+    let _lease = take(&other, "r", "b").await;
+    let renew = async || turno.lock_renew("r", stale.token, secs(30)).await.unwrap();
+    // The first is recorded as late.
+    assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
+    let holder = other.lock_status("r").await.unwrap().holders.remove(0);
+    let watch = bed.watch().await;
+    let before = watch.look().await;
+    assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
+    if !bed.is_sqlite() {
+        // A single writer commits even if nothing changed; there only the holder's row is compared.
+        assert_eq!(watch.look().await, before);
+    }
+    let after = other.lock_status("r").await.unwrap().holders.remove(0);
+    assert_eq!(
+        (after.token, after.expires_at, after.holds),
+        (holder.token, holder.expires_at, holder.holds)
+    );
+}

@@ -1,0 +1,285 @@
+//! Shared holds and permits.
+
+use turno::lock::{HistoryEvent, Lock, ReleaseOutcome, RenewOutcome};
+use turno::{Token, Turno};
+
+use crate::conformance::lock::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+fn permit(turno: &Turno, owner: &str, permits: u32) -> Lock {
+    turno.lock("r").owner(owner).permits(permits)
+}
+
+fn share(turno: &Turno, owner: &str) -> Lock {
+    turno.lock("r").owner(owner).shared()
+}
+
+/// There are as many holders as permits; after a release, another one gets a permit.
+#[rule]
+async fn permits_let_so_many_in(bed: &TestStore) {
+    let machines = [bed.turno().await, bed.turno().await];
+    let mut leases = Vec::new();
+    for n in 0..3 {
+        leases.push(mine(
+            permit(&machines[n % 2], &n.to_string(), 3)
+                .user(n.to_string())
+                .acquire()
+                .await
+                .unwrap(),
+        ));
+    }
+    let tokens: Vec<Token> = leases.iter().map(|lease| lease.token()).collect();
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    let full = busy(permit(&machines[1], "x", 3).acquire().await.unwrap());
+    assert!(
+        full.holder.is_some() && full.remaining > secs(10),
+        "{full:?}"
+    );
+    leases.remove(1).release().await.unwrap();
+    leases.push(mine(permit(&machines[1], "x", 3).acquire().await.unwrap()));
+    busy(permit(&machines[0], "y", 3).acquire().await.unwrap());
+    assert_eq!(owners(&machines[0], "r").await, ["0", "2", "x"]);
+    let status = machines[0].lock_status("r").await.unwrap().holders;
+    assert_eq!(
+        status
+            .iter()
+            .map(|holder| holder.attribution.user.as_deref())
+            .collect::<Vec<_>>(),
+        [Some("0"), Some("2"), None]
+    );
+    assert!(status.iter().all(|holder| holder.mode == "shared"));
+}
+
+/// Concurrent acquires never exceed the permits.
+#[rule]
+async fn of_many_at_once_so_many_get_permits(bed: &TestStore) {
+    let machines = [bed.turno().await, bed.turno().await];
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..16 {
+        let lock =
+            permit(&machines[n % 2], &n.to_string(), 3).wait(std::time::Duration::from_millis(300));
+        tasks.spawn(async move { lock.acquire().await.unwrap().acquired() });
+    }
+    let leases: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    assert_eq!(leases.len(), 3);
+    assert_eq!(owners(&machines[0], "r").await.len(), 3);
+}
+
+/// An expired permit can be acquired, and the expiry is recorded.
+#[rule]
+async fn an_expired_permit_makes_room(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let dead = mine(permit(&turno, "dead", 2).user("1").acquire().await.unwrap()).detach();
+    let _live = mine(
+        permit(&turno, "live", 2)
+            .ttl(secs(600))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    busy(permit(&turno, "next", 2).acquire().await.unwrap());
+    bed.expire_hold("r", dead.token).await;
+    assert_eq!(owners(&turno, "r").await, ["live"]);
+    let next = mine(permit(&turno, "next", 2).acquire().await.unwrap());
+    assert!(next.token() > dead.token);
+    assert_eq!(
+        events(&turno, "r").await,
+        [(HistoryEvent::Expired, dead.token)]
+    );
+    assert_eq!(
+        history(&turno, "r").await[0].attribution.user.as_deref(),
+        Some("1")
+    );
+    assert_eq!(
+        turno.lock_renew("r", dead.token, secs(60)).await.unwrap(),
+        RenewOutcome::Lost
+    );
+}
+
+/// A busy outcome among shared holders has the one that expires first.
+#[rule]
+async fn busy_sharers_tell_who_ends_first(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let _long = mine(
+        permit(&turno, "long", 2)
+            .user("long")
+            .ttl(secs(600))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    let _short = mine(
+        permit(&turno, "short", 2)
+            .user("short")
+            .ttl(secs(60))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    let full = busy(permit(&turno, "x", 2).acquire().await.unwrap());
+    assert_eq!(full.holder.unwrap().user.as_deref(), Some("short"));
+    assert!(full.remaining <= secs(60));
+}
+
+/// Shared holders block an exclusive acquire until the last of them has ended, in any way.
+#[rule]
+async fn an_exclusive_one_waits_for_the_last_sharer(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let (a, b) = (
+        mine(share(&turno, "a").acquire().await.unwrap()),
+        mine(share(&turno, "b").ttl(secs(600)).acquire().await.unwrap()),
+    );
+    busy(turno.lock("r").owner("x").acquire().await.unwrap());
+    let last = b.token();
+    b.release().await.unwrap();
+    let still = busy(turno.lock("r").owner("x").acquire().await.unwrap());
+    assert!(
+        still.remaining <= secs(30),
+        "the one who is left: {still:?}"
+    );
+    a.release().await.unwrap();
+    let exclusive = take(&turno, "r", "x").await;
+    assert!(exclusive.token() > last);
+    busy(share(&turno, "a").acquire().await.unwrap());
+    busy(permit(&turno, "a", 5).acquire().await.unwrap());
+    exclusive.release().await.unwrap();
+    mine(share(&turno, "a").acquire().await.unwrap()).detach();
+    bed.expire("r").await;
+    take(&turno, "r", "x").await.detach();
+}
+
+/// Shared holders keep their own TTLs: the row ends with the last of them.
+#[rule]
+async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let (a, b) = (
+        mine(share(&turno, "a").acquire().await.unwrap()),
+        mine(share(&turno, "b").acquire().await.unwrap()),
+    );
+    a.renew_for(secs(600)).await.unwrap();
+    bed.expire_hold("r", b.token()).await;
+    let x = busy(turno.lock("r").owner("x").acquire().await.unwrap());
+    assert!(x.remaining > secs(500), "{x:?}");
+    assert_eq!(owners(&turno, "r").await, ["a"]);
+    b.detach();
+}
+
+/// A reentrant shared acquire: same token, one more hold. Each release ends one hold.
+#[rule]
+async fn a_sharer_enters_again(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let first = mine(
+        permit(&turno, "a", 1)
+            .ttl(secs(60))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    let second = mine(
+        permit(&turno, "a", 1)
+            .ttl(secs(600))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    assert_eq!(
+        (
+            second.token(),
+            second.grant().holds,
+            second.grant().reentered
+        ),
+        (first.token(), 2, true)
+    );
+    assert!(second.expires_at() > first.expires_at());
+    assert_eq!(
+        second.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 1 }
+    );
+    busy(permit(&turno, "b", 1).acquire().await.unwrap());
+    assert_eq!(
+        first.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 0 }
+    );
+    mine(permit(&turno, "b", 1).acquire().await.unwrap()).detach();
+}
+
+/// A shared acquire by the exclusive owner is a reentrant acquire.
+#[rule]
+async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let exclusive = take(&turno, "r", "a").await;
+    let shared = mine(share(&turno, "a").acquire().await.unwrap());
+    assert_eq!(
+        (
+            shared.token(),
+            shared.grant().holds,
+            shared.grant().reentered
+        ),
+        (exclusive.token(), 2, true)
+    );
+    busy(share(&turno, "b").acquire().await.unwrap());
+    assert_eq!(
+        shared.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 1 }
+    );
+    busy(share(&turno, "b").acquire().await.unwrap());
+    assert_eq!(
+        exclusive.release().await.unwrap(),
+        ReleaseOutcome::Released { holds: 0 }
+    );
+}
+
+/// A shared holder that wants exclusive access has to release first, even if it is the only one.
+#[rule]
+async fn a_sharer_does_not_become_exclusive(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let shared = mine(share(&turno, "a").acquire().await.unwrap());
+    busy(turno.lock("r").owner("a").acquire().await.unwrap());
+    shared.release().await.unwrap();
+    take(&turno, "r", "a").await.detach();
+}
+
+/// The end of each shared hold is in the history.
+#[rule]
+async fn each_sharer_has_its_history(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let mut tokens = Vec::new();
+    for owner in ["a", "b"] {
+        let lease = mine(share(&turno, owner).user(owner).acquire().await.unwrap());
+        tokens.push(lease.token());
+        lease.detach();
+    }
+    for token in &tokens {
+        turno.lock_release("r", *token).await.unwrap();
+    }
+    assert_eq!(
+        events(&turno, "r").await,
+        [
+            (HistoryEvent::Released, tokens[1]),
+            (HistoryEvent::Released, tokens[0])
+        ]
+    );
+    assert!(
+        history(&turno, "r")
+            .await
+            .iter()
+            .all(|entry| entry.mode.as_deref() == Some("shared")
+                && entry.attribution.user == entry.owner)
+    );
+}
+
+/// A reentrant shared acquire does not end the hold of another owner, not even an expired one.
+#[rule]
+async fn a_sharer_who_enters_again_ends_nobody(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let slow = mine(share(&turno, "slow").acquire().await.unwrap());
+    let _quick = mine(share(&turno, "quick").acquire().await.unwrap());
+    bed.expire_hold("r", slow.token()).await;
+    let _again = mine(share(&turno, "quick").acquire().await.unwrap());
+    assert_eq!(events(&turno, "r").await, []);
+    assert!(
+        matches!(slow.renew().await.unwrap(), RenewOutcome::Renewed { .. }),
+        "nobody has taken its place"
+    );
+    assert_eq!(owners(&turno, "r").await, ["slow", "quick"]);
+}

@@ -1,0 +1,124 @@
+//! Tokens only grow: across releases, machines, purges, restores and clocks.
+
+use turno::lock::{ReleaseOutcome, RenewOutcome};
+use turno::{Token, Turno};
+
+use crate::conformance::lock::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+/// Tokens grow over a thousand leases, two machines and a reopening.
+#[rule]
+async fn tokens_only_grow(bed: &TestStore) {
+    let mut last = Token(0);
+    for _ in 0..2 {
+        let machines = [bed.turno().await, bed.turno().await];
+        for n in 0..500 {
+            let lease = take(&machines[n % 2], "r", "a").await;
+            assert!(lease.token() > last, "{} after {last}", lease.token());
+            last = lease.token();
+            assert_eq!(
+                lease.release().await.unwrap(),
+                ReleaseOutcome::Released { holds: 0 }
+            );
+        }
+        machines[0].close().await;
+        machines[1].close().await;
+    }
+}
+
+/// A resource that was purged returns with a token above its old one, even if the clock is behind it.
+#[rule]
+async fn a_purged_resource_comes_back_higher(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
+    for shared in [false, true] {
+        for name in ["a", "b"] {
+            let resource = format!("{name}/{shared}");
+            take(&turno, &resource, "x").await.release().await.unwrap();
+            bed.set_token(&resource, ahead).await;
+            bed.age(&resource, secs(2 * 24 * 60 * 60)).await;
+        }
+        assert_eq!(turno.sweep(&Default::default()).await.unwrap().purged, 2);
+        assert_eq!(bed.rows().await, 0);
+        let lock = |resource: String| {
+            if shared {
+                turno.lock(resource).shared()
+            } else {
+                turno.lock(resource)
+            }
+        };
+        let back = mine(lock(format!("a/{shared}")).acquire().await.unwrap());
+        assert!(
+            back.token() > ahead,
+            "{} is not above {ahead}",
+            back.token()
+        );
+        assert!(
+            matches!(back.renew().await.unwrap(), RenewOutcome::Renewed { .. }),
+            "the raised token is the stored one"
+        );
+        back.release().await.unwrap();
+        let other = mine(lock(format!("never/{shared}")).acquire().await.unwrap());
+        assert!(other.token() > ahead, "the floor is everybody's");
+        other.release().await.unwrap();
+        for resource in [format!("a/{shared}"), format!("never/{shared}")] {
+            bed.age(&resource, secs(2 * 24 * 60 * 60)).await;
+        }
+        turno.sweep(&Default::default()).await.unwrap();
+    }
+}
+
+/// With a clock behind the last token, new tokens are still greater.
+#[rule]
+async fn a_clock_that_is_behind_still_counts_up(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
+    take(&turno, "r", "a").await.release().await.unwrap();
+    bed.set_token("r", ahead).await;
+    let exclusive = take(&turno, "r", "a").await;
+    assert_eq!(exclusive.token(), Token(ahead.0 + 1));
+    exclusive.release().await.unwrap();
+    let shared = mine(turno.lock("r").shared().acquire().await.unwrap());
+    let second = mine(turno.lock("r").shared().acquire().await.unwrap());
+    assert_eq!(
+        (shared.token(), second.token()),
+        (Token(ahead.0 + 2), Token(ahead.0 + 3))
+    );
+}
+
+/// A store restored from a backup grants greater tokens than those granted after the backup.
+#[rule]
+async fn a_restored_store_goes_on_above(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let grant = async |turno: &Turno, resource: &str, shared: bool| {
+        let lock = turno.lock(resource);
+        let lease = mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        let token = lease.token();
+        lease.release().await.unwrap();
+        token
+    };
+    grant(&turno, "old", false).await;
+    grant(&turno, "shared", true).await;
+    let backup = bed.backup().await;
+    let mut after = Vec::new();
+    for _ in 0..20 {
+        after.push(grant(&turno, "old", false).await);
+        after.push(grant(&turno, "new", false).await);
+        after.push(grant(&turno, "shared", true).await);
+    }
+    let last = after.into_iter().max().unwrap();
+    turno.close().await;
+    bed.restore(&backup).await;
+    let turno = bed.turno().await;
+    for (resource, shared) in [("old", false), ("new", false), ("shared", true)] {
+        assert!(
+            grant(&turno, resource, shared).await > last,
+            "{resource} went back"
+        );
+    }
+}

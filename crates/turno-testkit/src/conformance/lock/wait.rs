@@ -1,0 +1,342 @@
+//! Waiting for a lock.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use turno::Retry;
+use turno::lock::BreakOutcome;
+use turno::store::LockLeave;
+
+use crate::conformance::lock::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+/// A waiter gets the lock when its holder, on another machine, releases it.
+#[rule]
+async fn a_release_grants_a_waiter(bed: &TestStore) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for shared in [false, true] {
+        let resource = format!("r/{shared}");
+        let held = take(&turno, &resource, "a").await;
+        let lock = other.lock(&resource).owner("b").wait(PATIENCE);
+        let waiter = tokio::spawn(if shared { lock.shared() } else { lock }.acquire());
+        until_waiting(&turno, &resource, 1).await;
+        let token = held.token();
+        held.release().await.unwrap();
+        let lease = mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap());
+        assert!(lease.token() > token);
+        until_waiting(&turno, &resource, 0).await;
+    }
+}
+
+/// A waiter gets the lock when the holder's lease expires, without a notification.
+#[rule]
+async fn an_expiry_grants_a_waiter(bed: &TestStore) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    mine(
+        turno
+            .lock("r")
+            .ttl(Duration::from_millis(300))
+            .acquire()
+            .await
+            .unwrap(),
+    )
+    .detach();
+    let asked = Instant::now();
+    mine(other.lock("r").wait(PATIENCE).acquire().await.unwrap()).detach();
+    assert!(asked.elapsed() < secs(10), "{:?}", asked.elapsed());
+}
+
+/// After the timeout, the outcome is busy, with the holder, and no waiter registration is left.
+#[rule]
+async fn a_wait_ends_as_busy(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
+    let asked = Instant::now();
+    let busy = busy(
+        turno
+            .lock("r")
+            .wait(Duration::from_millis(150))
+            .acquire()
+            .await
+            .unwrap(),
+    );
+    assert!(asked.elapsed() >= Duration::from_millis(150));
+    assert_eq!(busy.holder.unwrap().user.as_deref(), Some("1"));
+    until_waiting(&turno, "r", 0).await;
+}
+
+/// A wait of zero is a single attempt.
+#[rule]
+async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let _held = take(&turno, "r", "a").await;
+    let retry = Retry {
+        max: 1000,
+        delay: secs(1),
+    };
+    let look = turno.lock("r").retry(retry).wait(Duration::ZERO).acquire();
+    busy(timeout(PATIENCE, look).await.expect("it waits").unwrap());
+}
+
+/// A cancelled waiter is unregistered.
+#[rule]
+async fn a_cancelled_waiter_leaves_the_line(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    let waiter = tokio::spawn(turno.lock("r").owner("b").wait(PATIENCE).fifo().acquire());
+    until_waiting(&turno, "r", 1).await;
+    waiter.abort();
+    until_waiting(&turno, "r", 0).await;
+    held.release().await.unwrap();
+    // At once, or as soon as the last request of the cancelled waiter is undone: neither its registration (10 s) nor an unused
+    // lease (30 s) may block.
+    let soon = turno.lock("r").owner("c").wait(secs(5));
+    mine(soon.acquire().await.unwrap()).detach();
+}
+
+/// A break of a lock wakes its waiters.
+#[rule]
+async fn a_break_wakes_a_waiter(bed: &TestStore) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let held = take(&turno, "r", "a").await.detach();
+    let waiter = tokio::spawn(other.lock("r").wait(PATIENCE).acquire());
+    until_waiting(&turno, "r", 1).await;
+    assert_eq!(
+        turno.lock_break("r", held.token, "stuck").await.unwrap(),
+        BreakOutcome::Broken
+    );
+    mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap()).detach();
+}
+
+/// The number of attempts is limited, with a pause in between; the last outcome is returned.
+#[rule]
+async fn retries_are_counted(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    let retry = Retry {
+        max: 3,
+        delay: Duration::from_millis(40),
+    };
+    let asked = Instant::now();
+    busy(turno.lock("r").retry(retry).acquire().await.unwrap());
+    assert!(asked.elapsed() >= Duration::from_millis(80));
+    let patient = Retry {
+        max: 1000,
+        delay: Duration::from_millis(5),
+    };
+    let trying = tokio::spawn(turno.lock("r").retry(patient).acquire());
+    held.release().await.unwrap();
+    mine(timeout(PATIENCE, trying).await.unwrap().unwrap().unwrap()).detach();
+    let settings = turno::Turno::builder()
+        .retry(retry)
+        .connect(bed.url())
+        .await
+        .unwrap();
+    let asked = Instant::now();
+    busy(settings.lock("r").acquire().await.unwrap());
+    assert!(asked.elapsed() >= Duration::from_millis(80));
+}
+
+/// Waiters in order get the lock first in, first out, on any machine.
+#[rule]
+async fn a_line_is_served_in_order(bed: &TestStore) {
+    let machines = [bed.turno().await, bed.turno().await];
+    let held = take(&machines[0], "r", "holder").await;
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = tokio::task::JoinSet::new();
+    for n in 0..5 {
+        let (lock, served) = (
+            machines[n % 2]
+                .lock("r")
+                .owner(n.to_string())
+                .wait(PATIENCE)
+                .fifo(),
+            served.clone(),
+        );
+        waiters.spawn(async move {
+            let lease = mine(lock.acquire().await.unwrap());
+            served.lock().unwrap().push(n);
+            lease.release().await.unwrap();
+        });
+        until_waiting(&machines[0], "r", n as u64 + 1).await;
+    }
+    held.release().await.unwrap();
+    timeout(PATIENCE, waiters.join_all())
+        .await
+        .expect("all are served");
+    assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3, 4]);
+}
+
+/// An acquire without order does not overtake, with any options; the first waiter gets the lock.
+#[rule]
+async fn a_newcomer_does_not_overtake(bed: &TestStore) {
+    let (turno, other) = (bed.turno().await, bed.turno().await);
+    for shared in [false, true] {
+        let resource = &format!("r/{shared}");
+        let lock = turno.lock(resource).owner("a");
+        let held = mine(
+            if shared { lock.shared() } else { lock }
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        stand_in_line(&turno, resource, "first").await;
+        stand_in_line(&turno, resource, "second").await;
+        held.release().await.unwrap();
+        let free = busy(other.lock(resource).owner("new").acquire().await.unwrap());
+        assert_eq!(
+            (free.holder, free.remaining),
+            (None, Duration::ZERO),
+            "nobody has it"
+        );
+        busy(
+            other
+                .lock(resource)
+                .owner("new")
+                .shared()
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        busy(
+            other
+                .lock(resource)
+                .owner("second")
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        assert!(
+            other
+                .locks([resource, "another"])
+                .acquire()
+                .await
+                .unwrap()
+                .is_busy()
+        );
+        take(&other, resource, "first").await.detach();
+    }
+}
+
+/// A dead waiter does not block those after it, and is last when it returns.
+#[rule]
+async fn a_dead_waiter_loses_its_place(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    for owner in ["dead", "second", "third"] {
+        stand_in_line(&turno, "r", owner).await;
+    }
+    held.release().await.unwrap();
+    busy(turno.lock("r").owner("second").acquire().await.unwrap());
+    bed.kill_waiter("r", "dead").await;
+    busy(turno.lock("r").owner("third").acquire().await.unwrap());
+    stand_in_line(&turno, "r", "dead").await;
+    busy(turno.lock("r").owner("dead").acquire().await.unwrap());
+    for owner in ["second", "third", "dead"] {
+        let lease = take(&turno, "r", owner).await;
+        turno
+            .store()
+            .lock_leave(&LockLeave {
+                resource: "r".into(),
+                owner: owner.into(),
+            })
+            .await
+            .unwrap();
+        lease.release().await.unwrap();
+    }
+}
+
+/// Dead waiters block no other caller.
+#[rule]
+async fn a_line_of_the_dead_blocks_nobody(bed: &TestStore) {
+    let turno = bed.turno().await;
+    take(&turno, "r", "a").await.release().await.unwrap();
+    stand_in_line(&turno, "r", "dead").await;
+    busy(turno.lock("r").owner("b").acquire().await.unwrap());
+    bed.kill_waiter("r", "dead").await;
+    take(&turno, "r", "b").await.release().await.unwrap();
+    mine(turno.lock("r").owner("b").shared().acquire().await.unwrap())
+        .release()
+        .await
+        .unwrap();
+    turno
+        .locks(["r"])
+        .acquire()
+        .await
+        .unwrap()
+        .acquired()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+/// A repeated registration keeps the place.
+#[rule]
+async fn a_waiter_keeps_its_place(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let held = take(&turno, "r", "a").await;
+    for owner in ["first", "second", "first"] {
+        stand_in_line(&turno, "r", owner).await;
+    }
+    held.release().await.unwrap();
+    busy(turno.lock("r").owner("second").acquire().await.unwrap());
+    take(&turno, "r", "first").await.detach();
+}
+
+/// A reentrant acquire of the holder does not wait for registered waiters.
+#[rule]
+async fn a_holder_enters_again_past_the_line(bed: &TestStore) {
+    let turno = bed.turno().await;
+    for shared in [false, true] {
+        let resource = format!("r/{shared}");
+        let ask = || {
+            if shared {
+                turno.lock(&resource).shared()
+            } else {
+                turno.lock(&resource)
+            }
+            .owner("a")
+        };
+        let first = mine(ask().acquire().await.unwrap());
+        stand_in_line(&turno, &resource, "b").await;
+        let again = ask().wait(PATIENCE).fifo().acquire();
+        let second = mine(
+            timeout(secs(10), again)
+                .await
+                .expect("it waits for itself")
+                .unwrap(),
+        );
+        assert_eq!((second.grant().holds, second.token()), (2, first.token()));
+    }
+}
+
+/// Many waiters on two machines all get the lock, one at a time.
+#[rule]
+async fn every_waiter_gets_its_turn(bed: &TestStore) {
+    let machines = [bed.turno().await, bed.turno().await];
+    let inside = Arc::new(Mutex::new(()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..12 {
+        let lock = machines[n % 2].lock("r").wait(PATIENCE * 2);
+        let (lock, inside) = (if n % 3 == 0 { lock.fifo() } else { lock }, inside.clone());
+        tasks.spawn(async move {
+            for _ in 0..4 {
+                let lease = mine(
+                    lock.clone()
+                        .owner(format!("{n}-{}", fastrand::u64(..)))
+                        .acquire()
+                        .await
+                        .unwrap(),
+                );
+                drop(inside.try_lock().expect("not alone"));
+                lease.release().await.unwrap();
+            }
+        });
+    }
+    timeout(PATIENCE * 2, tasks.join_all())
+        .await
+        .expect("all get their turn");
+    until_waiting(&machines[0], "r", 0).await;
+}

@@ -1,0 +1,116 @@
+//! Sealed answers: they cannot be read in the database without the key.
+
+use turno::Turno;
+use turno::once::{AnswerKeys, OnceSettled};
+
+use crate::conformance::caller_writes::Write;
+use crate::conformance::once::fixtures::*;
+use crate::conformance::{TestStore, rule};
+
+async fn with(bed: &TestStore, keys: AnswerKeys) -> Turno {
+    let sealing = Turno::builder().answer_keys(keys);
+    sealing.connect(bed.url()).await.unwrap()
+}
+
+fn key(id: &str, byte: u8) -> AnswerKeys {
+    AnswerKeys::new(id, [byte; 32]).unwrap()
+}
+
+/// Returns the number of stored answers that contain a text.
+async fn stored_with(bed: &TestStore, text: &str) -> i64 {
+    let cast = if bed.is_sqlite() { "text" } else { "varchar" };
+    bed.number(&format!(
+        "select count(*) from turno.once where cast(answer as {cast}) like '%{text}%'"
+    ))
+    .await
+}
+
+/// The stored form contains nothing of the answer; a caller with the key gets it.
+#[rule]
+async fn a_sealed_answer_is_not_in_the_table(bed: &TestStore) {
+    let turno = with(bed, key("one", 1)).await;
+    let secret = "4242 secret";
+    answer(&turno, "k", secret).await;
+    for caller in bed.callers() {
+        let key = format!("{caller:?}");
+        let claim = std::sync::Arc::new(take(&turno, &key).await);
+        let write = Write::Answer(claim.clone(), secret.into(), turno.clone(), Vec::new());
+        let tx = bed.open_inbox(*caller, write).await.unwrap();
+        tx.commit().await;
+        assert_eq!(claim.complete(secret).await.unwrap(), OnceSettled::Done);
+        let told = answered(&turno, &key).await;
+        assert_eq!(told.as_deref(), Some(r#""4242 secret""#), "{caller:?}");
+    }
+    assert_eq!(stored_with(bed, "secret").await, 0);
+    assert_eq!(
+        stored_with(bed, "turno_sealed").await,
+        1 + bed.callers().len() as i64
+    );
+    let told = turno.once("k").run(async || Err::<String, _>("never run"));
+    assert_eq!(told.await.unwrap(), secret);
+    let view = status(&turno, "k").await;
+    assert_eq!(view.answer.as_deref(), Some(r#""4242 secret""#));
+    // Without an answer there is nothing to seal.
+    take(&turno, "none").await.complete_without().await.unwrap();
+    assert_eq!(answered(&turno, "none").await, None);
+    // The control: without keys, the answer is stored in plain text.
+    answer(&bed.turno().await, "plain", secret).await;
+    assert_eq!(stored_with(bed, "secret").await, 1);
+}
+
+/// Without the key, or with another one, the result is an error; the work is not done again.
+#[rule]
+async fn another_key_is_refused(bed: &TestStore) {
+    let turno = with(bed, key("one", 1)).await;
+    answer(&turno, "k", "secret").await;
+    for other in [
+        bed.turno().await,
+        with(bed, key("two", 2)).await,
+        with(bed, key("one", 3)).await,
+    ] {
+        for error in [
+            other.once("k").begin().await.unwrap_err(),
+            other.once_status("k").await.unwrap_err(),
+        ] {
+            assert!(error.is_refused(), "{error}");
+        }
+        let told = other.once("k").run(async || Ok::<_, String>(1)).await;
+        assert!(told.is_err());
+    }
+    assert_eq!(
+        answered(&turno, "k").await.as_deref(),
+        Some(r#""secret""#),
+        "it is still there"
+    );
+}
+
+/// An answer is bound to one request: stored under another once key, it cannot be opened.
+#[rule]
+async fn a_sealed_answer_cannot_be_moved(bed: &TestStore) {
+    let turno = with(bed, key("one", 1)).await;
+    answer(&turno, "rich", "1000000").await;
+    answer(&turno, "poor", "1").await;
+    bed.run(
+        "update turno.once set answer = (select o.answer from turno.once o where o.key = 'rich') where key = 'poor'",
+    )
+    .await;
+    let error = turno.once("poor").begin().await.unwrap_err();
+    assert!(error.is_refused(), "{error}");
+}
+
+/// Keys can be rotated: an answer that was sealed with the old key can be opened as long as that key is configured.
+#[rule]
+async fn keys_can_be_changed(bed: &TestStore) {
+    answer(&bed.turno().await, "plain", "0").await;
+    let old = with(bed, key("old", 1)).await;
+    answer(&old, "old", "1").await;
+    let both = with(bed, key("new", 2).and("old", [1; 32]).unwrap()).await;
+    answer(&both, "new", "2").await;
+    for (key, text) in [("plain", "0"), ("old", "1"), ("new", "2")] {
+        let told = answered(&both, key).await;
+        assert_eq!(told, Some(format!("\"{text}\"")), "{key}");
+    }
+    let new = with(bed, key("new", 2)).await;
+    assert_eq!(answered(&new, "new").await.as_deref(), Some(r#""2""#));
+    assert!(new.once("old").begin().await.is_err());
+}
