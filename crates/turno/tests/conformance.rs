@@ -1,4 +1,4 @@
-//! Every store keeps every rule.
+//! Runs all conformance rules on every store.
 
 mod sqlite {
     turno_testkit::conformance_suite!(turno_testkit::conformance::TestStore::sqlite());
