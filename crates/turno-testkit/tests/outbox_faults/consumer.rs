@@ -39,7 +39,7 @@ pub enum Seen {
 /// Type of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// The recommended type. After a kill of a broker with a single node, it may have no leader for ever.
+    /// The recommended type. After a kill of a broker with a single node, it may never elect a leader again.
     Quorum,
     /// Durable, and available after a kill.
     Classic,

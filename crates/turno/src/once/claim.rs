@@ -116,7 +116,7 @@ impl Claim {
 
     /// Completes the run in the caller's transaction, together with its effects: either both are committed or neither.
     ///
-    /// Until the commit, the key is in flight for others, until the lease expires. Events can be emitted in the same
+    /// Until the commit, the key is in flight for others while the lease lasts. Events can be emitted in the same
     /// transaction ([`Outbox::emit`](crate::outbox::Outbox::emit)).
     ///
     /// # Errors
