@@ -1,4 +1,4 @@
-//! The faulty network does what it says, and only that.
+//! The fault-injecting proxy does what it documents, and only that.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Long enough for a local answer to have come if it were coming.
+/// Long enough for a local response to arrive, if there were one.
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// A server that answers each chunk with the same bytes.
+/// A server that responds to each chunk with the same bytes.
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -159,7 +159,7 @@ async fn a_commit_whose_answer_is_lost_is_committed() {
         .await
         .unwrap();
     proxy.drop_next_answer();
-    // One transaction, whose first answer overflows the server's buffer and so is sent well before the commit.
+    // One transaction, whose first response overflows the server's buffer and is therefore sent well before the commit.
     let lost = proxied
         .simple_query(
             "insert into t values (1) returning repeat('x', 1000000);
@@ -167,7 +167,7 @@ async fn a_commit_whose_answer_is_lost_is_committed() {
         )
         .await;
     assert!(lost.unwrap_err().is_closed());
-    // At once, without waiting: the client hears of the loss only after the commit.
+    // Immediately, without waiting: the client sees the loss only after the commit.
     let rows = direct.query("select n from t", &[]).await.unwrap();
     assert_eq!(rows.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! The private servers start, crash, come back, and leave nothing behind.
+//! The private servers start, crash, restart, and leave nothing behind.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
@@ -29,7 +29,7 @@ async fn setting(client: &Client, name: &str) -> String {
         .get(0)
 }
 
-/// The processes whose command line, environment or working directory names `folder`: their ids and programs.
+/// Returns ids and programs of the processes whose command line, environment or working directory contains `folder`.
 fn processes_in(folder: &Path) -> Vec<String> {
     let processes = fs::read_dir("/proc")
         .unwrap()
@@ -52,7 +52,7 @@ fn processes_in(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Whether a process of that program names `folder`.
+/// Returns whether a process of that program uses `folder`.
 fn runs_in(folder: &Path, program: &str) -> bool {
     processes_in(folder)
         .iter()
@@ -112,7 +112,7 @@ async fn a_killed_server_comes_back_with_what_was_acknowledged() {
             .batch_execute("insert into t values (1)")
             .await
             .unwrap();
-        // A backend that is busy does not notice by itself that its postmaster is gone.
+        // A busy backend does not notice by itself that its postmaster has ended.
         let busy = tokio::spawn(async move { client.batch_execute("select pg_sleep(600)").await });
         server.kill_9().unwrap();
         assert!(busy.await.unwrap().is_err());
@@ -128,7 +128,7 @@ async fn a_killed_server_comes_back_with_what_was_acknowledged() {
             .unwrap();
         assert_eq!(row.get::<_, i64>(0), round);
     }
-    // Twice is harmless, and so is stopping what is dead.
+    // A second kill is harmless, and so is stopping a server that has ended.
     server.kill_9().unwrap();
     server.kill_9().unwrap();
     server.stop().unwrap();
@@ -216,7 +216,7 @@ fn redis_forgets_unless_told_to_keep() {
     }
 }
 
-/// The first frame that the broker sends to a client that greets it.
+/// Returns the first frame that the broker sends after a client's greeting.
 fn amqp_answer(broker: &RabbitMq) -> String {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, broker.port())).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -251,7 +251,7 @@ fn a_broker_comes_back_on_its_port_with_what_it_was_told() {
     assert_only_the_watchdog_is_left_in(&broker.folder());
     broker.restart().unwrap();
     assert!(amqp_answer(&broker).contains("RabbitMQ"));
-    // Twice is harmless, and so is stopping what is dead.
+    // A second kill is harmless, and so is stopping a server that has ended.
     broker.kill_9().unwrap();
     broker.kill_9().unwrap();
     broker.stop().unwrap();
@@ -287,7 +287,7 @@ fn a_broker_that_does_not_start_shows_its_log() {
     assert!(text.contains("no_such_setting"), "{text}");
 }
 
-/// Asks what answers on a subject, and returns the answer.
+/// Sends a request to a subject, and returns the response.
 fn nats(server: &Nats, subject: &str, question: &str) -> String {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -350,7 +350,7 @@ fn dropping_leaves_nothing() {
     expect_that_dropping_leaves_nothing(server, &folder, "nats-server");
 }
 
-/// Another process, whose servers' folders are all in a folder of its own.
+/// Another process, whose servers' folders are all in one folder.
 struct Holder {
     process: Process,
     temporary: PathBuf,
@@ -397,7 +397,7 @@ fn a_killed_test_process_leaves_nothing() {
 
 #[test]
 fn a_test_process_killed_while_it_starts_leaves_nothing() {
-    // What is awaited stays there when the server has started: a slow look must not miss it.
+    // The awaited process stays there once the server has started, so a slow poll cannot miss it.
     for (server, program) in [
         ("postgres", "sh"),
         ("rabbitmq", "beam.smp"),

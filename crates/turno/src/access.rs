@@ -1,7 +1,7 @@
-//! Access tokens: who may ask a server, for what, and with which names.
+//! Access tokens: which callers a server admits, with which role, and for which names.
 //!
-//! An access token is text, `turno_ID_SECRET`, that is shown once. The store keeps the hash of its secret, so whoever reads
-//! the database cannot use it. (The *token* of a lock is another thing: the fencing token.)
+//! An access token is text, `turno_ID_SECRET`, that is shown once. The store keeps only a hash of its secret, so a reader
+//! of the database cannot use it. (The *token* of a lock is something else: the fencing token.)
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -38,28 +38,28 @@ use crate::error::{Error, Result};
 use crate::store::{AccessCreate, AccessHash};
 pub use crate::store::{AccessState, AccessView, Role};
 
-/// How every access token begins, so that people and scanners of secrets know one when they see it.
+/// Prefix of every access token, by which people and secret scanners recognize one.
 const BEGINNING: &str = "turno_";
-/// The length of an id, written.
+/// Length of an encoded id.
 const ID_LENGTH: usize = 12;
-/// No access token is longer; what is need not be hashed.
+/// Maximum length of an access token. Longer text is rejected without hashing it.
 const LONGEST: usize = 100;
 
-/// An access token to be made.
+/// A new access token.
 #[derive(Debug, Clone)]
 pub struct AccessNew {
-    /// What people call it: who or what uses it.
+    /// Display name: who or what uses it.
     pub name: String,
     /// What it allows.
     pub role: Role,
-    /// The beginning of the names that it allows to touch; empty: all.
+    /// Prefix of the names that it may access. Empty: all names.
     pub prefix: String,
-    /// For how long it is good; until it is revoked, if not said.
+    /// How long it is valid. `None`: until it is revoked.
     pub expires_in: Option<Duration>,
 }
 
 impl AccessNew {
-    /// One for all names, until it is revoked.
+    /// Creates one for all names that is valid until it is revoked.
     pub fn new(name: impl Into<String>, role: Role) -> Self {
         AccessNew {
             name: name.into(),
@@ -70,11 +70,11 @@ impl AccessNew {
     }
 }
 
-/// The text of an access token, to be shown once. It is nowhere else; `Debug` does not show it.
+/// Text of an access token, to be shown once. It is stored nowhere, and `Debug` does not show it.
 pub struct AccessText(String);
 
 impl AccessText {
-    /// The text itself.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -87,11 +87,11 @@ impl fmt::Debug for AccessText {
 }
 
 impl Turno {
-    /// Makes an access token. Its text is answered here, and never again.
+    /// Creates an access token. Only this call returns its text.
     ///
     /// # Errors
-    /// If a name or the time is out of rule, or the store does not answer; [`Error::is_refused`] if this role may not:
-    /// on PostgreSQL, only the owner of the schema may.
+    /// Returns an error if a name or the time is invalid or the store is unavailable. [`Error::is_refused`] is true if the
+    /// database role has no right to do this: on PostgreSQL, only the owner of the schema has.
     pub async fn access_create(&self, new: AccessNew) -> Result<(AccessView, AccessText)> {
         check::name("name", &new.name)?;
         if !new.prefix.is_empty() {
@@ -107,7 +107,7 @@ impl Turno {
             }
         }
         let id = Uuid::new_v4().simple().to_string()[..ID_LENGTH].to_owned();
-        // From the operating system, as a key would be.
+        // From the operating system's random numbers, as for a key.
         let secret = BASE64.encode(Key::generate());
         let view = self
             .store()
@@ -123,7 +123,7 @@ impl Turno {
         Ok((view, AccessText(format!("{BEGINNING}{id}_{secret}"))))
     }
 
-    /// The access tokens, newest first; those that are over too. At most [`MAX_PAGE`](crate::MAX_PAGE).
+    /// Returns the access tokens, newest first, including expired and revoked ones. At most [`MAX_PAGE`](crate::MAX_PAGE).
     ///
     /// # Errors
     /// As [`Turno::access_create`].
@@ -131,7 +131,7 @@ impl Turno {
         self.store().access_list().await
     }
 
-    /// Ends an access token for good. False if there is none with this id, or it has ended already.
+    /// Revokes an access token permanently. Returns false if there is none with this id, or if it is revoked already.
     ///
     /// # Errors
     /// As [`Turno::access_create`].
@@ -140,17 +140,18 @@ impl Turno {
         self.store().access_revoke(id).await
     }
 
-    /// Whose text this is; `None` if it is nobody's, or is over. How long it takes tells nothing about why.
+    /// Returns the access token with this text, or `None` if there is none or it is not valid any more. The duration of the
+    /// call does not reveal the reason.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn access_verify(&self, text: &str) -> Result<Option<AccessView>> {
         let Some((id, secret)) = parts(text) else {
             return Ok(None);
         };
         let presented = hash(secret);
         let found = self.store().access_find(id).await?;
-        // An id that nobody knows is compared too, with what no secret has.
+        // If the id is unknown, the secret is still compared, with a hash that no secret has.
         let (view, kept) = found.map_or((None, AccessHash::default()), |(view, kept)| {
             (Some(view), kept)
         });
@@ -158,16 +159,16 @@ impl Turno {
         Ok(view.filter(|view| right && view.state == AccessState::Live))
     }
 
-    /// Whether an access token was ever made: revoking the last one must not open a server.
+    /// Returns whether an access token was ever created: revoking the last one must not open a server to all callers.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn access_any(&self) -> Result<bool> {
         self.store().access_any().await
     }
 }
 
-/// The id and the secret.
+/// Splits the text of an access token into id and secret.
 fn parts(text: &str) -> Option<(&str, &str)> {
     let text = text
         .strip_prefix(BEGINNING)

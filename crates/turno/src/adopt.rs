@@ -1,7 +1,7 @@
 //! Adopt: the claim protocol on a table that you already have.
 //!
-//! [`Turno::adopt`] adds a few columns and small indexes to a table and, on PostgreSQL, functions of its own, which
-//! any language can call. [`Turno::adopted`] then takes rows, one or many, for one process at a time.
+//! [`Turno::adopt`] adds a few columns and small indexes to a table and, on PostgreSQL, functions for that table, which
+//! any language can call. [`Turno::adopted`] then locks rows, one or many, for one process at a time.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,11 +31,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! A lock is a lease plus a token. A process that was paused for longer than the timeout may still be running when
-//! another begins; its release then answers [`Release::Stale`], and changes nothing. A row that was released is never
-//! handed out again.
+//! another begins; its release then returns [`Release::Stale`], and changes nothing. A row that was released is never
+//! returned by [`Adopted::next`] again.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub use crate::store::{
 };
 use crate::store::{AdoptTable, AdoptedAcquire, AdoptedEnd, AdoptedNext, AdoptedRelease, Token};
 
-/// A table that is to be adopted.
+/// Options to adopt a table.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before apply"]
 pub struct Adopt {
@@ -72,31 +72,31 @@ impl Adopt {
         }
     }
 
-    /// The column that tells one row from another; `id` otherwise.
+    /// Sets the column that identifies a row. Default: `id`.
     pub fn id(mut self, column: impl Into<String>) -> Self {
         self.ask.id = column.into();
         self
     }
 
-    /// The column that rows of one user are chosen by; otherwise `user_id`, if there is one.
+    /// Sets the column by which rows of one user are selected. Default: `user_id`, if that column exists.
     pub fn user(mut self, column: impl Into<String>) -> Self {
         self.ask.user = Some(column.into());
         self
     }
 
-    /// What its rows can tell; [`Shape::Processing`] otherwise.
+    /// Sets which state the rows have. Default: [`Shape::Processing`].
     pub fn shape(mut self, shape: Shape) -> Self {
         self.ask.shape = shape;
         self
     }
 
-    /// The end of its functions' names, when another table has those names already. SQLite has no functions.
+    /// Sets the suffix of its functions' names, for when another table already has those names. SQLite has no functions.
     pub fn suffix(mut self, suffix: impl Into<String>) -> Self {
         self.ask.suffix = Some(suffix.into());
         self
     }
 
-    /// How often [`Adopted::next`] hands a row out; 5 times otherwise. [`Adopted::acquire`] does not count.
+    /// Sets how often [`Adopted::next`] returns a row. Default: 5. [`Adopted::acquire`] does not count.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.ask.max_attempts = max_attempts;
         self
@@ -109,18 +109,18 @@ impl Adopt {
         self
     }
 
-    /// Adds what is missing. Doing so again changes nothing.
+    /// Adds what is missing. Idempotent: a second call changes nothing.
     ///
     /// # Errors
-    /// If the table or a column is missing or unsuitable ([`Error::field`] tells which was named wrongly), a
-    /// function's name is taken (the field is `suffix`), a function that is to be replaced belongs to another role or
-    /// something depends on it, the role may not change the table, or the store does not answer.
+    /// Returns an error if the table or a column is missing or unsuitable ([`Error::field`] says which argument is wrong), a
+    /// function's name is taken (the field is `suffix`), a function to be replaced belongs to another role or
+    /// something depends on it, the role has no right to change the table, or the store is unavailable.
     pub async fn apply(self) -> Result<Adoption> {
         self.check()?;
         self.turno.store().adopt(&self.ask).await
     }
 
-    /// What [`Adopt::apply`] would do, as an SQL script. Nothing is done; running it does the same.
+    /// Returns an SQL script that does the same as [`Adopt::apply`]. Changes nothing.
     ///
     /// # Errors
     /// As [`Adopt::apply`].
@@ -129,11 +129,12 @@ impl Adopt {
         self.turno.store().adopt_print(&self.ask).await
     }
 
-    /// The functions of your own that [`Adopt::replace`] would replace, next to those that it would create: lines that begin
-    /// with `-` go, lines that begin with `+` come. Empty if none has a name that is needed. Nothing is done.
+    /// Returns a diff between your own functions that [`Adopt::replace`] would replace and those that it would create: lines
+    /// that begin with `-` are removed, lines that begin with `+` are added. Empty if no function has a name that is needed.
+    /// Changes nothing.
     ///
     /// # Errors
-    /// As [`Adopt::apply`], but functions that are there already are no error.
+    /// As [`Adopt::apply`], except that existing functions are not an error.
     pub async fn difference(self) -> Result<String> {
         self.check()?;
         self.turno.store().adopt_difference(&self.ask).await
@@ -157,7 +158,7 @@ impl Adopt {
     }
 }
 
-/// A table that was adopted. Cheap to clone. Ids are given as text, whatever their column's type.
+/// An adopted table. Cheap to clone. Ids are passed as text, whatever the type of their column.
 #[derive(Debug, Clone)]
 pub struct Adopted {
     turno: Turno,
@@ -174,12 +175,12 @@ impl Adopted {
         &self.table
     }
 
-    /// Locks one row, unless it is processed, or has been locked for less than `timeout`. An attempt is counted.
+    /// Locks one row, unless it is processed, or has been locked for less than `timeout`. Counts an attempt.
     ///
-    /// If the answer is lost on its way, the row stays locked until the timeout: safe, but late.
+    /// If the response is lost, the row stays locked until the timeout: safe, but late.
     ///
     /// # Errors
-    /// If the id is not of its column's type, the table is not adopted, or the store does not answer.
+    /// Returns an error if the id does not have its column's type, the table is not adopted, or the store is unavailable.
     pub async fn acquire(&self, id: &str, timeout: Duration) -> Result<Acquire> {
         check_text("id", id)?;
         check_timeout(timeout)?;
@@ -201,7 +202,7 @@ impl Adopted {
         self.end(id, token, AdoptedEnd::Processed).await
     }
 
-    /// Records why processing failed, and unlocks the row. It is handed out again while attempts are left.
+    /// Records why processing failed, and unlocks the row. [`Adopted::next`] returns it again while attempts are left.
     ///
     /// # Errors
     /// As [`Adopted::acquire`].
@@ -228,11 +229,11 @@ impl Adopted {
             .await
     }
 
-    /// Locks up to `limit` rows, of one user or of all: those tried least often first, and then by id. Rows that
-    /// somebody else is just taking are passed over. A lost answer leaves its rows locked until the timeout.
+    /// Locks up to `limit` rows, of one user or of all: those with the fewest attempts first, then by id. Skips rows that
+    /// another process is locking at the same time. If the response is lost, its rows stay locked until the timeout.
     ///
     /// # Errors
-    /// As [`Adopted::acquire`]; the field `user` is that of the user's column.
+    /// As [`Adopted::acquire`]. If the user is invalid, the field is `user`.
     pub async fn next(
         &self,
         user: Option<&str>,
@@ -253,11 +254,11 @@ impl Adopted {
             .await
     }
 
-    /// Unlocks what has been locked for longer than `timeout`, and records that as its error. Answers how many.
-    /// It is tidiness: [`Adopted::acquire`] and [`Adopted::next`] take such rows over in any case.
+    /// Unlocks rows that have been locked for longer than `timeout`, and records that as their error. Returns their number.
+    /// Optional: [`Adopted::acquire`] and [`Adopted::next`] take over such rows in any case.
     ///
     /// # Errors
-    /// If the table is not adopted, or the store does not answer.
+    /// Returns an error if the table is not adopted or the store is unavailable.
     pub async fn cleanup(&self, timeout: Duration) -> Result<u64> {
         self.turno
             .store()
@@ -265,7 +266,7 @@ impl Adopted {
             .await
     }
 
-    /// Makes rows pending again: those that are stuck, or all that are not processed. Answers how many.
+    /// Makes rows pending again: those that are stuck, or all that are not processed. Returns their number.
     ///
     /// # Errors
     /// As [`Adopted::cleanup`].
@@ -273,7 +274,7 @@ impl Adopted {
         self.turno.store().adopted_reset(&self.table, which).await
     }
 
-    /// How many rows are in which state, of one user or of all. It looks at every row.
+    /// Counts the rows in each state, of one user or of all. Reads every row.
     ///
     /// # Errors
     /// As [`Adopted::next`].
@@ -282,7 +283,7 @@ impl Adopted {
         self.turno.store().adopted_stats(&self.table, user).await
     }
 
-    /// Turns a row's flag, in the shape [`Shape::Processed`]: true for one caller only. There is no timeout and no
+    /// Sets a row's flag, in the shape [`Shape::Processed`]. Returns true for one caller only. There is no timeout and no
     /// token: if the process ends before the work does, the row stays marked until [`Adopted::unmark`].
     ///
     /// # Errors
@@ -292,7 +293,7 @@ impl Adopted {
         self.turno.store().adopted_mark(&self.table, id).await
     }
 
-    /// Turns a row's flag back, so that it is processed again. Answers whether it was turned.
+    /// Clears a row's flag, so that it is processed again. Returns whether it was set.
     ///
     /// # Errors
     /// As [`Adopted::acquire`].
@@ -302,7 +303,7 @@ impl Adopted {
     }
 }
 
-/// Ids and users are data, and their columns decide; only what no store can take is refused here.
+/// Rejects only text that no store can take. Ids and users are data, and their columns decide what is valid.
 fn check_text(field: &'static str, value: &str) -> Result<()> {
     if value.contains('\0') {
         return Err(Error::invalid(
@@ -313,7 +314,7 @@ fn check_text(field: &'static str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// A lock that is old from the start would be everybody's.
+/// Rejects a timeout that is too short: such a lock would be expired from the start, and every process could take it.
 fn check_timeout(timeout: Duration) -> Result<()> {
     if !(check::MIN_TTL..=check::MAX_DELAY).contains(&timeout) {
         return Err(Error::invalid(

@@ -1,4 +1,4 @@
-//! What the RabbitMQ sink and the consumer share: an address, a connection, and what its faults mean.
+//! Shared by the RabbitMQ sink and the consumer: address, connection, and classification of errors.
 
 pub(crate) mod address;
 pub(crate) mod fault;

@@ -1,8 +1,8 @@
-//! The other end of an outbox: a loop that takes events from a queue of RabbitMQ and hands them to your code.
+//! Consumer for events of an outbox: a loop that takes events from a RabbitMQ queue and passes them to your handler.
 //!
-//! An event may come twice, from any outbox and by any broker. What makes it happen once is that the handler remembers
-//! its id in the same transaction as its effects; what makes it never get lost is that the broker is told of success
-//! only after that transaction has been committed. The loop sees to the second.
+//! Any outbox and any broker may deliver an event twice. To process it once, the handler records the event's id in the
+//! same transaction as its effects. To lose none, the event is acknowledged to the broker only after that transaction
+//! has been committed. The loop does the second part.
 
 mod delivered;
 mod session;
@@ -19,14 +19,14 @@ use self::session::{Session, Tally};
 use crate::amqp::Address;
 use crate::error::{Error, Result};
 
-/// How many deliveries of one event, unless said otherwise.
+/// Default maximum number of deliveries of one event.
 const MAX_DELIVERIES: u32 = 5;
-/// How long the broker may take to answer.
+/// Timeout of a request to the broker.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The first and the longest pause between two attempts to connect.
+/// Shortest and longest pause between two attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// Consumes a queue of RabbitMQ, and hands every event to a handler. Nothing happens before [`RabbitConsumer::run`].
+/// Consumes a RabbitMQ queue, and passes every event to a handler. It does nothing until [`RabbitConsumer::run`] is called.
 ///
 /// ```no_run
 /// # async fn example() -> turno::Result<()> {
@@ -45,12 +45,13 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 /// # Ok(()) }
 /// ```
 ///
-/// An event is acknowledged after its handler has answered `Ok`. After an `Err` or a panic it is given back to the queue,
-/// after a pause, and comes again; at [`max_deliveries`](Self::max_deliveries) it is rejected, and goes to the queue's
-/// dead-letter exchange if it has one. A lost connection is made again, and what was not acknowledged comes again.
+/// An event is acknowledged after its handler has returned `Ok`. After an `Err` or a panic, the event is requeued after a
+/// pause, and delivered again. At [`max_deliveries`](Self::max_deliveries) it is rejected, and goes to the queue's
+/// dead-letter exchange if it has one. The consumer reconnects if the connection is lost; unacknowledged events are then
+/// delivered again.
 ///
-/// With a [`concurrency`](Self::concurrency) of one, events are handled in the queue's order. One that failed comes again
-/// after those that had been fetched ahead; where that matters, fetch nothing ahead: `prefetch(1)`.
+/// With a [`concurrency`](Self::concurrency) of one, events are handled in the queue's order. A failed event is delivered
+/// again after those that had been prefetched. If that matters, prefetch none: `prefetch(1)`.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before run"]
 pub struct RabbitConsumer {
@@ -65,22 +66,22 @@ pub struct RabbitConsumer {
     silence: Duration,
 }
 
-/// What a consumer did until it ended.
+/// Counters of a consumer, from its start to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConsumerReport {
-    /// Deliveries whose handlers answered `Ok`.
+    /// Deliveries whose handlers returned `Ok`.
     pub handled: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Events that were rejected for good.
+    /// Events that were rejected permanently.
     pub rejected: u64,
 }
 
 impl RabbitConsumer {
-    /// A consumer of `queue` at `amqp://user:password@host:port/vhost`, or `amqps://…`.
+    /// Creates a consumer of `queue` at `amqp://user:password@host:port/vhost`, or `amqps://…`.
     ///
     /// # Errors
-    /// If the URL cannot be read; the message does not repeat it.
+    /// Returns an error if the URL is invalid. The message does not contain it.
     pub fn new(url: &str, queue: impl Into<String>) -> Result<Self> {
         Ok(RabbitConsumer {
             address: Address::parse(url)?,
@@ -95,52 +96,53 @@ impl RabbitConsumer {
         })
     }
 
-    /// Binds the queue to an exchange, for routing keys like `pattern`: `ticket.*`, or `#` for all. May be said often.
+    /// Binds the queue to an exchange, for routing keys that match `pattern`: `ticket.*`, or `#` for all. Repeatable.
     pub fn bind(mut self, exchange: impl Into<String>, pattern: impl Into<String>) -> Self {
         self.bindings.push((exchange.into(), pattern.into()));
         self
     }
 
-    /// Whether the queue (durable, quorum), the exchanges it is bound to (durable, topic) and the bindings are declared;
-    /// true otherwise. With false they must be there.
+    /// Sets whether the queue (durable, quorum), the exchanges it is bound to (durable, topic) and the bindings are declared.
+    /// Default: true. With false they must exist.
     pub fn declare(mut self, declare: bool) -> Self {
         self.declare = declare;
         self
     }
 
-    /// How many events the broker hands over before it waits for acknowledgements; twice the concurrency otherwise.
-    /// What was fetched ahead and not begun when a consumer ends has been delivered once more for nothing.
+    /// Sets how many events the broker delivers before it waits for acknowledgements. Default: twice the concurrency.
+    /// Events that were prefetched and not begun when a consumer ends count as delivered once more.
     pub fn prefetch(mut self, prefetch: u16) -> Self {
         self.prefetch = Some(prefetch);
         self
     }
 
-    /// How many handlers run at once; one otherwise.
+    /// Sets how many handlers run concurrently. Default: 1.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// After how many deliveries a failure is the last; 5 otherwise. Quorum queues count deliveries, and the loop
-    /// believes them; in a queue that does not, an event comes again for ever.
+    /// Sets the number of deliveries after which a failed event is rejected. Default: 5. The loop uses the delivery count of
+    /// quorum queues. In a queue that does not count deliveries, a failing event is delivered again without a limit.
     pub fn max_deliveries(mut self, max_deliveries: u32) -> Self {
         self.max_deliveries = max_deliveries;
         self
     }
 
-    /// Certificates of authorities in PEM that `amqps://` trusts beside the public ones.
+    /// Sets CA certificates in PEM that `amqps://` trusts in addition to the public ones.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self
     }
 
-    /// Consumes until `shutdown` is cancelled, then lets the handlers that run finish, and acknowledges what they did.
+    /// Consumes until `shutdown` is cancelled, then lets running handlers finish, and acknowledges their events.
     ///
-    /// Not cancel-safe in this: dropped half-way, it acknowledges nothing more, and what its handlers did comes again.
+    /// Not cancel-safe: if the future is dropped, it acknowledges nothing more, and events that handlers have processed are
+    /// delivered again.
     ///
     /// # Errors
-    /// If an argument is out of rule. A broker that is away, or will not have the queue, is tried again for as long as it
-    /// takes; warnings say so.
+    /// Returns an error if an argument is invalid. If the broker is unavailable or rejects the queue, the consumer retries
+    /// without a limit and logs warnings.
     pub async fn run<H, F, E>(
         self,
         shutdown: CancellationToken,
@@ -166,7 +168,7 @@ impl RabbitConsumer {
             let Err(reason) = session.run().await else {
                 break;
             };
-            // A connection that did something was a good one.
+            // A connection on which events were processed resets the backoff.
             if tally.report() != before {
                 pause = PAUSES.0;
             }

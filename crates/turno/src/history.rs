@@ -1,6 +1,7 @@
-//! The audit trail: who had which lock and how that ended, and what people did by hand, with their reasons.
+//! History: who held which lock and how that ended, and the actions of operators, with their reasons.
 //!
-//! [`Turno::history`](crate::Turno::history) has it all; [`Turno::lock_history`](crate::Turno::lock_history) that of locks.
+//! [`Turno::history`](crate::Turno::history) returns all entries, [`Turno::lock_history`](crate::Turno::lock_history) those of
+//! locks.
 //!
 //! | part | resource | events |
 //! |---|---|---|
@@ -9,6 +10,6 @@
 //! | outbox | none | requeued, discarded |
 //! | once | the key | forgotten, resolved |
 //!
-//! An entry is written in the transaction of what it tells. What changed nothing leaves none.
+//! An entry is written in the transaction of the change that it records. A call that changed nothing writes no entry.
 
 pub use crate::store::{History, HistoryEntry, HistoryEvent, LockHistory, Part, SWEPT_FAILED};

@@ -1,7 +1,7 @@
-//! Once: a request is answered once, whoever repeats it.
+//! Once: the work of a request is done once, and each repetition of the request gets the stored answer.
 //!
-//! A request has a *key*, and perhaps a *fingerprint*, the hash of its content. Whoever comes first does the work and
-//! stores its answer; whoever comes later is told it:
+//! A request has a *key*, and optionally a *fingerprint*, the hash of its content. The first caller does the work and
+//! stores its answer; later callers get that answer:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,12 +14,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What is *not* promised: that the work itself is done exactly once when it is cut off half-way. A run that vanishes
-//! (its process died, its lease is over) leaves the key *unknown*: the next one refuses, does it again, or asks a probe,
-//! as it was told ([`Once::unknown`], [`Once::run_or_ask`]). Only work whose effects commit in the same database is whole
-//! or not at all: complete it in the same transaction ([`Claim::complete_in`]).
+//! It is *not* promised that the work itself is done exactly once if it is interrupted. If a run ends without an answer
+//! (its process died, its lease expired), the key becomes *unknown*: the next caller gets an error, does the work again, or
+//! calls a probe, as configured ([`Once::unknown`], [`Once::run_or_ask`]). Only work whose effects are committed in the same
+//! database is atomic: complete it in the same transaction ([`Claim::complete_in`]).
 //!
-//! How a request of HTTP gets its key and its fingerprint: [`Identities`].
+//! For the key and the fingerprint of an HTTP request, see [`Identities`].
 
 mod answer;
 mod canonical;
@@ -56,17 +56,17 @@ pub use crate::store::{
 };
 use crate::store::{OnceBegin, OnceComplete, OnceExtend, OnceRelease, WhileInFlight};
 
-/// How long the work of a key is somebody's, unless extended.
+/// Default lease of a run.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
-/// How long an answer is kept, unless said otherwise.
+/// Default time for which an answer is kept.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The name under which those who wait for a key are woken.
+/// Returns the name under which waiters of a key are woken.
 pub(crate) fn wake_name(key: &str) -> String {
     format!("once:{key}")
 }
 
-/// What to do with a key, on the way to [`Once::run`] or [`Once::begin`].
+/// Options of a request's key; ends with [`Once::run`] or [`Once::begin`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before run or begin"]
 pub struct Once {
@@ -77,25 +77,25 @@ pub struct Once {
     on_error: Released,
 }
 
-/// Answer of [`Once::begin`].
+/// Result of [`Once::begin`].
 #[derive(Debug)]
 pub enum Begin {
-    /// The work is yours.
+    /// This caller has to do the work.
     Fresh(Claim),
-    /// It is done.
+    /// The work is done; this is its answer.
     Replay(Answer),
-    /// Somebody does it.
+    /// Another caller is doing the work.
     InFlight(OnceRun),
-    /// The key is that of a request with other content.
+    /// The key belongs to a request with different content.
     Mismatch,
-    /// Somebody did it, and vanished half-way.
+    /// An earlier run ended without an answer.
     Unknown(OnceRun),
-    /// The caller has as many live keys as it may.
+    /// The caller has reached its quota of live keys.
     OverQuota,
 }
 
 impl Begin {
-    /// The claim, if the work is yours.
+    /// Returns the claim, if this caller has to do the work.
     pub fn fresh(self) -> Option<Claim> {
         match self {
             Begin::Fresh(claim) => Some(claim),
@@ -126,39 +126,39 @@ impl Once {
         }
     }
 
-    /// The hash of the request's content: the same key with another one is a mismatch.
+    /// Sets the hash of the request's content. The same key with another fingerprint is a mismatch.
     pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
         self.ask.fingerprint = Some(fingerprint.into());
         self
     }
 
-    /// How long the work is this caller's before it counts as vanished; 30 seconds otherwise. [`Once::run`] extends it
-    /// for as long as the work goes on.
+    /// Sets the lease: a run that is neither ended nor extended for this long becomes unknown. Default: 30 seconds.
+    /// [`Once::run`] extends it while the work is running.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.ask.lease = lease;
         self
     }
 
-    /// How long the answer is kept; a day otherwise. Zero keeps none: then only those are turned away who come while
+    /// Sets how long the answer is kept. Default: a day. With zero, no answer is kept: repetitions are then only rejected while
     /// the work is in flight.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ask.ttl = ttl;
         self
     }
 
-    /// What to do if an earlier run has vanished: refuse, otherwise.
+    /// Sets what happens if an earlier run is unknown. Default: [`AfterUnknown::Refuse`].
     pub fn unknown(mut self, unknown: AfterUnknown) -> Self {
         self.ask.unknown = unknown;
         self
     }
 
-    /// Waits at most this long for the answer of somebody else's run; not at all, otherwise.
+    /// Sets the maximum time to wait for the answer of another caller's run. Default: no wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// At most so many live keys for one scope: a principal, a tenant.
+    /// Sets the maximum number of live keys of one scope, such as a principal or a tenant.
     pub fn quota(mut self, scope: impl Into<String>, most: u32) -> Self {
         self.ask.quota = Some(Quota {
             scope: scope.into(),
@@ -167,31 +167,31 @@ impl Once {
         self
     }
 
-    /// What it means for [`Once::run`] if the work fails: that nothing was done, otherwise, so that the next one does it.
+    /// Sets what a failure of the work means in [`Once::run`]. Default: nothing was done, and the next caller does the work.
     pub fn on_error(mut self, released: Released) -> Self {
         self.on_error = released;
         self
     }
 
-    /// Who does the work, as a person sees it; host and process, otherwise.
+    /// Sets the displayed name of the process that does the work. Default: host and process id.
     pub fn worker(mut self, worker: impl Into<String>) -> Self {
         self.ask.worker = Some(worker.into());
         self
     }
 
-    /// The identity of this begin: sent again with the same, because its answer was lost, it is granted the same claim.
-    /// Each begin has a fresh one otherwise.
+    /// Sets the request id of this begin. If the response was lost, a repetition with the same id gets the same claim.
+    /// Default: a new id for each begin.
     pub fn request(mut self, request: Uuid) -> Self {
         self.request = Some(request);
         self
     }
 
-    /// Takes the work, or says what became of it.
+    /// Claims the work, or returns its state.
     ///
-    /// Cancel-safe: a claim that nobody heard of is given back.
+    /// Cancel-safe: a claim that does not reach the caller is released.
     ///
     /// # Errors
-    /// If an argument is out of rule, or the store does not answer.
+    /// Returns an error if an argument is invalid or the store is unavailable.
     pub async fn begin(&self) -> Result<Begin> {
         let ask = &self.ask;
         check::name("key", &ask.key)?;
@@ -204,22 +204,22 @@ impl Once {
             check::quota(quota)?;
         }
         let mut once = self.clone();
-        // Whoever asks again, or with a clone, asks anew: the same question would be granted the same claim.
+        // A second call, also with a clone, needs a new request id: the same one would get the same claim.
         once.ask.request = self.request.unwrap_or_else(Uuid::now_v7);
         wait::begin(&once).await
     }
 }
 
 impl Turno {
-    /// A request, known by its key: done once.
+    /// Starts a request that is identified by its key and done once.
     pub fn once(&self, key: impl Into<String>) -> Once {
         Once::new(self.clone(), key.into())
     }
 
-    /// Ends a run that is known by its claim only. The answer is JSON text.
+    /// Completes a run by its claim. The answer is JSON text.
     ///
     /// # Errors
-    /// If the answer is no JSON or too large, or the store does not answer.
+    /// Returns an error if the answer is not JSON or too large, or the store is unavailable.
     pub async fn once_complete(
         &self,
         claim: &OnceClaim,
@@ -239,10 +239,10 @@ impl Turno {
         Ok(settled)
     }
 
-    /// Gives back a run that is known by its claim only.
+    /// Releases a run by its claim.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn once_release(&self, claim: &OnceClaim, released: Released) -> Result<OnceSettled> {
         let ask = OnceRelease {
             claim: claim.clone(),
@@ -253,10 +253,10 @@ impl Turno {
         Ok(settled)
     }
 
-    /// Extends a run that is known by its claim only.
+    /// Extends a run by its claim.
     ///
     /// # Errors
-    /// If the lease is out of rule, or the store does not answer.
+    /// Returns an error if the lease is invalid or the store is unavailable.
     pub async fn once_extend(&self, claim: &OnceClaim, lease: Duration) -> Result<OnceSettled> {
         check::lease(lease)?;
         let ask = OnceExtend {
@@ -266,30 +266,30 @@ impl Turno {
         self.store().once_extend(&ask).await
     }
 
-    /// What is known of a key; `None` if nothing is.
+    /// Returns the state of a key, or `None` if the key is not known.
     ///
     /// # Errors
-    /// If the key is out of rule, or the store does not answer.
+    /// Returns an error if the key is invalid or the store is unavailable.
     pub async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
         check::name("key", key)?;
         let view = self.store().once_status(key).await?;
         view.map(|view| answer::shown(self, view)).transpose()
     }
 
-    /// One page of the keys that are in flight, done or unknown, in order; without their answers.
+    /// Returns one page of the keys that are in flight, done or unknown, in order, without their answers.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn once_list(&self, mut ask: OnceList) -> Result<Vec<OnceView>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
         self.store().once_list(&ask).await
     }
 
-    /// Forgets a key that is done or unknown, for a person: whoever asks next does the work. False if there is nothing
-    /// to forget, or the work is in flight.
+    /// Forgets a key that is done or unknown, for an operator: the next caller does the work again. Returns false if there is
+    /// nothing to forget, or the work is in flight.
     ///
     /// # Errors
-    /// If the key is out of rule, or the store does not answer.
+    /// Returns an error if the key is invalid or the store is unavailable.
     pub async fn once_forget(&self, key: &str) -> Result<bool> {
         self.once_forget_with(&OnceForget {
             key: key.to_owned(),
@@ -299,21 +299,21 @@ impl Turno {
         .await
     }
 
-    /// [`Turno::once_forget`] in somebody's name and with a reason, which go into the [history](Turno::history).
+    /// Like [`Turno::once_forget`], with a user and a reason, which are recorded in the [history](Turno::history).
     ///
     /// # Errors
-    /// If the key, the user or the reason is out of rule, or the store does not answer.
+    /// Returns an error if the key, the user or the reason is invalid, or the store is unavailable.
     pub async fn once_forget_with(&self, ask: &OnceForget) -> Result<bool> {
         check::name("key", &ask.key)?;
         check::by_hand(ask.user.as_deref(), ask.reason.as_deref())?;
         self.store().once_forget(ask).await
     }
 
-    /// Says, for an operator, that the work of an unknown key was done: from then on the key is done, and each caller gets
-    /// this answer for as long as [`Once::ttl`] said. The claim of the run that vanished is stale from then on. The user
-    /// (default: that of the settings) and the reason go into the [history](Turno::history).
+    /// Records, for an operator, that the work of an unknown key was done. The key is then done, and each caller gets this
+    /// answer for as long as [`Once::ttl`] specified. The claim of the run that ended without an answer becomes stale. The user
+    /// (default: that of the settings) and the reason are recorded in the [history](Turno::history).
     ///
-    /// Only an unknown key is changed: [`OnceResolved`] says what else the key is.
+    /// Only an unknown key is changed. For other keys, [`OnceResolved`] says which state the key is in.
     ///
     /// # Errors
     /// Returns an error if the key, the answer, the user or the reason is invalid, or the store is unavailable.

@@ -1,9 +1,9 @@
-//! Questions that are asked to the end, whoever gives up meanwhile.
+//! Calls that run to their end although their caller was cancelled.
 
 use crate::error::{Error, Kind, Result};
 
-/// Asks in a task of its own. A caller who gives up meanwhile leaves an answer that nobody has in hand (a lease, a claim),
-/// and dropping that gives it back, instead of keeping everybody waiting for its time to live.
+/// Runs a call in a spawned task. If the caller is cancelled meanwhile, the call still ends, and dropping its result releases
+/// the lease or claim that it got. Without that, other callers would have to wait until its TTL ends.
 pub(crate) async fn ask<T: Send + 'static>(
     question: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

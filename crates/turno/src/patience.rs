@@ -1,23 +1,23 @@
-//! How long to wait before looking again, where nothing calls.
+//! Pauses between polls where notifications do not arrive.
 
 use std::time::Duration;
 
-/// The first pause between two looks.
+/// Shortest pause between two polls.
 const FIRST: Duration = Duration::from_millis(20);
-/// The longest pause between two looks.
+/// Longest pause between two polls.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A look comes later by this part of the time waited so far: what is waited for is found at the most so much later.
+/// A pause is the time waited so far divided by this, so a change is found with a delay of at most that part of the wait.
 const PART: u32 = 10;
-/// The least that a jittered pause is of what was asked for, and the most.
+/// Minimum and maximum factor of a jittered pause.
 const LEAST_JITTER: f64 = 0.9;
 pub(crate) const MOST_JITTER: f64 = 1.1;
 
-/// The pause of one who hears nothing, and has waited for so long: it grows with the wait, and is never longer than `most`.
+/// Returns the pause of a waiter without notifications. It grows with the time waited and is at most `most`.
 pub(crate) fn deaf(waited: Duration, most: Duration) -> Duration {
     jittered((waited / PART).clamp(FIRST, LONGEST)).min(most.max(FIRST))
 }
 
-/// Not all at once.
+/// Varies a pause by up to 10 %, so that waiters do not poll at the same time.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(LEAST_JITTER + fastrand::f64() * (MOST_JITTER - LEAST_JITTER))
 }

@@ -1,4 +1,4 @@
-//! Periodic work: each tick of a schedule is pushed once, whatever number of instances run it.
+//! Periodic work: each tick of a schedule is pushed once, no matter how many instances run it.
 //!
 //! ```no_run
 //! # async fn example() -> turno::Result<()> {
@@ -33,24 +33,24 @@ use crate::store::{ScheduleTick, TickOutcome};
 
 /// How late a tick may be before it counts as missed.
 const ON_TIME: Duration = Duration::from_secs(60);
-/// How often a sleeper looks at this machine's clock: clocks are set, and machines wake up.
+/// Interval at which a sleeping schedule compares this machine's clock: clocks are adjusted, and machines resume from suspend.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(60);
-/// How far this machine's clock may run from what was slept.
+/// Maximum difference between the time slept and this machine's clock.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
-/// How long to wait after a store that did not answer.
+/// Pause before the next attempt if the store is unavailable.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What happens to ticks that came while no instance was running.
+/// What happens to ticks that were due while no instance was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Missed {
-    /// They are passed over.
+    /// They are skipped. This is the default.
     #[default]
     Skip,
-    /// Each is pushed, oldest first.
+    /// Each one is pushed, oldest first.
     CatchUp,
 }
 
-/// A schedule. Nothing happens before [`Schedule::run`].
+/// A schedule. It does nothing until [`Schedule::run`] is called.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before run"]
 pub struct Schedule {
@@ -76,31 +76,31 @@ impl Schedule {
         }
     }
 
-    /// Where its items go; the queue with the schedule's own name, otherwise.
+    /// Sets the queue of its items. Default: the queue with the schedule's own name.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// What each item carries; `null` otherwise.
+    /// Sets the payload of each item. Default: `null`.
     pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
         self.item = Item::new(payload);
         self
     }
 
-    /// The items, when more is special about them than a payload.
+    /// Sets the whole item, for options beyond the payload.
     pub fn item(mut self, item: Item) -> Self {
         self.item = Ok(item);
         self
     }
 
-    /// Where the hours are those of the pattern, such as `America/Mexico_City`; UTC otherwise.
+    /// Sets the time zone of the pattern, such as `America/Mexico_City`. Default: UTC.
     pub fn time_zone(mut self, name: impl Into<String>) -> Self {
         self.time_zone = name.into();
         self
     }
 
-    /// What happens to ticks that came while no instance was running; they are passed over, otherwise.
+    /// Sets what happens to ticks that were due while no instance was running. Default: they are skipped.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
@@ -109,7 +109,7 @@ impl Schedule {
     /// Pushes ticks until `shutdown` resolves.
     ///
     /// # Errors
-    /// If an argument is out of rule. A store that does not answer is waited for.
+    /// Returns an error if an argument is invalid. While the store is unavailable, it retries.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let plan = self.plan()?;
         tokio::select! {
@@ -118,10 +118,10 @@ impl Schedule {
         }
     }
 
-    /// Pushes what is due, and answers how long it is until the next tick. [`Schedule::run`] does that for you.
+    /// Pushes what is due, and returns the time until the next tick. [`Schedule::run`] calls it for you.
     ///
     /// # Errors
-    /// If an argument is out of rule, or the store does not answer.
+    /// Returns an error if an argument is invalid or the store is unavailable.
     pub async fn tick(&self) -> Result<Duration> {
         self.tick_now(&self.plan()?).await
     }
@@ -146,7 +146,7 @@ impl Schedule {
             }
             let (tick, item) = match self.missed {
                 Missed::CatchUp => (next, true),
-                // The last one that is due is the only one that may still be on time.
+                // Only the last due tick can still be on time.
                 Missed::Skip => {
                     let last = plan.before(state.now)?.max(next);
                     (last, between(last, state.now) <= ON_TIME)
@@ -207,13 +207,13 @@ impl Schedule {
             queue,
             item,
         };
-        // A pattern that never comes round is found out now, and not when it should have.
+        // A pattern that never matches is reported now, and not at the time when it should have matched.
         plan.after(crate::clock::machine())?;
         Ok(plan)
     }
 }
 
-/// A schedule that was found in order.
+/// A schedule whose arguments are valid.
 #[derive(Debug)]
 struct Plan {
     cron: Cron,
@@ -230,7 +230,7 @@ impl Plan {
             .map_err(no_tick)
     }
 
-    /// The last tick that is not after a time.
+    /// Returns the last tick that is not after a time.
     fn before(&self, time: Timestamp) -> Result<Timestamp> {
         self.cron
             .find_previous_occurrence(&time.to_zoned(self.zone.clone()), true)
@@ -247,7 +247,7 @@ fn no_tick(error: croner::errors::CronError) -> Error {
     )
 }
 
-/// Sleeps, but not on when this machine's clock was set, or stood still: the store is then asked what time it is.
+/// Sleeps, but returns early if this machine's clock was adjusted or stood still: the caller then reads the store's clock.
 async fn sleep_by_clock(pause: Duration) {
     let (began, clock) = (Instant::now(), crate::clock::machine());
     loop {

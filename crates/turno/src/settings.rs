@@ -1,4 +1,4 @@
-//! What is the same for every call of one [`Turno`](crate::Turno).
+//! Settings that apply to every call of one [`Turno`](crate::Turno).
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use crate::check::{MAX_CLAIM_BYTES, MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
 use crate::store::Roles;
 
-/// Nothing is asked for more than ten minutes, with room for jitter.
+/// Default of [`Settings::idle_poll_max`]: with jitter, an idle process sends no statement for more than ten minutes.
 const IDLE_POLL_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// A connection is not used again after this age, so that connections move to where new ones go: after a failover, a change
-/// in DNS, or behind a balancer.
+/// Default of [`Settings::connection_max_age`]. Connections are replaced at this age so that they move to where new ones go:
+/// after a failover, after a change in DNS, or behind a load balancer.
 const CONNECTION_MAX_AGE: Duration = Duration::from_secs(30 * 60);
-/// The default of [`Settings::call_timeout`].
+/// Default of [`Settings::call_timeout`].
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often and how patiently a busy lock is tried.
+/// Retry policy for a busy lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// How many tries in all; 1 is a single one.
+    /// Number of attempts, including the first one. Default: 1.
     pub max: u32,
-    /// The pause between two.
+    /// Pause between two attempts.
     pub delay: Duration,
 }
 
@@ -33,64 +33,64 @@ impl Default for Retry {
     }
 }
 
-/// Whether connecting brings the schema up to date.
+/// Whether connecting migrates the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Migrate {
-    /// Yes, if it is missing or older.
+    /// Migrates a missing or older schema. This is the default.
     #[default]
     Auto,
-    /// No: a missing or older schema is an error.
+    /// Does not migrate. A missing or older schema is an error.
     Never,
-    /// No, and do not look either; for tools that examine a store.
+    /// Neither migrates nor checks the schema version. For tools that examine a store.
     Unchecked,
 }
 
-/// Whether calls that arrive together go to the store together.
+/// Whether concurrent calls are sent to the store in batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gather {
-    /// Yes: one round trip and one commit for many callers, each with an outcome of its own.
+    /// Batches calls: one round trip and one commit for many callers, each with an outcome of its own. This is the default.
     #[default]
     Together,
-    /// No: each by itself.
+    /// Sends each call by itself.
     Alone,
 }
 
-/// The defaults of every call, and the limits.
+/// Defaults and limits of every call.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The time to live of a lease that names none.
+    /// TTL of a lease if the call gives none.
     pub ttl: Duration,
-    /// The longest time to live that is accepted.
+    /// Longest accepted TTL.
     pub max_ttl: Duration,
-    /// How a busy lock is tried again.
+    /// Retry policy for a busy lock.
     pub retry: Retry,
-    /// The person, when a call names none.
+    /// User name if a call gives none.
     pub user: Option<String>,
-    /// The application, when a call names none.
+    /// Service name if a call gives none.
     pub service: Option<String>,
-    /// Connections to the store, where it has many.
+    /// Size of the connection pool. Not used by a store that has no pool.
     pub connections: usize,
-    /// The age after which a connection is not used again. Each lives up to a tenth less, so that they do not all end
-    /// together.
+    /// Maximum age of a connection. Each connection lives up to a tenth less, so that they do not all end at the same
+    /// time.
     pub connection_max_age: Duration,
-    /// The longest that one call waits for the store, where it is a server: for a connection, for locks of other transactions
-    /// and for the answer. Then the call is cancelled on the server, and fails as unavailable.
+    /// Maximum time that one call waits for the database server: for a connection, for locks of other transactions
+    /// and for the response. Then the call is cancelled on the server, and fails as unavailable.
     pub call_timeout: Duration,
-    /// Whether connecting migrates.
+    /// Whether connecting migrates the schema.
     pub migrate: Migrate,
-    /// Whether migrating creates the database's roles and grants to them.
+    /// Whether a migration creates the database's roles and grants rights to them.
     pub roles: Roles,
-    /// The largest payload that is accepted, in bytes.
+    /// Largest accepted payload, in bytes.
     pub max_payload: usize,
-    /// The most bytes that the payloads of one claim have together. One item is claimed whatever its size.
+    /// Maximum total size of the payloads of one claim, in bytes. A single item is claimed whatever its size.
     pub max_claim_bytes: usize,
-    /// Whether calls that arrive together go to the store together.
+    /// Whether concurrent calls are sent to the store in batches.
     pub gather: Gather,
-    /// The longest time for which an idle worker, relay, sweeper or waiter asks the store nothing. They know when the next
-    /// item is due, and are notified of everything else; this bounds what a lost notification can cost. Where
-    /// notifications do not arrive, as behind a pooler, they ask more often.
+    /// Longest time for which an idle worker, relay, sweeper or waiter does not poll the store. They know when the next
+    /// item is due, and are notified of all other changes; this bounds the delay that a lost notification can cause.
+    /// Where notifications do not arrive, as behind a pooler, they poll more often.
     pub idle_poll_max: Duration,
-    /// With which keys stored answers are sealed; `None` stores them as they are.
+    /// Keys that encrypt stored answers. With `None`, answers are stored in plain text.
     pub answer_keys: Option<AnswerKeys>,
 }
 

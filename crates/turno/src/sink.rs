@@ -1,16 +1,18 @@
-//! Where events go: one trait, and the sinks that come with it.
+//! Sinks, to which a relay publishes events: one trait and its implementations.
 //!
 //! | sink | feature |
 //! |---|---|
 //! | `RabbitMq` | `rabbitmq` |
 //! | `Nats` (JetStream) | `nats` |
 //! | `Webhook` | `webhook` |
-//! | [`Stdout`] | always there |
+//! | [`Stdout`] | none |
 //!
-//! A sink of your own answers one [`Fate`] for every event that it was given. It keeps three things apart: an
-//! event that is *refused* (it is to blame, and spends an attempt), a sink that is *out* (the broker or the way to it is to
-//! blame; no attempt is spent, and the relay tries again after growing pauses), and a destination of some events that is
-//! *busy*, such as a full queue (no attempt is spent, and only events of the same type wait).
+//! A sink of your own returns one [`Fate`] for every event that it was given. It distinguishes three failures:
+//!
+//! - An event is *refused*: the event is the cause. An attempt is counted.
+//! - The sink is *out*: the broker or the network is the cause. No attempt is counted, and the relay retries with backoff.
+//! - A destination of some events is *busy*, such as a full queue: no attempt is counted, and only events of the same type
+//!   wait.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -45,80 +47,80 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Where events go.
+/// Destination of events.
 #[async_trait]
 pub trait Sink: fmt::Debug + Send + Sync {
-    /// What it is, as people see it: never with a password in it.
+    /// Returns a display name. It must not contain a password.
     fn name(&self) -> String;
 
-    /// Connects if need be, and says whether events can be published. Asked before the first event, and again
-    /// after each outage, with growing pauses, until it succeeds.
+    /// Connects if necessary, and returns whether events can be published. Called before the first event, and again
+    /// after each outage, with backoff, until it succeeds.
     ///
     /// # Errors
-    /// What is wrong, and what to do about it.
+    /// Returns what is wrong, and what to do about it.
     async fn ready(&self) -> Result<(), Outage>;
 
-    /// Publishes events in their order, and waits until the other side has answered for each. Answers as many
+    /// Publishes events in their order, and waits for the response to each. Returns the same number of
     /// fates, in the same order.
     ///
-    /// If the future is dropped, any of the events may have arrived, and the relay treats them so.
+    /// If the future is dropped, any of the events may have arrived, and the relay assumes that.
     async fn publish(&self, events: &[Outgoing]) -> Vec<Fate>;
 
-    /// Ends connections in an orderly way.
+    /// Closes connections in an orderly way.
     async fn close(&self) {}
 }
 
-/// An event on its way out.
+/// An event to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Stable for ever, and the broker's message id.
+    /// Event id and message id at the broker. It never changes.
     pub id: Uuid,
-    /// What happened: `TicketCreatedEvent`.
+    /// Event type, such as `TicketCreatedEvent`.
     pub kind: String,
-    /// Events with one key are in order.
+    /// Ordering key: events of one key are published in order.
     pub key: Option<String>,
-    /// What it belongs to, across services.
+    /// Correlation id across services.
     pub correlation_id: Option<String>,
-    /// The W3C trace context, `00-…-…-01`.
+    /// W3C trace context, `00-…-…-01`.
     pub traceparent: Option<String>,
-    /// The W3C trace state.
+    /// W3C trace state.
     pub tracestate: Option<String>,
-    /// The application's own headers.
+    /// Headers of the application.
     pub headers: BTreeMap<String, String>,
-    /// When it was emitted, on the store's clock.
+    /// Time at which it was emitted, by the store's clock.
     pub emitted_at: Timestamp,
-    /// What it says, as JSON text.
+    /// Payload, as JSON text.
     pub payload: String,
-    /// Counted from one; outages and vanished relays are not counted.
+    /// Number of this attempt, starting at 1. Attempts that ended by an outage or with the end of their relay are not counted.
     pub attempt: u32,
-    /// It may have been published before, by a relay that did not live to say so: sinks label it
+    /// Whether a relay may have published it before and ended without recording that. Sinks then add the header
     /// [`POSSIBLE_DUPLICATE`].
     pub possible_duplicate: bool,
 }
 
-/// The header of an event that may have been published before.
+/// Header of an event that may have been published before.
 pub const POSSIBLE_DUPLICATE: &str = "x-possible-duplicate";
 
-/// What became of one event.
+/// Result of publishing one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// The other side has it, for good.
+    /// The destination has stored it.
     Sent,
-    /// The other side will not have it, and says why: an attempt is spent.
+    /// The destination rejected it, for this reason. An attempt is counted.
     Refused(String),
-    /// The other side broke off while this one and others were under way, and one of them is to blame. The relay
-    /// publishes them again in smaller and smaller parts, until it is found and alone refused.
+    /// The connection broke while this event and others were being published, and one of them is the cause. The relay
+    /// publishes them again in smaller and smaller batches, until the event is found, and only that one is refused.
     Suspect(String),
-    /// The other side was not there: nothing has arrived.
+    /// The destination was unavailable: the event has not arrived.
     Unsent(Outage),
-    /// The other side went away before it answered: it may have arrived.
+    /// The connection ended before a response: the event may have arrived.
     Doubtful(Outage),
-    /// The other side takes no events of this type at the moment, such as a queue that is full; it takes others. It may have
+    /// The destination takes no events of this type at the moment, such as a full queue; it takes others. The event may have
     /// arrived at another destination of the same type.
     Busy(Outage),
 }
 
-/// Why nothing can be published at the moment. No event is to blame.
+/// Why nothing can be published at the moment. No event is the cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
     reason: String,
@@ -126,7 +128,8 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// What is wrong, and what to do about it: shown to people, so without a password in it.
+    /// Creates an outage. The reason says what is wrong and what to do about it. It is shown to users, so it must not contain a
+    /// password.
     pub fn new(reason: impl Into<String>) -> Self {
         Outage {
             reason: reason.into(),
@@ -134,14 +137,14 @@ impl Outage {
         }
     }
 
-    /// The other side asks to be left alone for so long. The relay does so, for at most an hour.
+    /// Sets the pause that the destination requests. The relay waits for that long, but at most an hour.
     #[must_use = "it is another outage"]
     pub fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
     }
 
-    /// For how long the other side asks to be left alone.
+    /// Returns the pause that the destination requests.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }

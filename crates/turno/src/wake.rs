@@ -1,5 +1,5 @@
-//! Waking waiters. A wake-up is a hint to look again, never a grant: who gets the lock is decided in
-//! the store. So a missed one costs a little time, and a false one costs a read.
+//! Wake-ups of waiters. A wake-up is a hint to poll again, never a grant: the store decides who gets a lock. A missed
+//! wake-up therefore costs a little time, and a false one costs a read.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,23 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
-/// So much of a name's SHA-256 is its hash.
+/// Number of bytes of a name's SHA-256 that make its hash.
 const HASH_BYTES: usize = 8;
 
-/// The waiters of this process, by the name of what they wait for.
+/// Waiters of this process, by the name of what they wait for.
 #[derive(Debug, Default)]
 pub struct Wakers {
     names: Mutex<Names>,
     watchers: AtomicUsize,
     live: AtomicBool,
-    /// Told when the first watcher arrives, so that a store can start to listen.
+    /// Notified when the first watcher arrives, so that a store can start to listen.
     needed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Names {
     entries: HashMap<String, Entry>,
-    /// The same entries by the hash of their name. Of two names with one hash, the later one is woken.
+    /// The same entries by the hash of their name. If two names have the same hash, only the later one is woken.
     by_hash: HashMap<String, Arc<Notify>>,
 }
 
@@ -34,14 +34,14 @@ struct Entry {
     hash: String,
     notify: Arc<Notify>,
     watchers: usize,
-    /// Whether one of them looks for all.
+    /// Whether one of the watchers polls for all.
     led: bool,
-    /// Called one by one, the longest sleeper first: those who sleep while one looks for all.
+    /// Wakes watchers one at a time, the longest waiting first. They wait here while one watcher polls for all.
     turn: Arc<Notify>,
 }
 
 impl Wakers {
-    /// Starts to watch a name. Dropping the [`Watch`] ends it.
+    /// Starts to watch a name, until the [`Watch`] is dropped.
     pub fn watch(self: &Arc<Self>, name: &str) -> Watch {
         let mut names = self.names();
         let Names { entries, by_hash } = &mut *names;
@@ -63,43 +63,43 @@ impl Wakers {
         }
     }
 
-    /// Wakes those who wait for a name.
+    /// Wakes the waiters of a name.
     pub fn wake(&self, name: &str) {
         if let Some(entry) = self.names().entries.get(name) {
             entry.notify.notify_waiters();
         }
     }
 
-    /// Wakes those who wait for a name of which only the hash is known (`hash` makes it).
+    /// Wakes the waiters of a name of which only the hash is known (see `hash`).
     pub fn wake_hash(&self, hash: &str) {
         if let Some(notify) = self.names().by_hash.get(hash) {
             notify.notify_waiters();
         }
     }
 
-    /// Wakes everybody: something changed, and it is not known what.
+    /// Wakes all waiters: something changed, and it is not known what.
     pub fn wake_all(&self) {
         for entry in self.names().entries.values() {
             entry.notify.notify_waiters();
         }
     }
 
-    /// Whether changes made by other processes are known to arrive here.
+    /// Returns whether notifications of changes by other processes arrive here.
     pub fn is_live(&self) -> bool {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Says whether they do; the store knows.
+    /// Sets whether such notifications arrive. Called by the store.
     pub fn set_live(&self, live: bool) {
         self.live.store(live, Ordering::Relaxed);
     }
 
-    /// Whether anybody waits.
+    /// Returns whether there is a waiter.
     pub fn any(&self) -> bool {
         self.watchers.load(Ordering::SeqCst) > 0
     }
 
-    /// Resolves when somebody waits: then a store has a reason to listen.
+    /// Resolves when there is a waiter, and a store therefore has a reason to listen.
     pub async fn needed(&self) {
         while !self.any() {
             self.needed.notified().await;
@@ -123,18 +123,18 @@ impl Entry {
     }
 }
 
-/// What a notification carries in place of a name, because every role that can connect can listen. The same as
+/// Hash that a notification carries in place of a name, because every role that can connect can listen. It equals
 /// `turno.wake_hash` in SQL: the first 16 hexadecimal digits of SHA-256.
 pub fn hash(name: &str) -> String {
     let mut text = String::with_capacity(2 * HASH_BYTES);
     for byte in &Sha256::digest(name)[..HASH_BYTES] {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// One waiter's ear.
+/// Subscription of one waiter to the wake-ups of one name.
 #[derive(Debug)]
 pub struct Watch {
     wakers: Arc<Wakers>,
@@ -144,12 +144,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// What is watched.
+    /// The watched name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A future that resolves at the next wake-up after this call, even if it is awaited later.
+    /// Returns a future that resolves at the next wake-up after this call, even if it is awaited later.
     pub fn next(&self) -> std::pin::Pin<Box<tokio::sync::futures::OwnedNotified>> {
         let mut next = Box::pin(self.notify.clone().notified_owned());
         next.as_mut().enable();
@@ -158,8 +158,8 @@ impl Watch {
 }
 
 impl Watch {
-    /// Makes this one the watcher that looks for all; `None` if there is one. When it stops, it wakes the others, who look
-    /// once and choose the next.
+    /// Makes this watcher the one that polls for all, or returns `None` if there is one already. When it stops, it wakes the
+    /// others, which poll once and choose the next.
     pub(crate) fn lead(&self) -> Option<Leads> {
         self.take_lead().then(|| Leads {
             wakers: self.wakers.clone(),
@@ -167,7 +167,7 @@ impl Watch {
         })
     }
 
-    /// The same, where what is found is one watcher's only: when it stops, it does not wake all, but gives the turn on.
+    /// Like [`Watch::lead`], for results that only one watcher can use: when it stops, it wakes two of the others instead of all.
     pub(crate) fn lead_in_turn(&self) -> Option<LeadsInTurn> {
         self.take_lead().then(|| LeadsInTurn {
             wakers: self.wakers.clone(),
@@ -183,24 +183,25 @@ impl Watch {
             .is_some_and(|entry| !std::mem::replace(&mut entry.led, true))
     }
 
-    /// Resolves when it is this one's turn to look. Cancel-safe: a turn that is not taken is the next one's.
+    /// Resolves when it is this watcher's turn to poll. Cancel-safe: a turn that is not taken goes to the next watcher.
     pub(crate) async fn turn(&self) {
         self.turn.notified().await;
     }
 
-    /// Lets others look: there may be more where something was found.
+    /// Lets others poll, because there may be more where something was found.
     pub(crate) fn give_turn(&self) {
         give(&self.turn);
     }
 }
 
-/// To two, so that many get what is there soon; and so each look that finds something costs one in vain at the most.
+/// Wakes two watchers, so that a large number of results is found quickly while each successful poll causes at most one
+/// poll that finds nothing.
 fn give(turn: &Notify) {
     turn.notify_one();
     turn.notify_one();
 }
 
-/// Held by the watcher that looks for all, and takes what it finds.
+/// Held by the watcher that polls for all and takes what it finds.
 #[derive(Debug)]
 pub(crate) struct LeadsInTurn {
     wakers: Arc<Wakers>,
@@ -216,7 +217,7 @@ impl Drop for LeadsInTurn {
     }
 }
 
-/// Held by the watcher that looks for all.
+/// Held by the watcher that polls for all.
 #[derive(Debug)]
 pub(crate) struct Leads {
     wakers: Arc<Wakers>,
@@ -252,7 +253,7 @@ impl Drop for Watch {
 mod tests {
     use super::*;
 
-    /// As `sha256sum` says; `turno.wake_hash` is compared with this in `tests/sql_face`.
+    /// The values are from `sha256sum`; `tests/sql_face` compares `turno.wake_hash` with this function.
     #[test]
     fn a_hash_is_the_beginning_of_sha_256() {
         assert_eq!(hash(""), "e3b0c44298fc1c14");
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(wakers.names().entries.len(), 1);
     }
 
-    /// What a future is now, if it is ready.
+    /// Returns the output of a future if it is ready.
     async fn if_ready<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! The schema: made once however many come at once, refused when it is newer, the same by hand.
+//! The schema: created once by concurrent programs, rejected if it is newer, the same if it is created by hand.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "migrations/counters.rs"]
@@ -23,7 +23,7 @@ fn beds() -> [TestStore; 2] {
     [TestStore::sqlite(), TestStore::empty_postgres()]
 }
 
-/// What the tables, functions and rights are, as text that can be compared.
+/// Returns tables, functions and rights, as text that can be compared.
 async fn shape(bed: &TestStore) -> String {
     if bed.is_sqlite() {
         let db = bed.sqlite_connection();
@@ -108,7 +108,7 @@ async fn many_that_start_together_all_succeed() {
     }
 }
 
-/// A version of tomorrow, which programs from this version on may use; or only its own, if none is named.
+/// Migrates to a future version, which programs from `oldest_program` on may use, or only programs of that version.
 async fn migrate_to_tomorrow(bed: &TestStore, oldest_program: Option<u32>) -> u32 {
     let newer = SCHEMA_VERSION + 1;
     let table = migrations(bed);
@@ -241,7 +241,7 @@ async fn migrating_again_changes_nothing() {
     }
 }
 
-/// A program that starts does not wait for a long transaction of another one, where the schema is there already.
+/// A program that starts does not wait for a long transaction of another program if the schema exists already.
 #[tokio::test]
 async fn starting_waits_for_no_writer() {
     let bed = TestStore::sqlite();
@@ -252,7 +252,7 @@ async fn starting_waits_for_no_writer() {
     writer.execute_batch("rollback").unwrap();
 }
 
-/// The control of the one above: where there is a schema to write, the same transaction is waited for.
+/// The control of the test above: if the schema must be written, the program waits for the same transaction.
 #[tokio::test]
 async fn making_the_schema_waits_for_a_writer() {
     let bed = TestStore::sqlite();
@@ -291,7 +291,7 @@ async fn the_script_by_hand_is_the_same() {
     }
 }
 
-/// As version 6 was: all that 7 adds is taken away, and what it replaces is there as it was called.
+/// Reverts the schema to version 6: removes what version 7 adds, and restores what it replaces.
 const BEFORE_SQLITE: &str = "drop index turno_once_open; drop index turno_inbox_key_done; \
     alter table turno_inbox_key drop column done_at; \
     drop table turno_deed; drop table turno_sweep_last; \
@@ -316,13 +316,13 @@ const BEFORE_POSTGRES: &str = "\
     delete from turno.migration where version > 6; \
     alter table turno.migration drop column oldest_program; drop function turno.schema_oldest_program";
 
-/// What the versions after 9 add is taken away.
+/// Removes what the versions after 9 add.
 const TO_VERSION_9: &str = "\
     drop index turno.once_open; alter type turno.swept drop attribute failed; \
     alter table turno.inbox_kind drop column bytes; drop table turno.setting; \
     delete from turno.migration where version > 9";
 
-/// A program of the version before that goes on while the schema changes, with its statements prepared.
+/// A program of the previous version that keeps running while the schema changes, with prepared statements.
 struct Running {
     client: tokio_postgres::Client,
     forget: tokio_postgres::Statement,
@@ -346,7 +346,7 @@ impl Running {
     }
 }
 
-/// From the last version that had other tables: what was there stays, and what is new works.
+/// From the last version with different tables: existing data is kept, and new features work.
 #[tokio::test]
 async fn an_older_version_is_brought_up_to_date() {
     for bed in beds() {
@@ -418,7 +418,7 @@ fn needs_operator(error: &turno::Error) {
     );
 }
 
-/// A role that may only call the functions needs nothing else, once the schema is there.
+/// A role that may only call the functions needs no other right, once the schema exists.
 #[tokio::test]
 async fn a_role_with_few_rights_is_enough() {
     let bed = TestStore::postgres();

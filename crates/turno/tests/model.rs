@@ -1,9 +1,9 @@
-//! Random histories, in which every store and the model agree on every answer.
+//! Random histories, in which every store and the model return the same results.
 
 use turno_testkit::conformance::TestStore;
 use turno_testkit::model::{Flaw, check};
 
-/// Enough to meet every rule many times over, in a few seconds.
+/// Enough to exercise every rule many times, in a few seconds.
 const HISTORIES: u32 = 100;
 
 fn agree(bed: &TestStore) {
@@ -22,11 +22,11 @@ fn postgres_agrees_with_the_model() {
     agree(&TestStore::postgres());
 }
 
-/// The controls: a model with a flaw does not agree for long.
+/// The controls: a model with a flaw soon disagrees.
 mod a_flaw_is_noticed {
     use super::*;
 
-    /// A flaw that takes a rare turn to show is looked for until it does.
+    /// Maximum number of histories for a flaw that only rare steps show.
     const MANY_HISTORIES: u32 = 30 * HISTORIES;
 
     fn noticed(flaw: Flaw) {

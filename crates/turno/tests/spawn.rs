@@ -1,4 +1,4 @@
-//! What callers do with the futures: they spawn them. That these compile is the test.
+//! The library's futures can be spawned. The test is that this compiles.
 
 use std::time::Duration;
 

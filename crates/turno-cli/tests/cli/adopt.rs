@@ -1,4 +1,4 @@
-//! `turno adopt`: a table of the user's own, before and after.
+//! `turno adopt`: a user's own table, before and after.
 
 use serde_json::json;
 
@@ -20,14 +20,14 @@ const COLUMNS: [&str; 5] = [
     "processing_token",
 ];
 
-/// A store with a table in it.
+/// Creates a store with a table.
 fn with_notes(place: &Place) {
     place.turno(&["migrate"]).expect(0);
     place.tell("create table notes (id integer primary key, user_id integer, body text)");
     place.tell("insert into notes (id, body) values (1, 'one'), (2, 'two')");
 }
 
-/// The names of a table's columns, in their order.
+/// Returns the names of a table's columns, in order.
 fn columns(place: &Place, table: &str) -> String {
     match place.kind {
         Kind::Sqlite => place.ask(&format!(
@@ -91,7 +91,7 @@ fn what_would_be_done_is_printed_and_can_be_run(place: Place) {
     }
     let after = columns(&place, "notes");
     assert!(after.contains("processing_token"), "{after}");
-    // Whatever ran it, it is known what was added.
+    // The added columns are recorded, even if the script was not run by the program.
     place.json(0, &["adopt", "notes", "--undo"]);
     assert_eq!(columns(&place, "notes"), "id,user_id,body");
 }
@@ -183,7 +183,7 @@ fn a_second_table_needs_a_suffix() {
     assert_eq!(place.ask("select acquire_processing_lock_tasks(1)"), "f");
 }
 
-/// The functions of seed 002, written by the user before.
+/// The functions of seed 002, which the user wrote before.
 #[test]
 fn functions_in_the_way_are_shown_and_replaced() {
     let place = Place::new(Kind::Postgres);

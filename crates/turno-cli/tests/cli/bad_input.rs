@@ -1,5 +1,5 @@
-//! What is asked for wrongly, and stores that cannot be used: the code, the field, the remedy, and
-//! nothing stored.
+//! Invalid arguments, and stores that cannot be used: the exit code, the field, the remedy, and
+//! that nothing was stored.
 
 use std::process::Command;
 
@@ -62,7 +62,7 @@ fn bad_arguments_are_refused(place: Place) {
         let told = place.turno(&[&["lock"], arguments].concat()).expect(2);
         assert!(told.err.starts_with("error: "), "{told:?}");
     }
-    // The same rules under `turno run`; and its command has not run.
+    // The same rules apply to `turno run`; and its command has not run.
     for (field, options) in [
         ("resource", ["--lock", "", "--ttl", "1s"]),
         ("ttl", ["--lock", "it", "--ttl", "0s"]),
@@ -140,7 +140,7 @@ fn read_only_is_refused(place: Place) {
     nothing_is_stored(&place);
 }
 
-/// File modes do not bind root, so the program runs as nobody: in a folder and on a file that are not theirs.
+/// File modes do not apply to root, so the program runs as an unprivileged user, in a folder and on a file of other owners.
 fn as_somebody_who_may_only_read(place: &Place) -> Done {
     let program = place.path("turno");
     std::fs::copy(TURNO, &program).unwrap();
@@ -229,7 +229,7 @@ fn a_store_that_is_not_known_is_refused() {
 fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
     let place = Place::new(Kind::Sqlite);
     let rows = [
-        // Nobody listens on this port: it is one that only root may bind.
+        // No process listens on this port: only root may bind it.
         ("postgres://ana:s3cret@127.0.0.1:1/app", "unavailable"),
         ("sqlite:missing/folder/turno.db", "refused"),
         ("sqlite:.", "refused"),
@@ -242,7 +242,7 @@ fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
         let error: serde_json::Value = serde_json::from_str(last).unwrap();
         assert_eq!(text(&error, "code"), code, "{store}: {failed:?}");
         assert!(!failed.err.contains("s3cret"), "{failed:?}");
-        // A doctor is there for just that, and it is a finding.
+        // `turno doctor` reports it as a finding.
         let findings = place
             .turno(&["--json", "--store", store, "doctor"])
             .expect(1);
@@ -313,7 +313,7 @@ fn what_clap_refuses_is_json_too() {
         let refused = place.turno(words).expect(2);
         assert_eq!(text(&refused.error(), "code"), "invalid", "{refused:?}");
     }
-    // After -- it is the command's.
+    // After -- it belongs to the command.
     let refused = place.turno(&["run", "--", "x", "--json"]).expect(2);
     assert!(refused.err.starts_with("error: "), "{refused:?}");
 }

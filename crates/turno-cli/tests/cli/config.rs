@@ -1,4 +1,4 @@
-//! `turno.toml`, the environment and the options, and which of them wins.
+//! Precedence of `turno.toml`, the environment and the options.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ fn place() -> Place {
     Place::new(Kind::Sqlite)
 }
 
-/// `turno --json lock acquire`, with a store of neither option nor environment, plus what is said.
+/// Runs `turno --json lock acquire` without a store from an option or the environment, with these arguments.
 fn acquire(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Done {
     let mut command = place.command(["--json", "lock", "acquire", "it"]);
     command
@@ -90,7 +90,7 @@ fn the_same_holds_for_every_setting() {
         );
         place.json(0, &["lock", "release", "it", "--lease", text(&lease, "id")]);
     }
-    // The file's limit holds, until an option or a variable moves it.
+    // The file's limit applies, unless an option or a variable overrides it.
     assert_eq!(
         text(
             &acquire(&place, &["--ttl", "2h"], &[]).expect(2).error(),

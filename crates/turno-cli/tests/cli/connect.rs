@@ -1,4 +1,4 @@
-//! Where the store's URL and its password come from.
+//! Sources of the store's URL and its password.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +9,7 @@ use crate::common::{Done, Kind, LONG, Place};
 
 const SHOWN: &str = "visible to every user";
 
-/// `turno lock list`, without the variable that names the place's store.
+/// Runs `turno lock list`, without the variable for the test's store.
 fn list(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> Done {
     let mut command = place.command([options, &["lock", "list"]].concat());
     command.env_remove("TURNO_STORE");
@@ -92,13 +92,13 @@ fn an_unknown_parameter_is_bad_usage() {
     );
 }
 
-/// The words of a process, as every user of the machine sees them.
+/// Returns the arguments of a process, as every user of the machine can see them.
 fn shown_words(pid: u32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     String::from_utf8_lossy(&words).replace('\0', " ")
 }
 
-/// A relay that runs, with these options and variables; answers its words, and what it says on standard error.
+/// Starts a relay with these options and variables. Returns its arguments and its standard error.
 fn relay(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> (String, String) {
     let mut command = place.command([&["outbox", "relay"], options].concat());
     let (reader, writer) = std::io::pipe().unwrap();
@@ -107,7 +107,7 @@ fn relay(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> (String
         .env("TURNO_LOG", "info")
         .stderr(writer);
     let process = Process::spawn(&mut command).unwrap();
-    // Only the process holds the other end from now on.
+    // From now on only the process holds the other end.
     drop(command);
     let mut lines = BufReader::new(reader).lines().map_while(Result::ok);
     let mut said = String::new();
@@ -134,7 +134,7 @@ fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
     fs::write(place.path("sink"), format!("{sink}\n")).unwrap();
     fs::write(place.path("secret"), format!("{secret}\n")).unwrap();
     let hook = ["--sink", "http://127.0.0.1:1/", "--allow-private"];
-    // The control: as options they are in the list of processes, and warned about once.
+    // The control: if they are options, they are in the process list, and there is one warning.
     for (options, hidden) in [
         (vec!["--sink", sink], "s3cret"),
         ([&hook[..], &["--secret", secret]].concat(), secret),

@@ -1,4 +1,4 @@
-//! Clients whose clocks are an hour off behave as all others do: the store's clock decides.
+//! Clients whose clocks are an hour off behave like all others, because only the store's clock counts.
 
 use std::process::Command;
 
@@ -15,14 +15,14 @@ on_each_store!(
 
 const CLOCKS: [&str; 2] = ["+1h", "-1h"];
 
-/// `turno --json` on a machine whose clock is off.
+/// Runs `turno --json` on a machine whose clock is off.
 fn at(place: &Place, clock: &str, code: i32, arguments: &[&str]) -> Value {
     let mut command = place.command(["--json"]);
     let output = set_clock(command.args(arguments), clock).output();
     Done::of(output.unwrap()).expect(code).json()
 }
 
-/// The control: the clock that such a client sees is an hour off indeed.
+/// The control: the clock of such a client is really an hour off.
 #[test]
 fn the_clocks_are_wrong() {
     let seconds = |date: &mut Command| -> i64 {
@@ -127,7 +127,7 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(place: Place) {
 
 fn a_wrong_clock_renews_in_the_background(place: Place) {
     for clock in CLOCKS {
-        // The command tries twice as long as the lease lives: it is held to the end.
+        // The command runs twice as long as the TTL: the lock is held until its end.
         let mut command = place.command(["run", "--lock", "it", "--ttl", "1s", "--"]);
         command.args([TURNO, "lock", "acquire", "it", "--wait", "2s"]);
         set_clock(&mut command, clock);

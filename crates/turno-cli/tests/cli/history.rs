@@ -1,4 +1,4 @@
-//! `turno history`: what people did by hand, and why, beside what became of locks.
+//! `turno history`: operator actions and their reasons, and the history of locks.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ on_each_store!(
     a_reason_out_of_rule_is_refused,
 );
 
-/// Two items that have failed.
+/// Creates two failed items.
 fn failed(place: &Place) {
     place.json(0, &["inbox", "push", "mail", "1", "2"]);
     let claimed = place.json(0, &["inbox", "claim", "mail", "--limit", "2"]);
@@ -25,7 +25,7 @@ fn entries(place: &Place, more: &[&str]) -> Vec<Value> {
     history["history"].as_array().unwrap().clone()
 }
 
-/// The part, the event, what it was done to and to how many, by whom and why.
+/// Returns component, event, resource, count, user and reason.
 fn line(entry: &Value) -> Value {
     json!([
         entry["part"],
@@ -48,7 +48,7 @@ fn what_people_do_is_told(place: Place) {
     place.turno(&["once", "pago/77", "--", "true"]).expect(0);
     let forget = ["once", "pago/77", "--forget"];
     place.json(0, &[&forget[..], &because].concat());
-    // What changes nothing is not told.
+    // A call that changes nothing is not recorded.
     place.json(0, &[&forget[..], &because].concat());
     place.json(0, &[&requeue[..], &because].concat());
 

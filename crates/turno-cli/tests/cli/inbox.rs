@@ -1,4 +1,4 @@
-//! `turno inbox …` once work was pushed: what it prints, and the codes that it exits with.
+//! `turno inbox …` after a push: its output and exit codes.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn push(place: &Place, payloads: &[&str]) {
     place.json(0, &[&["inbox", "push", "mail"], payloads].concat());
 }
 
-/// What was claimed, with some options.
+/// Claims with these options.
 #[track_caller]
 fn claim(place: &Place, more: &[&str]) -> Vec<Value> {
     let words = [&["inbox", "claim", "mail", "--wait", "30s"], more].concat();
@@ -70,7 +70,7 @@ fn an_item_is_claimed_and_completed(place: Place) {
         "--json", "inbox", "claim", "mail", "--limit", "5", "--worker", "w1",
     ];
     let claimed = place.turno(&words).expect(0);
-    // On one line, and number for number as it was pushed.
+    // On one line, and with the same digits as in the push.
     assert_eq!(claimed.out.lines().count(), 1, "{claimed:?}");
     assert!(
         claimed.out.contains("12345678901234567890.10"),
@@ -91,7 +91,7 @@ fn an_item_is_claimed_and_completed(place: Place) {
     );
     assert!(text(first, "expires_at") > text(first, "pushed_at"));
     assert!(text(first, "claim").starts_with(&format!("{}@", first["id"])));
-    // What is absent is left out.
+    // Absent fields are omitted.
     let mut fields: Vec<&String> = second.as_object().unwrap().keys().collect();
     fields.sort();
     assert_eq!(
@@ -151,7 +151,7 @@ fn what_is_shown_is_for_people(place: Place) {
     let failed = place
         .turno(&["inbox", "list", "mail", "--state", "failed"])
         .expect(0);
-    // Nothing that a terminal would obey.
+    // No control characters reach the terminal.
     assert!(failed.out.contains("no [2J server"), "{failed:?}");
     says(&["requeue", "mail", "--all"], "requeued: 1");
     says(&["reset", "mail"], "reset: 0");
@@ -185,7 +185,7 @@ fn nothing_to_do_is_told(place: Place) {
         (told.out.as_str(), told.err.as_str()),
         ("", "mail: nothing to do\n")
     );
-    // What is not due yet is nothing either; and patience ends.
+    // An item that is not due yet is not claimed either; and a wait ends.
     push(&place, &["1", "--delay", "1h"]);
     push(&place, &["2", "--run-at", "2099-12-31T23:59:59+02:00"]);
     place.json(75, &["inbox", "claim", "mail", "--wait", "50ms"]);
@@ -195,7 +195,7 @@ fn nothing_to_do_is_told(place: Place) {
         text(&listed["items"][1], "at").starts_with("2099-12-31T21:59:59"),
         "{listed}"
     );
-    // What was to be done long ago is to be done.
+    // An item with a due time in the past is due.
     push(&place, &["3", "--run-at", "2001-01-01T00:00:00Z"]);
     assert_eq!(claim_one(&place)["payload"], json!(3));
 }
@@ -216,7 +216,7 @@ fn claims_are_lengthened(place: Place) {
     let id = text(&item, "claim");
     let extended = place.json(0, &["inbox", "extend", id, "--lease", "1h"]);
     assert_eq!(extended, settled(1, &[]));
-    // As long as it is held nobody else gets it, and its worker may settle it.
+    // While it is claimed, no other worker gets it, and its worker may settle it.
     place.json(75, &["inbox", "claim", "mail"]);
     assert_eq!(place.json(0, &["inbox", "complete", id]), settled(1, &[]));
     assert_eq!(place.json(1, &["inbox", "extend", id]), settled(0, &[id]));
@@ -256,7 +256,7 @@ fn a_failed_attempt_is_tried_again(place: Place) {
         ],
         ["no answer", "failed", "w1"]
     );
-    // If nothing is said of when, there is a pause.
+    // Without an explicit time, there is a backoff.
     let words = ["inbox", "fail", text(&second, "claim"), "--error", "again"];
     place.json(0, &words);
     assert_eq!(count(&place, "scheduled"), 1);
@@ -274,7 +274,7 @@ fn an_item_is_set_aside_and_revived(place: Place) {
     let failed = place.json(0, &["inbox", "list", "mail", "--state", "failed"]);
     let id = failed["items"][1]["id"].to_string();
     assert_eq!(failed["items"][1]["payload"], json!(2));
-    // Ids of nothing that has failed are passed over.
+    // Ids of items that have not failed are ignored.
     let requeued = place.json(0, &["inbox", "requeue", "mail", &id, "123456789", "-1"]);
     assert_eq!(requeued, json!({"requeued": 1}));
     let again = claim_one(&place);
@@ -287,7 +287,7 @@ fn an_item_is_set_aside_and_revived(place: Place) {
         json!({"requeued": 2})
     );
     assert_eq!(count(&place, "failed"), 0);
-    // One or the other.
+    // Either ids or `--all`.
     place.turno(&["inbox", "requeue", "mail"]).expect(2);
     place
         .turno(&["inbox", "requeue", "mail", &id, "--all"])
@@ -304,7 +304,7 @@ fn failed_items_are_discarded(place: Place) {
     let failed = place.json(0, &["inbox", "list", "mail", "--state", "failed"]);
     let id = failed["items"][1]["id"].to_string();
     let discard = ["inbox", "discard", "mail"];
-    // One or the other.
+    // Either ids or `--all`.
     place.turno(&discard).expect(2);
     place
         .turno(&[&discard[..], &[&id, "--all"]].concat())
@@ -350,7 +350,7 @@ fn items_are_given_back(place: Place) {
 fn stale_claims_change_nothing(place: Place) {
     push(&place, &["1", "2"]);
     let lost = claim(&place, &["--lease", "1ms"]).remove(0);
-    // It ends, and is handed out again.
+    // It ends, and the item is claimed again.
     let mut items = claim(&place, &["--limit", "2", "--lease", "1h"]);
     while items.len() < 2 {
         items.extend(claim(&place, &["--lease", "1h"]));
@@ -375,7 +375,7 @@ fn stale_claims_change_nothing(place: Place) {
         );
     }
     assert_eq!(count(&place, "processing"), 2);
-    // Those that are right are settled all the same.
+    // Valid claims are settled nevertheless.
     let some = place.json(1, &["inbox", "complete", lost, good]);
     assert_eq!(some, settled(1, &[lost]));
 }
@@ -397,7 +397,7 @@ fn a_stuck_item_is_taken_away(place: Place) {
     assert_eq!(claim_one(&place)["id"], stuck["id"]);
 }
 
-/// More than the library handles in one step.
+/// More than the library handles in one call.
 fn many_are_revived_and_reset(place: Place) {
     let lines: String = (0..2500).map(|n| format!("{n}\n")).collect();
     std::fs::write(place.path("many.ndjson"), lines).unwrap();
@@ -478,7 +478,7 @@ fn queues_are_counted(place: Place) {
     for state in ["scheduled", "processing", "completed", "failed"] {
         assert_eq!(one[state], json!(0), "{state}");
     }
-    // A name may be mistyped: a queue that has never had an item is not answered with zeros.
+    // A name may be mistyped: for a queue that has never had an item, there is an error, and no zeros.
     for words in [
         &["inbox", "stats", "c"][..],
         &["inbox", "list", "c"],
@@ -504,7 +504,7 @@ fn items_are_listed_page_by_page(place: Place) {
     assert_eq!([&first[0]["payload"], &first[1]["payload"]], [1, 2]);
     let after = first[1]["id"].to_string();
     let second = page(&["--limit", "2", "--after", &after]);
-    // Whole for programs, in part for people.
+    // Complete for programs, shortened in tables.
     assert_eq!(second[1]["payload"].to_string(), long);
     let shown = place.turno(&["inbox", "list", "mail"]).expect(0).out;
     assert!(shown.contains("ñ…") && !shown.contains(&long), "{shown}");
@@ -544,7 +544,7 @@ fn failed_items_are_swept_if_asked(place: Place) {
     let swept = place.json(0, &["sweep", "--keep-failed", "0s"]);
     assert_eq!(swept["failed"], json!(1));
     assert_eq!(count(&place, "failed"), 0);
-    // The same, when the file says so.
+    // The same, set in the file.
     fail();
     let file = "[cleanup]\nenabled = false\nkeep_failed = \"0s\"\n";
     std::fs::write(place.path("turno.toml"), file).unwrap();
@@ -563,7 +563,7 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
     let swept = place.json(0, &["sweep", "--keep-completed", "0s"]);
     assert!(swept["completed"].as_u64() >= Some(1), "{swept}");
     assert_eq!(push(), json!([]), "its key is forgotten");
-    // The same, when the file says so.
+    // The same, set in the file.
     let item = claim_one(&place);
     place.json(0, &["inbox", "complete", text(&item, "claim")]);
     let file = "[cleanup]\nenabled = false\nkeep_completed = \"0s\"\n";

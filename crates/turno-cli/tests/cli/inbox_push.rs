@@ -1,4 +1,4 @@
-//! `turno inbox push`: from the command line and from files, and what is refused.
+//! `turno inbox push`: from the command line and from files, and invalid input.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn a_known_key_is_a_duplicate(place: Place) {
         .turno(&["inbox", "push", "q", "1", "--key", "k"])
         .expect(0);
     assert!(told.out.contains("was there already"), "{told:?}");
-    // In another queue it is another.
+    // In another queue it is a different key.
     let other = place.json(0, &["inbox", "push", "other", "1", "--key", "k"]);
     assert_eq!(other["duplicates"], json!([]));
     assert_eq!(pending(&place), 1);
@@ -87,7 +87,7 @@ fn groups_and_priorities_are_kept(place: Place) {
         .iter()
         .map(|item| item["payload"].as_i64().unwrap())
         .collect();
-    // Of a group one at a time; the urgent first, and the least urgent last.
+    // One at a time per group; the most urgent first, and the least urgent last.
     assert_eq!(payloads, [3, 1, 4]);
     place.json(0, &["inbox", "complete", text(&items[1], "claim")]);
     assert_eq!(claim(&place, "10")[0]["payload"], json!(2));
@@ -173,7 +173,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
     assert_eq!(place_of(b"1\n\"\xff\"\n"), at("payload", "line 2"));
     let long = format!("1\n2\n\"{}\"\n", "x".repeat(60));
     assert_eq!(place_of(long.as_bytes()), at("payload", "line 3"));
-    // Two are one too many, though the line is read for the sake of its end.
+    // One byte over the limit, although one more byte is read for the end of the line.
     let long = format!("1\n\"{}\"\n", "x".repeat(49));
     assert_eq!(place_of(long.as_bytes()), at("payload", "line 2"));
     assert_eq!(pending(&place), 2000, "nothing more is stored");
@@ -206,7 +206,7 @@ fn keys_and_groups_are_taken_from_payloads(place: Place) {
         (text(&items[1], "key"), text(&items[1], "group")),
         ("12345678901234567890.10", "7")
     );
-    // On the command line too.
+    // Also on the command line.
     let again = place.json(
         0,
         &[
@@ -278,10 +278,10 @@ fn bad_items_are_refused_and_nothing_is_stored(place: Place) {
         );
         assert!(refused.out.is_empty(), "{refused:?}");
     }
-    // It says how to quote.
+    // The message says how to quote.
     let told = place.turno(&["inbox", "push", "q", "hello"]).expect(2);
     assert!(told.err.contains(r#"'"hello"'"#), "{told:?}");
-    // One or the other.
+    // Not both.
     for both in [
         &["1", "--file", "x"][..],
         &["--file", "x", "--key", "k"],
@@ -313,7 +313,7 @@ fn limits_are_as_configured(place: Place) {
     push(&["--max-payload", "9"], &environment).expect(2);
     push(&["--max-payload", "10"], &[]).expect(0);
     push(&["--max-payload", "10"], &[]).expect(0);
-    // The lease, of the file, the environment and the option.
+    // The lease from the file, the environment and the option.
     let rows: [Row; 3] = [
         (&[], &[], 10),
         (&[], &[("TURNO_LEASE", "20m")], 20),

@@ -1,4 +1,4 @@
-//! `turno lock …`: what it prints, and the codes that it exits with.
+//! `turno lock …`: its output and exit codes.
 
 use serde_json::json;
 use turno_testkit::eventually;
@@ -174,7 +174,7 @@ fn tables_are_for_people(place: Place) {
             .out
             .contains("acquired")
     );
-    // No colour where there is no terminal; some where it is asked for.
+    // No colour without a terminal; colour on request.
     assert!(!listed.out.contains('\x1b'), "{listed:?}");
     assert!(
         place
@@ -296,7 +296,7 @@ fn a_wrong_token_is_lost_and_not_an_error(place: Place) {
                 "{told:?}"
             );
         }
-        // Of a resource that nobody has heard of, too.
+        // Also for an unknown resource.
         assert_eq!(
             text(
                 &place.json(1, &["lock", verb, "unknown", "--lease", "1"]),
@@ -304,7 +304,7 @@ fn a_wrong_token_is_lost_and_not_an_error(place: Place) {
             ),
             "lost"
         );
-        // What is no lease id at all, or that of another resource, is bad usage.
+        // An invalid lease id, or that of another resource, is a usage error.
         for bad in ["", "x", "PRESTAMO/123@", "PRESTAMO/124@7"] {
             let refused = place
                 .turno(&["--json", "lock", verb, "PRESTAMO/123", "--lease", bad])
@@ -411,14 +411,14 @@ fn a_lock_is_waited_for(place: Place) {
         let granted: serde_json::Value = serde_json::from_str(&granted).unwrap();
         assert!(granted["token"].as_i64() > lease["token"].as_i64());
     }
-    // Whoever was served is no longer in line, or those behind would wait for nobody.
+    // A waiter that was served has no registration any more; if it had, those behind it would wait in vain.
     assert_eq!(
         place.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"],
         json!(0)
     );
-    // Patience ends.
+    // The wait ends.
     place.json(75, &["lock", "acquire", "PRESTAMO/123", "--wait", "50ms"]);
-    // Standing in line is for those who wait.
+    // `--fifo` requires a wait.
     place
         .turno(&["lock", "acquire", "PRESTAMO/123", "--fifo"])
         .expect(2);
@@ -426,7 +426,7 @@ fn a_lock_is_waited_for(place: Place) {
 
 fn a_busy_lock_is_tried_again(place: Place) {
     acquire(&place, &["--ttl", "1s"]);
-    // The pauses are longer than the lease lives.
+    // The pauses are longer than the lease.
     acquire(&place, &["--retry-max", "2", "--retry-delay", "1100ms"]);
     place.json(
         75,

@@ -1,4 +1,4 @@
-//! The `turno` command as its users meet it: real processes, on both stores.
+//! The `turno` command, as its users run it: real processes, on both stores.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

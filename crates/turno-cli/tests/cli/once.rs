@@ -1,4 +1,4 @@
-//! `turno once`: a command that runs once, and its answer, which is told as often as anybody asks.
+//! `turno once`: a command that runs once, and its answer, which is replayed to each repetition.
 
 mod answers;
 mod in_flight;
@@ -16,14 +16,14 @@ use turno_testkit::{PostgresServer, Process, TcpProxy, eventually};
 
 use crate::common::{Done, Kind, LONG, Place, is_running, state, text};
 
-/// Leaves a mark each time it runs.
+/// Appends a mark each time it runs.
 const MARK: &str = "echo ran >> runs;";
-/// Prints its pid, then works until it is told to stop, which it says.
+/// Prints its pid, then works until it gets a signal, and prints that.
 const WORK: &str = "trap 'echo told TERM; exit 3' TERM; echo pid $$; while :; do sleep 0.05; done";
-/// Says which run it is, and waits for a line.
+/// Prints its token, and waits for a line.
 const ASK: &str = "echo token $TURNO_ONCE_TOKEN; read -r line; echo got $line";
 
-/// `turno once KEY [OPTIONS] -- sh -c SCRIPT`.
+/// Returns `turno once KEY [OPTIONS] -- sh -c SCRIPT`.
 fn words<'a>(key: &'a str, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
     [&["once", key], options, &["--", "sh", "-c", script]].concat()
 }
@@ -32,12 +32,12 @@ fn once(place: &Place, key: &str, options: &[&str], script: &str) -> Done {
     place.turno(&words(key, options, script))
 }
 
-/// The same, with its output as it is.
+/// Runs the same, and returns its raw output.
 fn raw(place: &Place, key: &str, options: &[&str], script: &str) -> Output {
     place.command(words(key, options, script)).output().unwrap()
 }
 
-/// Started, with a pipe to its standard input, and its standard error in a file.
+/// Starts it with a pipe to its standard input, and its standard error in a file.
 fn started(place: &Place, key: &str, options: &[&str], script: &str) -> Process {
     let errors = File::create(place.path("errors")).unwrap();
     let mut command = place.command(words(key, options, script));
@@ -53,7 +53,7 @@ fn errors(place: &Place) -> String {
     fs::read_to_string(place.path("errors")).unwrap()
 }
 
-/// How often the command has left its mark.
+/// Returns how often the command has run.
 fn runs(place: &Place) -> usize {
     fs::read_to_string(place.path("runs")).map_or(0, |marks| marks.lines().count())
 }

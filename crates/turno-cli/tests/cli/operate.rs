@@ -16,8 +16,8 @@ on_each_store!(
     reading_creates_no_store,
 );
 
-/// A command that only reads says that there is no store, and does not make one: an empty store would say that nothing is
-/// locked, whatever is locked in the one that was meant.
+/// A command that only reads reports that there is no store, and does not create one: an empty store would show no
+/// locks, whatever is locked in the store that was meant.
 fn reading_creates_no_store(place: Place) {
     for words in [
         &["lock", "list"][..],
@@ -44,7 +44,7 @@ fn reading_creates_no_store(place: Place) {
     }
     place.turno(&["doctor"]).expect(1);
     assert!(!place.path("store.db").exists());
-    // The control: a command that changes something makes the store.
+    // The control: a command that changes something creates the store.
     place.turno(&["lock", "acquire", "r"]).expect(0);
     place.turno(&["lock", "list"]).expect(0);
 }
@@ -108,7 +108,7 @@ fn roles_that_cannot_be_created_are_named_and_granted_later() {
         place.json(0, &["migrate", "--repair"])["repaired"],
         json!(false)
     );
-    // An application cannot do what an operator decides, and the error names the role that can.
+    // An application may not do what is reserved for operators, and the error names the required role.
     let refused = place
         .turno(&["--json", "--store", &app, "sweep"])
         .expect(1)
@@ -124,7 +124,7 @@ fn roles_that_cannot_be_created_are_named_and_granted_later() {
     assert!(!script.contains("-- Rights ") && script.ends_with("commit;\n"));
 }
 
-/// Settings of the database are changed, shown, kept and reset; what is unknown is refused with the names that are known.
+/// Settings of the database are changed, shown, kept and reset. For an unknown one, the error lists the known names.
 #[test]
 fn settings_of_the_database_are_changed_by_its_owner() {
     let place = Place::new(Kind::Postgres);
@@ -180,9 +180,9 @@ fn settings_of_the_database_are_changed_by_its_owner() {
     assert!(error.err.contains("PostgreSQL"), "{error:?}");
 }
 
-/// Run by hand, the script makes a store that needs no migration any more.
+/// Run by hand, the script creates a store that needs no migration.
 fn the_printed_schema_is_the_schema(place: Place) {
-    // Printing connects to nothing: the store need not even be there.
+    // Printing does not connect, so the store need not exist.
     let scheme = if place.kind == Kind::Sqlite {
         "sqlite:missing/x.db"
     } else {
@@ -210,7 +210,7 @@ fn the_printed_schema_is_the_schema(place: Place) {
     place.json(0, &["lock", "acquire", "it"]);
 }
 
-/// It does not depend on the store that is configured.
+/// It does not depend on the configured store.
 #[test]
 fn a_migration_file_for_supabase_is_printed() {
     let place = Place::new(Kind::Sqlite);
@@ -243,7 +243,7 @@ fn a_sweep_closes_what_has_expired(place: Place) {
         ),
         "expired"
     );
-    // What was used just now is forgotten when asked to, and what is held is not.
+    // With zero retention, resources that were just used are deleted, and held ones are not.
     let swept = place.json(0, &["sweep", "--purge-after", "0s", "--keep-history", "0s"]);
     assert_eq!(
         (&swept["purged"], &swept["history"]),
@@ -279,7 +279,7 @@ fn a_sweep_goes_on_until_it_is_stopped(place: Place) {
     closes_one(&sweeping);
     sweeping.term();
     assert_eq!(sweeping.wait_timeout(LONG).unwrap().code(), Some(0));
-    // The same, when the file says so; and once, when it is told so, or the file says no.
+    // The same from the file; and a single sweep with the option, or if the file disables the interval.
     fs::write(place.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
     let sweeping = place.start(&["--json", "sweep"]);
     expire("third");

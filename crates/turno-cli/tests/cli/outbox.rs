@@ -1,4 +1,4 @@
-//! `turno outbox …`: what is emitted, what is refused, and what a person does with dead events.
+//! `turno outbox …`: emitting, invalid input, and operator actions on dead events.
 
 use serde_json::{Value, json};
 use turno::outbox::OnDead;
@@ -25,7 +25,7 @@ on_each_store!(
 const ID: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Emits one event, and answers its id.
+/// Emits one event, and returns its id.
 #[track_caller]
 fn emit(place: &Place, arguments: &[&str]) -> String {
     let emitted = place.json(0, &[&["outbox", "emit"], arguments].concat());
@@ -64,7 +64,7 @@ fn an_event_is_emitted_with_all_there_is_to_say(place: Place) {
         ],
     );
     let shown = place.turno(&["--json", "outbox", "show", &id]).expect(0);
-    // On one line, and number for number as it was emitted.
+    // On one line, and with the same digits as in the emit.
     assert_eq!(shown.out.lines().count(), 1, "{shown:?}");
     assert!(shown.out.contains("12345678901234567890.10"), "{shown:?}");
     let event = shown.json();
@@ -86,14 +86,14 @@ fn an_event_is_emitted_with_all_there_is_to_say(place: Place) {
         (&event["refused"], &event["errors"]),
         (&json!(0), &json!([]))
     );
-    // What is absent is left out; without a payload there is none.
+    // Absent fields are omitted. Without a payload, it is null.
     let bare = emit(&place, &["ticket.closed"]);
     let bare = place.json(0, &["outbox", "show", &bare]);
     assert_eq!(bare["payload"], json!(null));
     for absent in ["key", "correlation_id", "traceparent", "headers", "by"] {
         assert!(bare.get(absent).is_none(), "{absent}: {bare}");
     }
-    // Later.
+    // With a delay.
     emit(&place, &["T", "-5", "--delay", "1h"]);
     assert_eq!(
         (count(&place, "pending"), count(&place, "scheduled")),
@@ -236,7 +236,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
 
 fn bad_events_are_refused_and_nothing_is_stored(place: Place) {
     place.turno(&["migrate"]).expect(0);
-    // Each two letters of it are a word of the routing key, and have a dot.
+    // Each two letters of it become a word of the routing key, with a dot.
     let long = "Ab".repeat(120);
     let key = "x".repeat(256);
     let rows: [(&str, &[&str]); 18] = [
@@ -270,7 +270,7 @@ fn bad_events_are_refused_and_nothing_is_stored(place: Place) {
         );
         assert!(refused.out.is_empty(), "{refused:?}");
     }
-    // It says what to do.
+    // The message says what to do.
     for (arguments, says) in [
         (&["T", "hello"][..], r#"'"hello"'"#),
         (&["T", "1", "--id", "7"], "UUID such as 0190f1f4"),
@@ -392,7 +392,7 @@ fn what_is_shown_is_for_people(place: Place) {
         lines[0].starts_with("TOTAL  PENDING  SCHEDULED"),
         "{stats:?}"
     );
-    // Whole, and laid out.
+    // Complete, and indented.
     let nested = r#"{"a":{"b":[1.10,"x"]}}"#;
     let id = emit(&place, &["T", nested, "--header", "tenant=north"]);
     let shown = place.turno(&["outbox", "show", &id]).expect(0).out;
@@ -467,7 +467,7 @@ fn dead_events_are_discarded(place: Place) {
         (text(&event, "state"), text(&event, "by")),
         ("discarded", "ana")
     );
-    // The user of the file, when nobody says; and the environment over it.
+    // The default user is that of the file; the environment overrides it.
     let file = "[application]\nuser = 'file'\n";
     std::fs::write(place.path("turno.toml"), file).unwrap();
     let told = place.turno(&["outbox", "discard", &blocked]).expect(0);
@@ -498,7 +498,7 @@ fn limits_are_as_configured(place: Place) {
     emit(&[], &environment).expect(0);
     emit(&["--max-payload", "9"], &environment).expect(2);
     emit(&["--max-payload", "10"], &[]).expect(0);
-    // The inbox's limit is its own.
+    // The inbox has a separate limit.
     std::fs::write(place.path("turno.toml"), "[inbox]\nmax_payload = 5\n").unwrap();
     emit(&[], &[]).expect(0);
 }
@@ -526,7 +526,7 @@ fn archived_events_are_forgotten_when_told_to(place: Place) {
     assert_eq!(swept["archived"], json!(1));
     let id_only = place.json(0, &["outbox", "show", &id]);
     assert!(id_only.get("payload").is_none(), "{id_only}");
-    // The same, when the file says so.
+    // The same, set in the file.
     emit(&place, &["T", "2"]);
     let file = "[outbox]\nsink = 'stdout:'\narchive = true\n[cleanup]\nenabled = false\nkeep_archive = '0s'\n";
     std::fs::write(place.path("turno.toml"), file).unwrap();

@@ -1,4 +1,4 @@
-//! `turno outbox relay`: from the outbox to a sink, and what it says meanwhile.
+//! `turno outbox relay`: from the outbox to a sink, and its log.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpListener;
@@ -33,7 +33,7 @@ fn stats(place: &Place) -> Value {
     place.json(0, &["outbox", "stats"])
 }
 
-/// A relay that runs, and what it says.
+/// A running relay, and its log.
 struct Running {
     process: Process,
     said: Arc<Mutex<String>>,
@@ -46,7 +46,7 @@ impl Running {
         let process = Process::spawn(command.stderr(writer)).unwrap();
         let said = Arc::new(Mutex::new(String::new()));
         let heard = said.clone();
-        // Ends with the process, which holds the only other end once the command is gone.
+        // Ends with the process, which holds the only other end once the command is dropped.
         drop(command);
         std::thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
@@ -68,7 +68,7 @@ impl Running {
         eventually(LONG, &wanted, || self.said().contains(what).then_some(()));
     }
 
-    /// Tells it to end, and answers what it printed.
+    /// Ends it with SIGTERM, and returns its output.
     #[track_caller]
     fn stop(&self) -> Vec<String> {
         self.process.term();
@@ -78,7 +78,7 @@ impl Running {
     }
 }
 
-/// A test that fails shows what its relays said.
+/// A test that fails prints the logs of its relays.
 impl Drop for Running {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -87,7 +87,7 @@ impl Drop for Running {
     }
 }
 
-/// A broker's address where nobody is.
+/// Returns the address of a broker that does not exist.
 fn nowhere() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -150,7 +150,7 @@ fn events_are_printed_to_the_letter(place: Place) {
         .turno(&["outbox", "list", "--state", "dispatched"])
         .expect(0);
     assert!(told.out.contains("DISPATCHED"), "{told:?}");
-    // Nothing is left.
+    // No event is left.
     let relayed = place
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
@@ -174,13 +174,13 @@ fn only_events_are_printed(place: Place) {
     let report: Vec<&str> = relayed.err.lines().rev().take(2).collect();
     assert!(report[1].starts_with("SENT"), "{relayed:?}");
     assert!(report[0].trim_start().starts_with('1'), "{relayed:?}");
-    // For programs too.
+    // With `--json` too.
     emit(&place, &["T", "2"]);
     let relayed = place.turno(&[&["--json"], &words[..]].concat()).expect(0);
     assert_eq!(relayed.json()["payload"], json!(2));
     let report: Value = serde_json::from_str(relayed.err.lines().last().unwrap()).unwrap();
     assert_eq!((&report["sent"], &report["dead"]), (&json!(1), &json!(0)));
-    // And silence, when it is asked for.
+    // No log lines at a higher log level.
     let mut command = place.command(&words);
     let quiet = Done::of(command.env("TURNO_LOG", "warn").output().unwrap()).expect(0);
     assert!(!quiet.err.contains("relaying"), "{quiet:?}");
@@ -252,7 +252,7 @@ fn an_outage_spends_no_attempt_and_shows_no_password(place: Place) {
             (&json!(0), &json!(0), "pending")
         );
     }
-    // A URL that cannot be used is not repeated.
+    // The error does not contain an invalid URL.
     let wrong = format!("amqp://turno:{PASSWORD}@:x/");
     let refused = place
         .turno(&["outbox", "relay", "--sink", &wrong])
@@ -260,7 +260,7 @@ fn an_outage_spends_no_attempt_and_shows_no_password(place: Place) {
     assert!(!refused.err.contains(PASSWORD), "{refused:?}");
 }
 
-/// A relay that has nothing to publish gives way, so the first one is kept at work: its output is not read.
+/// A relay without events gives up its lead, so the first one is kept busy: its output is not read.
 fn a_second_relay_says_who_is_at_work(place: Place) {
     let words = |name| [&STDOUT[..], &["--mode", "single", "--name", name]].concat();
     emit_more_than_a_pipe_holds(&place);
@@ -270,7 +270,7 @@ fn a_second_relay_says_who_is_at_work(place: Place) {
     let second = Running::start(&place, &words("relay-2"));
     second.says("another relay is at work");
     assert!(second.said().contains("relay-1"), "{}", second.said());
-    // Its reader goes on, and it ends.
+    // Its output is read again, and it ends.
     first.term();
     let mut rest = String::new();
     printed.read_to_string(&mut rest).unwrap();
@@ -290,7 +290,7 @@ fn emit_more_than_a_pipe_holds(place: &Place) {
     emit(place, &["T", "@payload.json"]);
 }
 
-/// A relay whose printed lines the test reads itself, or does not. It is killed when dropped.
+/// A relay whose output the test reads itself, or does not read. It is killed when dropped.
 struct Piped(Child);
 
 impl Piped {
@@ -314,7 +314,7 @@ impl Piped {
 
 impl Drop for Piped {
     fn drop(&mut self) {
-        // Both fail only if the process has ended already, which is what is wanted.
+        // Both fail only if the process has ended already, which is the aim.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -335,7 +335,7 @@ fn a_reader_that_goes_away_ends_it(place: Place) {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let place = Place::new(Kind::Sqlite);
-    // The relay cannot finish what is under way.
+    // The relay cannot finish the events in progress.
     emit_more_than_a_pipe_holds(&place);
     let mut relay = Piped::start(&place, &STDOUT);
     let mut printed = relay.0.stdout.take().unwrap();
@@ -388,7 +388,7 @@ fn a_broker_that_refuses_and_goes_and_comes_back_is_told_of() {
             "Blocking=block",
         ],
     );
-    // No queue is bound: RabbitMQ hands the event back.
+    // No queue is bound: RabbitMQ returns the event.
     emit(&place, &["Blocking", "1", "--key", "k"]);
     relay.says("an event was refused, and is dead");
     let blocked = || (stats(&place)["blocked"] == json!(1)).then_some(());
@@ -411,7 +411,7 @@ fn a_broker_that_refuses_and_goes_and_comes_back_is_told_of() {
     assert!(!relay.said().contains("guest"), "{}", relay.said());
 }
 
-/// A web server that answers every request with one status. Answers the first line and the headers of each.
+/// Starts a web server that responds to every request with one status. Returns the first line and the headers of each.
 fn web_server(status: &'static str) -> (String, Receiver<Vec<String>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -423,7 +423,7 @@ fn web_server(status: &'static str) -> (String, Receiver<Vec<String>>) {
             let mut lines = stream.by_ref().lines().map_while(Result::ok);
             let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
             if head.is_empty() {
-                // Somebody only looked whether we are there.
+                // A connection without a request, which only checked that the server is up.
                 continue;
             }
             let answer =
@@ -448,7 +448,7 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
     let relay = |url: &str, more: &[&str]| {
         let words = ["--json", "outbox", "relay", "--until-empty", "--sink", url];
         let mut command = place.command([&words[..], more].concat());
-        // Made up; base64 of 24 bytes.
+        // Not a real secret; base64 of 24 bytes.
         command.env(
             "TURNO_WEBHOOK_SECRET",
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -471,7 +471,7 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
         request.starts_with("post /hook") && request.contains("webhook-signature: v1,"),
         "{request}"
     );
-    // One that refuses; the file's limit, and the option over it.
+    // A server that refuses; the file's limit, and the option that overrides it.
     let (url, _requests) = web_server("500 Oops");
     emit(&place, &["T", "2"]);
     let refused = relay(&url, &["--max-attempts", "1000"]).json();
@@ -486,7 +486,7 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
     assert!(dead.out.contains("500"), "{dead:?}");
 }
 
-/// Thousands of refusals for one reason: a line per second, with the count of the others.
+/// Thousands of refusals for one reason: one line per second, with the count of the others.
 #[test]
 fn a_flood_of_warnings_is_a_line_per_second_with_a_count() {
     const MANY: usize = 500;
@@ -515,7 +515,7 @@ fn a_flood_of_warnings_is_a_line_per_second_with_a_count() {
         .lines()
         .filter(|line| line.contains("an event was refused"))
         .collect();
-    // The first one, one for each second, and the last count.
+    // The first one, one per second, and the last count.
     assert!(
         about.len() <= seconds + 2,
         "{} lines in {seconds} s",
@@ -540,7 +540,7 @@ fn a_flood_of_warnings_is_a_line_per_second_with_a_count() {
     );
 }
 
-/// A webhook without a secret is warned about: once when the relay starts, and by `doctor`.
+/// A webhook without a secret causes a warning: once when the relay starts, and by `doctor`.
 #[test]
 fn an_unsigned_webhook_is_warned_about() {
     const WARNING: &str = "requests are not signed";
@@ -564,7 +564,7 @@ fn an_unsigned_webhook_is_warned_about() {
     let finding = webhook().expect("doctor knows");
     assert_eq!(finding["severity"], json!("warning"), "{finding}");
 
-    // Made up; base64 of 24 bytes.
+    // Not a real secret; base64 of 24 bytes.
     let secret = "secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
     std::fs::write(place.path("turno.toml"), file(secret)).unwrap();
     let relayed = place.turno(&["outbox", "relay", "--until-empty"]).expect(0);

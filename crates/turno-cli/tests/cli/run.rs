@@ -1,4 +1,4 @@
-//! `turno run`: a command under a lock, from its start to whichever end.
+//! `turno run`: a command under a lock, from its start to every kind of end.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -26,10 +26,10 @@ on_each_store!(
     several_may_share,
 );
 
-/// Prints its pid, then works until it is told to stop, which it says.
+/// Prints its pid, then works until it gets a signal, and prints that.
 const WORK: &str = "trap 'echo told TERM; exit 3' TERM; trap 'echo told HUP; exit 4' HUP; trap 'echo told INT; exit 5' INT; \
                     echo pid $$; while :; do sleep 0.05; done";
-/// The same, but it does not let itself be told.
+/// The same, but it ignores SIGTERM.
 const STUBBORN: &str = "trap 'echo told TERM' TERM; echo pid $$; while :; do sleep 0.05; done";
 
 fn run(place: &Place, command: &[&str]) -> Done {
@@ -45,7 +45,7 @@ fn the_commands_own_code_is_passed_on(place: Place) {
         run(&place, &["sh", "-c", &format!("kill -{signal} $$")]).expect(code);
         assert!(!place.is_locked("job"));
     }
-    // What it prints and reads is its own, and so are its arguments, whatever they look like.
+    // Its standard output and input are passed through, and so are its arguments.
     let done = run(
         &place,
         &[
@@ -149,7 +149,7 @@ fn the_lease_is_renewed_for_as_long_as_it_takes(place: Place) {
     ]);
     process.lines().expect_line("pid", LONG);
     let first = place.json(0, &["lock", "status", "job"])["holder"].clone();
-    // Until its first expiry is long past.
+    // Until well after its first expiry.
     let deadline = text(&first, "expires_at").to_owned();
     eventually(LONG, "a second to pass in the store", || {
         let other = place.json(0, &["lock", "acquire", "clock", "--owner", "me"]);
@@ -208,7 +208,7 @@ fn signals_reach_the_command_and_what_it_started(place: Place) {
         process.lines().expect_line(&format!("told {name}"), LONG);
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(code));
         for pid in &seen {
-            // A shell lets its background children ignore INT.
+            // A shell starts its background children with SIGINT ignored.
             if signal != Signal::INT {
                 eventually(LONG, "all of the group to end", || {
                     (!is_running(pid)).then_some(())
@@ -241,7 +241,7 @@ fn a_signal_while_waiting_ends_the_wait(place: Place) {
     assert!(!place.path("ran").exists());
 }
 
-/// Stopped, or (a shell) waiting without end for a child of its own that was stopped before it became another program.
+/// Stopped, or a shell that waits for a child that was stopped before its exec.
 fn is_paused(pid: &str) -> bool {
     matches!(state(pid), Some('T' | 'D'))
 }
@@ -280,7 +280,7 @@ fn killing_turno_kills_the_command(place: Place) {
     eventually(LONG, "the command to be killed", || {
         (!is_running(&pid)).then_some(())
     });
-    // The lock was not given back; its time to live is all that it takes.
+    // The lock was not released, and ends with its TTL.
     assert!(place.is_locked("job"));
     place.json(0, &["lock", "acquire", "job", "--wait", "10s"]);
 }
@@ -298,7 +298,7 @@ fn a_broken_lock_ends_the_command(place: Place) {
         ],
     );
     process.lines().expect_line("told TERM", LONG);
-    // It does not listen, so it is killed.
+    // It ignores the signal, so it is killed.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(!is_running(&pid));
     assert_eq!(
@@ -323,7 +323,7 @@ fn a_command_that_ends_in_time_when_told_to_is_not_killed(place: Place) {
             "lock", "break", "job", "--token", &token, "--reason", "test",
         ],
     );
-    // Its own success does not count: the lease was lost.
+    // Its own success does not count, because the lease was lost.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(place.path("cleaned").exists());
 }
@@ -345,7 +345,7 @@ fn a_command_that_was_not_alone_is_told(place: Place) {
                 "lock", "break", "job", "--token", &token, "--reason", "test",
             ],
         );
-        // Long before the next renewal would have noticed.
+        // Long before the next renewal would have detected it.
         std::io::Write::write_all(
             &mut process.take_stdin().unwrap(),
             format!("{says}\n").as_bytes(),

@@ -1,4 +1,4 @@
-//! A store that cannot be reached any more: the command is stopped before its lease could have expired.
+//! A store that becomes unreachable: the command is stopped before its lease could have expired.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::common::{Kind, LONG, Place, ask_postgres, is_running};
 
 const TTL: &str = "4s";
 
-/// Does not let itself be told, so that it must be killed.
+/// Ignores SIGTERM, so that it must be killed.
 const STUBBORN: &str = "trap 'echo told TERM' TERM; echo pid $$; while :; do sleep 0.02; done";
 
-/// What the database thinks of the lease: how many ms it still has, on the database's clock.
+/// Returns the remaining time of the lease in ms, by the database's clock.
 fn left_ms(place: &Place) -> i64 {
     let sql = "select floor(extract(epoch from expires_at - clock_timestamp()) * 1000)::bigint from turno.lock";
     ask_postgres(&place.store, sql).parse().unwrap()
@@ -22,7 +22,7 @@ fn expires_at(place: &Place) -> String {
     ask_postgres(&place.store, "select expires_at from turno.lock")
 }
 
-/// A command under a lock, with a network between it and the database that can fail; already renewed once.
+/// Starts a command under a lock, with a network to the database that can fail. Its lease has been renewed once.
 async fn guarded(place: &Place) -> (TcpProxy, Process, String) {
     let server = PostgresServer::shared();
     let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
@@ -35,7 +35,7 @@ async fn guarded(place: &Place) -> (TcpProxy, Process, String) {
     let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
     let pid = process.lines().expect_line("pid", LONG);
     let first = expires_at(place);
-    // The control: with a network it lives on past its first expiry.
+    // The control: with a network, the lease lives past its first expiry.
     eventually(LONG, "a renewal", || {
         (expires_at(place) > first).then_some(())
     });
@@ -58,7 +58,7 @@ fn stopped_in_time(place: &Place, process: &Process, pid: &str) {
     let left = left_ms(place);
     assert!(left > 0, "KILL came {} ms after the expiry", -left);
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
-    // Nobody else could have had it meanwhile, and somebody can have it now.
+    // No other caller could have acquired it meanwhile, and one can now.
     place.json(0, &["lock", "acquire", "job", "--wait", "30s"]);
 }
 

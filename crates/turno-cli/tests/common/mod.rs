@@ -18,17 +18,17 @@ use turno_testkit::{PostgresServer, Process};
 
 /// The program under test.
 pub const TURNO: &str = env!("CARGO_BIN_EXE_turno");
-/// Long enough for a loaded machine; nothing waits for it when all is well.
+/// Long enough for a busy machine. A test that succeeds does not wait for it.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Which store a test runs on.
+/// Kind of store that a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Sqlite,
     Postgres,
 }
 
-/// A folder to work in, and an empty store that nobody else uses.
+/// A working folder, and an empty store for one test.
 #[derive(Debug)]
 pub struct Place {
     pub kind: Kind,
@@ -54,7 +54,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Any program, in the folder, with the store in its environment and nothing else of ours.
+    /// Returns a command for any program, in the folder, with only the store in its environment.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
@@ -72,7 +72,7 @@ impl Place {
         command
     }
 
-    /// `turno` with some arguments, not started yet.
+    /// Returns `turno` with these arguments, not started yet.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.program(TURNO);
         command.args(arguments);
@@ -92,12 +92,12 @@ impl Place {
         done.expect(code).json()
     }
 
-    /// Starts `turno` and reads what it prints line by line; what it says on standard error is its own affair.
+    /// Starts `turno` and reads its output line by line. Its standard error is not read.
     pub fn start(&self, arguments: &[&str]) -> Process {
         Process::spawn(self.command(arguments).stderr(Stdio::null())).unwrap()
     }
 
-    /// One value from the store, past `turno`. `sql` may say `{lock}` and so on for its tables.
+    /// Reads one value directly from the store. `{lock}` and similar placeholders in `sql` are its tables.
     pub fn ask(&self, sql: &str) -> String {
         match self.kind {
             Kind::Sqlite => {
@@ -114,7 +114,7 @@ impl Place {
         }
     }
 
-    /// Changes the store, past `turno`.
+    /// Changes the store directly.
     pub fn tell(&self, sql: &str) {
         match self.kind {
             Kind::Sqlite => {
@@ -131,7 +131,7 @@ impl Place {
         }
     }
 
-    /// Whether a resource is held, as `turno` sees it.
+    /// Returns whether `turno` reports a resource as held.
     #[track_caller]
     pub fn is_locked(&self, resource: &str) -> bool {
         self.json(0, &["lock", "status", resource])["locked"]
@@ -149,10 +149,10 @@ fn shown(value: rusqlite::types::Value) -> String {
     }
 }
 
-/// The first value of the last answer, as text; empty if there is none.
+/// Returns the first value of the last result, as text; empty if there is none.
 pub fn ask_postgres(url: &str, sql: &str) -> String {
     let (url, sql) = (url.to_owned(), sql.to_owned());
-    // On a thread of its own: the caller may be in a runtime already.
+    // On a separate thread, because the caller may be in a runtime already.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -180,7 +180,7 @@ pub fn ask_postgres(url: &str, sql: &str) -> String {
     .unwrap()
 }
 
-/// What a finished `turno` left behind.
+/// Result of a finished `turno`.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
@@ -203,13 +203,13 @@ impl Done {
         self
     }
 
-    /// What was printed on standard output, as JSON.
+    /// Returns standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// What was printed on standard error, as JSON, apart from warnings.
+    /// Returns standard error as JSON, without warnings.
     #[track_caller]
     pub fn error(&self) -> Value {
         let is_warning = |line: &&str| line.starts_with(r#"{"code":"warning""#);
@@ -220,7 +220,7 @@ impl Done {
     }
 }
 
-/// `turno` with something on its standard input.
+/// Runs `turno` with this standard input.
 pub fn piped(place: &Place, words: &[&str], input: &[u8]) -> Done {
     let mut command = place.command(words);
     command
@@ -232,7 +232,7 @@ pub fn piped(place: &Place, words: &[&str], input: &[u8]) -> Done {
     Done::of(child.wait_with_output().unwrap())
 }
 
-/// The text of a field.
+/// Returns the text of a field.
 #[track_caller]
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field]
@@ -240,13 +240,13 @@ pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
         .unwrap_or_else(|| panic!("no text {field} in {value}"))
 }
 
-/// What a process is doing, in the kernel's letters; `None` if it is gone.
+/// Returns the state of a process, as the kernel's letter; `None` if it has ended.
 pub fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether a process is there and not a zombie.
+/// Returns whether a process exists and is not a zombie.
 pub fn is_running(pid: &str) -> bool {
     state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }

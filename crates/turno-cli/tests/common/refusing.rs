@@ -1,4 +1,4 @@
-//! Events that nobody takes.
+//! Events that a sink refuses.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use turno_testkit::eventually_async;
 
 use super::{LONG, Place};
 
-/// A sink that will have nothing.
+/// A sink that refuses all events.
 #[derive(Debug)]
 struct Refusing;
 
@@ -29,7 +29,7 @@ impl Sink for Refusing {
     }
 }
 
-/// Has so many events refused for good.
+/// Has `many` events refused until they are dead.
 pub fn refuse(place: &Place, on_dead: OnDead, many: u64) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

@@ -1,14 +1,14 @@
-//! The fenced blocks of a page, and what becomes of each.
+//! The fenced blocks of a page, and how each is handled.
 
-/// The word after a block's language that says: shown, and not run.
+/// Word after a block's language: shown, and not run.
 const EXCERPT: &str = "excerpt";
-/// The word after a program's language that says: a test may leave this block out, and use the definitions of the others.
+/// Word after a program's language: a test may omit this block, and use the definitions of the others.
 const USE: &str = "use";
 
-/// What a block is written in, if it can be run.
+/// Language of a block, if it can be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// A shell in which `turno` is found.
+    /// A shell that finds `turno`.
     Shell,
     /// PostgreSQL, with Turno's schema.
     Sql,
@@ -26,18 +26,18 @@ pub enum Program {
     Java,
 }
 
-/// What becomes of a block.
+/// How a block is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Run(Language),
-    /// What the block before it prints.
+    /// Expected output of the previous block.
     Output,
     Excerpt,
 }
 
 #[derive(Debug)]
 pub struct Block {
-    /// Where it opens, as people count.
+    /// Line of its opening fence, starting at 1.
     pub line: usize,
     pub fate: Fate,
     /// Part of the page's program that uses what the other parts define.
@@ -45,7 +45,7 @@ pub struct Block {
     pub text: String,
 }
 
-/// The blocks of a page, or what is wrong with one.
+/// Returns the blocks of a page, or what is wrong with one.
 pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -78,7 +78,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
-/// What the words behind the fence say; `before` is what becomes of the block before.
+/// Parses the words after the fence; `before` is how the previous block is handled.
 fn fate(info: &str, before: Option<Fate>) -> Result<Fate, String> {
     let words: Vec<&str> = info.split_whitespace().collect();
     let language = match words[..] {
@@ -119,7 +119,7 @@ fn a_block_is_run_or_printed_or_marked() {
     assert_eq!(parts, [(program, false), (program, true)]);
 }
 
-/// The control: a block that nobody runs is found, and so is one that nobody prints.
+/// The control: a block that is not run is found, and so is an output without a block that prints it.
 #[test]
 fn a_block_that_is_neither_is_found() {
     for (page, says) in [

@@ -1,5 +1,5 @@
 //! The guides' code under faults: a missing access token (401), a busy lock (409), a database that is down (503), a server that
-//! is killed and started again or does not answer, and handlers that take longer than their lease.
+//! is killed and restarted or does not respond, and handlers that take longer than their lease.
 //!
 //! The definitions of a guide are run with a driver of this test instead of the guide's own calls (blocks marked `use`). No
 //! critical section may run without its lock, and no item may be lost or take effect twice.
@@ -19,14 +19,14 @@ use crate::common::{Kind, LONG, Place, ask_postgres};
 use crate::http::ask;
 use crate::{page, program};
 
-/// One guide, and how its code is made to run quickly.
+/// A guide, and how its code is made faster.
 struct Guide {
     language: Program,
     page: &'static str,
     driver: &'static str,
-    /// What the guide says, and what is run instead: short patience, short leases.
+    /// Texts of the guide and their replacements: shorter timeouts and leases.
     shorter: [(&'static str, &'static str); 2],
-    /// How many items its worker claims at once.
+    /// Number of items that its worker claims at once.
     batch: u64,
 }
 
@@ -67,19 +67,19 @@ const JAVA: Guide = Guide {
     batch: 1,
 };
 
-/// How long a worker's claim, and an acquire or a begin, waits in the guides and in this test.
+/// Waits of a worker's claim, and of an acquire or a begin, in the guides and in this test.
 const SHORTER_WAITS: [(&str, &str); 2] = [("\"20s\"", "\"1s\""), ("\"2s\"", "\"500ms\"")];
-/// The heartbeat's path, and one that does nothing.
+/// Path of the heartbeat, and one without effect.
 const NO_HEARTBEAT: (&str, &str) = ("/extend", "/no-such-path");
-/// All handlers of a batch together take longer than a lease of this test, which outlasts the pauses of a loaded machine.
+/// All handlers of a batch together take longer than a lease of this test, which is longer than the pauses of a busy machine.
 const BATCH_DURATION: Duration = Duration::from_secs(13);
-/// How many items are worked on while server and database are killed.
+/// Number of items that are processed while server and database are killed.
 const ITEMS: u64 = 30;
-/// Below the range of ports for outgoing connections: a client that keeps dialling cannot take the server's port.
+/// Below the range of ephemeral ports: a client that keeps connecting cannot take the server's port.
 const FIRST_PORT: u16 = 12_000;
 const PORTS: u16 = 20_000;
 
-/// The user's tables. Letters have no key, so that a second one is seen.
+/// The user's tables. Letters have no key, so that a duplicate is visible.
 const TABLES: &str = "
     create table loan (id integer primary key, balance numeric not null);
     create table letter (invoice integer);
@@ -87,7 +87,7 @@ const TABLES: &str = "
 ";
 
 impl Guide {
-    /// The definitions of the page and the driver, as one program for a server and a database.
+    /// Returns the definitions of the page and the driver, as one program for a server and a database.
     fn program(&self, site: &Site, replaced: &[(&str, &str)]) -> String {
         let blocks = blocks(self.page).unwrap();
         let is_definition = |fate: Fate| fate == Fate::Run(Language::Program(self.language));
@@ -105,7 +105,7 @@ impl Guide {
     }
 }
 
-/// A database, and a server on it that can be killed and started again on its port.
+/// A database, and a server on it that can be killed and restarted on the same port.
 struct Site {
     place: Place,
     port: u16,
@@ -143,7 +143,7 @@ impl Site {
         server.wait_timeout(LONG).expect("a killed server ends");
     }
 
-    /// The server takes connections meanwhile, and answers nothing.
+    /// Freezes the server: it accepts connections meanwhile, but does not respond.
     fn freeze_server(&self, meanwhile: impl FnOnce()) {
         let server = self.server.lock().unwrap();
         let server = server.as_ref().expect("a server");
@@ -185,7 +185,7 @@ impl Site {
         self.query(completed).parse().unwrap()
     }
 
-    /// Claims as another worker until `is_over`; true if it got an item.
+    /// Claims as another worker until `is_over`. Returns true if it got an item.
     fn steals(&self, is_over: impl Fn() -> bool) -> bool {
         let body = json!({"worker": "another", "limit": 10, "wait": "200ms"});
         while !is_over() {
@@ -198,7 +198,7 @@ impl Site {
     }
 }
 
-/// A server on this port; `None` if it cannot listen there.
+/// Starts a server on this port, or returns `None` if it cannot listen there.
 fn serve(place: &Place, port: u16) -> Option<Process> {
     let listen = format!("127.0.0.1:{port}");
     let mut command = place.command(["serve", "--listen", &listen]);
@@ -207,7 +207,7 @@ fn serve(place: &Place, port: u16) -> Option<Process> {
     Some(process)
 }
 
-/// A guide's program that runs, and is given commands.
+/// A running program of a guide that reads commands.
 struct Driver {
     process: Process,
     input: ChildStdin,
@@ -226,7 +226,7 @@ impl Driver {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next line that says how a command goes: `inside` its critical section, `done`, or `error …`.
+    /// Returns the next status line of a command: `inside` its critical section, `done`, or `error …`.
     #[track_caller]
     fn outcome(&self) -> String {
         let is_outcome = |line: &str| {
@@ -242,7 +242,7 @@ impl Driver {
         }
     }
 
-    /// A command that fails, and never gets inside.
+    /// Runs a command that must fail without entering its critical section.
     #[track_caller]
     fn fails(&mut self, command: &str, why: &str) {
         self.say(command);
@@ -251,7 +251,7 @@ impl Driver {
         assert!(is_refused, "{command}: {outcome:?} and not {why:?}");
     }
 
-    /// A lock that is granted; `meanwhile` runs while the critical section does.
+    /// Runs a command that must get its lock; `meanwhile` runs during the critical section.
     #[track_caller]
     fn locks(&mut self, resource: &str, meanwhile: impl FnOnce()) {
         self.say(&format!("lock {resource}"));
@@ -262,14 +262,14 @@ impl Driver {
     }
 }
 
-/// All faults, one after the other, on a private database server.
+/// Runs all faults, one after the other, on a private database server.
 fn withstands_faults(guide: &Guide) {
     let postgres = PostgresServer::start().unwrap();
     let site = Site::new(postgres.create_database());
     let mut driver = Driver::start(guide, &site, &[]);
     program::check_types(&site.place, guide.language);
 
-    // The server is killed inside the critical section, whose own transaction is guarded and commits.
+    // The server is killed during the critical section, whose own transaction is guarded and commits.
     driver.locks("killed", || site.kill_server());
     driver.fails("lock dead", "/v1/locks");
     site.start_server();
@@ -284,7 +284,7 @@ fn withstands_faults(guide: &Guide) {
         .expect(204);
     driver.locks("busy", || {});
 
-    // Server and database are killed while a worker works.
+    // Server and database are killed while a worker is active.
     site.push(1..=ITEMS, Duration::from_millis(20));
     driver.say("work letters");
     let some_done = |number| {
@@ -326,7 +326,7 @@ fn withstands_faults(guide: &Guide) {
     assert_eq!(site.query("select balance from loan"), "987");
 }
 
-/// A server that runs hears of the first token within seconds.
+/// Waits until the running server requires a token, which takes seconds after the first one was created.
 fn await_token_needed(site: &Site) {
     eventually(LONG, "a server that needs a token", || {
         let told = ask(&site.address(), "GET /v1/locks", None, &Value::Null)?;
@@ -347,7 +347,7 @@ fn slow_handlers_keep_their_items(guide: &Guide) {
     assert_eq!(site.letters(), guide.batch);
 }
 
-/// The control: without the heartbeat another worker gets an item whose handler still runs.
+/// The control: without the heartbeat, another worker gets an item whose handler is still running.
 fn items_are_claimed_twice_without_a_heartbeat(guide: &Guide) {
     let site = Site::new(PostgresServer::shared().create_database());
     let mut driver = Driver::start(guide, &site, &[NO_HEARTBEAT]);
@@ -360,7 +360,7 @@ fn items_are_claimed_twice_without_a_heartbeat(guide: &Guide) {
     );
 }
 
-/// The control: without the check of the status, 401 is taken for a lock.
+/// The control: without the check of the status, 401 is mistaken for a lock.
 fn a_critical_section_runs_without_a_lock_if_statuses_are_ignored() {
     let site = Site::new(PostgresServer::shared().create_database());
     site.place
@@ -373,7 +373,7 @@ fn a_critical_section_runs_without_a_lock_if_statuses_are_ignored() {
     assert_eq!(driver.outcome(), "inside", "the control found nothing");
 }
 
-/// All at once: most of the time, each waits.
+/// Concurrently, because each of them mostly waits.
 #[test]
 fn the_guides_code_withstands_faults() {
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! README and the five minutes on a PostgreSQL as managed services have it: only TLS, a password, and an owner who is no
-//! superuser.
+//! README and the five-minute guide on a PostgreSQL like that of managed services: only TLS, a password, and an owner who is
+//! not a superuser.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use crate::page;
 
 const PASSWORD: &str = "s3cret";
 
-/// A server that accepts only `hostssl` with a password.
+/// Starts a server that accepts only `hostssl` with a password.
 fn server(folder: &Path) -> (PostgresServer, Certificate) {
     let authority = Certificate::authority(folder, "authority").unwrap();
     let subject = Subject {
@@ -28,7 +28,7 @@ fn server(folder: &Path) -> (PostgresServer, Certificate) {
     (server, authority)
 }
 
-/// A place on a new database that belongs to the role `shop`. The password is in a file, and not in the URL.
+/// Creates a database that belongs to the role `shop`. The password is in a file, and not in the URL.
 fn place(server: &PostgresServer, authority: &Certificate, database: &str) -> Place {
     server
         .administer(&format!("create database {database} owner shop"))
@@ -65,7 +65,7 @@ fn readme_and_start_work_for_an_ordinary_owner_over_tls() {
             from pg_stat_ssl s, pg_roles r
             where s.pid = pg_backend_pid() and r.rolname = current_user";
         assert_eq!(ask_postgres(&store, is_ordinary), "t");
-        // The control: without TLS the server refuses, so that all below went through it.
+        // The control: the server refuses connections without TLS, so all commands below used it.
         let plain = store.replace("verify-full", "disable");
         let refused = place.turno(&["doctor", "--store", &plain]).expect(1);
         assert!(refused.out.contains("no encryption"), "{refused:?}");

@@ -1,11 +1,11 @@
-//! What an example shows, and what was told: ids, tokens and times differ, and everything else is the same.
+//! Compares an example with the actual output: ids, tokens and times may differ, everything else must be the same.
 
 use serde_json::Value;
 
-/// Stands for anything, at the end of a word, of a line or of an answer.
+/// Matches anything, at the end of a word, of a line or of an output.
 const ANYTHING: char = '…';
 
-/// What stands for what.
+/// Actual values for values in examples.
 #[derive(Debug, Default)]
 pub struct Known {
     pairs: Vec<Pair>,
@@ -16,17 +16,17 @@ pub struct Known {
 struct Pair {
     said: String,
     meant: String,
-    /// Where it was told: one thing stands for one other in a block, and perhaps for another one in a later block.
+    /// Block in which it was recorded: within a block, a value has one replacement; a later block may record another one.
     block: usize,
 }
 
 impl Known {
-    /// A new block begins.
+    /// Starts a new block.
     pub fn turn(&mut self) {
         self.block += 1;
     }
 
-    /// What is said, with what it stands for in its place.
+    /// Returns the text with all known values replaced.
     pub fn meant(&self, said: &str) -> String {
         let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
         pairs.sort_by_key(|pair| std::cmp::Reverse(pair.said.len()));
@@ -37,7 +37,7 @@ impl Known {
         meant
     }
 
-    /// One thing stands for one other.
+    /// Records the actual value for a value in an example.
     #[track_caller]
     pub fn remember(&mut self, said: &str, meant: &str) {
         match self.pairs.iter_mut().find(|pair| pair.said == said) {
@@ -51,7 +51,7 @@ impl Known {
         }
     }
 
-    /// What the example says has to be there, and be alike.
+    /// Checks that everything in the example is in the output and matches.
     #[track_caller]
     pub fn json(&mut self, said: &Value, told: &Value) {
         match (said, told) {
@@ -75,7 +75,7 @@ impl Known {
         }
     }
 
-    /// One value, or one word of a text.
+    /// Compares one value, or one word of a text.
     #[track_caller]
     pub fn word(&mut self, said: &str, told: &str) {
         if said == told || said.ends_with(ANYTHING) || self.meant(said) == told {
@@ -86,7 +86,7 @@ impl Known {
         self.remember(said, told);
     }
 
-    /// A whole text, word by word; blank lines and rules do not count.
+    /// Compares a whole text, word by word, without blank lines and rules.
     #[track_caller]
     pub fn text(&mut self, said: &str, told: &str) {
         let (mut said_lines, mut told_lines) = (lines(said), lines(told));
@@ -110,7 +110,7 @@ impl Known {
             let other = line.get(position);
             let other =
                 other.unwrap_or_else(|| panic!("{word:?} is missing in {line:?} of {told}"));
-            // How long something lasts or took.
+            // A duration.
             let is_time = said.get(position + 1).is_some_and(|unit| unit == "s");
             if is_time && word.parse::<f64>().is_ok() && other.parse::<f64>().is_ok() {
                 continue;
@@ -121,7 +121,7 @@ impl Known {
     }
 }
 
-/// Ids, tokens, claims, times and how long something took: nobody knows them before.
+/// Returns whether a word is an id, token, claim, time or duration, which cannot be predicted.
 fn varies(word: &str) -> bool {
     let large = word.parse::<u64>().is_ok_and(|number| number >= 1000);
     let digits = word.chars().any(|letter| letter.is_ascii_digit());
@@ -155,7 +155,7 @@ fn what_nobody_can_know_is_remembered() {
     );
 }
 
-/// The control: what can be known has to be so.
+/// The control: predictable values must match.
 #[test]
 fn what_can_be_known_has_to_be_so() {
     for (said, told) in [

@@ -1,9 +1,9 @@
 //! Every block of README and guides is run, or marked as an excerpt.
 //!
-//! A page is followed from its beginning to its end, as a reader would: `sh`, `sql`, `toml` and programs are run, on a
-//! private server and a private database, and a block in `text` behind one of them is what it prints. Whatever is not
-//! run says so: `rust excerpt` behind the fence, which readers do not see. What the pages show in places where the
-//! answers differ (ids, tokens, times) stands for the real thing from there on.
+//! A page is executed from its beginning to its end, as a reader would do it: `sh`, `sql`, `toml` and programs are run, on a
+//! private server and a private database, and a `text` block after one of them is its expected output. A block that is not
+//! run is marked: `rust excerpt` after the fence, which readers do not see. Values in the pages that differ in each run (ids,
+//! tokens, times) are replaced by the actual ones from there on.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use block::Fate;
 
-/// A test for each page that has something to run.
+/// Defines a test per page that has something to run.
 macro_rules! pages {
     ($($name:ident: $path:literal),+ $(,)?) => {
         const PAGES: &[&str] = &[$($path),+];
@@ -63,7 +63,7 @@ pages! {
     supabase: "docs/supabase.md",
 }
 
-/// README and all guides; decisions are not for following.
+/// Returns README and all guides. Decision records have nothing to run.
 fn all() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let entries = fs::read_dir(root.join("docs")).unwrap();
@@ -100,7 +100,7 @@ fn every_block_is_run_or_marked_and_every_page_with_one_to_run_is_followed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Readers have the examples, and not the documents that those come from: pages name the system or its contract.
+/// Readers have the examples, but not the documents that these are based on: pages name the system or its contract.
 #[test]
 fn no_page_refers_to_documents_that_readers_do_not_have() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -118,7 +118,7 @@ fn no_page_refers_to_documents_that_readers_do_not_have() {
     }
 }
 
-/// Links within the repository lead somewhere.
+/// Links within the repository have existing targets.
 #[test]
 fn every_link_leads_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -141,7 +141,7 @@ fn every_link_leads_somewhere() {
     assert!(lost.is_empty(), "{lost:#?}");
 }
 
-/// Whoever is told to alert on something finds it among the metrics.
+/// Metrics for which the guide recommends an alert exist.
 #[test]
 fn what_is_alerted_on_is_counted() {
     let counted = include_str!("../../../../docs/metrics.md");

@@ -1,4 +1,4 @@
-//! A page that is followed from its beginning to its end, as a reader would.
+//! Executes a page from its beginning to its end, as a reader would do it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use crate::known::Known;
 use crate::sql::Session;
 use crate::{program, shell};
 
-/// Where the pages say that the database is.
+/// URL of the database in the pages.
 const DATABASE: &str = "postgres://app@db/app";
-/// The same, as Java has it.
+/// The same for Java.
 const JDBC: &str = "jdbc:postgresql://db/app?user=app";
-/// The same database, as an administrator: pages use it where an owner may not create roles and databases.
+/// The same database, as an administrator: used where an owner may not create roles and databases.
 const ADMINISTRATOR: &str = "postgres://postgres@db/app";
 /// The same database, as a role that a page creates for sweeping.
 const SWEEPER: &str = "postgres://sweeper@db/app";
-/// As readers' servers are, and as `turno doctor` wants it.
+/// As on readers' servers, and as `turno doctor` requires.
 const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
-/// What readers have already.
+/// Tables that readers already have.
 const TABLES: &str = "
     create table notes (id integer primary key, user_id integer, body text);
     insert into notes (id, user_id, body) values (1, 7, 'one'), (2, 7, 'two');
@@ -33,20 +33,20 @@ const TABLES: &str = "
     create table sent (presentation integer primary key);
     create table payment (id integer primary key, amount numeric not null);
 ";
-/// Their own programs.
+/// Programs that readers already have.
 const SCRIPTS: [&str; 3] = ["report.sh", "invoice.sh", "charge"];
 
 pub struct Page {
     pub place: Place,
     pub known: Known,
     pub variables: BTreeMap<String, String>,
-    /// What was started, until the page is over.
+    /// Started processes, until the end of the page.
     pub servers: Vec<Process>,
     session: Option<Session>,
 }
 
 impl Page {
-    /// A page on a store that is there already, with nothing known of it.
+    /// Creates a page on an existing store, without known values.
     fn at(place: Place) -> Self {
         prepare(&place);
         Page {
@@ -89,14 +89,14 @@ impl Page {
     }
 }
 
-/// Where the database of the pages is.
+/// Records the URL of the pages' database.
 fn remember_database(known: &mut Known, store: &str) {
     known.remember(DATABASE, store);
     let url = store.strip_prefix("postgres://owner@").unwrap();
     known.remember(JDBC, &format!("jdbc:postgresql://{url}?user=owner"));
 }
 
-/// What a page's program means, if its server and its database are these.
+/// Returns the known values for a page's program with this server and database.
 pub fn known_on(place: &Place, address: &str) -> Known {
     let mut known = Known::default();
     remember_database(&mut known, &place.store);
@@ -104,7 +104,7 @@ pub fn known_on(place: &Place, address: &str) -> Known {
     known
 }
 
-/// What readers have already: their programs, their tables, and Turno's schema.
+/// Creates what readers already have: their programs, their tables, and Turno's schema.
 fn prepare(place: &Place) {
     for script in SCRIPTS {
         let path = place.path(script);
@@ -117,19 +117,19 @@ fn prepare(place: &Place) {
     place.tell(TABLES);
 }
 
-/// One for all pages.
+/// Returns the server for all pages.
 fn server() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(|| PostgresServer::start_with(&DURABLE).unwrap())
 }
 
-/// Does what a page says.
+/// Executes a page.
 pub fn follow(text: &str) {
     let blocks = blocks(text).unwrap();
     follow_blocks(&blocks, Page::new(&blocks));
 }
 
-/// Does what a page says, on a store that is there already.
+/// Executes a page on an existing store.
 pub fn follow_at(text: &str, place: Place) {
     follow_blocks(&blocks(text).unwrap(), Page::at(place));
 }
@@ -158,7 +158,7 @@ fn follow_blocks(blocks: &[Block], mut page: Page) {
     }
 }
 
-/// All blocks of a language, if this is the last one.
+/// Returns all blocks of a language, if this is the last one.
 fn whole(blocks: &[Block], language: Program, position: usize) -> Option<String> {
     let is_part = |block: &&Block| block.fate == Fate::Run(Language::Program(language));
     if blocks[position + 1..].iter().any(|block| is_part(&block)) {
@@ -172,19 +172,19 @@ fn whole(blocks: &[Block], language: Program, position: usize) -> Option<String>
     Some(parts.join("\n"))
 }
 
-/// The program itself reads what is shown of its files.
+/// Has the program itself read a file that a page shows.
 fn check(place: &Place, text: &str) {
     fs::write(place.path("page.toml"), text).unwrap();
     let words: &[&str] = if text.contains("[[route]]") {
         &["gate", "--check", "--routes", "page.toml"]
     } else {
-        // `store` in the file is not asked: the place's own is in the environment.
+        // `store` in the file is not used, because the environment sets the test's store.
         &["lock", "list", "--config", "page.toml"]
     };
     place.turno(words).expect(0);
 }
 
-/// The control: whatever a page says that is not so is found.
+/// The control: wrong statements of a page are found.
 #[test]
 fn a_page_that_says_what_is_not_so_is_found() {
     for (page, is_so) in [

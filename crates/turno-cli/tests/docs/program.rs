@@ -9,19 +9,19 @@ use std::sync::OnceLock;
 use crate::block::Program;
 use crate::common::{Done, Place};
 
-/// PostgreSQL's driver for Python; with the library in it, so that no compiler is needed.
+/// PostgreSQL driver for Python, including its library, so that no compiler is needed.
 const PYTHON_NEEDS: &str = "psycopg[binary]==3.2.13";
-/// PostgreSQL's driver for Java, of Debian's package `libpostgresql-jdbc-java`.
+/// PostgreSQL driver for Java, from Debian's package `libpostgresql-jdbc-java`.
 const JDBC: &str = "/usr/share/java/postgresql.jar";
 
-/// Runs a program to its end, and answers what it printed.
+/// Runs a program to its end, and returns its output.
 pub fn run(place: &Place, language: Program, text: &str) -> String {
     let mut program = built(place, language, text);
     check_types(place, language);
     run_to_end(&mut program).expect(0).out
 }
 
-/// What the runner of TypeScript strips is checked here; other languages have nothing left to check.
+/// Checks types in TypeScript, whose runner strips them; the other languages need no further check.
 pub fn check_types(place: &Place, language: Program) {
     if language == Program::TypeScript {
         let tsc = typescript().join("node_modules/.bin/tsc");
@@ -41,7 +41,7 @@ pub fn check_types(place: &Place, language: Program) {
     }
 }
 
-/// Writes and compiles a program; answers the command that runs it.
+/// Writes and compiles a program. Returns the command that runs it.
 pub fn built(place: &Place, language: Program, text: &str) -> Command {
     let write = |name: &str| fs::write(place.path(name), text).unwrap();
     match language {
@@ -83,7 +83,7 @@ fn run_to_end(command: &mut Command) -> Done {
     Done::of(output.unwrap_or_else(|error| panic!("{command:?}: {error}")))
 }
 
-/// Python with the driver, in a folder that is kept with what was built.
+/// Returns Python with the driver, in a folder that is cached with the build.
 fn python() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -103,7 +103,7 @@ fn python() -> &'static Path {
     })
 }
 
-/// The packages of the example in TypeScript are all that a page needs.
+/// Returns the packages of the TypeScript example, which are all that a page needs.
 fn typescript() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -121,12 +121,12 @@ fn typescript() -> &'static Path {
     })
 }
 
-/// A folder in which what is wanted was installed, unless it was already. Two runs of the tests at once take turns.
+/// Returns a folder in which `wanted` is installed; installs it if necessary. Concurrent test runs take turns.
 fn provide(name: &str, wanted: &str, install: impl FnOnce(&Path)) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let turn = File::create(folder.with_extension("turn")).unwrap();
     turn.lock().unwrap();
-    // Written last, so that a half-finished installation is begun again.
+    // Written last, so that an incomplete installation is repeated.
     let installed = folder.join(".installed");
     if !fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
         install(&folder);

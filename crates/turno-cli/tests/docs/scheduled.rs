@@ -1,6 +1,6 @@
-//! The commands that docs/from-sql.md gives to pg_cron work as the role that it names, and only with that role's rights.
+//! The commands that docs/from-sql.md passes to pg_cron work as the role that it names, and only with that role's rights.
 //!
-//! pg_cron itself is not part of the tests: it runs the command as it is, as one statement of an ordinary session.
+//! pg_cron itself is not part of the tests: it runs the command unchanged, as one statement of an ordinary session.
 
 use turno_testkit::PostgresServer;
 
@@ -9,7 +9,7 @@ use crate::common::{Kind, Place, ask_postgres};
 use crate::known::Known;
 use crate::sql::Session;
 
-/// The text between dollar quotes of each call of `cron.schedule…`.
+/// Returns the text between dollar quotes of each call of `cron.schedule…`.
 fn commands() -> Vec<String> {
     let page = include_str!("../../../../docs/from-sql.md");
     let blocks = blocks(page).unwrap();
@@ -34,7 +34,7 @@ fn a_scheduled_sweep_works_as_an_operator_and_not_as_an_application() {
         ask_postgres(&operator, command);
         assert_ne!(place.ask("select at from {sweep_last}()"), before);
         assert_eq!(place.ask("select \"by\" from {sweep_last}()"), "operator");
-        // The control: the rights of an application are not enough.
+        // The control: the rights of an application are not sufficient.
         let application = Session::new(&server.url_as("app", database));
         application.run(
             &mut Known::default(),

@@ -1,6 +1,6 @@
 //! Blocks in `sh`: one command after the other.
 //!
-//! A command may be followed by `# STATUS JSON`: the status that `curl` is answered with, and a part of the answer.
+//! A command may be followed by `# STATUS JSON`: the status of the response to `curl`, and a part of that response.
 
 use std::process::{Command, Stdio};
 
@@ -10,19 +10,19 @@ use turno_testkit::{Process, eventually};
 use crate::common::{Done, LONG, TURNO};
 use crate::page::Page;
 
-/// What runs until it is stopped, and says where it listens.
+/// Commands that run until they are stopped, and print their address.
 const SERVERS: [&str; 2] = ["turno serve", "turno gate"];
-/// Where the pages say that a server is.
+/// Address of the server in the pages.
 pub const ADDRESS: &str = "127.0.0.1:7117";
 
-/// One command, and what is said of its answer.
+/// A command, and its expected result.
 #[derive(Debug, PartialEq)]
 struct Said {
     command: String,
     answer: Option<(String, Option<Value>)>,
 }
 
-/// The commands of a block. One may go on behind a backslash, or up to the end of its here-document.
+/// Returns the commands of a block. One may continue after a backslash, or up to the end of its here-document.
 fn commands(text: &str) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
     let mut lines = text.lines();
@@ -60,7 +60,7 @@ fn commands(text: &str) -> Vec<Said> {
     said
 }
 
-/// Runs a block, and answers what it printed.
+/// Runs a block, and returns its output.
 pub fn run(page: &mut Page, text: &str) -> String {
     let mut printed = String::new();
     for said in commands(text) {
@@ -71,17 +71,17 @@ pub fn run(page: &mut Page, text: &str) -> String {
 
 fn say(page: &mut Page, said: &Said) -> String {
     if said.command.starts_with("cargo xtask test ") {
-        // That is what runs this.
+        // This is the command that runs this test.
         return String::new();
     }
-    // Whoever reads the README has no other `turno` yet.
+    // A reader of the README has no installed `turno` yet.
     let command = said.command.replace("cargo run --release -- ", "turno ");
     let mut command = page.known.meant(&command);
     if SERVERS.iter().any(|server| command.starts_with(server)) && !command.contains("--check") {
         return start(page, &command);
     }
     if command.contains(ADDRESS) {
-        // A page about the server need not say each time how it is started.
+        // A page about the server need not repeat how it is started.
         start(page, "turno serve");
         command = page.known.meant(&command);
     }
@@ -94,7 +94,7 @@ fn say(page: &mut Page, said: &Said) -> String {
         return String::new();
     }
     if command.starts_with("curl -N ") {
-        // It goes on for ever: what comes first is enough.
+        // It never ends, so its first output is sufficient.
         let mut curl = shell(page, &format!("exec {command}"));
         let stream = Process::spawn(curl.stderr(Stdio::null())).unwrap();
         let event = stream.lines().expect_line("event: ", LONG);
@@ -110,7 +110,7 @@ fn say(page: &mut Page, said: &Said) -> String {
         (body.to_owned(), told.to_owned())
     };
     let (body, told) = if status == "401" {
-        // A server that runs hears of the first token within seconds.
+        // A running server finds the first token within seconds.
         eventually(LONG, &command, || {
             Some(answer()).filter(|(_, told)| told == status)
         })
@@ -125,7 +125,7 @@ fn say(page: &mut Page, said: &Said) -> String {
     body
 }
 
-/// What a command ends with: what the comment behind it says, or else well.
+/// Returns the expected exit code of a command: that of its comment, or 0.
 fn code(command: &str) -> i32 {
     let said = command.rsplit_once("exit code ").map(|(_, code)| code);
     let digits = said.map(|code| code.split(|letter: char| !letter.is_ascii_digit()));
@@ -133,7 +133,7 @@ fn code(command: &str) -> i32 {
     code.unwrap_or(0)
 }
 
-/// On a port of its own choosing: one that was free a moment ago may be somebody's by now.
+/// Starts a server on a port of its own choice: a port that was free a moment ago may be in use.
 fn start(page: &mut Page, command: &str) -> String {
     let (command, said) = match command.split_once(" --listen ") {
         Some((before, after)) => {
@@ -156,7 +156,7 @@ fn bash(page: &Page, command: &str) -> Done {
     Done::of(shell(page, command).output().unwrap())
 }
 
-/// A shell that finds `turno`.
+/// Returns a shell that finds `turno`.
 fn shell(page: &Page, command: &str) -> Command {
     let turno = std::path::Path::new(TURNO).parent().unwrap();
     let path = std::env::var("PATH").unwrap();

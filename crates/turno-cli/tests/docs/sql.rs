@@ -1,7 +1,7 @@
 //! Blocks in `sql`: one statement after the other, on one connection.
 //!
-//! A statement may be followed by comments that say what it answers: `-- a | b` (`-- a |` for one column), first the names of the columns, if they
-//! are said, and then the rows; `-- ERROR TN410`, if it fails.
+//! A statement may be followed by comments with its result: `-- a | b` (`-- a |` for one column), optionally first the column
+//! names, and then the rows; `-- ERROR TN410` if it fails.
 
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -16,7 +16,7 @@ struct Said {
     error: Option<String>,
 }
 
-/// The statements of a block: each ends with a semicolon, at the end of its line.
+/// Returns the statements of a block: each ends with a semicolon, at the end of its line.
 fn statements(text: &str) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
     let mut statement = String::new();
@@ -30,7 +30,7 @@ fn statements(text: &str) -> Vec<Said> {
                 let code = error.split_whitespace().next();
                 last.error = code.map(|code| code.trim_end_matches(':').to_owned());
             } else if comment.contains('|') {
-                // One column alone has a bar behind it.
+                // A single column has a bar after it.
                 let comment = comment.strip_suffix('|').unwrap_or(comment);
                 let cells = comment.split('|').map(|cell| cell.trim().to_owned());
                 last.rows.push(cells.collect());
@@ -72,7 +72,7 @@ impl Session {
         Session { runtime, client }
     }
 
-    /// Runs a block, and answers the rows, as text.
+    /// Runs a block, and returns the rows as text.
     pub fn run(&self, known: &mut Known, text: &str) -> String {
         let mut printed = String::new();
         for said in statements(text) {
@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-/// The names of the columns, and the rows; nothing, if nothing was asked.
+/// Returns the column names and the rows; empty if the statement returns none.
 fn table(messages: &[SimpleQueryMessage]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for message in messages {
@@ -113,7 +113,7 @@ fn table(messages: &[SimpleQueryMessage]) -> Vec<Vec<String>> {
     rows
 }
 
-/// What is said of the rows, or of the first of them.
+/// Compares the expected rows, which may be only the first ones.
 fn compare(known: &mut Known, said: &Said, told: &[Vec<String>]) {
     let Some(first) = said.rows.first() else {
         return;

@@ -1,4 +1,4 @@
-//! What docs/from-sql.md says about `PREPARE TRANSACTION`: a push can be prepared until a worker is idle, and always
+//! The statements of docs/from-sql.md about `PREPARE TRANSACTION`: a push can be prepared unless a worker is idle, and always
 //! without notifications.
 
 use std::thread;
@@ -12,7 +12,7 @@ use crate::http::{Server, ask};
 use crate::known::Known;
 use crate::sql::Session;
 
-/// The page's only block with these words that is not run by itself.
+/// Returns the page's only block with these words that is not run by itself.
 fn example(words: &str) -> String {
     let page = include_str!("../../../../docs/from-sql.md");
     let mut blocks = blocks(page).unwrap();
@@ -59,7 +59,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
         let claimed = waiting.join().unwrap().expect(200);
         assert_eq!(claimed["items"][0]["payload"], json!({"invoice": 10}));
 
-        // Without notifications it can, and a worker that waits finds it.
+        // Without notifications it can, and a waiting worker finds the item by polling.
         let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim.clone()));
         eventually(LONG, "an idle worker", || {
             let idle = "select count(*) from {inbox_listener} where until > clock_timestamp()";

@@ -59,7 +59,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_):
-        # A client that went away is what some tests want.
+        # Some tests disconnect their clients on purpose.
         pass
 
 

@@ -1,4 +1,4 @@
-//! Seed 003: identical requests reach several instances at once.
+//! Seed 003: identical concurrent requests reach several instances.
 
 use std::thread;
 
@@ -29,7 +29,7 @@ fn of_identical_requests_one_is_processed(place: Place) {
             scope.spawn(move || answers.send(gate.certify(entrada)).unwrap());
         }
         legacy.begins("AAAA");
-        // All others are answered at once: the one that is processed has not ended.
+        // All others get an immediate response: the one in progress has not ended.
         for _ in 1..MANY {
             assert_duplicate(&heard.recv_timeout(LONG).unwrap(), &json!("RT"));
         }
@@ -73,7 +73,7 @@ fn the_same_request_is_one_however_it_is_written(place: Place) {
         ] {
             assert_processed(&gate.certify(other));
         }
-        // And the same of somebody else.
+        // And the same request of another user.
         let headers = [("content-type", "application/json"), ("x-user", "luis")];
         legacy.go();
         legacy.go();
@@ -110,7 +110,7 @@ fn what_the_service_answers_passes_unchanged(place: Place) {
     assert_eq!(holiday.json()["diagnosticoProcesar"], "532");
     legacy.holiday(false);
     assert_processed(&passes(r#"{"curp": "DDDD", "tipoPrestacion": "RT"}"#));
-    // Other paths and methods are not touched at all.
+    // Other paths and methods are not affected.
     let told = ask(&gate.address, "GET /", &[], "").unwrap();
     assert_eq!(told.json()["procesadas"], legacy.processed());
 }
@@ -134,12 +134,12 @@ fn a_killed_gate_leaves_the_request_to_the_next_one(place: Place) {
                 if told.json()["resultadoOperacion"] != "02" {
                     return told;
                 }
-                // Until the lease is over, the first one counts.
+                // Until the lease expires, the first one counts.
                 assert_duplicate(&told, &json!("RT"));
             }
         });
         assert_eq!(legacy.begins("EEEE"), "2", "the service can tell");
-        // Both: the one whose gate was killed, too.
+        // Both, including the one whose gate was killed.
         legacy.go();
         legacy.go();
         assert_processed(&second.join().unwrap());

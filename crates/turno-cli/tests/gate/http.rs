@@ -1,4 +1,4 @@
-//! The smallest client.
+//! A minimal HTTP client.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::common::LONG;
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Told {
     pub status: u16,
-    /// Names in small letters.
+    /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
@@ -24,7 +24,7 @@ impl Told {
     }
 }
 
-/// One request on a connection of its own, if somebody answers it.
+/// Sends one request on a separate connection. Returns `None` without a response.
 pub fn ask(address: &str, head: &str, headers: &[(&str, &str)], body: &str) -> Option<Told> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).unwrap();

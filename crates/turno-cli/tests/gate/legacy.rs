@@ -1,4 +1,4 @@
-//! The legacy service, and gates before it.
+//! The legacy service, and gates in front of it.
 
 use std::io::Write as _;
 use std::process::{ChildStdin, Command, Stdio};
@@ -27,7 +27,7 @@ unknown = "rerun"
 in_flight = { template = { status = 200, body = '{"resultadoOperacion": "02", "diagnosticoProcesar": "532", "tipoPrestacion": {"$request": "/tipoPrestacion"}}' } }
 "#;
 
-/// The service: it is as it was before there was a gate.
+/// The service, unchanged from before there was a gate.
 pub struct Legacy {
     process: Process,
     stdin: Mutex<ChildStdin>,
@@ -52,7 +52,7 @@ impl Legacy {
         writeln!(self.stdin.lock().unwrap(), "{line}").unwrap();
     }
 
-    /// Lets one request end that waits.
+    /// Lets one waiting request end.
     pub fn go(&self) {
         self.tell("go");
     }
@@ -62,7 +62,7 @@ impl Legacy {
         self.process.lines().expect_line("habil", LONG);
     }
 
-    /// Waits until a request is processed; answers the number of its attempt.
+    /// Waits until a request is being processed. Returns the number of its attempt.
     #[track_caller]
     pub fn begins(&self, curp: &str) -> String {
         self.process
@@ -70,14 +70,14 @@ impl Legacy {
             .expect_line(&format!("begin {curp} "), LONG)
     }
 
-    /// How many requests were processed.
+    /// Returns the number of processed requests.
     pub fn processed(&self) -> u64 {
         let told = ask(&self.address, "GET /", &[], "").unwrap();
         told.json()["procesadas"].as_u64().unwrap()
     }
 }
 
-/// A gate that runs.
+/// A running gate.
 pub struct Gate {
     pub process: Process,
     pub address: String,
@@ -99,7 +99,7 @@ impl Gate {
         Gate { process, address }
     }
 
-    /// A request for certification; `None` if the gate went away.
+    /// Sends a certification request; returns `None` if the gate disconnected.
     pub fn try_certify(&self, entrada: &str) -> Option<Told> {
         let headers = [("content-type", "application/json"), ("x-user", "ana")];
         ask(&self.address, &format!("POST {PATH}"), &headers, entrada)
@@ -111,7 +111,7 @@ impl Gate {
     }
 }
 
-/// What a duplicate in flight is told, to the letter.
+/// Checks the exact response to a duplicate in flight.
 #[track_caller]
 pub fn assert_duplicate(told: &Told, tipo: &Value) {
     assert_eq!(told.status, 200, "{told:?}");

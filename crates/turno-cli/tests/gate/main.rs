@@ -1,4 +1,4 @@
-//! `turno gate` before a service that knows nothing of it: real processes, on both stores.
+//! `turno gate` in front of a service that is unaware of it: real processes, on both stores.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

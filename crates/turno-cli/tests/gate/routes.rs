@@ -1,4 +1,4 @@
-//! Routes files: what is refused, and what a good one is told to mean.
+//! Routes files: errors of invalid ones, and the explanation of a valid one.
 
 use crate::common::{Kind, Place, text};
 

@@ -1,4 +1,4 @@
-//! How the gate starts, what it refuses to start with, and how it ends.
+//! Start of the gate, configurations that it rejects, and its end.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -74,7 +74,7 @@ fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
             .args(["--listen", listen])
             .stderr(writer);
         let process = Process::spawn(&mut command).unwrap();
-        // Ends with the process, which holds the only other end now.
+        // Ends with the process, which now holds the only other end.
         drop(command);
         let told = process.lines().expect_line("listening on http://", LONG);
         assert!(told.ends_with(" for 127.0.0.1:9"), "{told}");
@@ -149,7 +149,7 @@ fn a_secret_changes_what_the_store_is_told() {
 
 #[test]
 fn silence_is_no_output() {
-    // A gate that is asked for JSON says nothing else on its standard output.
+    // With `--json`, a gate prints nothing else on its standard output.
     let place = place();
     let mut command = place.command(&WORDS[..]);
     command
@@ -164,7 +164,7 @@ fn silence_is_no_output() {
     }
 }
 
-/// An operator finds the key in the store by what a client knows: its key, and who it is.
+/// An operator finds the key in the store by what a client knows: its key and its identity.
 #[test]
 fn a_request_is_found_by_the_key_of_its_client() {
     let place = place();

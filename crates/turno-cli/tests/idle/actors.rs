@@ -1,4 +1,4 @@
-//! Those that have nothing to do.
+//! Idle programs.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use turno_testkit::Process;
 use crate::common::{Kind, LONG, Place};
 use crate::log::as_application;
 
-/// A lease that does not end while a test runs.
+/// A lease that does not expire during a test.
 pub const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Connects as an application with a name.
+/// Connects with an application name.
 pub async fn connect(url: &str, name: &str, settings: Settings) -> Turno {
     Turno::builder()
         .settings(settings)
@@ -33,23 +33,23 @@ pub async fn connect(url: &str, name: &str, settings: Settings) -> Turno {
         .unwrap()
 }
 
-/// What was handled or published, as it happens.
+/// Handled or published values, as they happen.
 pub struct Done(UnboundedReceiver<String>);
 
 impl Done {
-    /// The next one.
+    /// Waits for the next one.
     pub async fn next(&mut self) -> String {
         let next = tokio::time::timeout(LONG, self.0.recv()).await;
         next.expect("to be woken").unwrap()
     }
 
-    /// Whether nothing happens for so long.
+    /// Returns whether nothing happens for `patience`.
     pub async fn is_silent(&mut self, patience: Duration) -> bool {
         tokio::time::timeout(patience, self.0.recv()).await.is_err()
     }
 }
 
-/// A worker of a queue; it ends with the test.
+/// Starts a worker of a queue. It ends with the test.
 pub fn worker(turno: &Turno, queue: &str) -> Done {
     let (tell, done) = unbounded_channel();
     let handler = move |job: Job<String>| {
@@ -62,7 +62,7 @@ pub fn worker(turno: &Turno, queue: &str) -> Done {
     Done(done)
 }
 
-/// Tells what is published.
+/// Sink that reports published events.
 #[derive(Debug)]
 struct Teller(UnboundedSender<String>);
 
@@ -87,7 +87,7 @@ impl Sink for Teller {
     }
 }
 
-/// A relay; it ends with the test.
+/// Starts a relay. It ends with the test.
 pub fn relay(turno: &Turno, mode: Mode, name: &str) -> Done {
     let (tell, done) = unbounded_channel();
     let relay = turno
@@ -105,7 +105,7 @@ pub fn lock_waiter(turno: &Turno, resource: &str, fifo: bool) -> JoinHandle<bool
     wait_for(if fifo { lock.fifo() } else { lock })
 }
 
-/// Waits for a lock that was asked for in any way; answers whether it was granted.
+/// Waits for a lock with any options. Returns whether it was granted.
 pub fn wait_for(lock: Lock) -> JoinHandle<bool> {
     tokio::spawn(async move {
         let taken = lock.acquire().await.unwrap().acquired();
@@ -116,7 +116,7 @@ pub fn wait_for(lock: Lock) -> JoinHandle<bool> {
     })
 }
 
-/// Waits for the answer of a key, and answers it.
+/// Waits for the answer of a once key, and returns it.
 pub fn once_waiter(turno: &Turno, key: &str) -> JoinHandle<String> {
     let once = turno.once(key).wait(HOUR);
     tokio::spawn(async move {
@@ -125,13 +125,13 @@ pub fn once_waiter(turno: &Turno, key: &str) -> JoinHandle<String> {
     })
 }
 
-/// Claims by hand, and waits for a first item.
+/// Claims without a worker, and waits for a first item.
 pub fn claim_waiter(turno: &Turno, queue: &str) -> JoinHandle<usize> {
     let claim = turno.inbox(queue).claim().wait(HOUR);
     tokio::spawn(async move { claim.take().await.unwrap().len() })
 }
 
-/// Takes a lock that is free.
+/// Acquires a free lock.
 pub async fn hold(lock: Lock) -> Lease {
     lock.ttl(HOUR).acquire().await.unwrap().acquired().unwrap()
 }
@@ -144,7 +144,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Waits for a lock, in one request; answers whether it was granted.
+    /// Waits for a lock, in one request. Returns whether it was granted.
     pub fn wait_for(&self, resource: &str) -> JoinHandle<bool> {
         let client = Client::new(&self.url).unwrap();
         let ask = Acquire {
@@ -159,7 +159,7 @@ impl Serving {
     }
 }
 
-/// A `turno serve` on a store.
+/// Starts `turno serve` on a store.
 pub fn serve(url: &str, settings: &str) -> Serving {
     let mut place = Place::new(Kind::Sqlite);
     place.store = as_application(url, "serve");

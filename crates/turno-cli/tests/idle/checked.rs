@@ -1,4 +1,4 @@
-//! A listening connection is checked without a statement. Where a URL names several hosts, that is every ten seconds.
+//! A listening connection is checked without a statement: every ten seconds if the URL has several hosts.
 
 use std::time::SystemTime;
 
@@ -25,7 +25,7 @@ async fn a_listening_connection_is_checked_without_a_statement() {
     let observer = client(&url).await;
     let listener = async || observer.query_typed_one(LISTENER, &[]).await.unwrap();
     let (before, sent) = (listener().await, statements(&database)["worker"]);
-    // The server notes when a connection is ready again, also after a check.
+    // The server records when a connection becomes idle again, also after a check.
     let after = eventually_async(LONG, "a check", async || {
         let now = listener().await;
         (changed(&now) > changed(&before)).then_some(now)
@@ -35,7 +35,7 @@ async fn a_listening_connection_is_checked_without_a_statement() {
     assert_eq!(statements(&database)["worker"], sent, "nothing in the log");
 }
 
-/// The control: a check by an empty statement would be noticed.
+/// The control: a check by an empty statement would be detected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_statement_is_noticed() {
     let (url, database) = new_database();
@@ -58,7 +58,7 @@ async fn an_empty_statement_is_noticed() {
     .await;
 }
 
-/// The last statement of a connection, and when it began.
+/// Returns the last statement of a connection, and when it began.
 fn asked(row: &Row) -> (i32, String, SystemTime) {
     (row.get("pid"), row.get("query"), row.get("query_start"))
 }

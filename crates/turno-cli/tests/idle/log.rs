@@ -1,4 +1,4 @@
-//! The database's log, as a count of statements by who sent them.
+//! The database's log, as a count of statements by application.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -6,37 +6,37 @@ use std::time::Duration;
 
 use turno_testkit::PostgresServer;
 
-/// Who sends nothing for so long has settled.
+/// A program that sends nothing for this long is idle.
 const SETTLED: Duration = Duration::from_secs(4);
-/// How long programs may take to settle.
+/// Maximum time until programs are idle.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Starts a server that logs every statement, with the name of the application that sent it.
+/// Starts a server that logs every statement, with the application name.
 pub fn start_server() -> PostgresServer {
     let settings = [("log_statement", "all"), ("log_line_prefix", "%a@%d|")];
     PostgresServer::start_with(&settings).unwrap()
 }
 
-/// Such a server, which no test breaks.
+/// Returns such a server, which no test stops or kills.
 pub fn server() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(start_server)
 }
 
-/// A new database, and its name.
+/// Creates a database, and returns its URL and name.
 pub fn new_database() -> (String, String) {
     let url = server().create_database();
     let name = url.rsplit('/').next().unwrap().to_owned();
     (url, name)
 }
 
-/// The URL of a database, for an application with a name.
+/// Returns the URL of a database with an application name.
 pub fn as_application(url: &str, name: &str) -> String {
     let separator = if url.contains('?') { '&' } else { '?' };
     format!("{url}{separator}application_name={name}")
 }
 
-/// How many statements were sent to a database so far, by application.
+/// Returns the number of statements sent to a database so far, by application.
 pub fn statements(database: &str) -> BTreeMap<String, usize> {
     statements_at(server(), database)
 }
@@ -59,7 +59,7 @@ fn statements_at(server: &PostgresServer, database: &str) -> BTreeMap<String, us
     counts
 }
 
-/// Waits until nothing was sent to these databases for a while.
+/// Waits until no statement was sent to these databases for a while.
 pub async fn until_silent(databases: &[&str]) {
     until_silent_at(server(), databases).await;
 }

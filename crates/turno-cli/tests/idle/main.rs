@@ -1,8 +1,8 @@
-//! What programs that have nothing to do ask the database, by the database's own log: nothing. And what ends that: new work,
-//! at once.
+//! Idle programs send no statements, according to the database's own log; and new work wakes them
+//! immediately.
 //!
-//! How long they may be silent is a quarter of an hour unless said otherwise, much longer than any of these tests waits: what
-//! is found was notified.
+//! By default they may be silent for a quarter of an hour, much longer than any of these tests waits: what
+//! they find was notified.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

@@ -1,4 +1,4 @@
-//! What could be missed by one that sleeps for a quarter of an hour.
+//! Changes that a program which sleeps for a quarter of an hour could miss.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::actors::{Done, connect, worker};
 use crate::common::LONG;
 use crate::log::{new_database, statements, until_silent};
 
-/// Longer than a worker takes that is notified, or looks.
+/// Longer than a worker needs after a notification or a poll.
 const MISSED: Duration = Duration::from_secs(5);
 
 async fn client(url: &str) -> Client {
@@ -19,7 +19,7 @@ async fn client(url: &str) -> Client {
     client
 }
 
-/// A push that is under way when the worker goes to sleep, and has not seen its mark.
+/// Starts a push that is in progress when the worker goes to sleep, and has not seen the worker's mark.
 async fn push_under_way(url: &str, begin: &str) -> (Client, Done) {
     let open = client(url).await;
     open.batch_execute(begin).await.unwrap();
@@ -37,13 +37,13 @@ async fn push_under_way(url: &str, begin: &str) -> (Client, Done) {
     (open, done)
 }
 
-/// It does not sleep before every such push has ended.
+/// The worker does not sleep before every such push has ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_that_was_under_way_is_found() {
     let (url, database) = new_database();
     drop(connect(&url, "migrate", Settings::default()).await);
     let (open, mut done) = push_under_way(&url, "begin").await;
-    // Many looks later it is still there to look.
+    // After many polls it is still polling.
     let looks = || statements(&database).get("worker").copied().unwrap_or(0);
     let before = looks();
     eventually_async(LONG, "looks", async || {
@@ -54,7 +54,7 @@ async fn a_push_that_was_under_way_is_found() {
     assert_eq!(done.next().await, "late");
 }
 
-/// The control: a worker that believes at once that every push notifies sleeps through it.
+/// The control: a worker that assumes immediately that every push notifies misses it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_waiting_for_pushes_under_way_one_is_missed() {
     let (url, database) = new_database();
@@ -75,7 +75,7 @@ async fn without_waiting_for_pushes_under_way_one_is_missed() {
     assert!(done.is_silent(MISSED).await, "it was notified of nothing");
 }
 
-/// A transaction that sees the database as it was before the queue was marked notifies in any case.
+/// A transaction whose snapshot is from before the queue was marked notifies in any case.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_from_an_old_snapshot_wakes() {
     let (url, database) = new_database();
@@ -94,7 +94,7 @@ async fn a_push_from_an_old_snapshot_wakes() {
     assert_eq!(done.next().await, "old");
 }
 
-/// The connection that listens is lost, and a notification that is sent before there is another one is lost.
+/// The listening connection is lost, and so is a notification that is sent before there is another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_wakes() {
     let (url, database) = new_database();
@@ -114,7 +114,7 @@ async fn a_lost_connection_wakes() {
     until_silent(&[&database]).await;
 }
 
-/// A worker that is gone is notified for no longer than it takes the next busy one to ask who listens.
+/// After a worker has ended, notifications are sent to it only until the next busy worker checks which workers listen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_gone_is_forgotten() {
     let (url, _) = new_database();

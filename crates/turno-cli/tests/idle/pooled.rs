@@ -1,4 +1,4 @@
-//! Behind a transaction pooler no notification arrives: programs without work ask, and ever less often.
+//! Behind a transaction pooler no notification arrives: idle programs poll, with a growing pause.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::actors::*;
 use crate::log::{new_database, server, statements};
 use crate::silent::{WINDOW_VARIABLE, soon};
 
-/// After this time a pause between two looks is at least two seconds, less its jitter.
+/// After this time a pause between two polls is at least two seconds, less its jitter.
 const SETTLED: Duration = Duration::from_secs(20);
 const WINDOW: Duration = Duration::from_secs(10);
-/// Six looks of two statements, by each of two lanes. Without the growing pause it is between 42 and 380.
+/// Six polls of two statements, by each of two tasks. Without the growing pause it is between 42 and 380.
 const MOST_STATEMENTS: usize = 24;
 
-/// A database of its own for each program: the pooler sends a statement when a connection changes its application.
+/// Creates a database per program: the pooler sends a statement when a connection changes its application name.
 async fn database(pooler: &PgBouncer) -> (String, Turno, Turno) {
     let (url, name) = new_database();
     let direct = connect(&url, "direct", Settings::default()).await;

@@ -1,4 +1,4 @@
-//! Nothing to do, nothing asked.
+//! Idle programs send no statements.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::log::{new_database, statements, until_silent};
 
 /// How long the log has to stay empty.
 const WINDOW: Duration = Duration::from_secs(8);
-/// Sets another time in seconds, to measure: then the statements of each sender are printed, and may be more than none.
+/// Sets another time in seconds, to measure: the statements of each application are then printed, and need not be zero.
 pub const WINDOW_VARIABLE: &str = "TURNO_IDLE_WINDOW";
 
-/// A worker, relays of two modes, waiters of every kind and a server, all without work: the log stays empty. Then each is
+/// A worker, relays of two modes, waiters of every kind and a server, all idle: the log stays empty. Then each is
 /// given something to do, and does it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_nothing_to_do_sends_nothing() {
@@ -111,7 +111,7 @@ async fn who_has_nothing_to_do_sends_nothing() {
     }
     assert!(before[1].contains_key("single"), "{before:?}");
 
-    // Each of these is notified: none would look for a quarter of an hour.
+    // Each of these is notified: without that, none would poll for a quarter of an hour.
     for number in ["1", "2", "3"] {
         other.inbox("q").push(number).await.unwrap();
         assert_eq!(worker.next().await, number);
@@ -152,7 +152,7 @@ async fn who_has_nothing_to_do_sends_nothing() {
     assert_eq!(soon(once).await, "the answer");
 }
 
-/// The control: with a bound of a second, each of them asks.
+/// The control: with a maximum pause of a second, each of them polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bound_of_a_second_is_kept() {
     let (url, database) = new_database();
@@ -185,7 +185,7 @@ async fn a_bound_of_a_second_is_kept() {
     let _once = once_waiter(&connect("once-waiter").await, "k");
     let cleanup = "idle_poll_max = \"1s\"\n[cleanup]\ninterval = \"1s\"\n";
     let _serving = serve(&url, cleanup);
-    // Two windows, so that what they do when they begin is over.
+    // Two windows, so that what they do at their start is over.
     for _ in 0..2 {
         let before = statements(&database);
         eventually_async(LONG, "statements of each", async || {

@@ -1,5 +1,5 @@
 //! The setting `notify = off`: no function notifies, so every transaction can be prepared (`PREPARE TRANSACTION`), and
-//! programs that wait find their work by looking.
+//! waiting programs find their work by polling.
 
 use std::future::poll_fn;
 
@@ -18,10 +18,10 @@ const OFF: &str = "select turno.setting_set('notify', 'off')";
 const ON: &str = "select turno.setting_set('notify', 'on')";
 const CANNOT_PREPARE: &str = "0A000";
 
-/// Programs without work, and for each a statement that gives it some.
+/// Idle programs, and for each a statement that gives it work.
 struct Scene {
     owner: Client,
-    /// What the functions notify.
+    /// Notifications of the functions.
     heard: UnboundedReceiver<String>,
     _listener: Client,
     waiting: Vec<Turno>,
@@ -91,7 +91,7 @@ impl Scene {
         }
     }
 
-    /// Until all of them wait, and are notified or not.
+    /// Waits until all of them wait, with or without notifications.
     async fn until_all_wait(&self, are_notified: bool) {
         let waiters =
             "select (select count(*) from turno.lock t where t.waited_until > clock_timestamp())
@@ -131,7 +131,7 @@ impl Scene {
         assert_eq!(soon(&mut self.once).await, "the answer");
     }
 
-    /// Whether nothing was notified since it was asked last.
+    /// Returns whether there was no notification since the last call.
     async fn heard_nothing(&mut self) -> bool {
         self.owner
             .batch_execute("notify turno_lock, 'end'")
@@ -171,7 +171,7 @@ async fn with_notifications_it_cannot() {
     assert!(!scene.heard_nothing().await);
 }
 
-/// Programs that run follow the setting at once, in both directions: each sleeps for up to a quarter of an hour otherwise.
+/// Running programs follow the setting immediately, in both directions. If not, each could sleep for a quarter of an hour.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_follow_a_change_of_the_setting() {
     let mut scene = Scene::start("", Mode::Parallel).await;
@@ -204,7 +204,7 @@ async fn client(url: &str) -> Client {
     client
 }
 
-/// Listens for as long as the client is kept.
+/// Listens until the client is dropped.
 async fn listen(url: &str) -> (Client, UnboundedReceiver<String>) {
     let (client, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     let (tell, heard) = unbounded_channel();
@@ -231,7 +231,7 @@ async fn number(client: &Client, sql: &str) -> i64 {
     client.query_typed_one(sql, &[]).await.unwrap().get(0)
 }
 
-/// Runs a statement in a transaction and prepares it; the code of the error, if that cannot be.
+/// Runs a statement in a transaction and prepares it. Returns the code of the error if that fails.
 async fn prepare(client: &Client, sql: &str) -> Result<(), String> {
     let prepare = format!("begin; {sql}; prepare transaction 'given'");
     let Err(error) = client.batch_execute(&prepare).await else {

@@ -1,4 +1,4 @@
-//! Waiters that sleep until the end of an hour's lease, and what could leave them asleep.
+//! Waiters that sleep until the end of a lease of an hour, and faults that could leave them asleep.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::actors::{HOUR, connect, lock_waiter, once_waiter};
 use crate::common::{LONG, ask_postgres};
 use crate::log::{new_database, start_server, until_silent, until_silent_at};
 
-/// A failed primary takes its list of waiters along: the table is unlogged. Waiters sign in again on the new one, and hear of
-/// the release there.
+/// A failed primary loses its list of waiters, because the table is unlogged. Waiters register again on the new one, and are
+/// notified of the release there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_that_sleep_are_woken_after_a_failover() {
     let primary = start_server();
@@ -49,8 +49,8 @@ async fn waiters_that_sleep_are_woken_after_a_failover() {
     assert_eq!(woken, (true, true, "the holder's".to_owned()));
 }
 
-/// The first in line has died without signing out. The next one is served when the dead one's place has lapsed, although it
-/// was asleep when the lock was released.
+/// The first waiter has died without unregistering. The next one is served when the registration of the first has expired,
+/// although it was asleep when the lock was released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_waiter_at_the_head_of_a_line_is_passed_over() {
     let (url, database) = new_database();

@@ -1,11 +1,11 @@
-//! The Dockerfile: no engine is needed for what can be wrong in it without one.
+//! The Dockerfile, checked as far as possible without a container engine.
 
 use std::process::Command;
 
 use crate::common::{Kind, LONG, Place};
 use crate::{path, read};
 
-/// What the image sets and says, read without an engine.
+/// Returns an instruction of the Dockerfile.
 fn instruction(name: &str) -> String {
     let text = read("Dockerfile").replace("\\\n", " ");
     let of_name = |line: &&str| line.split_whitespace().next() == Some(name);
@@ -15,7 +15,7 @@ fn instruction(name: &str) -> String {
         .to_owned()
 }
 
-/// How the image looks whether its server is well.
+/// Returns the result of the image's health check.
 fn health_check(address: &str) -> bool {
     let said = instruction("HEALTHCHECK");
     let (_, command) = said.split_once("CMD ").unwrap();
@@ -25,7 +25,7 @@ fn health_check(address: &str) -> bool {
     command.output().unwrap().status.success()
 }
 
-/// As docs/install.md has it: the first token, then the server, on one volume, and on every address of the container.
+/// As in docs/install.md: the first token, then the server, on one volume, and on every address of the container.
 #[test]
 fn the_container_starts_after_the_first_token_and_its_health_is_seen() {
     let place = Place::new(Kind::Sqlite);
@@ -40,7 +40,7 @@ fn the_container_starts_after_the_first_token_and_its_health_is_seen() {
         instruction("VOLUME"),
         format!("[\"{}\"]", instruction("WORKDIR"))
     );
-    // The folder is the volume, and nothing names the store.
+    // The folder represents the volume, and no option names the store.
     let turno = |words: &[&str]| {
         let mut command = place.command(words);
         command
@@ -77,7 +77,7 @@ fn what_is_built_in_the_container_is_let_into_it() {
     for name in let_in {
         path(name);
     }
-    // The build's own profile, and its compiler is not older than the workspace wants.
+    // The profile of the build exists, and its compiler is not older than the workspace requires.
     assert!(manifest["profile"].get("dist").is_some());
     let from = read("Dockerfile");
     let image = from.lines().find(|line| line.starts_with("FROM rust:"));

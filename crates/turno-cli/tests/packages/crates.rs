@@ -1,4 +1,4 @@
-//! What crates.io wants to know of a crate. `cargo publish --workspace --dry-run` builds them too, and takes minutes.
+//! Metadata that crates.io requires. `cargo publish --workspace --dry-run` also builds the crates, and takes minutes.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn manifest(name: &str) -> Table {
     read(name).parse().unwrap()
 }
 
-/// A field of the package, its own or the workspace's.
+/// Returns a field of the package, its own or the workspace's.
 fn field(package: &Table, workspace: &Table, name: &str) -> Value {
     let own = package.get(name);
     let own = own.unwrap_or_else(|| panic!("{} has no {name}", package["name"]));
@@ -49,12 +49,12 @@ fn crates_say_what_a_registry_asks() {
     }
 }
 
-/// What is published needs only what is published before it; what is not, says so.
+/// A published crate depends only on crates that are published before it; unpublished crates are marked.
 #[test]
 fn no_crate_waits_for_one_that_comes_after_it() {
     let root = manifest("Cargo.toml");
     let shared = root["workspace"]["dependencies"].as_table().unwrap();
-    // A dependency of the tests without a version is left out of what is published.
+    // A dev-dependency without a version is omitted when a crate is published.
     let is_published_with = |name: &str, said: &Value| {
         let own = said.get("version");
         let from_all = said

@@ -1,4 +1,4 @@
-//! What is given to those who install it: settings, service, container, manual, alerts and dashboard fit the program.
+//! Files of an installation: settings, service, container, manual, alerts and dashboard match the program.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file of the repository, by its path from the root.
+/// Returns the path of a file in the repository.
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -30,7 +30,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap()
 }
 
-/// Runs a checker of others, which `cargo xtask test` installs where it is missing; answers what it said.
+/// Runs an external checker, which `cargo xtask test` installs if it is missing. Returns its output.
 #[track_caller]
 fn accepts(command: &mut Command) -> String {
     let done = command

@@ -23,7 +23,7 @@ fn every_verb_has_a_page_that_man_shows_without_a_warning() {
         assert!(!said.contains("warning:"), "{name}: {said}");
         assert!(said.contains("TURNO_STORE"), "{name}: variables are told");
     }
-    // The helps that were agreed on are one for each verb.
+    // The golden help texts are one per command.
     let helps = fs::read_dir("tests/golden").unwrap();
     let verbs: Vec<_> = helps.map(|help| help.unwrap().path()).collect();
     assert!(verbs.len() > 40, "{verbs:?}");

@@ -1,4 +1,4 @@
-//! `turno.service`: systemd accepts it, and it fits how the program ends.
+//! `turno.service`: systemd accepts it, and it matches how the program ends.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::{accepts, read};
 
 const UNIT: &str = "packaging/turno.service";
 
-/// The value of a key that stands alone on its line.
+/// Returns the value of a key that has its own line.
 fn value<'a>(text: &'a str, key: &str) -> &'a str {
     text.lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
@@ -19,7 +19,7 @@ fn value<'a>(text: &'a str, key: &str) -> &'a str {
 fn systemd_accepts_the_service() {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("turno.service");
-    // It looks whether the program is there, which it is elsewhere here.
+    // systemd checks that the program exists, which is elsewhere here.
     let text = read(UNIT).replace("/usr/local/bin/turno", TURNO);
     let verify = || {
         let mut command = Command::new("systemd-analyze");
@@ -28,7 +28,7 @@ fn systemd_accepts_the_service() {
     };
     fs::write(&unit, &text).unwrap();
     assert_eq!(verify(), "");
-    // What it does not know it only tells of.
+    // An unknown key is only a warning.
     fs::write(&unit, text.replace("NoNewPrivileges", "NoNewPrivilege")).unwrap();
     assert!(verify().contains("NoNewPrivilege"));
 }
@@ -39,7 +39,7 @@ fn the_service_is_shut_in() {
     let unit = folder.path().join("turno.service");
     fs::write(&unit, read(UNIT)).unwrap();
     let mut command = Command::new("systemd-analyze");
-    // In tenths, of ten.
+    // In tenths; the scale ends at 10.
     command.args(["security", "--offline=yes", "--threshold=20"]);
     accepts(command.arg(&unit));
 }

@@ -1,11 +1,11 @@
-//! `turno.toml.example` and the service's `turno.toml`: read by the real program, and nothing is left out.
+//! `turno.toml.example` and the service's `turno.toml`: the real program reads them, and they have every key.
 
 use std::fs;
 
 use crate::common::{Kind, Place};
 use crate::read;
 
-/// Where keys are; what goes before a wrong one, to be refused there.
+/// Sections, and the text before an unknown key that makes the program reject the key there.
 const SECTIONS: [(&str, &str); 10] = [
     ("", ""),
     ("lock", "[lock]"),
@@ -22,7 +22,7 @@ const SECTIONS: [(&str, &str); 10] = [
     ("application", "[application]"),
 ];
 
-/// The keys that the program knows in a section: it names them where it refuses another.
+/// Returns the keys of a section: the program lists them when it rejects another.
 fn known(place: &Place, head: &str) -> Vec<String> {
     let text = format!("{head}\nnobody_knows_this = 1\n");
     fs::write(place.path("turno.toml"), text).unwrap();
@@ -32,14 +32,14 @@ fn known(place: &Place, head: &str) -> Vec<String> {
     keys.map(str::to_owned).collect()
 }
 
-/// A line that sets something, also one that is commented out: its key and its value.
+/// Parses a line that sets a value, also if it is commented out. Returns key and value.
 fn setting(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.trim_start_matches("# ").split_once(" = ")?;
     let is_key = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     key.chars().all(is_key).then_some((key, value))
 }
 
-/// The full names of all keys that a text sets or shows, with the section's before them.
+/// Returns the full names of all keys that a text sets or shows, with their section.
 fn shown(text: &str) -> Vec<String> {
     let mut section = String::new();
     let mut keys = Vec::new();
@@ -70,7 +70,7 @@ fn the_example_names_every_key_that_the_program_knows() {
             looked_at += usize::from(!is_section);
         }
     }
-    // Were a section not asked for, or its answer not understood, it would be seen here.
+    // If a section were missing, or its list not parsed, this would fail.
     assert_eq!(looked_at, shown.len(), "{shown:#?}");
 }
 
@@ -86,7 +86,7 @@ fn what_the_example_has_commented_out_is_valid_too() {
         }
     };
     let example = read("turno.toml.example");
-    // A section stands as it is; so does what is no comment.
+    // Section headers are kept, and so are lines that are not comments.
     let text: String = example
         .lines()
         .map(|line| {
@@ -99,7 +99,7 @@ fn what_the_example_has_commented_out_is_valid_too() {
         .collect();
     assert!(text.contains("\nsink = ") && text.contains("[[schedule]]"));
     fs::write(place.path("turno.toml"), &text).unwrap();
-    // It reads all of the file, and asks nobody.
+    // This command reads the whole file, and does not connect.
     place.turno(&["completions", "bash"]).expect(0);
     let wrong = text.replace("cron = ", "corn = ");
     fs::write(place.path("turno.toml"), wrong).unwrap();

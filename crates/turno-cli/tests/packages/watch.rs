@@ -1,4 +1,4 @@
-//! The alerts and the dashboard: what they ask for is counted, and what they say is understood by Prometheus.
+//! The alerts and the dashboard: their metrics exist, and Prometheus understands their queries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::{accepts, path, read};
 const ALERTS: &str = "packaging/prometheus-alerts.yml";
 const DASHBOARD: &str = "packaging/grafana-dashboard.json";
 
-/// The names of metrics in a text. A histogram is asked for by its parts.
+/// Returns the names of metrics in a text. Queries use the parts of a histogram.
 fn names(text: &str) -> BTreeSet<&str> {
     let is_other = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
     text.split(is_other)
@@ -20,13 +20,13 @@ fn names(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The names that the server has; the server's own tests see that they are these.
+/// Returns the names of the server's metrics; its own tests check that these are correct.
 fn counted(golden: &str) -> BTreeSet<&str> {
     let names = golden.lines().filter_map(|line| line.split(' ').next());
     names.collect()
 }
 
-/// What a rule compares a label with is documented for its metric.
+/// Checks that label values in rules are documented for their metric.
 fn label_values_are_documented(text: &str, documented: &str) -> usize {
     let mut looked_at = 0;
     for part in text.split("turno_").skip(1) {
@@ -47,7 +47,7 @@ fn label_values_are_documented(text: &str, documented: &str) -> usize {
         for label in labels.split(',').filter(|label| !label.contains("$job")) {
             let (key, values) = label.split_once('=').unwrap();
             assert!(row.contains(&format!("`{}`", key.trim())), "{label}: {row}");
-            // Where a row does not say them, they are those of another.
+            // If a row does not list them, they are those of another row.
             let said = if row.contains(&format!("`{}`:", key.trim())) {
                 row
             } else {
@@ -80,7 +80,7 @@ fn what_is_alerted_on_and_plotted_is_counted() {
     assert!(looked_at > 8, "{looked_at}");
 }
 
-/// What docs/operating.md says should be alerted on is alerted on.
+/// The alerts that docs/operating.md recommends exist.
 #[test]
 fn what_operators_are_told_to_alert_on_has_an_alert() {
     let guide = read("docs/operating.md");
@@ -93,7 +93,7 @@ fn what_operators_are_told_to_alert_on_has_an_alert() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// `promtool test rules`: each fires when all is wrong, and none when all is well.
+/// `promtool test rules`: each alert fires when everything fails, and none when everything works.
 #[test]
 fn each_alert_fires_when_it_should_and_not_when_all_is_well() {
     let test = "packaging/prometheus-alerts.test.yml";
@@ -111,7 +111,7 @@ fn each_alert_fires_when_it_should_and_not_when_all_is_well() {
             assert!(tested.contains(&silent), "{name} is seen to be silent");
         }
     }
-    // The control: were nothing alerted on, it would be noticed.
+    // The control: without alerts, the test fails.
     let folder = tempfile::tempdir().unwrap();
     let never = alerts.replace("> 60\n", "> 6000\n");
     assert_ne!(never, alerts);
@@ -139,7 +139,7 @@ fn the_queries_of_the_dashboard_are_understood() {
             let query = query.replace("$__rate_interval", "5m");
             assert!(query.contains("job=~\"$job\""), "of one store: {query}");
             count += 1;
-            // JSON's strings are YAML's too.
+            // A JSON string is valid YAML.
             let query = Value::from(query);
             rules += &format!("  - record: query_{count}\n    expr: {query}\n");
         }

@@ -22,7 +22,7 @@ on_each_store!(
     no_process_is_left_behind,
 );
 
-/// The runs of one scenario, by the name of the way.
+/// The runs of one scenario, by variant.
 struct Runs(Value);
 
 impl Runs {
@@ -56,7 +56,7 @@ impl Runs {
 
 fn payments_are_lost_without_a_lock(place: Place) {
     let runs = Runs::of(&place, &["flowpay"]);
-    // All eight read the same balance in every round, and one payment of eight is left.
+    // All eight read the same balance in every round, and one payment of eight remains.
     assert_eq!(runs.figure("without", "lost_updates"), 175);
     assert_eq!(runs.figure("with turno", "lost_updates"), 0);
     assert_eq!(runs.figure("with turno", "operations"), 200);
@@ -64,7 +64,7 @@ fn payments_are_lost_without_a_lock(place: Place) {
 
 fn presentations_are_doubled_or_lost_without_an_inbox(place: Place) {
     let runs = Runs::of(&place, &["presentations"]);
-    // The three that live select the same one, every time.
+    // The three surviving workers select the same item, every time.
     assert_eq!(runs.figure("plain select", "duplicates"), 80);
     assert_eq!(runs.figure("plain select", "lost_items"), 0);
     assert_eq!(runs.figure("marked first", "duplicates"), 0);
@@ -78,7 +78,7 @@ fn presentations_are_doubled_or_lost_without_an_inbox(place: Place) {
 
 fn notes_are_paid_for_twice_without_an_inbox(place: Place) {
     let runs = Runs::of(&place, &["notes"]);
-    // All five triggers pick up the first note; how often the others are picked up depends.
+    // All five triggers select the first note; how often the others are selected varies.
     assert!(runs.figure("without", "duplicates") >= 4);
     assert_eq!(runs.figure("with turno", "duplicates"), 0);
     let remark = text(runs.run("with turno"), "remark");
@@ -98,7 +98,7 @@ fn requests_are_executed_by_all_without_once(place: Place) {
 
 fn events_are_lost_without_an_outbox(place: Place) {
     events_are_lost_without(&place, &["ticketflow"]);
-    // Nothing of it stays in the outbox.
+    // The demo leaves nothing in the outbox.
     assert_eq!(place.json(0, &["outbox", "stats"])["pending"], 0);
 }
 
@@ -114,7 +114,7 @@ fn events_are_lost_without(place: &Place, arguments: &[&str]) {
     assert_eq!(runs.figure("without", "lost_events"), 3);
     assert_eq!(runs.figure("without", "killed"), 3);
     assert_eq!(runs.figure("with turno", "lost_events"), 0);
-    // Three that wrote tickets, and a relay.
+    // Three writers of tickets, and a relay.
     assert_eq!(runs.figure("with turno", "killed"), 4);
     for how in ["without", "with turno"] {
         assert_eq!(runs.figure(how, "operations"), 60);
@@ -135,7 +135,7 @@ fn the_events_of_others_are_left_alone(place: Place) {
     );
 }
 
-/// Whatever ends it, and however: a person, a service manager, or nobody at all.
+/// However it ends: by a user, by a service manager, or by a kill.
 fn no_process_is_left_behind(place: Place) {
     for (signal, code) in [
         (Signal::INT, Some(130)),
@@ -164,7 +164,7 @@ fn no_process_is_left_behind(place: Place) {
     }
 }
 
-/// Its processes, of which each is itself by now, and not still the one that started it.
+/// Returns its child processes, after each has executed its own program.
 fn children(parent: &Process) -> Vec<String> {
     let pid = parent.id();
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -190,7 +190,7 @@ fn all_scenarios_take_less_than_a_minute_and_need_nothing() {
     assert!(started.elapsed() < LONG);
     for name in NAMES {
         let rows = done.out.lines().filter(|line| line.starts_with(name));
-        // In the table, and in words.
+        // In the table, and in the text.
         assert_eq!(rows.count(), 2, "{name}: {}", done.out);
     }
     assert!(done.err.is_empty(), "{}", done.err);

@@ -1,4 +1,4 @@
-//! Races of real processes: those of the demonstration, and the oldest one of all.
+//! Races of real processes: those of the demo, and the classic lost update.
 //!
 //! 32 processes, each of which adds one to a number in a plain file 25 times (`TURNO_RACE_ROUNDS` sets another number): under
 //! `turno run` the sum is exact, and without it additions are lost.
@@ -16,16 +16,16 @@ use std::process::Child;
 use common::{Kind, Place, TURNO};
 
 const PROCESSES: u32 = 32;
-/// Each round under the lock starts a process, which is most of the time that it takes.
+/// Each round under the lock starts a process, which takes most of the time.
 const ROUNDS: u32 = 25;
 const ROUNDS_VARIABLE: &str = "TURNO_RACE_ROUNDS";
-/// Without the lock a round costs little, and with more of them it is certain that some meet.
+/// Without the lock a round is fast, and with more of them some are certain to overlap.
 const CONTROL_ROUNDS: u32 = 200;
 
-/// What goes wrong when two do it at once.
+/// A read-modify-write that fails if two processes do it concurrently.
 const ADD_ONE: &str = "read -r n < counter; echo $((n + 1)) > counter";
 
-/// What stands before the addition: nothing, or the lock.
+/// Runs the race. `before` precedes the addition: nothing, or the lock.
 fn race(place: &Place, rounds: u32, before: &str) -> u32 {
     std::fs::write(place.path("counter"), "0\n").unwrap();
     let script = format!(

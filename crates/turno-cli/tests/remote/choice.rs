@@ -1,4 +1,4 @@
-//! Store or server: which one is asked, and with which token.
+//! Store or server: which one a command uses, and with which token.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn what_works_on_a_store_only_says_so() {
         assert_eq!(text(&error, "field"), "server", "{words:?}: {error}");
         assert!(text(&error, "detail").contains("--store"), "{error}");
     }
-    // A store that is named with the command is what is meant.
+    // A store in the options of the command takes precedence.
     let store = served.place.store.clone();
     json(&served, 0, &["--store", &store, "migrate"]);
 }
@@ -60,7 +60,7 @@ fn one_of_them_is_named() {
         ],
     );
     assert_eq!(text(&both.error(), "field"), "server");
-    // An option wins over the variable of the other.
+    // An option takes precedence over the variable of the other.
     json(
         &served,
         0,
@@ -93,7 +93,7 @@ fn one_of_them_is_named() {
 #[test]
 fn a_server_that_is_not_there_is_told_so() {
     let place = Place::new(Kind::Sqlite);
-    // Nobody listens on a port that was just given back.
+    // No process listens on a port that was just released.
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}", port.local_addr().unwrap());
     drop(port);
@@ -147,7 +147,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
             .to_owned()
     };
     let operator = create(&["cashier", "--role", "operate", "--prefix", "pay/"]);
-    // A server that was open looks now and then whether it still is.
+    // A server without tokens checks from time to time whether there is one now.
     eventually(LONG, "the server to want a token", || {
         let shut_out = served.turno(&["--json", "lock", "list"]);
         (shut_out.code == Some(1) && text(&shut_out.error(), "code") == "unauthorized")
@@ -177,7 +177,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let empty = with("", &["--json", "lock", "list"]).expect(2);
     assert_eq!(text(&empty.error(), "field"), "TURNO_TOKEN");
 
-    // A claim is settled in a queue that the token is for, if it is named.
+    // A claim can be settled if the command names a queue that the token allows.
     with(&operator, &["inbox", "push", "pay/q", "1"]).expect(0);
     let claimed = with(&operator, &["--json", "inbox", "claim", "pay/q"])
         .expect(0)
@@ -187,7 +187,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     assert_eq!(text(&unsaid.error(), "code"), "out_of_scope");
     with(&operator, &["inbox", "complete", claim, "--queue", "pay/q"]).expect(0);
 
-    // From a file, too; and never from an option.
+    // Also from a file; but never from an option.
     fs::write(served.place.path("token"), format!("{operator}\n")).unwrap();
     fs::write(served.place.path("turno.toml"), "token_file = \"token\"").unwrap();
     json(&served, 0, &["lock", "status", "pay/1"]);

@@ -1,4 +1,4 @@
-//! The `turno` command through a server: the same words, the same answers, the same exit codes as on a store.
+//! The `turno` command through a server: the same arguments, output and exit codes as on a store.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

@@ -1,4 +1,4 @@
-//! Two stores of one kind, one of them behind a server: whatever is said to both must be answered the same.
+//! Two stores of one kind, one of them behind a server: both must give the same output for the same command.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use turno_testkit::Process;
 use crate::common::{Done, Kind, LONG, Place};
 use crate::shown::normal;
 
-/// How answers are wanted.
+/// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Human,
@@ -32,7 +32,7 @@ impl Served {
         Served { place, url, server }
     }
 
-    /// `turno` through the server; the store is in its environment as well, as it may be.
+    /// Returns `turno` through the server; the store is in its environment as well, which is allowed.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = self.place.command(words);
         command.env("TURNO_SERVER", &self.url);
@@ -45,7 +45,7 @@ impl Served {
     }
 }
 
-/// The two of them, and how their answers are wanted.
+/// Both stores, and the format of the output.
 pub struct Pair {
     direct: Place,
     served: Served,
@@ -54,10 +54,10 @@ pub struct Pair {
     names: [String; 2],
 }
 
-/// Says the same to both kinds of stores, in both forms.
+/// Runs a script on both, in both formats.
 pub fn on_both(kind: Kind, script: impl Fn(&mut Pair)) {
     for form in [Form::Human, Form::Json] {
-        // The server has made its store; looking does not make one.
+        // The server has created its store; reading would not create one.
         let direct = Place::new(kind);
         direct.turno(&["migrate"]).expect(0);
         script(&mut Pair {
@@ -70,14 +70,14 @@ pub fn on_both(kind: Kind, script: impl Fn(&mut Pair)) {
 }
 
 impl Pair {
-    /// Runs a command on the store and through the server, and expects the same of both. `{}` stands for the lease or claim
-    /// that was printed last.
+    /// Runs a command on the store and through the server, and expects the same of both. `{}` is replaced by the last printed
+    /// lease or claim.
     #[track_caller]
     pub fn same(&mut self, code: i32, words: &[&str]) {
         self.same_with(code, words, |command| command);
     }
 
-    /// The same, with something done to the command before.
+    /// The same, after a change to the command.
     #[track_caller]
     pub fn same_with(
         &mut self,
@@ -120,7 +120,7 @@ impl Pair {
     }
 }
 
-/// The first word with an @ in it: a lease or a claim.
+/// Returns the first word that contains an @: a lease or a claim.
 fn named(out: &str) -> Option<&str> {
     out.split(|c: char| c.is_whitespace() || c == '"')
         .find(|word| word.contains('@'))

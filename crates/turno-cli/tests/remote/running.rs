@@ -1,4 +1,4 @@
-//! What takes time, through a server.
+//! Long-running commands through a server.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ fn spawn(served: &Served, words: &[&str]) -> Process {
     Process::spawn(served.command(words).stderr(Stdio::null())).unwrap()
 }
 
-/// Longer than its lease: it is renewed meanwhile, and released in the end.
+/// Longer than its lease: it is renewed meanwhile, and released at the end.
 #[test]
 fn a_run_keeps_its_lock() {
     let served = Served::start(Place::new(Kind::Sqlite));
@@ -47,7 +47,7 @@ fn a_run_keeps_its_lock() {
     assert!(!served.place.is_locked("it"));
 }
 
-/// The waiter gets its turn from the server, however long it waits.
+/// The server grants the lock to the waiter, however long it waits.
 #[test]
 fn a_waiter_gets_its_turn() {
     let served = Served::start(Place::new(Kind::Sqlite));
@@ -70,7 +70,7 @@ fn a_waiter_gets_its_turn() {
     assert_eq!(waiting.wait_timeout(LONG).unwrap().code(), Some(0));
 }
 
-/// When the server is gone, the lease cannot be renewed: the command is stopped before anybody else could have the lock.
+/// If the server has ended, the lease cannot be renewed: the command is stopped before another caller could get the lock.
 #[test]
 fn a_run_without_its_server_ends_in_time() {
     let served = Served::start(Place::new(Kind::Sqlite));

@@ -255,7 +255,7 @@ fn keys(pair: &mut Pair) {
             "exit 3",
         ],
     );
-    // Whoever is killed has perhaps done it.
+    // A killed command may have done its work.
     pair.same(137, &["once", "pago/79", "--", "sh", "-c", "kill -9 $$"]);
     pair.same(1, &["once", "pago/79", "--", "sh", "-c", "kill -9 $$"]);
     pair.same(0, &["once", "pago/80", "--ttl", "0s", "--", "true"]);

@@ -1,6 +1,6 @@
-//! What is printed, without what differs from one run to the next: ids, tokens, times, lengths of time and processes.
+//! Output without the parts that differ in each run: ids, tokens, times, durations and processes.
 
-/// Names and numbers that are never the same twice become words.
+/// Replaces names and numbers that differ in each run by words.
 pub fn normal(text: &str, store: &str) -> String {
     let text = text.replace(store, "STORE");
     let mut out = String::new();
@@ -50,7 +50,7 @@ fn times(text: &str) -> String {
     replaced(text, "TIME", length)
 }
 
-/// Tokens, which follow the clock; milliseconds and seconds that are left; processes.
+/// Tokens, which grow with the clock; remaining milliseconds and seconds; processes.
 fn numbers(text: &str) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let worker = format!("{}/", host.trim());
@@ -77,7 +77,7 @@ fn numbers(text: &str) -> String {
     out + rest
 }
 
-/// Replaces what `length` finds at the beginning of some rest.
+/// Replaces each match of `length`, which returns the length of a match at the beginning of its argument.
 fn replaced(text: &str, word: &str, length: impl Fn(&str) -> Option<usize>) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,6 +1,6 @@
-//! The page of the server names what the server says. That its commands work, `tests/docs` shows.
+//! The server's page lists the server's problem codes. `tests/docs` checks that its commands work.
 
-/// Each code of a problem is in the page's table, and no other is.
+/// The page's table has each problem code, and no other.
 #[test]
 fn the_page_names_every_code_with_its_status() {
     let words = include_str!("../../../turno-server/src/serve/words.rs");

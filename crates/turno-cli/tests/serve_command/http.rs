@@ -1,4 +1,4 @@
-//! A server that runs, and the smallest client of it.
+//! A running server, and a minimal client.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -12,7 +12,7 @@ use turno_testkit::Process;
 
 use crate::common::{LONG, Place};
 
-/// A `turno serve` that runs.
+/// A running `turno serve`.
 #[derive(Debug)]
 pub struct Server {
     pub process: Process,
@@ -20,7 +20,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// On a port of its own choosing: one that was free a moment ago may be somebody's by now.
+    /// Starts one on a port of its own choice: a port that was free a moment ago may be in use.
     pub fn start(place: &Place, arguments: &[&str]) -> Self {
         let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
         command.args(arguments).stderr(Stdio::null());
@@ -45,17 +45,17 @@ impl Server {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Told {
     pub status: u16,
-    /// Names in small letters.
+    /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
 
 impl Told {
-    /// Expects this status, and answers the body.
+    /// Expects this status, and returns the body.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-/// One request on a connection of its own, if somebody answers it to the end.
+/// Sends one request on a separate connection. Returns `None` without a complete response.
 pub fn ask(address: &str, head: &str, token: Option<&str>, body: &Value) -> Option<Told> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -94,7 +94,7 @@ pub fn ask(address: &str, head: &str, token: Option<&str>, body: &Value) -> Opti
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    // What was cut off is no answer.
+    // A truncated response does not count.
     let whole = headers.get("content-length");
     let whole = whole.is_none_or(|length| *length == body.len().to_string());
     whole.then(|| Told {

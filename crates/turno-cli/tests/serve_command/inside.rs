@@ -1,4 +1,4 @@
-//! What goes on inside a server: schedules, the relay, the sweep.
+//! Background tasks of a server: schedules, the relay, the sweep.
 
 use std::process::Stdio;
 
@@ -23,7 +23,7 @@ fn schedules_of_the_file_are_pushed() {
 fn events_are_relayed_if_a_sink_is_named() {
     let place = Place::new(Kind::Sqlite);
     let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
-    // By the environment: it goes over the file.
+    // The environment overrides the file.
     command.env("TURNO_SINK", "stdout:").stderr(Stdio::null());
     let process = Process::spawn(&mut command).unwrap();
     let address = process.lines().expect_line("listening on http://", LONG);

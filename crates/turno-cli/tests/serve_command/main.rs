@@ -1,4 +1,4 @@
-//! `turno serve` and `turno token`: how they start, what they refuse, what they print.
+//! `turno serve` and `turno token`: start, rejected configurations, output.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

@@ -1,4 +1,4 @@
-//! How a server starts, what it refuses to start with, and how it ends.
+//! Start of a server, configurations that it rejects, and its end.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -13,17 +13,17 @@ use turno_testkit::{PostgresServer, Process};
 use crate::common::{Kind, LONG, Place, text};
 use crate::http::{Server, ask};
 
-/// A server, and the end of what it writes on standard error.
+/// Starts a server. Returns it with the reader of its standard error.
 fn started(mut command: Command) -> (Process, std::io::PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
     command.stderr(writer);
     let process = Process::spawn(&mut command).unwrap();
-    // The pipe ends with the process, which holds the only other end now.
+    // The pipe ends with the process, which now holds the only other end.
     drop(command);
     (process, reader)
 }
 
-/// Ends a server, and answers what it wrote on standard error.
+/// Ends a server, and returns its standard error.
 fn ended(process: &Process, mut reader: std::io::PipeReader) -> String {
     process.term();
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
@@ -48,7 +48,7 @@ fn it_says_where_it_listens_when_it_answers(place: Place) {
 fn its_doctor_names_the_store_without_the_password() {
     let mut place = Place::new(Kind::Postgres);
     let shown = place.store.replace("owner@", "owner:***@");
-    // Nobody asks for it here.
+    // The password is not required here.
     place.store = place.store.replace("owner@", "owner:s3cret@");
     let server = Server::start(&place, &[]);
     let told = server.get("/v1/doctor");
@@ -56,7 +56,7 @@ fn its_doctor_names_the_store_without_the_password() {
     assert!(!told.body.contains("s3cret"), "{told:?}");
 }
 
-/// A server with the rights of an application works. Its sweeper is refused, and says so once.
+/// A server with the rights of an application works. Its sweeper is refused, and logs one warning.
 #[test]
 fn a_sweeper_without_the_right_warns_once() {
     let mut place = Place::new(Kind::Postgres);
@@ -197,7 +197,7 @@ fn the_file_says_how_it_works_and_options_win() {
     let post = |body: Value| ask(&address, "POST /v1/locks", None, &body).unwrap();
     assert_eq!(post(json!({"resource": long})).status, 413);
     post(json!({"resource": "a"})).expect(201);
-    // It is not waited for longer than the file lets it.
+    // The wait is limited by the file.
     post(json!({"resource": "a", "wait": "1h"})).expect(409);
     for line in ended(&process, reader).lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
@@ -286,7 +286,7 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
     };
     let (answered, said) = shown();
     assert!(answered && said.contains("CN=first"), "{said}");
-    // This program, too, trusts it only if it is told to.
+    // This program, too, trusts the certificate only if it is configured to.
     let remote = ["--server", url.trim_end_matches("/healthz"), "doctor"];
     assert!(place.turno(&remote).expect(1).out.contains("certificate"));
     std::fs::write(place.path("turno.toml"), "ca_file = \"tls.crt\"").unwrap();
@@ -308,8 +308,8 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
     assert!(said.contains("read again"), "{said}");
 }
 
-/// While the database is away every request logs a warning. At most one line per second and cause is written, and the others are
-/// counted.
+/// While the database is unavailable, every request logs a warning. At most one line per second and cause is written, and the
+/// others are counted.
 #[test]
 fn an_outage_is_a_line_per_second_and_cause() {
     const OUTAGE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Access tokens: made, listed, revoked, and what they open.
+//! Access tokens: created, listed, revoked, and what they allow.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn a_revoked_token_opens_nothing(place: Place) {
         told.unwrap().status
     };
     assert_eq!(status(), 200);
-    // Whoever pastes the whole of it means its id.
+    // The whole text of a token is accepted in place of its id.
     assert_eq!(
         place.json(0, &["token", "revoke", secret]),
         json!({"revoked": id})
@@ -88,7 +88,7 @@ fn a_revoked_token_opens_nothing(place: Place) {
     );
     let again = place.turno(&["token", "revoke", id]).expect(1);
     assert!(again.err.contains("turno token list"), "{again:?}");
-    // The last one that is revoked does not open the server.
+    // Revoking the last one does not open the server.
     let told = ask(&server.address, "GET /v1/locks", None, &Value::Null).unwrap();
     assert_eq!(told.status, 401);
 }

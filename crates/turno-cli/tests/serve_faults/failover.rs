@@ -1,5 +1,5 @@
-//! A primary that dies or freezes under load, and a synchronous standby that is promoted. Servers recover without a restart,
-//! and nothing that was acknowledged is lost, whichever host the URL names first.
+//! A primary that is killed or frozen under load, and a synchronous standby that is promoted. Servers recover without a restart,
+//! and no acknowledged change is lost, whichever host is first in the URL.
 
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -16,9 +16,9 @@ use crate::http::{Server, ask};
 use crate::ledger::{Counter, Effects, Items};
 use crate::work::Servers;
 
-/// A server writes again within this time after the promotion.
+/// Maximum time from the promotion until a server writes again.
 const RECOVERY_BOUND: Duration = Duration::from_secs(5);
-/// How many requests are answered before the primary goes, and after the promotion.
+/// Number of responses before the primary ends, and after the promotion.
 const ANSWERS: u64 = 300;
 
 /// A primary, its synchronous standby, and a database on both.
@@ -41,7 +41,7 @@ impl Pair {
         }
     }
 
-    /// A place whose store is on these ports, in this order.
+    /// Returns a place whose store is on these ports, in this order.
     fn place(&self, ports: &[u16]) -> Place {
         let hosts: Vec<String> = ports
             .iter()
@@ -59,7 +59,7 @@ impl Pair {
     }
 }
 
-/// Asks each server for a lock until it grants one; the longest time that one needed.
+/// Requests a lock from each server until it is granted. Returns the longest time of a server.
 fn recovery(servers: &Servers<'_>) -> Duration {
     let since = Instant::now();
     let addresses = servers.addresses();
@@ -93,13 +93,13 @@ fn await_answers(servers: &Servers<'_>, number: u64) {
     });
 }
 
-/// Load on two servers; the primary goes, the standby is promoted, and a server that starts then works too.
+/// Puts load on two servers. The primary ends, the standby is promoted, and a server that starts then works too.
 fn fail_over(pair: &Pair, place: &Place, primary_goes: impl Fn(&PostgresServer)) {
     let servers = Servers::start(place, 2);
     let (counter, items, effects) = (Counter::default(), Items::default(), Effects::default());
     let held = Mutex::new(Vec::new());
     let recovered = thread::scope(|scope| {
-        // A test that fails must not leave its clients asking for ever.
+        // If the test fails, its clients must not continue for ever.
         let _stop = servers.stop_when_dropped();
         for _ in 0..2 {
             scope.spawn(|| count(&servers, &counter));
@@ -113,7 +113,7 @@ fn fail_over(pair: &Pair, place: &Place, primary_goes: impl Fn(&PostgresServer))
         pair.standby.promote().unwrap();
         let recovered = recovery(&servers);
         await_answers(&servers, ANSWERS);
-        // One that starts now finds the new primary too.
+        // A server that starts now finds the new primary too.
         servers.kill(0);
         await_answers(&servers, ANSWERS);
         recovered
@@ -166,13 +166,13 @@ fn failover_with_a_refusing_primary_named_first() {
     let pair = Pair::start();
     let place = pair.place(&[pair.primary.port(), pair.standby.port()]);
     fail_over(&pair, &place, |primary| primary.kill_9().unwrap());
-    // A host that refuses is not taken for a pooler.
-    // It also finds that the test's server would lose data in a crash of the machine.
+    // A host that refuses is not mistaken for a pooler.
+    // The finding is that the test's server would lose data in a crash of the machine.
     let doctor = place.json(1, &["doctor"]);
     let findings = doctor["findings"].as_array().unwrap();
     let pooler = findings.iter().find(|finding| finding["check"] == "pooler");
     assert_eq!(pooler.unwrap()["severity"], "ok", "{doctor}");
-    // A server that starts now listens for those who wait.
+    // A server that starts now listens for its waiters.
     let server = Server::start(&place, &[]);
     let taken = json!({"resource": "r", "ttl": "60s", "owner": "a"});
     let lease = server.post("/v1/locks", taken).expect(201);
@@ -192,7 +192,7 @@ fn failover_with_a_refusing_primary_named_first() {
     });
 }
 
-/// A first host that takes connections and says nothing, and one that does not even take them.
+/// A first host that accepts connections and does not respond, and one that does not even accept them.
 #[test]
 fn a_silent_host_does_not_keep_others_from_being_used() {
     let postgres = PostgresServer::shared();
@@ -213,7 +213,7 @@ fn a_silent_host_does_not_keep_others_from_being_used() {
     place
         .turno(&["lock", "acquire", "r", "--ttl", "60s"])
         .expect(0);
-    // The control: alone, it is an error that names the reason.
+    // The control: without other hosts, it is an error that names the reason.
     let alone = Place {
         store: format!(
             "postgres://owner@127.0.0.1:{}/{database}?connect_timeout=1",
@@ -228,7 +228,7 @@ fn a_silent_host_does_not_keep_others_from_being_used() {
     );
 }
 
-/// A standby alone: it answers, accepts no writes, and so is not ready; promoted, it is, without a restart.
+/// A standby alone responds, accepts no writes, and is therefore not ready. After its promotion it is ready, without a restart.
 #[test]
 fn a_server_on_a_standby_is_not_ready_until_the_promotion() {
     let pair = Pair::start();

@@ -1,4 +1,4 @@
-//! Two servers on one PostgreSQL, of which one is killed with -9 again and again: nothing that was acknowledged is lost,
+//! Two servers on one PostgreSQL, one of which is repeatedly killed with -9: no acknowledged change is lost,
 //! and nothing is granted twice.
 
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::common::{Kind, LONG, Place};
 use crate::ledger::{Counter, Effects, Items};
 use crate::work::Servers;
 
-/// So many times one is killed, each time after so many answers.
+/// Number of kills, each after a number of responses.
 const KILLS: usize = 10;
 const ANSWERS_BETWEEN: u64 = 300;
 
@@ -56,7 +56,7 @@ pub fn work(servers: &Servers<'_>, items: &Items) {
         for item in claimed {
             let body = json!({"claims": [item["claim"]], "request": Uuid::now_v7()});
             let settled = servers.post("/v1/inbox/jobs/complete", body).expect(200);
-            // A stale claim is nobody's success: its item is claimed again.
+            // A stale claim does not count: its item is claimed again.
             if settled["done"] == 1 {
                 items.completed(item["id"].as_i64().unwrap());
             }
@@ -64,7 +64,7 @@ pub fn work(servers: &Servers<'_>, items: &Items) {
     }
 }
 
-/// Several of these come to the same keys.
+/// Several clients use the same keys.
 pub fn do_once(servers: &Servers<'_>, effects: &Effects) {
     for number in 0.. {
         if servers.is_over() {
@@ -80,7 +80,7 @@ pub fn do_once(servers: &Servers<'_>, effects: &Effects) {
                     effects.done(&key);
                     let answer = json!({"by": Uuid::new_v4()});
                     let head = format!("PUT /v1/once/{}", said["claim"].as_str().unwrap());
-                    // An answer that was stored already, and whose acknowledgement was lost, is stored.
+                    // If the answer was stored already and its acknowledgement was lost, storing it again succeeds.
                     servers.ask(&head, &json!({"answer": answer})).expect(204);
                     break answer;
                 }
@@ -151,7 +151,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_granted_twice() {
     );
 }
 
-/// The control: whoever counts without the lock, or counts although it was told that the lock is busy, loses updates, and
+/// The control: clients that count without the lock, or although the lock is busy, lose updates, and
 /// the ledger finds them.
 #[test]
 fn without_the_lock_updates_are_lost() {
@@ -164,7 +164,7 @@ fn without_the_lock_updates_are_lost() {
                 for _ in 0..50 {
                     let ask = json!({"resource": "counter", "ttl": "60s"});
                     let told = servers.post("/v1/locks", ask);
-                    // Not looked at: it may be 409.
+                    // The response is ignored: it may be 409.
                     counter.add_one(None);
                     if told.status == 201 {
                         servers.unlock(&told.expect(201));
@@ -177,7 +177,7 @@ fn without_the_lock_updates_are_lost() {
     assert!(updates == 200 && lost > 0, "{lost} of {updates}");
 }
 
-/// The control of the others: a ledger that is told of a loss or of a double says so.
+/// The control of the others: a ledger with a loss or a duplicate reports it.
 #[test]
 fn a_ledger_finds_what_is_wrong() {
     let items = Items::default();

@@ -1,4 +1,4 @@
-//! What clients were told, and whether it came true.
+//! Responses to clients, and whether they hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A number that loses updates unless those who change it take turns.
+/// A number that loses updates unless its writers take turns.
 #[derive(Debug, Default)]
 pub struct Counter {
     value: AtomicU64,
-    /// How often somebody was told that it is one more now.
+    /// Number of acknowledged increments.
     told: AtomicU64,
-    /// The newest token of those who changed it.
+    /// Newest token of the writers.
     token: AtomicI64,
 }
 
 impl Counter {
-    /// Reads, thinks, writes. With a token, it has to be newer than all before.
+    /// Reads, pauses, writes. A token must be newer than all before.
     pub fn add_one(&self, token: Option<i64>) {
         let read = self.value.load(Ordering::SeqCst);
         if let Some(token) = token {
@@ -30,14 +30,14 @@ impl Counter {
         self.told.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many updates were lost, of how many.
+    /// Returns the number of lost updates, and of all updates.
     pub fn lost(&self) -> (u64, u64) {
         let told = self.told.load(Ordering::SeqCst);
         (told - self.value.load(Ordering::SeqCst), told)
     }
 }
 
-/// Items that were stored, and what became of them.
+/// Stored items, and their completions.
 #[derive(Debug, Default)]
 pub struct Items {
     pushed: Mutex<BTreeSet<i64>>,
@@ -60,12 +60,12 @@ impl Items {
         self.pushed.lock().unwrap().len()
     }
 
-    /// Whether all that was pushed was completed, by now.
+    /// Returns whether all pushed items are completed.
     pub fn is_empty(&self) -> bool {
         self.completed.lock().unwrap().len() >= self.number()
     }
 
-    /// Those that were lost, and those that were completed more than once or never pushed.
+    /// Returns the lost items, and those that were completed more than once or never pushed.
     pub fn wrong(&self) -> (Vec<i64>, Vec<i64>) {
         let (pushed, completed) = (self.pushed.lock().unwrap(), self.completed.lock().unwrap());
         let lost = pushed.iter().filter(|id| !completed.contains_key(id));
@@ -76,7 +76,7 @@ impl Items {
     }
 }
 
-/// Work that is done once: how often each was, and which answers were heard.
+/// Work of once: how often each key's work was done, and which answers were returned.
 #[derive(Debug, Default)]
 pub struct Effects {
     of: Mutex<BTreeMap<String, (u32, Vec<Value>)>>,
@@ -92,7 +92,7 @@ impl Effects {
         of.entry(key.to_owned()).or_default().1.push(answer);
     }
 
-    /// Keys whose work was not done once, or of which different answers were heard; and how many keys there are.
+    /// Returns the keys whose work was not done once, or that had different answers; and the number of keys.
     pub fn wrong(&self) -> (Vec<String>, usize) {
         let of = self.of.lock().unwrap();
         let wrong = of.iter().filter(|(_, (times, answers))| {

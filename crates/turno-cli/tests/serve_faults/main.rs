@@ -1,4 +1,4 @@
-//! Servers that are killed with -9 while others ask them: real processes, on real stores.
+//! Servers that are killed with -9 while clients use them: real processes, on real stores.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

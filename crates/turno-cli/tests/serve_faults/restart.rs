@@ -1,4 +1,4 @@
-//! A server on the embedded store that is killed with -9 and started again on the same file.
+//! A server on the embedded store that is killed with -9 and restarted on the same file.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::common::{Kind, LONG, Place};
 use crate::work::Servers;
 
-/// What clients were told.
+/// Responses to the clients.
 #[derive(Default)]
 struct Told {
     leases: Mutex<Vec<Value>>,

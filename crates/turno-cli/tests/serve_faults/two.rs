@@ -1,4 +1,4 @@
-//! Two servers on one database are one.
+//! Two servers on one database behave like one.
 
 use std::thread;
 

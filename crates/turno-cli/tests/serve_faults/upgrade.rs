@@ -15,13 +15,13 @@ use crate::http::ask;
 use crate::ledger::{Counter, Effects, Items};
 use crate::work::Servers;
 
-/// How many requests are answered before and after each step.
+/// Number of responses before and after each step.
 const ANSWERS: u64 = 200;
-/// How often each server is asked whether it is ready.
+/// Interval of the readiness checks of each server.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
-/// The next version of the schema, as its migration will make it: all functions are created anew behind the lock of the
-/// migrations, and one transaction ends with the version and the oldest program that may use it.
+/// Migrates to the next version of the schema, as its migration will do: all functions are created again under the lock of
+/// migrations, in one transaction that ends with the version and the oldest program that may use it.
 fn upgrade(place: &Place, oldest_program: u32) {
     let script = turno::store::postgres::script();
     let functions =
@@ -108,7 +108,7 @@ fn a_rolling_upgrade_keeps_every_server_ready() {
     );
 }
 
-/// The control: a schema that the old servers may not use makes them leave readiness.
+/// The control: a schema that the old servers may not use ends their readiness.
 #[test]
 fn an_upgrade_that_is_not_compatible_ends_readiness() {
     let place = Place::new(Kind::Postgres);
@@ -119,7 +119,7 @@ fn an_upgrade_that_is_not_compatible_ends_readiness() {
     eventually(LONG, "a server that is not ready", || {
         (readiness(address) == 503).then_some(())
     });
-    // `turno migrate` of this program has nothing to offer, and says so.
+    // `turno migrate` of this program has nothing to do, and says so.
     let refused = place.turno(&["migrate"]);
     assert!(
         refused.code != Some(0) && refused.err.contains("upgrade this program"),

@@ -1,4 +1,4 @@
-//! Clients that ask again, with the same request, until somebody has answered.
+//! Clients that repeat the same request until they get a response.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -11,18 +11,18 @@ use uuid::Uuid;
 use crate::common::{LONG, Place};
 use crate::http::{Server, Told, ask};
 
-/// Servers that are killed and started again, each time somewhere else.
+/// Servers that are killed and restarted, each time on another port.
 pub struct Servers<'a> {
     place: &'a Place,
     running: Vec<Mutex<Server>>,
     addresses: Vec<RwLock<String>>,
-    /// How many requests each has under way.
+    /// Number of requests in flight per server.
     in_flight: Vec<AtomicU64>,
-    /// Taken out of rotation, as by a load balancer.
+    /// Whether a server is out of rotation, as by a load balancer.
     out: Vec<AtomicBool>,
-    /// How many requests were answered.
+    /// Number of requests with a response.
     pub answered: AtomicU64,
-    /// How many were not, and asked again.
+    /// Number of requests without one, which were repeated.
     pub unanswered: AtomicU64,
     pub stop: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Kills one as hard as it gets, and starts another in its place.
+    /// Kills one with SIGKILL, and starts another in its place.
     pub fn kill(&self, which: usize) {
         let which = which % self.running.len();
         let mut running = self.running[which].lock().unwrap();
@@ -71,7 +71,7 @@ impl<'a> Servers<'a> {
         self.out[which].store(false, Ordering::SeqCst);
     }
 
-    /// Calls with the address of each server that is in rotation, and keeps it there meanwhile.
+    /// Calls a function with the address of each server in rotation, which stays in rotation meanwhile.
     pub fn each_up(&self, mut call: impl FnMut(&str)) {
         for which in 0..self.addresses.len() {
             if let Some(_asking) = self.enter(which) {
@@ -88,13 +88,13 @@ impl<'a> Servers<'a> {
         (!self.out[which].load(Ordering::SeqCst)).then_some(request)
     }
 
-    /// Where the servers are now.
+    /// Returns the current addresses of the servers.
     pub fn addresses(&self) -> Vec<String> {
         let addresses = self.addresses.iter();
         addresses.map(|a| a.read().unwrap().clone()).collect()
     }
 
-    /// Ends the clients when it is dropped, also by a panic.
+    /// Stops the clients when it is dropped, also by a panic.
     pub fn stop_when_dropped(&self) -> StopWhenDropped<'_> {
         StopWhenDropped(&self.stop)
     }
@@ -103,9 +103,9 @@ impl<'a> Servers<'a> {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Asks one after the other until one has answered; what is passing is no answer.
+    /// Sends a request to one server after the other until one has responded. A temporary problem does not count.
     pub fn ask(&self, head: &str, body: &Value) -> Told {
-        // Nobody is everybody's first choice.
+        // Requests start at different servers.
         let mut turn = usize::from(Uuid::new_v4().as_bytes()[0]);
         loop {
             let which = turn % self.addresses.len();
@@ -121,7 +121,7 @@ impl<'a> Servers<'a> {
                 }
                 None => {
                     self.unanswered.fetch_add(1, Ordering::SeqCst);
-                    // A refused connection costs nothing: whoever tries at once keeps the machine from starting the next.
+                    // A refused connection returns at once. Without a pause, retries would delay the start of the next server.
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -137,7 +137,7 @@ impl<'a> Servers<'a> {
         self.ask(&format!("GET {path}"), &Value::Null).expect(200)
     }
 
-    /// A lock, however long it takes; answers its lease.
+    /// Acquires a lock, however long it takes. Returns its lease.
     pub fn lock(&self, resource: &str, ttl: &str) -> Value {
         let mut body = json!({
             "resource": resource, "ttl": ttl, "wait": "5s",
@@ -160,7 +160,7 @@ impl<'a> Servers<'a> {
     }
 }
 
-/// One request under way.
+/// A request in flight.
 struct InFlight<'a>(&'a AtomicU64);
 
 impl Drop for InFlight<'_> {

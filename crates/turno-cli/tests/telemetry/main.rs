@@ -1,4 +1,4 @@
-//! Traces of a real `turno serve`, as a collector of OpenTelemetry gets them.
+//! Traces of a real `turno serve`, as an OpenTelemetry collector receives them.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 
@@ -19,11 +19,11 @@ use turno_testkit::Process;
 
 use common::{Kind, LONG, Place};
 
-/// What the caller calls its own work.
+/// Trace id of the caller.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// Takes what is sent to it, as a collector does.
+/// A minimal collector.
 struct Collector {
     url: String,
     sent: mpsc::Receiver<(String, ExportTraceServiceRequest)>,
@@ -45,7 +45,7 @@ impl Collector {
     }
 }
 
-/// One request after the other on one connection.
+/// Reads one request after the other on one connection.
 fn take(stream: TcpStream, sender: &mpsc::Sender<(String, ExportTraceServiceRequest)>) {
     let mut reader = BufReader::new(stream);
     loop {
@@ -70,7 +70,7 @@ fn take(stream: TcpStream, sender: &mpsc::Sender<(String, ExportTraceServiceRequ
     }
 }
 
-/// Starts a server that is told of a collector, or of none.
+/// Starts a server with a collector, or without.
 fn serve(place: &Place, collector: Option<&Collector>) -> (Process, String) {
     let mut command = place.command(["--json", "serve", "--listen", "127.0.0.1:0"]);
     command.stderr(Stdio::null());
@@ -83,7 +83,7 @@ fn serve(place: &Place, collector: Option<&Collector>) -> (Process, String) {
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url);
         command.env("OTEL_SERVICE_NAME", "turnos");
     }
-    // However quiet its log is.
+    // Independent of the log level.
     command.env("TURNO_LOG", "error");
     let server = Process::spawn(&mut command).unwrap();
     let line = server.lines().next(LONG).unwrap();
@@ -119,7 +119,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The span is sent at the latest when the server ends, which it does right after the answer.
+/// The span is sent at the latest at the end of the server, which follows right after the response.
 #[test]
 fn the_span_of_a_request_belongs_to_its_callers_trace() {
     let place = Place::new(Kind::Sqlite);
@@ -127,7 +127,7 @@ fn the_span_of_a_request_belongs_to_its_callers_trace() {
     let (server, address) = serve(&place, Some(&collector));
     let answer = ask(&address, &format!("00-{TRACE}-{PARENT}-01"));
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // What is no traceparent is none: the span has a trace of its own, and the request is answered.
+    // An invalid traceparent is ignored: the span has a trace of its own, and the request succeeds.
     let answer = ask(&address, "nonsense");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     end(&server);
@@ -155,7 +155,7 @@ fn the_span_of_a_request_belongs_to_its_callers_trace() {
     assert_eq!(ours.kind, 2, "server");
     let status = said(&ours.attributes, "http.response.status_code");
     assert_eq!(status, Some(Value::IntValue(200)));
-    // Names are the callers' business.
+    // Resource names are private, and are not exported.
     assert!(!format!("{spans:?}").contains("PRESTAMO"), "{spans:#?}");
 }
 
@@ -169,7 +169,7 @@ fn nothing_is_sent_unless_a_collector_is_named() {
     assert!(collector.sent.try_recv().is_err());
 }
 
-/// A collector that is not there does not keep the server from its work, nor from its end.
+/// A collector that is unavailable blocks neither requests nor the shutdown.
 #[test]
 fn a_collector_that_is_gone_harms_nobody() {
     let place = Place::new(Kind::Sqlite);

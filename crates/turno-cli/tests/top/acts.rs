@@ -1,4 +1,4 @@
-//! What is shown, and what is done by hand: on a store, and through a server.
+//! What is shown, and operator actions: on a store, and through a server.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn a_person_sees_and_acts_through_a_server() {
 
 fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     let top = Tmux::start(place, variables);
-    // The same figures as the other verbs tell.
+    // The same figures as in the other commands.
     for lock in place.json(0, &["lock", "list"])["locks"]
         .as_array()
         .unwrap()
@@ -55,7 +55,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.reason("Requeue all failed items?", "all are mended");
     top.await_row(&["mail", "3", "0", "0", "0", "0"]);
 
-    // One event is tried again, the other one given up.
+    // One event is retried, the other one is discarded.
     top.press("3");
     top.await_row(&["TicketCreated", "dead"]);
     top.press("r");
@@ -66,7 +66,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.reason("Discard this event?", "nobody wants it");
     top.await_text("No event is dead.");
 
-    // What is in hand, but not for long, is left to its worker.
+    // An item that was claimed recently is left to its worker.
     place.turno(&["inbox", "claim", "mail"]).expect(0);
     top.press("2");
     top.await_row(&["mail", "2", "0", "1", "0", "0"]);
@@ -103,12 +103,12 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.reason("Break this lock?", "its host is gone");
     top.await_text("loan/2 is broken open");
     top.press("Escape");
-    // A key that comes at once behind Escape would be another key.
+    // A key immediately after Escape would be read as a different key.
     top.await_screen("no filter", |screen| {
         screen.contains(" 1 held") && !screen.contains("/loan/2")
     });
 
-    // All of it is in the history, with who and why.
+    // All of it is in the history, with user and reason.
     top.press("5");
     for part in [
         "broken",

@@ -1,4 +1,4 @@
-//! How it ends, how it is resized, and what it does where nothing can be seen.
+//! Its end, a resize, and its behaviour without a terminal.
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use turno_testkit::eventually;
@@ -7,7 +7,7 @@ use crate::common::{Kind, LONG, Place};
 use crate::scene;
 use crate::tmux::Tmux;
 
-/// The terminal is as it was: the first screen, and lines that can be edited.
+/// Checks that the terminal is restored: the main screen, and editable lines.
 #[track_caller]
 fn is_restored(top: &Tmux<'_>, code: &str) {
     let screen = top.await_screen("the shell's word", |screen| screen.contains("icanon"));
@@ -48,7 +48,7 @@ fn the_terminal_is_given_back_after_a_signal() {
     is_restored(&top, "143");
 }
 
-/// The control: nobody can give it back who is killed at once, and that is seen.
+/// The control: after a kill, the terminal is not restored, and the check detects that.
 #[test]
 fn the_terminal_is_not_given_back_after_a_kill() {
     let place = Place::new(Kind::Sqlite);
@@ -60,7 +60,7 @@ fn the_terminal_is_not_given_back_after_a_kill() {
     assert_eq!(alternate.trim(), "1");
 }
 
-/// Whoever closes the window leaves nothing behind that goes on reading.
+/// If the window is closed, no process is left that continues to read.
 #[test]
 fn it_ends_with_its_terminal() {
     let place = Place::new(Kind::Sqlite);
@@ -81,7 +81,7 @@ fn it_follows_the_size_of_the_screen_and_the_wish_for_no_colour() {
         .expect(0);
     let top = Tmux::start(&place, &[("NO_COLOR", "1")]);
     top.await_text("DESCRIPTION");
-    // 30 to 38 and 40 to 48 are the colours of letters and of what is behind them; 39 and 49 are none.
+    // 30 to 38 and 40 to 48 are foreground and background colours; 39 and 49 reset them.
     let drawn = top.tell(&["capture-pane", "-p", "-e"]);
     let has_colour = |drawn: &str| {
         ["\x1b[3", "\x1b[4", ";3", ";4"].iter().any(|code| {

@@ -1,4 +1,4 @@
-//! `turno top` at a real terminal: what it shows is what the other verbs tell, and what it does is in the history.
+//! `turno top` on a real terminal: it shows the same as the other commands, and its actions are in the history.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

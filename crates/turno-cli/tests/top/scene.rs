@@ -1,4 +1,4 @@
-//! A store in which something is to be seen.
+//! A store with something to show.
 
 use turno::once::Begin;
 use turno::outbox::OnDead;
@@ -7,7 +7,7 @@ use turno_testkit::Process;
 use crate::common::refusing::refuse;
 use crate::common::{LONG, Place, text};
 
-/// Two locks, a queue with two failed items of three, two dead events, and two unknown once keys.
+/// Creates two locks, a queue with two failed items of three, two dead events, and two unknown once keys.
 pub fn set(place: &Place) {
     for (resource, ttl) in [("loan/1", "300s"), ("loan/2", "600s")] {
         let words = ["lock", "acquire", resource, "--ttl", ttl, "--user", "ana"];
@@ -29,7 +29,7 @@ pub fn set(place: &Place) {
     vanish(place);
 }
 
-/// Has two runs vanish half-way.
+/// Creates two unknown runs.
 fn vanish(place: &Place) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -44,7 +44,7 @@ fn vanish(place: &Place) {
     });
 }
 
-/// A server on the store, and where it is.
+/// Starts a server on the store. Returns it with its address.
 pub fn serve(place: &Place) -> (Process, String) {
     let server = place.start(&["serve", "--listen", "127.0.0.1:0"]);
     let line = server.lines().next(LONG);

@@ -1,4 +1,4 @@
-//! A terminal that a test types at and reads from: a server of tmux of its own.
+//! A terminal that a test writes to and reads from: a private tmux server.
 
 use std::process::Command;
 
@@ -6,16 +6,16 @@ use turno_testkit::eventually;
 
 use crate::common::{LONG, Place, TURNO};
 
-/// A screen with `turno top` on it, and a shell around that tells how it ended. Dropped, all of it is killed.
+/// A screen with `turno top` in a shell that prints its exit code. Everything is killed on drop.
 pub struct Tmux<'a> {
     place: &'a Place,
 }
 
 impl<'a> Tmux<'a> {
-    /// `turno top`, with some variables, on a screen of 120 columns and 30 rows.
+    /// Starts `turno top` with these variables, on a screen of 120 columns and 30 rows.
     pub fn start(place: &'a Place, variables: &[(&str, &str)]) -> Self {
         let tmux = Tmux { place };
-        // It shows a store, and does not make one.
+        // It shows a store, and does not create one.
         place.turno(&["migrate"]).expect(0);
         let script =
             format!("{TURNO} top & echo $! >pid; fg >/dev/null; echo ended $?; stty -a; exec cat");
@@ -41,12 +41,12 @@ impl<'a> Tmux<'a> {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A key by its name, such as `Enter`.
+    /// Presses a key by its name, such as `Enter`.
     pub fn press(&self, key: &str) {
         self.tell(&["send-keys", key]);
     }
 
-    /// Letter by letter.
+    /// Types a text, letter by letter.
     pub fn write(&self, text: &str) {
         self.tell(&["send-keys", "-l", text]);
     }
@@ -55,7 +55,7 @@ impl<'a> Tmux<'a> {
         self.tell(&["capture-pane", "-p"])
     }
 
-    /// Waits until something can be read.
+    /// Waits until the screen contains a text.
     #[track_caller]
     pub fn await_text(&self, text: &str) -> String {
         self.await_screen(text, |screen| screen.contains(text))
@@ -73,7 +73,7 @@ impl<'a> Tmux<'a> {
         seen.unwrap_or_else(|_| panic!("{what} is not to be seen in\n{last}"))
     }
 
-    /// Waits until a row begins with these words, however much is between them.
+    /// Waits until a row begins with these words, with any spaces between them.
     #[track_caller]
     pub fn await_row(&self, words: &[&str]) {
         self.await_screen(&words.join(" "), |screen| {
@@ -86,7 +86,7 @@ impl<'a> Tmux<'a> {
         });
     }
 
-    /// Answers what is asked for: a reason, mostly.
+    /// Fills in a dialog, usually with a reason.
     #[track_caller]
     pub fn reason(&self, title: &str, reason: &str) {
         self.await_text(title);
@@ -95,7 +95,7 @@ impl<'a> Tmux<'a> {
         self.press("Enter");
     }
 
-    /// The process of `turno top`.
+    /// Returns the process id of `turno top`.
     pub fn pid(&self) -> i32 {
         let text = std::fs::read_to_string(self.place.path("pid")).unwrap();
         text.trim().parse().unwrap()
@@ -104,7 +104,7 @@ impl<'a> Tmux<'a> {
 
 impl Drop for Tmux<'_> {
     fn drop(&mut self) {
-        // A server whose last session has ended is gone already.
+        // A server whose last session has ended does not exist any more.
         let _ = self.command(&["kill-server"]).output();
     }
 }

@@ -1,4 +1,4 @@
-//! For everybody: axe-core finds nothing to complain of, at any width, in the light and in the dark, in either language.
+//! Accessibility: axe-core finds no violations, at any width, in the light and dark themes, in both languages.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::browser::{Browser, DESKTOP, PHONE, Screen};
 use crate::common::Running;
 use crate::made::{everything, look, token};
 
-/// axe-core, kept with what was built; installed anew only when another one is wanted.
+/// Returns axe-core, which is cached in the build folder and installed only if another version is needed.
 fn axe() -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard-axe");
     fs::create_dir_all(&folder).unwrap();
-    // Two tests at once take turns.
+    // Concurrent tests take turns.
     let turn = File::create(folder.join(".turn")).unwrap();
     turn.lock().unwrap();
     let wanted = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard/axe");
@@ -36,7 +36,7 @@ fn axe() -> String {
     fs::read_to_string(folder.join("node_modules/axe-core/axe.min.js")).unwrap()
 }
 
-/// What axe-core complains of: rules, and where they are broken.
+/// Returns the violations that axe-core finds: rules and elements.
 async fn complaints(browser: &Browser, axe: &str) -> Vec<String> {
     let script = format!(
         "const done = arguments[0]; if (!window.axe) {{ {axe} }} \
@@ -52,7 +52,7 @@ async fn complaints(browser: &Browser, axe: &str) -> Vec<String> {
     violations.iter().map(told).collect()
 }
 
-/// A language, and a light.
+/// A language, and a theme.
 type Choice = (&'static str, &'static str);
 
 async fn look_everywhere(screen: Screen, choices: &[Choice]) {
@@ -95,7 +95,7 @@ async fn look_everywhere(screen: Screen, choices: &[Choice]) {
         let found = complaints(&browser, &axe).await;
         assert_eq!(found, Vec::<String>::new(), "the keys, {language} {theme}");
         browser.click("#keys-close").await;
-        // Nothing sticks out: a page is never wider than its screen.
+        // No horizontal overflow: a page is never wider than its screen.
         let wide = browser
             .run(
                 "return document.documentElement.scrollWidth - innerWidth",
@@ -135,7 +135,7 @@ async fn axe_finds_nothing_at_the_door_and_something_where_something_is() {
     let browser = look(&server, small).await;
     browser.until_count("#sign-in[open]", 1).await;
     assert_eq!(complaints(&browser, &axe).await, Vec::<String>::new());
-    // The control: it would have said so.
+    // The control: axe-core does find a violation.
     browser
         .run(
             "document.querySelector('#token').previousElementSibling.remove()",
@@ -147,7 +147,7 @@ async fn axe_finds_nothing_at_the_door_and_something_where_something_is() {
     server.end().await;
 }
 
-/// By the keyboard alone: to the search, to a row's button, through the dialog, and back to where one was.
+/// With the keyboard alone: to the search, to a row's button, through the dialog, and back to the previous focus.
 #[tokio::test]
 async fn a_keyboard_is_enough() {
     const TAB: &str = "\u{e004}";

@@ -1,4 +1,4 @@
-//! Chromium, driven over WebDriver: plain JSON over HTTP, of which a handful of calls is all that is needed.
+//! Chromium, driven over WebDriver: JSON over HTTP, of which only a few calls are needed.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,10 +18,10 @@ use turno_testkit::eventually_async;
 
 use crate::common::LONG;
 
-/// The name of an element, as the protocol has it.
+/// Key of an element reference in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A screen.
+/// A screen size.
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
     pub width: u32,
@@ -37,7 +37,7 @@ pub const PHONE: Screen = Screen {
     height: 844,
 };
 
-/// The driver. The shell ends it when this process is gone, however it went; and Chromium ends with the pipe to its driver.
+/// The driver. The shell ends it when this process has ended, in any way; and Chromium ends with the pipe to its driver.
 struct Driver {
     shell: Child,
     orders: Option<ChildStdin>,
@@ -67,7 +67,7 @@ impl Driver {
                     .ok()
             })
             .expect("chromedriver is there: `apt-get install chromium chromium-driver`");
-        // What else it says must not fill the pipe.
+        // Further output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         (Driver { shell, orders }, port)
     }
@@ -85,12 +85,12 @@ pub struct Browser {
     client: Client<HttpConnector, Full<Bytes>>,
     session: String,
     _driver: Driver,
-    /// Dropped last: the browser writes here.
+    /// Dropped last, because the browser writes to it.
     _profile: TempDir,
 }
 
 impl Drop for Browser {
-    /// Lets the browser end before its folder is removed: it writes there to the last.
+    /// Ends the browser before its folder is removed, because it writes there until its end.
     fn drop(&mut self) {
         let Some((host, path)) = self
             .session
@@ -136,7 +136,7 @@ impl Browser {
         let began = browser.call("POST", "", wanted).await;
         let id = began["sessionId"].as_str().unwrap();
         browser.session = format!("{}/{id}", browser.session);
-        // A window has a least width; a page's screen has none.
+        // A window has a minimum width; an emulated screen has none.
         let metrics =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser
@@ -185,19 +185,19 @@ impl Browser {
         self.call("POST", "/refresh", json!({})).await;
     }
 
-    /// What a function's body returns, in the page.
+    /// Runs the body of a function in the page, and returns its result.
     pub async fn run(&self, script: &str, arguments: Value) -> Value {
         let body = json!({"script": script, "args": arguments});
         self.call("POST", "/execute/sync", body).await
     }
 
-    /// What a function's body calls its last argument with.
+    /// Runs the body of a function in the page, and returns the value with which it calls its last argument.
     pub async fn run_async(&self, script: &str, arguments: Value) -> Value {
         let body = json!({"script": script, "args": arguments});
         self.call("POST", "/execute/async", body).await
     }
 
-    /// The text that people see; empty, if nothing is there.
+    /// Returns the visible text, or an empty one if there is no such element.
     pub async fn text(&self, css: &str) -> String {
         let found = self.run(
             "return document.querySelector(arguments[0])?.innerText ?? ''",
@@ -206,13 +206,13 @@ impl Browser {
         found.await.as_str().unwrap().to_owned()
     }
 
-    /// How many elements people see.
+    /// Returns the number of visible elements.
     pub async fn count(&self, css: &str) -> u64 {
         let script = "return [...document.querySelectorAll(arguments[0])].filter((one) => one.checkVisibility()).length";
         self.run(script, json!([css])).await.as_u64().unwrap()
     }
 
-    /// Until an element's text has this in it.
+    /// Waits until an element contains this text.
     pub async fn until_text(&self, css: &str, text: &str) {
         let what = format!("{text:?} in {css}");
         eventually_async(LONG, &what, async || {
@@ -221,7 +221,7 @@ impl Browser {
         .await;
     }
 
-    /// Until so many elements are to be seen.
+    /// Waits until `count` elements are visible.
     pub async fn until_count(&self, css: &str, count: u64) {
         let what = format!("{count} of {css}");
         eventually_async(LONG, &what, async || {
@@ -240,7 +240,7 @@ impl Browser {
         .await
     }
 
-    /// Clicks as a person does: on what can be seen.
+    /// Clicks like a user: on a visible element.
     pub async fn click(&self, css: &str) {
         let what = format!("{css} to be clicked");
         eventually_async(LONG, &what, async || {
@@ -259,14 +259,14 @@ impl Browser {
         self.call("POST", &path, json!({"text": text})).await;
     }
 
-    /// Presses a key, wherever the focus is.
+    /// Presses a key in the focused element.
     pub async fn press(&self, key: &str) {
         let keys = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]});
         self.call("POST", "/actions", actions).await;
     }
 
-    /// What the page complained of: errors of scripts, and what its policy has kept out.
+    /// Returns errors of scripts, and requests that the content security policy has blocked.
     pub async fn complaints(&self) -> Vec<String> {
         let logs = self
             .call("POST", "/se/log", json!({"type": "browser"}))
@@ -278,6 +278,6 @@ impl Browser {
     }
 }
 
-/// How long the page may take to show what happened. The promise is a second; what it took is printed, and this only keeps a
-/// loaded machine from failing the test.
+/// Timeout until the page shows a change. The promise is a second; the measured time is printed. This value only prevents
+/// failures on a busy machine.
 pub const SOON: Duration = Duration::from_secs(5);

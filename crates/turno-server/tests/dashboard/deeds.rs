@@ -1,4 +1,4 @@
-//! What a person does here is done, with a reason, and is in the history.
+//! Operator actions of a user are executed, with a reason, and recorded in the history.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
 use crate::made::{dead, encoded, failed, lock, look, unknown};
 
-/// Answers the dialog as a person does.
+/// Fills in the dialog as a user does.
 pub async fn because(browser: &Browser, reason: &str) {
     browser.type_into("#ask-reason", reason).await;
     browser.type_into("#ask-user", "Rosa").await;
@@ -14,7 +14,7 @@ pub async fn because(browser: &Browser, reason: &str) {
     browser.until_count("#ask[open]", 0).await;
 }
 
-/// The newest entry of the history.
+/// Returns the newest entry of the history.
 pub async fn newest(server: &Running) -> Value {
     server.get("/v1/history?limit=1").await.expect(200)["history"]
         .as_array()
@@ -30,7 +30,7 @@ async fn a_lock_is_broken_with_a_reason_that_is_in_the_history() {
     let server = Running::start().await;
     lock(&server, "PRESTAMO/123", "Registro de pago").await;
     let browser = look(&server, DESKTOP).await;
-    // Whoever gives no reason, or escapes, has done nothing.
+    // Without a reason, or with Escape, nothing is done.
     browser.click("#locks-list .act").await;
     browser.click("#ask-go").await;
     assert_eq!(browser.count("#ask[open]").await, 1);
@@ -57,7 +57,7 @@ async fn a_lock_is_broken_with_a_reason_that_is_in_the_history() {
     server.end().await;
 }
 
-/// The holder changed while somebody was looking: what is broken is what was seen, or nothing.
+/// The holder changed while the page showed the former one: only the displayed lock is broken, or none.
 #[tokio::test]
 async fn a_lock_that_is_somebody_elses_by_now_is_not_broken() {
     let server = Running::start().await;
@@ -230,7 +230,7 @@ async fn somebody_says_what_became_of_an_unknown_key() {
     browser
         .type_into("#ask-answer", r#"{"receipt": 12345678901234567890}"#)
         .await;
-    // An operator who gives no reason has done nothing.
+    // Without a reason, nothing is done.
     browser.click("#ask-go").await;
     assert_eq!(browser.count("#ask[open]").await, 1);
     because(&browser, "the bank has the payment").await;

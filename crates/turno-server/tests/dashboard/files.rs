@@ -30,7 +30,7 @@ async fn the_page_is_everybodys_and_keeps_to_itself() {
     assert_eq!(told.headers["referrer-policy"], "no-referrer");
     assert!(!told.headers.contains_key("set-cookie"));
 
-    // Every file that the page names is there, and is asked for again only if it has changed.
+    // Every file that the page refers to exists, and is requested again only if it has changed.
     let page = String::from_utf8(told.body.to_vec()).unwrap();
     let named = page
         .split('"')

@@ -1,5 +1,5 @@
-//! Pages of other sites change nothing here, whatever they send. There is no cookie that a browser would send along for them;
-//! and a server that lets people in without a token looks at where a request comes from.
+//! Pages of other sites change nothing here, whatever they send. There is no cookie that a browser would send for them,
+//! and a server without access tokens checks the origin of a request.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,7 +10,7 @@ use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
 use crate::made::{everything, page};
 
-/// A site of its own: another port is another origin.
+/// Starts another site: another port is another origin.
 async fn elsewhere() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -28,7 +28,7 @@ async fn elsewhere() -> String {
     format!("http://{address}/")
 }
 
-/// Everything that changes something: its method, and its path with a name in it.
+/// Returns method and path of every operation that changes something, with a name in the path.
 fn writes() -> Vec<(String, String)> {
     let api = serde_json::to_value(openapi()).unwrap();
     let mut writes = Vec::new();
@@ -51,7 +51,7 @@ fn writes() -> Vec<(String, String)> {
     writes
 }
 
-/// Sends a request in each way that a page has: as a form does, with nothing, and as a script that asks first.
+/// Sends a request in each way that a page can: as a form, without a body, and as a script with a preflight request.
 const SEND: &str = "const [base, writes, done] = arguments; (async () => { \
     const sent = []; \
     for (const [method, path] of writes) for (const body of [undefined, '{}', '{\"resource\": \"foreign\"}']) { \
@@ -61,7 +61,7 @@ const SEND: &str = "const [base, writes, done] = arguments; (async () => { \
     } \
     done(sent); })();";
 
-/// All that there is to be changed.
+/// Returns all state that could be changed.
 async fn state(server: &Running) -> Vec<Value> {
     let mut state = Vec::new();
     for path in [
@@ -72,7 +72,7 @@ async fn state(server: &Running) -> Vec<Value> {
         "/v1/history",
     ] {
         let mut told = server.get(path).await.expect(200);
-        // Times run by themselves.
+        // Times change by themselves.
         for list in ["locks", "queues"] {
             for one in told[list].as_array_mut().into_iter().flatten() {
                 let one = one.as_object_mut().unwrap();
@@ -105,7 +105,7 @@ async fn is_left_alone(admission: Admission) {
     );
     assert_eq!(state(&server).await, before, "{sent}");
 
-    // The control: the same from the server's own page changes something.
+    // The control: the same requests from the server's own page change something.
     browser.goto(&format!("{base}/")).await;
     browser.run_async(SEND, json!([base, writes])).await;
     assert_ne!(state(&server).await, before);

@@ -1,4 +1,4 @@
-//! Names and payloads are strangers' text, and stay text.
+//! Names and payloads are untrusted text, and are shown as text.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ async fn markup_in_names_and_payloads_is_text() {
     browser
         .until_text("#once-list", "<svg onload=window.had=1>")
         .await;
-    // It can be acted on like any other; the reason is as hostile.
+    // It can be acted on like any other; the reason is hostile too.
     browser.click("#locks-list .act").await;
     browser.until_text("#ask-what", IMAGE).await;
     browser.type_into("#ask-reason", IMAGE).await;
@@ -35,14 +35,14 @@ async fn markup_in_names_and_payloads_is_text() {
     assert_eq!(made, json!([null, 0]));
     assert_eq!(browser.complaints().await, Vec::<String>::new());
 
-    // The control: a page that made markup of text would be stopped by its policy, and would not run it either.
+    // The control: if the page inserted text as markup, its content security policy would block it.
     let careless = "try { document.querySelector('#news').innerHTML = arguments[0]; return 'made'; } catch (error) { return error.name; }";
     let told = browser.run(careless, json!([IMAGE])).await;
     assert_eq!(told, "TypeError");
     server.end().await;
 }
 
-/// A name that no address can say is not taken for another one.
+/// A name that cannot occur in a path is not mistaken for another one.
 #[tokio::test]
 async fn a_name_that_means_up_is_not_followed() {
     let server = Running::start().await;

@@ -11,7 +11,7 @@ use crate::tokens::{guarded, sign_in};
 
 const ESCAPE: &str = "\u{e00c}";
 
-/// What the selected row is called.
+/// Returns the name of the selected row.
 async fn selected(browser: &Browser) -> String {
     let script = "const focus = document.activeElement; return focus.closest('li.row')?.querySelector('.name').textContent ?? focus.id";
     let name = browser.run(script, json!([])).await;
@@ -42,14 +42,14 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
         assert_eq!(selected(&browser).await, name);
         browser.press(deed).await;
         browser.until_text(question, title).await;
-        // What is typed into the dialog is a reason, and no key.
+        // Text in the dialog is a reason, and triggers no key.
         browser.press("1").await;
         browser.press(ESCAPE).await;
         browser.until_count("#ask[open]", 0).await;
         assert_eq!(selected(&browser).await, name, "back where it was");
     }
 
-    // From row to row; a part's last, and its first.
+    // From row to row; the last and the first row of a section.
     browser.press("1").await;
     browser.press("j").await;
     assert_eq!(selected(&browser).await, "PRESTAMO/124");
@@ -60,7 +60,7 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
     browser.press("g").await;
     assert_eq!(selected(&browser).await, "PRESTAMO/123");
 
-    // What cannot be done to what is selected is said.
+    // If a key does not apply to the selected row, the page says so.
     browser.press("d").await;
     browser
         .until_text("#news", "Nothing is selected for this")
@@ -75,12 +75,12 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
         [&entry["event"], &entry["resource"], &entry["reason"]],
         ["broken", "PRESTAMO/123", "by hand"]
     );
-    // Its row is gone, and the next one is selected: a keyboard does not start over.
+    // Its row is gone, and the next one is selected, so that a keyboard user does not start again.
     assert_eq!(selected(&browser).await, "PRESTAMO/124");
     server.end().await;
 }
 
-/// Whoever dictates types by accident.
+/// Users of speech input type by accident.
 #[tokio::test]
 async fn the_keys_can_be_turned_off() {
     let server = Running::start().await;

@@ -1,4 +1,4 @@
-//! What happens is seen as it happens.
+//! Changes are shown as they happen.
 
 use serde_json::json;
 use turno_testkit::{TcpProxy, eventually_async};
@@ -16,7 +16,7 @@ async fn a_lock_that_another_client_takes_is_seen_within_a_second() {
         .until_text("#locks-empty", "turno lock acquire")
         .await;
 
-    // The page itself says when the row was there: asking it all the time would slow it down.
+    // The page itself records when the row appeared, because polling it would slow it down.
     let watch = "window.seen = new Promise((done) => new MutationObserver((_, watch) => { \
         if (document.querySelector('#locks-list').innerText.includes('PRESTAMO/123')) { watch.disconnect(); done(Date.now()); } }) \
         .observe(document.body, { childList: true, subtree: true, characterData: true })); return Date.now();";
@@ -56,7 +56,7 @@ async fn what_remains_shrinks_and_what_ends_is_gone_and_in_the_history() {
         (now < first).then_some(())
     })
     .await;
-    // Somebody waits.
+    // A waiter.
     let wait = server.post(
         "/v1/locks",
         json!({"resource": "short", "wait": "30s", "user": "2"}),
@@ -70,7 +70,7 @@ async fn what_remains_shrinks_and_what_ends_is_gone_and_in_the_history() {
     taken.expect(201);
     browser.until_text("#locks-list", "user 2").await;
     browser.until_text("#history-list", "short").await;
-    // Too late: it is somebody else's.
+    // Too late: another caller holds it.
     server
         .delete(&format!("/v1/leases/{}", held["id"].as_str().unwrap()))
         .await;
@@ -101,7 +101,7 @@ async fn the_search_filters_everything_and_the_focus_stays() {
     browser.run("const s = document.querySelector('#search'); s.value = ''; s.dispatchEvent(new Event('input'))", json!([])).await;
     browser.until_count("#locks-list .row", 2).await;
 
-    // A row that is looked at stays where it is, whatever comes before it.
+    // The focused row stays in its position, even if rows are inserted before it.
     let button = "#locks-list .row:last-child button";
     browser
         .run(
@@ -122,7 +122,7 @@ async fn the_search_filters_everything_and_the_focus_stays() {
     server.end().await;
 }
 
-/// The page outlives its connection: it says that what it shows is old, and goes on by itself.
+/// The page survives the loss of its connection: it marks its data as old, and reconnects.
 #[tokio::test]
 async fn a_server_that_was_away_is_found_again() {
     let server = Running::start().await;

@@ -1,4 +1,4 @@
-//! Something to look at.
+//! Test data to display.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::browser::{Browser, Screen};
 use crate::common::Running;
 
-/// A browser that looks at a server.
+/// Opens a browser on a server.
 pub async fn look(server: &Running, screen: Screen) -> Browser {
     Browser::open(screen, &page(server)).await
 }
@@ -25,7 +25,7 @@ pub async fn lock(server: &Running, resource: &str, description: &str) -> Value 
     server.post("/v1/locks", ask).await.expect(201)
 }
 
-/// An item that has failed for good.
+/// Creates a failed item.
 pub async fn failed(server: &Running, queue: &str, payload: Value, error: &str) {
     let path = format!("/v1/inbox/{}", encoded(queue));
     let items = json!({"items": [{"payload": payload, "max_attempts": 1}]});
@@ -39,7 +39,7 @@ pub async fn failed(server: &Running, queue: &str, payload: Value, error: &str) 
     server.post(&format!("{path}/fail"), fail).await.expect(200);
 }
 
-/// An event that nobody took.
+/// Creates a dead event.
 pub async fn dead(server: &Running, kind: &str, payload: Value, error: &str) {
     let emit = json!({"events": [{"type": kind, "payload": payload}]});
     server.post("/v1/outbox", emit).await.expect(201);
@@ -69,7 +69,7 @@ pub async fn dead(server: &Running, kind: &str, payload: Value, error: &str) {
     store.outbox_settle(&settle).await.unwrap();
 }
 
-/// A key whose run vanished half-way.
+/// Creates an unknown once key.
 pub async fn unknown(server: &Running, key: &str) {
     let begun = server
         .post("/v1/once", json!({"key": key}))
@@ -80,7 +80,7 @@ pub async fn unknown(server: &Running, key: &str) {
     server.delete(&path).await.expect(204);
 }
 
-/// One of everything.
+/// Creates one of everything.
 pub async fn everything(server: &Running) {
     let held = lock(server, "PRESTAMO/7", "Registro de pago").await;
     let path = format!("/v1/leases/{}", encoded(held["id"].as_str().unwrap()));
@@ -108,12 +108,12 @@ pub async fn everything(server: &Running) {
         .expect(201);
 }
 
-/// A name, as an address has it.
+/// Returns a name, percent-encoded.
 pub fn encoded(name: &str) -> String {
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 
-/// An access token's text.
+/// Creates an access token and returns its text.
 pub async fn token(server: &Running, name: &str, role: Role, prefix: &str) -> String {
     let new = AccessNew {
         prefix: prefix.to_owned(),

@@ -1,4 +1,4 @@
-//! Who sees what, and what is offered to whom.
+//! What each role can see and do.
 
 use serde_json::json;
 use turno::Turno;
@@ -9,7 +9,7 @@ use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
 use crate::made::{everything, look, token};
 
-/// A server that wants access tokens, with one of everything in its store.
+/// Starts a server that requires access tokens, with one of everything in its store.
 pub async fn guarded() -> Running {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let open = Running::on(turno.clone(), Options::default()).await;
@@ -39,7 +39,7 @@ async fn it_works_with_a_token_and_denies_without() {
         !seen.as_str().unwrap().contains("flowpay"),
         "nothing is told"
     );
-    // Escaping leads nowhere, and neither does a wrong token.
+    // Escape has no effect, and neither has a wrong token.
     browser.press("\u{e00c}").await;
     browser.until_count("#sign-in[open]", 1).await;
     sign_in(&browser, "turno_wrong").await;
@@ -68,7 +68,7 @@ async fn it_works_with_a_token_and_denies_without() {
     server.end().await;
 }
 
-/// What each role is offered; that of an admin shows that the others could be offered something.
+/// The actions of each role. Those of an admin show that the others could have been offered some.
 #[tokio::test]
 async fn what_a_role_may_not_do_is_not_offered() {
     let server = guarded().await;

@@ -1,4 +1,4 @@
-//! Health and counts of a gate, on an address of their own.
+//! Health and counters of a gate, on a separate address.
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ async fn it_says_how_it_is_and_what_it_did() {
     ] {
         assert!(text.contains(sample), "{sample}: {text}");
     }
-    // These paths are the service's, on the gate's own address.
+    // On the gate's own address, these paths belong to the service.
     assert_eq!(ask(gate.address, "/healthz").await.json()["n"], 2);
 
     closing.cancel();

@@ -1,4 +1,4 @@
-//! Who sends a request: through the gate, a caller never gets the answer of another.
+//! Callers of requests: through the gate, a caller never gets the answer of another.
 
 use http::{HeaderName, HeaderValue, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -103,7 +103,7 @@ async fn hosts_of_http2_do_not_meet() {
     }
 }
 
-/// A request over a connection of its own, as it is written.
+/// Sends a request as it is written, over a separate connection.
 async fn raw(gate: &Running, target: &str, host: &str) -> String {
     let mut stream = TcpStream::connect(gate.address).await.unwrap();
     let request = format!(
@@ -115,7 +115,7 @@ async fn raw(gate: &Running, target: &str, host: &str) -> String {
     answer
 }
 
-/// The host of an absolute target counts, and not the header beside it: the service gets that one, too.
+/// The host of an absolute target is used, and not the header `Host`: the service gets that host, too.
 #[tokio::test]
 async fn an_absolute_target_has_a_host_of_its_own() {
     let (service, mut heard) = Service::counting().await;

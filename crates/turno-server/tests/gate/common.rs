@@ -1,4 +1,4 @@
-//! A gate that runs, and a client of it.
+//! A running gate, and a client of it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use turno_server::gate::{Gate, Options, Upstream};
 
 use crate::service::{Body, whole};
 
-/// Long enough for a loaded machine; nothing waits for it when all is well.
+/// Long enough for a busy machine. A test that succeeds does not wait for it.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A gate that runs.
+/// A running gate.
 pub struct Running {
     pub address: SocketAddr,
     pub gate: Arc<Gate>,
@@ -44,7 +44,7 @@ impl Running {
         Self::with(turno, upstream, routes, options).await
     }
 
-    /// Over a store that is there already.
+    /// Starts one on an existing store.
     pub async fn start_on(turno: Turno, upstream: SocketAddr, routes: Routes) -> Self {
         let upstream = format!("http://{upstream}").parse().unwrap();
         Self::with(turno, upstream, routes, Options::default()).await
@@ -66,7 +66,7 @@ impl Running {
         }
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Stops it, and waits for its end.
     pub async fn end(self) -> Counts {
         self.stop.cancel();
         tokio::time::timeout(LONG, self.task)
@@ -79,7 +79,7 @@ impl Running {
         Request::builder().uri(format!("http://{}{path}", self.address))
     }
 
-    /// A POST with a key.
+    /// Returns a POST request with a key.
     pub fn keyed(&self, path: &str, key: &str) -> Builder {
         let request = self.request(path).method("POST");
         request.header("idempotency-key", key)
@@ -94,7 +94,7 @@ pub fn client() -> Client<HttpConnector, Body> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Told {
     pub status: StatusCode,
@@ -140,7 +140,7 @@ where
     }
 }
 
-/// One route with a policy: `/pagos`, by its key.
+/// Returns one route with a policy: `/pagos`, by key.
 pub fn pagos() -> Routes {
     Routes::new().add("/pagos", Policy::new("pagos")).unwrap()
 }

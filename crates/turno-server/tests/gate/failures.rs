@@ -1,4 +1,4 @@
-//! What goes wrong on the way to the service, and what the next request meets.
+//! Failures on the way to the service, and the response to the next request.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn a_service_that_reads_and_goes_away_leaves_the_request_unknown() {
     heard.recv().await.unwrap();
     gate.post("/pagos", "1").await.problem(409, "unknown");
     assert!(heard.try_recv().is_err(), "it is not sent again");
-    // Others are not concerned.
+    // Other keys are not affected.
     assert_eq!(gate.post("/pagos", "2").await.status, 200);
 }
 
@@ -73,7 +73,7 @@ async fn an_answer_that_falls_silent_leaves_the_request_unknown() {
         assert!(stream.read(&mut buffer).await.unwrap() > 0);
         let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
         stream.write_all(half).await.unwrap();
-        // The gate gives it up.
+        // The gate gives up.
         while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
     });
     gate.post("/pagos", "1").await.problem(500, "failed");
@@ -148,7 +148,7 @@ async fn connections_are_used_again_unless_told_otherwise() {
     }
 }
 
-/// A connection that the service closes between two requests costs nobody a request, and doubles none.
+/// If the service closes an idle connection, no request is lost, and none is repeated.
 #[tokio::test]
 async fn a_connection_that_ends_while_idle_is_no_doubt() {
     let (service, mut heard) = Service::counting().await;
@@ -161,7 +161,7 @@ async fn a_connection_that_ends_while_idle_is_no_doubt() {
             if told.status == 200 {
                 break;
             }
-            // Told that nothing was sent, a client may try again at once.
+            // The response says that nothing was sent, so the client may retry immediately.
             told.problem(502, "upstream_unreachable");
         }
         heard.recv().await.unwrap();

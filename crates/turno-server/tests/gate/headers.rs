@@ -1,4 +1,4 @@
-//! Which headers reach the service, and which the client.
+//! Headers that reach the service, and headers that reach the client.
 
 use http::Response;
 use turno_server::gate::{HostHeader, Options};
@@ -70,7 +70,7 @@ async fn the_service_learns_who_asks_and_for_what() {
         .keyed("/pagos", "77")
         .header("host", "pagos.example")
         .header("x-forwarded-for", "203.0.113.7")
-        // What a client says of these counts for nothing.
+        // Values that a client sends for these headers are ignored.
         .header("turno-fence", "1")
         .header("turno-attempt", "9")
         .header("turno-key", "mine");

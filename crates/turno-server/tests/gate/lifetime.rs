@@ -1,4 +1,4 @@
-//! Clients that go away, work that takes long, and a gate that shuts down.
+//! Clients that disconnect, work that takes long, and a gate that shuts down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use turno_testkit::eventually_async;
 use crate::common::{LONG, Running, pagos, send};
 use crate::service::{Service, whole};
 
-/// A service whose work ends when it is told to.
+/// A service whose work ends on command.
 struct Slow {
     service: Service,
     began: Arc<Notify>,
     go: Arc<Notify>,
-    /// Cancelled when its work was cut off.
+    /// Cancelled when its work was interrupted.
     cut: CancellationToken,
 }
 
@@ -56,7 +56,7 @@ impl Slow {
     }
 }
 
-/// A client that sends a request, and can go away.
+/// Starts a client that sends a request, and can disconnect.
 async fn connect(gate: &Running, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(gate.address).await.unwrap();
     let request = format!(
@@ -107,7 +107,7 @@ async fn work_that_outlasts_its_lease_stays_in_flight() {
     slow.begun().await;
     let keys = gate.turno.once_list(OnceList::default()).await.unwrap();
     let began = &keys[0];
-    // The lease has ended twice by now, had nobody extended it.
+    // Without an extension, the lease would have expired twice by now.
     let wanted = began.expires_at + began.expires_at.duration_since(began.began_at);
     eventually_async(LONG, "the claim to be extended twice", async || {
         let now = gate.turno.once_status(&began.key).await.unwrap().unwrap();
@@ -121,7 +121,7 @@ async fn work_that_outlasts_its_lease_stays_in_flight() {
     assert_eq!(gate.gate.counts().stale, 0);
 }
 
-/// With a client that waits, and with one that has gone: its work is waited for all the same.
+/// With a client that waits, and with one that has disconnected: in both cases the gate waits for the work.
 #[tokio::test]
 async fn work_in_flight_ends_before_the_gate_does() {
     for stays in [true, false] {

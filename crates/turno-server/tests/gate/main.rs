@@ -1,4 +1,4 @@
-//! The gate before a service, over real connections.
+//! The gate in front of a service, over real connections.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 

@@ -1,4 +1,4 @@
-//! Policies that are in shadow or off, and the contract that a legacy service keeps.
+//! Policies in shadow mode or off, and the contract of a legacy service.
 
 use turno::once::http::{InFlight, Routes, Switch, Template, Unknown};
 use turno::once::{OnceList, OnceState};
@@ -23,7 +23,7 @@ async fn in_shadow_it_counts_and_changes_nothing() {
         assert!(told.headers.get("idempotency-replayed").is_none());
         let request = heard.recv().await.unwrap();
         assert!(request.headers().get("turno-fence").is_none());
-        // It looks behind the request's back: the next one is to find what this one left.
+        // Shadow mode works in the background, and the next request must find what this one left.
         eventually_async(LONG, "the shadow to have looked", async || {
             let counts = gate.gate.counts();
             (counts.fresh + counts.shadowed == n).then_some(())
@@ -35,7 +35,7 @@ async fn in_shadow_it_counts_and_changes_nothing() {
     assert_eq!(counts.in_flight + counts.replayed, 2);
 }
 
-/// Whoever goes from shadow to on is not told of work whose answer nobody kept.
+/// After a change from shadow to on, a request is not treated as a repetition of work whose answer was not stored.
 #[tokio::test]
 async fn what_a_shadow_saw_does_not_count_when_the_policy_is_on() {
     let (service, _heard) = Service::counting().await;

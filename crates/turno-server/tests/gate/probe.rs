@@ -1,4 +1,4 @@
-//! A request whose earlier run vanished, and a service that is asked what became of it.
+//! A request whose earlier run is unknown, and a service that is probed for its result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use turno_testkit::TcpProxy;
 use crate::common::{Running, Told, send};
 use crate::service::{Service, whole};
 
-/// What a service that is asked answers, what the client is told then, and how often the work was done.
+/// Probes a service that responds with `found`. Returns the response to the client, and how often the work was done.
 async fn probed(found: u16) -> (Told, usize) {
     let done = Arc::new(AtomicUsize::new(0));
     let does = done.clone();

@@ -1,4 +1,4 @@
-//! A service behind the gate, as a test wants it.
+//! A configurable service behind the gate.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,14 +19,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub type Body = BoxBody<Bytes, hyper::Error>;
 
-/// A whole body.
+/// Returns a complete body.
 pub fn whole(text: impl Into<Bytes>) -> Body {
     Full::new(text.into())
         .map_err(|never: Infallible| match never {})
         .boxed()
 }
 
-/// A service that does what a function says. It ends when dropped.
+/// A service that calls a function for each request. It ends when dropped.
 pub struct Service {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -57,7 +57,7 @@ impl Service {
                 let stopped = stopped.clone();
                 tokio::spawn(stopped.run_until_cancelled_owned(async move {
                     let server = auto::Builder::new(TokioExecutor::new());
-                    // A connection that breaks is what some tests want.
+                    // Some tests break connections on purpose.
                     let _ = server
                         .serve_connection_with_upgrades(TokioIo::new(stream), service)
                         .await;
@@ -71,7 +71,7 @@ impl Service {
         }
     }
 
-    /// One that answers 200 with the number of the request, and tells of each.
+    /// Starts one that responds with 200 and the number of the request, and reports each request.
     pub async fn counting() -> (Self, UnboundedReceiver<Request<Bytes>>) {
         let (heard, hears) = mpsc::unbounded_channel();
         let number = Arc::new(AtomicUsize::new(0));
@@ -81,7 +81,7 @@ impl Service {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.unwrap().to_bytes();
                 let number = number.fetch_add(1, Ordering::Relaxed) + 1;
-                // A test that has heard enough may have gone.
+                // The receiver is gone if the test needs no more requests.
                 let _ = heard.send(Request::from_parts(head, body));
                 let mut response = Response::new(whole(format!("{{\"n\": {number}}}")));
                 let kind = "application/json".parse().unwrap();
@@ -93,7 +93,7 @@ impl Service {
         (service, hears)
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Bodies that come too slowly, either way, and clients that do not read: each is waited for within a bound.
+//! Bodies that are too slow in either direction, and clients that do not read: each has a timeout.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn channel() -> (Sender<Bytes, hyper::Error>, Body) {
     (sender, body.boxed())
 }
 
-/// A client that sends half of its body, and then nothing.
+/// Starts a client that sends half of its body, and then nothing.
 async fn half(gate: &Running, path: &str) -> String {
     let mut stream = TcpStream::connect(gate.address).await.unwrap();
     let request = format!(
@@ -59,12 +59,12 @@ async fn a_request_that_comes_too_slowly_is_refused() {
         assert!(answer.contains("\"code\":\"timeout\""), "{path}: {answer}");
     }
     assert!(heard.try_recv().is_err(), "no service had it whole");
-    // Nothing is left of it.
+    // Nothing of it was stored.
     let told = gate.post("/pagos", "1").await;
     assert_eq!((told.status.as_u16(), &told.json()["n"]), (200, &1.into()));
 }
 
-/// The control: a body that takes as long, but never stands still for so long, is passed on where no policy applies.
+/// The control: without a policy, a body that takes as long, but never pauses for that long, is passed on.
 #[tokio::test]
 async fn a_request_that_keeps_coming_is_passed_on() {
     let (service, mut heard) = Service::counting().await;
@@ -85,7 +85,7 @@ async fn a_request_that_keeps_coming_is_passed_on() {
     assert_eq!(heard.recv().await.unwrap().body(), "xxxxx");
 }
 
-/// A service whose answer begins, and then never ends: silent, or a bit at a time.
+/// Starts a service whose response begins and never ends: silent, or one piece at a time.
 async fn endless(each: Option<Duration>) -> Service {
     Service::start(move |_| async move {
         let (mut sender, body) = channel();
@@ -113,8 +113,8 @@ async fn a_silent_answer_breaks_off() {
     assert!(body.await.expect("it ends").is_err(), "it broke off");
 }
 
-/// Under a policy, an answer that comes a bit at a time does not keep its request in flight: it is passed on as it comes, and
-/// that there was one is stored.
+/// With a policy, a response that is too slow does not keep its request in flight: it is passed on as it arrives, and
+/// the fact that there was one is stored.
 #[tokio::test]
 async fn an_answer_that_comes_too_slowly_is_passed_on() {
     let service = endless(Some(SHORT / 5)).await;
@@ -131,7 +131,7 @@ async fn an_answer_that_comes_too_slowly_is_passed_on() {
     }
 }
 
-/// A client that reads nothing does not keep its connection, nor that to the service.
+/// If a client does not read, its connection is closed, and so is the one to the service.
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off() {
     let (tell, mut ended) = unbounded_channel();
@@ -155,7 +155,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
     stream.write_all(request).await.unwrap();
     let end = tokio::time::timeout(LONG, ended.recv());
     end.await.expect("the service can send no more").unwrap();
-    // What is on its way arrives, and then the connection ends.
+    // Data in transit arrives, and then the connection ends.
     let mut buffer = vec![0; 1 << 20];
     let rest = async { while let Ok(1..) = stream.read(&mut buffer).await {} };
     let rest = tokio::time::timeout(LONG, rest);

@@ -1,4 +1,4 @@
-//! Bodies: bit by bit where no policy needs them whole, and of any size.
+//! Bodies: streamed where no policy needs them whole, and of any size.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::common::{LONG, Running, client, pagos, send};
 use crate::service::{Body, Service, whole};
 
 const LARGE: usize = 32 * 1024 * 1024;
-/// The time that an answer has; an upload that takes its time takes four times as long.
+/// Timeout of a response; the slow upload takes four times as long.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn channel() -> (Sender<Bytes, hyper::Error>, Body) {
@@ -22,7 +22,7 @@ fn channel() -> (Sender<Bytes, hyper::Error>, Body) {
 
 #[tokio::test]
 async fn both_directions_flow_bit_by_bit() {
-    // Every part of the body is answered before the next one comes: whoever buffers would wait for ever.
+    // The service responds to every part of the body before the next one is sent, so buffering would block for ever.
     let service = Service::start(|request| async move {
         let (mut sender, body) = channel();
         tokio::spawn(async move {
@@ -84,7 +84,7 @@ async fn a_body_of_unknown_length_reaches_the_service_with_any_method() {
         assert_eq!(send(request.body(body).unwrap()).await.status, 200);
         assert_eq!(heard.recv().await.unwrap().body(), "part", "{method}");
     }
-    // And one that has none says so, where its client did.
+    // `content-length: 0` of the client reaches the service.
     let request = gate.request("/other").method("POST");
     let request = request.header("content-length", "0");
     send(request.body(whole("")).unwrap()).await;
@@ -151,7 +151,7 @@ async fn an_upload_may_take_its_time() {
     assert_eq!(heard.recv().await.unwrap().body(), "onetwo");
 }
 
-/// From its end on, the service has as long as after any other.
+/// After the end of the upload, the service has the usual timeout.
 #[tokio::test]
 async fn after_an_upload_that_took_its_time_a_silent_service_is_late() {
     let (whole_body, mut arrived) = mpsc::unbounded_channel();

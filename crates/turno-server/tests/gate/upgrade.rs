@@ -1,4 +1,4 @@
-//! Connections that leave HTTP behind.
+//! Connections that switch from HTTP to another protocol.
 
 use http::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -30,7 +30,7 @@ async fn echo() -> Service {
     .await
 }
 
-/// Asks for a WebSocket, and answers the head of what came, in small letters.
+/// Requests a WebSocket, and returns the head of the response in lower case.
 async fn ask(gate: &Running, method: &str, path: &str) -> (String, BufReader<TcpStream>) {
     let mut stream = TcpStream::connect(gate.address).await.unwrap();
     let request = format!(

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Authentication.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn show(server: &Running, shown: &str) -> Told {
     server.send(request, "").await
 }
 
-/// What is shown instead of a good token, and is none.
+/// Returns invalid access tokens that resemble the valid one.
 async fn wrong(turno: &Turno, good: &str) -> Vec<String> {
     let expiring = AccessNew {
         expires_in: Some(Duration::from_millis(1)),
@@ -47,7 +47,7 @@ async fn wrong(turno: &Turno, good: &str) -> Vec<String> {
         .await
         .unwrap();
     assert!(turno.access_revoke(&view.id).await.unwrap());
-    // The second one: a secret can have more of them.
+    // The second one: the secret may contain more of them.
     let (end, _) = good.match_indices('_').nth(1).unwrap();
     let (id, secret) = (&good[..end], &good[end + 1..]);
     vec![
@@ -93,7 +93,7 @@ async fn whoever_has_no_good_token_is_not_let_in() {
         for scheme in ["Bearer", "bearer", "BEARER"] {
             show(&server, &format!("{scheme} {good}")).await.expect(200);
         }
-        // Nobody learns what there is.
+        // The response does not reveal which paths exist.
         server.get("/v1/nothing").await.problem(401, "unauthorized");
         server.get("/healthz").await.expect(200);
         server.get("/readyz").await.expect(200);
@@ -102,7 +102,7 @@ async fn whoever_has_no_good_token_is_not_let_in() {
     }
 }
 
-/// A head that is longer than any should be is not read to its end.
+/// A request head that is too long is not read to its end.
 #[tokio::test]
 async fn a_head_has_a_bound() {
     let server = Running::start().await;
@@ -112,7 +112,7 @@ async fn a_head_has_a_bound() {
     server.end().await;
 }
 
-/// The control of those who have no good token: it is the token that was missing, and nothing else.
+/// The control of the tests without a valid token: only the token was missing.
 #[tokio::test]
 async fn everybody_is_let_in_if_that_is_said() {
     let server = Running::start_with(Options {
@@ -188,7 +188,7 @@ async fn an_open_server_answers_this_machine_only() {
     ] {
         ask(&[("host", host)]).await.problem(421, "misdirected");
     }
-    // A page of another site, or what came through a proxy.
+    // A page of another site, or a request through a proxy.
     let origin = format!("http://{own}");
     ask(&[("origin", &origin)]).await.expect(200);
     for foreign in [
@@ -203,7 +203,7 @@ async fn an_open_server_answers_this_machine_only() {
     let mut nameless = Raw::saying(own, "GET /v1/locks HTTP/1.0\r\n\r\n").await;
     assert!(nameless.until_closed().await.starts_with("HTTP/1.0 421"));
 
-    // Whoever has a token is known by it, wherever it thinks to be.
+    // A caller with a token is identified by it, whatever its `Host` is.
     let good = token(&server.turno, "good").await;
     let shown = format!("Bearer {good}");
     ask(&[("host", "turno.example"), ("authorization", &shown)])
@@ -236,7 +236,7 @@ async fn nothing_is_served_to_other_machines_without_a_token() {
     assert_eq!(server.check(everywhere).await.unwrap(), Opening::Tokens);
 }
 
-/// Behind one address there may be many clients: wrong tokens of one must not lock out the right token of another, also one
+/// Many clients can share one address: invalid tokens of one must not lock out the valid token of another, even one
 /// that this server has not seen before.
 #[tokio::test]
 async fn wrong_tokens_do_not_lock_out_right_ones_of_the_same_address() {
@@ -255,7 +255,7 @@ async fn wrong_tokens_do_not_lock_out_right_ones_of_the_same_address() {
     server.end().await;
 }
 
-/// A name of another site can be made to point to this server; its page is then of the same origin as the server.
+/// The DNS name of another site can be made to resolve to this server; its page then has the same origin as the server.
 #[tokio::test]
 async fn a_server_that_lets_everybody_in_answers_only_to_names_of_its_own() {
     let server = Running::start_with(Options {

@@ -1,4 +1,4 @@
-//! An answer that is lost on the way, and the request that is sent again.
+//! A response that is lost, and the request that is sent again.
 
 use std::net::SocketAddr;
 
@@ -9,14 +9,14 @@ use uuid::Uuid;
 use crate::common::{Running, both};
 use crate::raw::{Raw, post};
 
-/// What a request carries.
+/// Whether a request has an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
     Its,
     None,
 }
 
-/// Adds to a body what tells a repetition from another request.
+/// Adds a request id to a body, which distinguishes a repetition from another request.
 fn with(identity: Identity, field: &str, mut body: Value) -> Value {
     if identity == Identity::Its {
         body[field] = json!(Uuid::now_v7());
@@ -24,7 +24,7 @@ fn with(identity: Identity, field: &str, mut body: Value) -> Value {
     body
 }
 
-/// Status and body of an answer; nothing if it was lost.
+/// Returns status and body of a response, or `None` if it was lost.
 async fn ask(address: SocketAddr, path: &str, body: &Value) -> Option<(u16, Value)> {
     let whole = post(path, &body.to_string()).replacen("\r\n", "\r\nconnection: close\r\n", 1);
     let told = Raw::saying(address, &whole).await.until_closed().await;
@@ -33,7 +33,7 @@ async fn ask(address: SocketAddr, path: &str, body: &Value) -> Option<(u16, Valu
     Some((status, serde_json::from_str(body).unwrap()))
 }
 
-/// Asks twice, with the first answer lost; answers what was told the second time.
+/// Sends a request twice, and loses the first response. Returns the second one.
 async fn twice(server: &Running, path: &str, body: Value) -> (u16, Value) {
     let proxy = TcpProxy::start(server.address).await.unwrap();
     proxy.drop_next_answer();
@@ -41,7 +41,7 @@ async fn twice(server: &Running, path: &str, body: Value) -> (u16, Value) {
     ask(proxy.addr(), path, &body).await.expect("an answer")
 }
 
-/// How often each was done: an item pushed, a lock entered, an item claimed, an event emitted; and what a begin was told.
+/// Returns how often each was done: push, reentrant lock, claim, emit; and the result of a begin.
 async fn effects(server: &Running, identity: Identity) -> [u64; 5] {
     let get = async |path: &str| server.get(path).await.expect(200);
     let push = with(identity, "request", json!({"items": [{"payload": 1}]}));
@@ -81,7 +81,7 @@ async fn what_is_asked_again_is_done_once() {
     }
 }
 
-/// The control: the same without its identity is another request. It is done twice, and whoever begins stands in its own way.
+/// The control: the same without a request id is another request. It is done twice, and a begin finds itself in flight.
 #[tokio::test]
 async fn what_has_no_identity_is_done_twice() {
     for server in both().await {

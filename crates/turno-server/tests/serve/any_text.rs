@@ -1,4 +1,4 @@
-//! What callers say is kept to the letter.
+//! Text of callers is kept unchanged.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::common::both;
 use crate::inbox::{claim, push};
 
-/// JSON that other programs stumble over comes back as it was written, from wherever it is kept.
+/// JSON that other programs have trouble with is returned as it was written, wherever it was stored.
 #[tokio::test]
 async fn any_json_comes_back_as_it_was_written() {
     let nested = format!("{}{}", "[".repeat(2000), "]".repeat(2000));
@@ -57,7 +57,7 @@ async fn any_json_comes_back_as_it_was_written() {
     }
 }
 
-/// Whatever went wrong, it can be told.
+/// An error message can be any text.
 #[tokio::test]
 async fn an_error_may_be_any_text() {
     for server in both().await {

@@ -1,4 +1,4 @@
-//! Somebody with an access token, or without.
+//! A client with an access token, or without.
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -10,7 +10,7 @@ use turno_testkit::PostgresServer;
 
 use crate::common::{LONG, Running, Told};
 
-/// Servers that want access tokens, one for each store.
+/// Starts servers that require access tokens, one per store.
 pub async fn guarded() -> [Running; 2] {
     let options = Options {
         admission: Admission::Token,
@@ -26,7 +26,7 @@ pub async fn guarded() -> [Running; 2] {
     ]
 }
 
-/// Makes an access token, and answers its text.
+/// Creates an access token and returns its text.
 pub async fn token(server: &Running, role: Role, prefix: &str) -> String {
     let new = AccessNew {
         prefix: prefix.to_owned(),
@@ -36,7 +36,7 @@ pub async fn token(server: &Running, role: Role, prefix: &str) -> String {
     text.as_str().to_owned()
 }
 
-/// Somebody who asks a server.
+/// A client of a server.
 pub struct Asker<'a> {
     pub server: &'a Running,
     pub token: Option<String>,
@@ -77,7 +77,7 @@ impl<'a> Asker<'a> {
         self.server.send(request, body.to_string()).await
     }
 
-    /// The beginning of an answer that may never end.
+    /// Returns a response whose body is read later, and may never end.
     pub async fn open(&self, method: &str, path: &str, body: Option<&Value>) -> Opened {
         let mut request = self.request(method, path);
         if body.is_some() {
@@ -92,14 +92,14 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// An answer that is being given.
+/// A response in progress.
 pub struct Opened {
     pub response: http::Response<Incoming>,
     heard: String,
 }
 
 impl Opened {
-    /// All that was said until `word` was.
+    /// Reads until `word` occurs, and returns all text so far.
     pub async fn until(&mut self, word: &str) -> &str {
         while !self.heard.contains(word) {
             let frame = self.response.frame();
@@ -112,7 +112,7 @@ impl Opened {
         &self.heard
     }
 
-    /// The code of the problem that it is.
+    /// Returns the code of the problem.
     pub async fn code(&mut self) -> String {
         let body = self.response.body_mut().collect().await.unwrap().to_bytes();
         let told: Value = serde_json::from_slice(&body).unwrap();

@@ -1,4 +1,4 @@
-//! What goes on beside the requests.
+//! Background tasks of the server.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use turno_testkit::eventually_async;
 
 use crate::common::{LONG, Running};
 
-/// Keeps the types of the events that it was sent.
+/// Sink that keeps the types of its events.
 #[derive(Debug, Default)]
 struct Kept(Mutex<Vec<String>>);
 
@@ -44,7 +44,7 @@ async fn the_store_is_swept_schedules_tick_and_events_are_relayed_until_the_end(
     let relay = {
         let (turno, sink, made) = (turno.clone(), sink.clone(), made.clone());
         MakeRelay::new(move || {
-            // What fails is begun again, and the server goes on.
+            // A task that fails is restarted, and the server continues.
             assert!(made.fetch_add(1, Ordering::SeqCst) > 0, "the first fails");
             turno
                 .outbox()

@@ -1,5 +1,5 @@
-//! What is wrong with a request is said, with the field named, in either language; nothing is stored, and nothing is told
-//! that is the server's own business.
+//! Invalid requests: the problem names the field, in both languages; nothing is stored, and the response reveals nothing
+//! internal.
 
 mod nowhere;
 mod rows;
@@ -11,10 +11,10 @@ use turno_server::serve::Options;
 use self::rows::{BODIES, Body, NAMES, QUERIES, Row, VALUES};
 use crate::common::{Running, Told, both};
 
-/// The largest body here.
+/// Maximum body size in this test.
 const MAX_BODY: usize = 64 * 1024;
 
-/// What the server and its store call things among themselves.
+/// Internal names of the server and its store.
 const INWARD: &[&str] = &[
     "panicked",
     "backtrace",
@@ -32,7 +32,7 @@ const INWARD: &[&str] = &[
     "serde",
 ];
 
-/// What a problem is expected to be: its status, its code, and the field that is named.
+/// Expected problem: status, code, and field.
 type Expected<'a> = (u16, &'a str, Option<&'a str>);
 
 /// Sends a request in both languages, and expects the same problem twice.
@@ -78,7 +78,7 @@ fn json_request(server: &Running, method: &str, path: &str) -> Builder {
         .header("content-type", "application/json")
 }
 
-/// All that can be seen of what is stored.
+/// Returns all visible stored state.
 async fn stored(server: &Running) -> Vec<Value> {
     let mut seen = Vec::new();
     for path in [
@@ -270,7 +270,7 @@ async fn a_path_or_a_query_that_is_out_of_rule_is_refused() {
             let what = format!("{method} {path}");
             refused(&server, request, body, (422, "invalid", Some(field)), &what).await;
         }
-        // What can be read, but not as text.
+        // Invalid percent-encoding, or bytes that are not UTF-8.
         for (method, path) in [
             ("GET", "/v1/locks/%FF"),
             ("GET", "/v1/locks/100%"),

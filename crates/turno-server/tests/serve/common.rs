@@ -1,4 +1,4 @@
-//! A server that runs, and a client of it.
+//! A running server, and a client of it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use turno::Turno;
 use turno_server::serve::{Options, Server};
 use turno_testkit::{PostgresServer, eventually_async};
 
-/// Long enough for a loaded machine; nothing waits for it when all is well.
+/// Long enough for a busy machine. A test that succeeds does not wait for it.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// One server on each store.
+/// Starts one server per store.
 pub async fn both() -> [Running; 2] {
     [Running::start().await, Running::start_postgres().await]
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Running {
     pub address: SocketAddr,
     pub stop: CancellationToken,
@@ -38,7 +38,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// On a store of its own, in memory.
+    /// Starts one with a store in memory.
     pub async fn start() -> Self {
         Self::start_with(Options::default()).await
     }
@@ -48,13 +48,13 @@ impl Running {
         Self::on(turno, options).await
     }
 
-    /// On a database of its own.
+    /// Starts one with a new database.
     pub async fn start_postgres() -> Self {
         let url = PostgresServer::shared().create_database();
         Self::on(Turno::connect(&url).await.unwrap(), Options::default()).await
     }
 
-    /// Over a store that is there already.
+    /// Starts one on an existing store.
     pub async fn on(turno: Turno, options: Options) -> Self {
         let server = Arc::new(Server::new(turno.clone(), options));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -71,7 +71,7 @@ impl Running {
         }
     }
 
-    /// Until somebody waits in the store for a lock, an item or an answer.
+    /// Waits until a caller waits in the store for a lock, an item or an answer.
     pub async fn until_somebody_waits(&self) {
         eventually_async(LONG, "somebody who waits", async || {
             self.turno.store().wakers().any().then_some(())
@@ -79,7 +79,7 @@ impl Running {
         .await;
     }
 
-    /// Until nobody does any more.
+    /// Waits until no caller waits any more.
     pub async fn until_nobody_waits(&self) {
         eventually_async(LONG, "nobody who waits", async || {
             (!self.turno.store().wakers().any()).then_some(())
@@ -87,7 +87,7 @@ impl Running {
         .await;
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Stops it, and waits for its end.
     pub async fn end(self) {
         self.stop.cancel();
         tokio::time::timeout(LONG, self.task)
@@ -125,7 +125,7 @@ impl Running {
         self.send(request, body.to_string()).await
     }
 
-    /// The beginning of an answer.
+    /// Returns a response with an unread body.
     pub async fn begin(&self, request: Builder, body: impl Into<Bytes>) -> Response<Incoming> {
         let request = request.body(Full::new(body.into())).unwrap();
         let response = self.client.request(request);
@@ -143,7 +143,7 @@ impl Running {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Told {
     pub status: StatusCode,
@@ -157,7 +157,7 @@ impl Told {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Expects this status, and answers the body.
+    /// Expects this status, and returns the body.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");

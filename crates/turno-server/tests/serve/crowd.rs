@@ -1,4 +1,4 @@
-//! A thousand who wait and a thousand who are slow do not disturb the others.
+//! A thousand waiting and a thousand slow clients do not disturb the others.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use turno_testkit::{PostgresServer, eventually_async};
 use crate::common::{LONG, Running};
 use crate::raw::{Raw, get, post};
 
-/// So many wait for locks, and so many for items.
+/// Number of clients that wait for locks, and of those that wait for items.
 const WAITING: usize = 500;
-/// So many are slow, in each of four ways.
+/// Number of slow clients, in each of four ways.
 const SLOW: usize = 250;
-/// Those who wait for items do so in so many queues.
+/// Number of queues in which clients wait for items.
 const QUEUES: usize = 10;
 /// Longer than the test.
 const WAIT: Duration = Duration::from_secs(600);
-/// The most transactions a second that all who wait may cost.
+/// Maximum number of transactions per second of all waiting clients together.
 const QUIET: f64 = 200.0;
-/// For so long they are counted.
+/// Duration of the measurement.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// Both ends of each connection are here.
+/// Raises the limit of open files, because both ends of each connection are in this process.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -84,7 +84,7 @@ impl Crowd {
     }
 }
 
-/// What others do meanwhile; all of it is answered as it should be.
+/// Work of another client; all its responses must be as expected.
 async fn work(server: &Running, worker: usize) {
     for n in 0..50 {
         let name = format!("work/{worker}/{n}");
@@ -99,7 +99,7 @@ async fn work(server: &Running, worker: usize) {
     }
 }
 
-/// How many transactions the database has ended.
+/// Returns the number of transactions of the database.
 async fn transactions(url: &str) -> i64 {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -130,7 +130,7 @@ async fn a_thousand_who_wait_and_a_thousand_who_are_slow_disturb_nobody() {
         server.turno.inbox("big").push(&big).await.unwrap();
     }
     for n in 0..QUEUES {
-        // A queue that nobody has pushed to is unknown, and looked at more often.
+        // A queue without a push is unknown, and is polled more often.
         let queue = server.turno.inbox(format!("q{n}"));
         queue.push(&0).await.unwrap();
         assert_eq!(queue.claim().take().await.unwrap().len(), 1);
@@ -147,8 +147,8 @@ async fn a_thousand_who_wait_and_a_thousand_who_are_slow_disturb_nobody() {
 
     join_all((0..8).map(|worker| work(&server, worker))).await;
 
-    // Nobody does anything: what the store is asked now, those who wait cost. What was done before is counted late, so it
-    // is looked more than once.
+    // No other client is active, so all transactions now are caused by those that wait. The statistics are delayed, so they
+    // are read several times.
     eventually_async(LONG, "a store that is left alone", async || {
         let (before, began) = (transactions(&url).await, Instant::now());
         tokio::time::sleep(WINDOW).await;
@@ -159,7 +159,7 @@ async fn a_thousand_who_wait_and_a_thousand_who_are_slow_disturb_nobody() {
     })
     .await;
 
-    // They are all still there, and get what they wait for.
+    // All are still waiting, and get what they wait for.
     for n in 0..WAITING {
         let resource = format!("held/{n}");
         let status = server.turno.lock_status(&resource).await.unwrap();

@@ -1,4 +1,4 @@
-//! Whoever waits may be cut off: by its own end, or by the server's. What was taken for it meanwhile is not lost.
+//! Waiting clients whose connection ends, by their own end or by the server's. What was granted meanwhile is not lost.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::common::{LONG, Running, both};
 
-/// Sends a request, and leaves the answer to itself.
+/// Sends a request without reading the response.
 async fn ask(server: &Running, path: &str, body: &str) -> TcpStream {
     let mut client = TcpStream::connect(server.address).await.unwrap();
     let request = format!(
@@ -46,7 +46,7 @@ async fn a_worker_that_goes_away_while_it_waits_takes_nothing_with_it() {
     }
 }
 
-/// Somebody who keeps all pushes and claims of a store standing still.
+/// Opens a transaction that blocks all pushes and claims of a store.
 pub async fn stand_still(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -55,7 +55,7 @@ pub async fn stand_still(url: &str) -> Client {
     client
 }
 
-/// Until one of them stands.
+/// Waits until one of them is blocked.
 pub async fn until_one_stands(client: &Client) {
     let stands = "select from pg_locks l join pg_database d on d.oid = l.database
         where d.datname = current_database() and not l.granted";
@@ -65,8 +65,8 @@ pub async fn until_one_stands(client: &Client) {
     .await;
 }
 
-/// A claim is in the store's hands when the server shuts down: its client is told that nothing was taken, and that is so,
-/// although the store does take the item when it gets to it.
+/// A claim is in progress in the store when the server shuts down. Its client gets the response that nothing was claimed. That
+/// is true, although the store does claim the item later: it is given back.
 #[tokio::test]
 async fn what_is_claimed_while_the_server_ends_goes_back() {
     let url = PostgresServer::shared().create_database();
@@ -93,7 +93,7 @@ async fn what_is_claimed_while_the_server_ends_goes_back() {
     server.end().await;
 }
 
-/// The control: whoever gives up a claim of the bare store half-way leaves it to its lease.
+/// The control: if a claim of the bare store is cancelled, the item stays claimed until its lease expires.
 #[tokio::test]
 async fn what_the_bare_store_claims_for_nobody_stays_claimed() {
     let url = PostgresServer::shared().create_database();

@@ -1,4 +1,4 @@
-//! `GET /v1/history`: what people did by hand, by whom and why; and who is told of it.
+//! `GET /v1/history`: operator actions with user and reason, and which callers can see them.
 
 use serde_json::{Value, json};
 use turno::access::Role;
@@ -7,7 +7,7 @@ use crate::asker::{Asker, guarded};
 use crate::common::{Running, both};
 use crate::outbox::refuse;
 
-/// An item of a queue that has failed.
+/// Creates a failed item in a queue.
 async fn failed(asker: &Asker<'_>, queue: &str) {
     let queue = format!("/v1/inbox/{}", queue.replace('/', "%2F"));
     let item = json!({"items": [{"payload": 1}]});
@@ -20,14 +20,14 @@ async fn failed(asker: &Asker<'_>, queue: &str) {
     told.expect(200);
 }
 
-/// An event that is dead.
+/// Creates a dead event.
 async fn dead(server: &Running, asker: &Asker<'_>) {
     let event = json!({"events": [{"type": "t", "payload": 1}]});
     asker.post("/v1/outbox", event).await.expect(201);
     refuse(server).await;
 }
 
-/// A key that is done.
+/// Creates a completed once key.
 async fn done(asker: &Asker<'_>, key: &str) {
     let begun = asker.post("/v1/once", json!({"key": key})).await;
     let token = begun.expect(201)["token"].clone();
@@ -35,7 +35,7 @@ async fn done(asker: &Asker<'_>, key: &str) {
     asker.json("PUT", &claim, json!({})).await.expect(204);
 }
 
-/// The part, the event, what it was done to and to how many, by whom and why; newest first.
+/// Returns component, event, resource, count, user and reason of each entry, newest first.
 async fn lines(asker: &Asker<'_>, query: &str) -> Vec<Value> {
     let told = asker.get(&format!("/v1/history{query}")).await.expect(200);
     let entries = told["history"].as_array().unwrap();
@@ -67,7 +67,7 @@ async fn what_people_do_is_recorded_with_who_and_why() {
         for path in ["/v1/inbox/mail/requeue", "/v1/outbox/requeue"] {
             let told = asker.post(path, because.clone()).await;
             assert_eq!(told.expect(200), json!({"requeued": 1}), "{path}");
-            // Again, there is nothing to do, and nothing to tell.
+            // A second time, there is nothing to do, and nothing to record.
             let told = asker.post(path, because.clone()).await;
             assert_eq!(told.expect(200), json!({"requeued": 0}), "{path}");
         }
@@ -87,7 +87,7 @@ async fn what_people_do_is_recorded_with_who_and_why() {
     }
 }
 
-/// Nobody said who: it is the access token. And each sees what is of its names; the outbox's has none.
+/// Without a user in the request, the access token is the user. Each caller sees the entries of its names; the outbox has none.
 #[tokio::test]
 async fn a_token_sees_the_deeds_of_its_names() {
     for server in guarded().await {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::common::{Running, both};
 
-/// What no floating-point number can hold, as it is written.
+/// A number that no floating-point type can hold, as it is written.
 pub const LONG_NUMBER: &str = "12345678901234567890.10";
 
 pub async fn push(server: &Running, queue: &str, items: Value) -> Value {
@@ -56,7 +56,7 @@ async fn a_queue_without_a_push_is_not_found() {
 #[tokio::test]
 async fn items_are_pushed_claimed_and_completed() {
     for server in both().await {
-        // A slash in a queue's name is encoded: a queue is one segment.
+        // A slash in a queue's name is percent-encoded, because a queue is one segment.
         let queue = "pagos%2Fm%C3%A9xico";
         let body = format!(
             r#"{{"items": [{{"payload": {{"n":{LONG_NUMBER}, "s": "ñ"}}, "key": "a"}}, {{"payload": null}}, {{"payload": 2, "key": "a"}}]}}"#
@@ -86,7 +86,7 @@ async fn items_are_pushed_claimed_and_completed() {
         assert_eq!(items[1]["payload"], Value::Null);
         assert_eq!(stats(&server, queue).await["processing"], 2);
 
-        // A text, and an object.
+        // As text, and as an object.
         let claims = json!([items[0]["claim"], {"claim": items[1]["claim"]}]);
         let complete = format!("/v1/inbox/{queue}/complete");
         let settled = server
@@ -204,7 +204,7 @@ async fn a_waiting_claim_is_answered_when_there_is_work() {
     }
 }
 
-/// Its worker says nothing until its lease is over: whoever waits gets the item, and what the first says then is too late.
+/// A worker does not respond until its lease expires: a waiting client gets the item, and the first worker is then too late.
 #[tokio::test]
 async fn an_item_whose_lease_is_over_is_delivered_again() {
     for server in both().await {
@@ -236,7 +236,7 @@ async fn an_item_whose_lease_is_over_is_delivered_again() {
     }
 }
 
-/// The control: as long as its lease is not over, nobody else gets it, however long it waits.
+/// The control: until its lease expires, no other client gets it, however long it waits.
 #[tokio::test]
 async fn an_item_whose_lease_is_not_over_is_not() {
     for server in both().await {

@@ -1,4 +1,4 @@
-//! What a token for some names must not be told of others. Everything of `b/` has the word SECRET in it.
+//! A token for some names must not get data of others. All data of `b/` contains the word SECRET.
 
 use serde_json::{Value, json};
 use turno::access::Role;
@@ -10,13 +10,13 @@ use crate::outbox::refuse;
 const SECRET: &str = "verborgen";
 const PUBLIC: &str = "sichtbar";
 
-/// Something of everything, under a prefix: all names and payloads have the word in them.
+/// Creates data of every kind under a prefix: all names and payloads contain the word.
 async fn fill(boss: &Asker<'_>, prefix: &str, word: &str) {
     let name = |what: &str| format!("{prefix}{word}-{what}");
     let path = |what: &str| name(what).replace('/', "%2F");
     let acquire = json!({"resource": name("held"), "owner": name("owner"), "user": word, "description": word});
     boss.post("/v1/locks", acquire).await.expect(201);
-    // One that is over, for the history, and one that was broken.
+    // One that has ended, for the history, and one that was broken.
     for ending in ["released", "broken"] {
         let lease = boss
             .post("/v1/locks", json!({"resource": name(ending), "user": word}))
@@ -85,7 +85,7 @@ async fn fill(boss: &Asker<'_>, prefix: &str, word: &str) {
     by_hand(boss, prefix, word).await;
 }
 
-/// What people do by hand, with the word for a reason.
+/// Runs operator actions, with the word as the reason.
 async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
     let path = |what: &str| format!("{prefix}{word}-{what}").replace('/', "%2F");
     let queue = format!("/v1/inbox/{}", path("again"));
@@ -121,7 +121,7 @@ async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
     assert_eq!(told, json!({"forgotten": true}));
 }
 
-/// All that can be listed, as someone looks for more than they should see.
+/// All lists, with queries that try to get more than the caller should see.
 const LOOKS: &[(&str, &[&str])] = &[
     (
         "lock_list",
@@ -165,10 +165,10 @@ const LOOKS: &[(&str, &[&str])] = &[
     ("doctor", &[""]),
 ];
 
-/// Those that tell of one name, and are refused with another; the matrix has them. The stream is listened to below.
+/// Operations on a single name, which the matrix tests; and the stream, which is tested below.
 const OTHERS: &[&str] = &["lock_status", "outbox_find", "once_status", "stream"];
 
-/// What of the lists has names and words in it, so that whoever may see all must find them.
+/// Lists that contain names and words, so that a caller with all rights must find them.
 const TELLING: &[&str] = &[
     "lock_list",
     "history",
@@ -209,7 +209,7 @@ async fn nothing_of_other_names_is_told() {
             }
             assert!(!own.contains(SECRET), "{id} tells a/ of b/: {own}");
             if TELLING.contains(&id) {
-                // The control: it is there, and whoever may see it does.
+                // The control: the data exists, and a caller with the rights sees it.
                 assert!(all.contains(SECRET) && all.contains(PUBLIC), "{id}: {all}");
             }
         }
@@ -229,7 +229,7 @@ async fn nothing_of_other_names_is_streamed() {
         let mut all = boss.open("GET", "/v1/stream", None).await;
         own.until(&format!("a/{PUBLIC}-held")).await;
         all.until(&format!("b/{SECRET}-held")).await;
-        // What changes, too; a/ last, so that all of b/ is over when it comes.
+        // Changes, too; a/ last, so that all of b/ is done when it arrives.
         fill(&boss, "b/later/", SECRET).await;
         fill(&boss, "a/later/", PUBLIC).await;
         for last in ["held", "queue", "running", "broken", "again", "forgotten"] {
@@ -239,7 +239,7 @@ async fn nothing_of_other_names_is_streamed() {
             assert!(!own.contains(r#""part":"outbox""#), "{own}");
             all.until(&format!("b/later/{SECRET}-{last}")).await;
         }
-        // The control: the outbox's are told to whoever may see all.
+        // The control: a caller with all rights gets the outbox's entries.
         all.until(r#""part":"outbox""#).await;
         drop((boss, scoped, own, all));
         server.stop.cancel();

@@ -11,7 +11,7 @@ async fn a_renewal_says_what_has_changed() {
         let ask = json!({"resource": "PRESTAMO/123", "owner": "a"});
         let lease = server.post("/v1/locks", ask).await.expect(201);
         let path = format!("/v1/leases/{}", lease["id"].as_str().unwrap());
-        // A body may be left out: 30 seconds then.
+        // The body is optional. Default: 30 seconds.
         let renewed = server
             .send(server.request("PUT", &path), "")
             .await

@@ -1,6 +1,6 @@
-//! Every operation, asked for by everybody: who is let in, who is not, and why.
+//! Every operation, requested by every role: which callers are authorized, which are not, and why.
 //!
-//! The operations come from the description itself: one that is not in the table fails the test.
+//! The operations come from the OpenAPI description: one that is not in the table fails the test.
 
 use serde_json::Value;
 use turno::access::Role;
@@ -9,24 +9,24 @@ use crate::asker::{Asker, guarded};
 use crate::common::Running;
 use crate::openapi::{described, operations};
 
-/// What an operation concerns.
+/// Names that an operation concerns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reach {
-    /// Names: those that the request has.
+    /// Names in the request.
     Named,
-    /// A list of names, of which a caller gets its own.
+    /// A list of names, which is filtered for the caller.
     Narrowed,
-    /// All names: only for those whose token has no prefix.
+    /// All names: only for tokens without a prefix.
     All,
-    /// No names, but the caller itself.
+    /// No names, only the caller itself.
     Own,
 }
 
 use Reach::{All, Named, Narrowed, Own};
 use Role::{Admin, Operate, Read};
 
-/// An operation, who may ask for it, and how it is asked for: what stands in its path, behind the question mark and in its
-/// body, where `NAME` is a name, and the status that whoever is let in is answered with.
+/// An operation, the required role, and its request: the parts of its path, query and
+/// body, where `NAME` is a name, and the status for an authorized caller.
 type Row = (
     &'static str,
     Role,
@@ -84,10 +84,10 @@ const TABLE: &[Row] = &[
     ("metrics", Read, All, "", "", "", 200),
 ];
 
-/// What is everybody's, with a token or without.
+/// Paths that need no token.
 const OPEN: &[&str] = &["/", "/healthz", "/openapi.json", "/readyz"];
 
-/// What a caller is told: a status, and the code of the problem if it is one of the door's.
+/// Expected response: a status, and the problem code if the request was not authorized.
 type Verdict = (u16, &'static str);
 
 const SPEAK_UP: Verdict = (401, "unauthorized");
@@ -147,7 +147,7 @@ fn stranger(server: &Running) -> Asker<'_> {
     }
 }
 
-/// The rule, as people would say it.
+/// Returns the result by the documented rule.
 fn verdict(row: &Row, role: Option<Role>, prefix: &str, name: &str) -> Verdict {
     let (_, needed, reach, .., status) = *row;
     match role {
@@ -159,7 +159,7 @@ fn verdict(row: &Row, role: Option<Role>, prefix: &str, name: &str) -> Verdict {
     }
 }
 
-/// Asks, and answers the status, with the code if it was the door that refused.
+/// Sends a request. Returns the status, and the code if it was not authorized.
 async fn ask(asker: &Asker<'_>, method: &str, path: &str, row: &Row, name: &str) -> (u16, String) {
     let (_, _, _, at, query, body, _) = *row;
     let within = at.replace("NAME", name).replace('/', "%2F");

@@ -1,4 +1,4 @@
-//! What can be counted.
+//! Metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ async fn scrape(server: &Running) -> String {
     text
 }
 
-/// The value of one series.
+/// Returns the value of one series.
 #[track_caller]
 fn value(text: &str, series: &str) -> f64 {
     let mut lines = text.lines();
@@ -28,7 +28,7 @@ fn value(text: &str, series: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{series} is not there: {text}"))
 }
 
-/// Each name with its type and help, as the text says them.
+/// Returns each name with its type and help.
 fn described(text: &str) -> BTreeMap<String, (String, String)> {
     let mut all = BTreeMap::<String, (String, String)>::new();
     for line in text.lines() {
@@ -51,7 +51,7 @@ fn described(text: &str) -> BTreeMap<String, (String, String)> {
     all
 }
 
-/// What a query has to say: counters are asked for with `_total`, and info with `_info`.
+/// Returns the name of a metric in queries: counters have the suffix `_total`, and info metrics `_info`.
 fn asked_for(name: &str, kind: &str) -> String {
     match kind {
         "counter" => format!("{name}_total"),
@@ -60,11 +60,11 @@ fn asked_for(name: &str, kind: &str) -> String {
     }
 }
 
-/// `TURNO_UPDATE_GOLDEN=1` writes it anew.
+/// `TURNO_UPDATE_GOLDEN=1` rewrites the file.
 #[tokio::test]
 async fn metrics_are_as_shipped_and_as_documented() {
     let server = Running::start().await;
-    // What has never been has no name yet: a request, and a queue.
+    // Labelled metrics appear only after the first use: of a request, and of a queue.
     let item = json!({"items": [{"payload": 1}]});
     server.post("/v1/inbox/q", item).await.expect(201);
     let all = described(&scrape(&server).await);
@@ -246,14 +246,14 @@ async fn every_primitive_is_counted() {
             value(&text, &format!("turno_http_request_seconds_count{labels}")),
             3.0
         );
-        // This one.
+        // The request for the metrics itself.
         assert_eq!(value(&text, "turno_http_requests_in_flight"), 1.0);
         assert!(value(&text, "turno_http_connections") >= 1.0);
         server.end().await;
     }
 }
 
-/// A name is not to break the text, nor may many names make it endless.
+/// A name must not break the format, and the number of names is limited.
 #[tokio::test]
 async fn queues_are_told_of_by_name_up_to_a_bound() {
     let server = Running::start().await;
@@ -269,7 +269,7 @@ async fn queues_are_told_of_by_name_up_to_a_bound() {
         200
     );
     assert_eq!(value(&text, "turno_inbox_queues_left_out"), 3.0);
-    // All are in the sum.
+    // The sum includes all of them.
     assert_eq!(value(&text, "turno_inbox_items{state=\"pending\"}"), 203.0);
     server.end().await;
 }
@@ -278,7 +278,7 @@ async fn queues_are_told_of_by_name_up_to_a_bound() {
 async fn what_the_process_counts_is_there_without_the_store() {
     let database = PostgresServer::start().unwrap();
     let turno = Turno::connect(&database.create_database()).await.unwrap();
-    // Nobody has to be looked up in the store that is down.
+    // No token has to be looked up in the store that is down.
     let options = Options {
         admission: Admission::Everybody,
         ..Options::default()
@@ -295,7 +295,7 @@ async fn what_the_process_counts_is_there_without_the_store() {
         value(&text, "turno_lock_outcomes_total{outcome=\"acquired\"}"),
         1.0
     );
-    // What is not known is not told as zero.
+    // An unknown value is omitted, not reported as zero.
     assert!(!text.contains("turno_locks_held"), "{text}");
     assert!(!text.contains("turno_inbox_items"), "{text}");
     server.end().await;

@@ -1,4 +1,4 @@
-//! Requests that are answered once, over HTTP.
+//! Once over HTTP.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ async fn begin(server: &Running, ask: Value) -> Told {
     server.post("/v1/once", ask).await
 }
 
-/// The path of a claim: its slashes may be plain.
+/// Returns the path of a claim: its slashes need not be encoded.
 fn path_of(begun: &Value) -> String {
     format!("/v1/once/{}", begun["claim"].as_str().unwrap())
 }
@@ -67,7 +67,7 @@ async fn work_is_given_back_undone_or_in_doubt() {
         let ask = json!({"key": "pago/77"});
         let begun = begin(&server, ask.clone()).await.expect(201);
         server.delete(&path_of(&begun)).await.expect(204);
-        // Its answer may have been lost.
+        // Its response may have been lost.
         server.delete(&path_of(&begun)).await.expect(204);
         let second = begin(&server, ask.clone()).await.expect(201);
         assert_eq!(second["attempt"], 1, "nothing was done");

@@ -1,4 +1,4 @@
-//! The API's description, as it was agreed on. To change it: `TURNO_UPDATE_GOLDEN=1 cargo xtask test golden`.
+//! The OpenAPI description as released. To update it: `TURNO_UPDATE_GOLDEN=1 cargo xtask test golden`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub fn described() -> Value {
     serde_json::to_value(openapi()).unwrap()
 }
 
-/// Each operation, with its method and its path.
+/// Returns each operation, with its method and its path.
 pub fn operations(api: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
     let paths = api["paths"].as_object().unwrap();
     paths.iter().flat_map(|(path, item)| {
@@ -39,7 +39,7 @@ fn golden_openapi() {
     );
 }
 
-/// What a server hands out is what is kept; but one that wants no token does not ask for one.
+/// A server returns the same description as the file; without authentication, it requires no token.
 #[tokio::test]
 async fn a_server_hands_out_its_description() {
     let server = Running::start().await;
@@ -68,7 +68,7 @@ fn every_operation_is_described() {
         assert!(operation["tags"][0].is_string(), "{named} has no tag");
         let summary = operation["summary"].as_str().unwrap_or_default();
         assert!(!summary.is_empty(), "{named} has no summary");
-        // Whoever needs no token says so; all others do as the rule is.
+        // Operations without a token say so; all others use the global rule.
         let is_open = !path.starts_with("/v1/") && path != "/metrics";
         assert_eq!(operation.get("security").is_some(), is_open, "{named}");
         let in_path: BTreeSet<&str> = path
@@ -139,7 +139,7 @@ fn every_reference_leads_somewhere() {
     assert!(seen > 50, "only {seen} references were looked at");
 }
 
-/// What an operation says of a problem names its code, and each code is told of where it is answered.
+/// The description of a problem response names its code, and each code is described where it is returned.
 #[test]
 fn every_code_is_described() {
     let api = described();

@@ -58,7 +58,7 @@ async fn events_are_stored_and_seen() {
         assert_eq!(event["traceparent"], TRACE, "the request's own");
         assert_eq!(find(&server, &ids[1]).await["traceparent"], OTHER_TRACE);
 
-        // The same id is stored once; a trace that is none begins none.
+        // The same id is stored once; an invalid traceparent starts no trace.
         let again = json!({"events": [{"type": "ticket.closed", "payload": 1, "id": own}, {"type": "t", "payload": 1}]});
         let ids = server
             .send(traced("nonsense"), again.to_string())
@@ -95,7 +95,7 @@ async fn whoever_repeats_an_emission_is_answered_the_same() {
     }
 }
 
-/// A relay that refuses all that there is.
+/// Runs a relay that refuses all events.
 pub async fn refuse(server: &Running) {
     let store = server.turno.store();
     let ask = OutboxClaim {

@@ -1,4 +1,4 @@
-//! Sweeping and examining over HTTP.
+//! Sweep and doctor over HTTP.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Clients that speak as they like.
+//! Clients that send arbitrary bytes.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::common::LONG;
 
-/// A connection, and what was said on it so far.
+/// A connection.
 pub struct Raw(pub TcpStream);
 
 impl Raw {
@@ -16,14 +16,14 @@ impl Raw {
         Raw(stream.unwrap().unwrap())
     }
 
-    /// Connects, and says this much.
+    /// Connects and sends this text.
     pub async fn saying(address: SocketAddr, text: &str) -> Self {
         let mut raw = Self::connect(address).await;
         raw.say(text).await;
         raw
     }
 
-    /// The same, for many at once.
+    /// The same with owned text, for many concurrent clients.
     pub async fn saying_owned(address: SocketAddr, text: String) -> Self {
         Self::saying(address, &text).await
     }
@@ -32,16 +32,16 @@ impl Raw {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// All that comes until the server closes; a connection that is reset is closed too.
+    /// Reads until the server closes the connection; a reset counts as a close.
     pub async fn until_closed(&mut self) -> String {
         let mut told = Vec::new();
         let read = self.0.read_to_end(&mut told);
-        // Reset or not: what came before is there.
+        // Data that arrived before a reset is kept.
         let _ = tokio::time::timeout(LONG, read).await.expect("not closed");
         String::from_utf8_lossy(&told).into_owned()
     }
 
-    /// What comes until the head of an answer is whole.
+    /// Reads until the head of a response is complete.
     pub async fn head(&mut self) -> String {
         let mut told = Vec::new();
         let read = async {
@@ -54,7 +54,7 @@ impl Raw {
     }
 }
 
-/// A whole request with a body of JSON.
+/// Returns a complete request with a JSON body.
 pub fn post(path: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -62,7 +62,7 @@ pub fn post(path: &str, body: &str) -> String {
     )
 }
 
-/// A whole request without a body.
+/// Returns a complete request without a body.
 pub fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")
 }

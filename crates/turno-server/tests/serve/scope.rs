@@ -1,4 +1,4 @@
-//! Where a token's prefix ends: what is tried with it on the names of others changes nothing.
+//! The prefix of a token: attempts on names of others change nothing.
 
 use serde_json::{Value, json};
 use turno::access::Role;
@@ -34,7 +34,7 @@ async fn a_claim_of_another_queue_is_stale() {
             let now = boss.get("/v1/inbox/b%2Fq/items?state=processing").await;
             assert_eq!(now.expect(200), before, "{verb}");
         }
-        // The control: the claim itself is good.
+        // The control: the claim itself is valid.
         let told = boss.post("/v1/inbox/b%2Fq/complete", ask).await.expect(200);
         assert_eq!(told["done"], 1);
         drop((boss, scoped));
@@ -58,7 +58,7 @@ async fn what_is_partly_out_of_scope_is_refused_as_a_whole() {
         let told = scoped.post("/v1/outbox", json!({"events": events})).await;
         told.problem(403, "out_of_scope");
         assert_eq!(boss.get("/v1/outbox").await.expect(200)["pending"], 0);
-        // Keys count against a quota: not against that of others.
+        // A token cannot use up the quota of others.
         let quota = |scope| json!({"key": "a/k", "quota": {"scope": scope, "most": 1}});
         let told = scoped.post("/v1/once", quota("b/k")).await;
         told.problem(403, "out_of_scope");
@@ -106,7 +106,7 @@ async fn what_others_hold_stays_held() {
         assert_eq!(status["holder"]["token"], *token);
         let known = boss.get("/v1/once-keys/b/x").await.expect(200);
         assert_eq!(known["state"], "in_flight");
-        // The control: they were the right ones.
+        // The control: the ids were valid.
         boss.delete(&lease).await.expect(204);
         boss.delete(&run).await.expect(204);
         drop((boss, scoped));
@@ -114,7 +114,7 @@ async fn what_others_hold_stays_held() {
     }
 }
 
-/// Names that only look like those of the prefix: what an underscore, a percent sign, a dot or an accent could be taken for.
+/// Names that only resemble those of the prefix, by an underscore, a percent sign, a dot or an accent.
 #[tokio::test]
 async fn a_prefix_is_taken_letter_by_letter() {
     for server in guarded().await {
@@ -145,7 +145,7 @@ async fn a_prefix_is_taken_letter_by_letter() {
     }
 }
 
-/// A path is read once: what is encoded in it does not become a way up, nor a way around.
+/// A path is decoded once: encoded characters cannot become a parent segment or bypass the check.
 #[tokio::test]
 async fn a_path_is_read_once() {
     for server in guarded().await {
@@ -156,7 +156,7 @@ async fn a_path_is_read_once() {
             let told = scoped.get(&format!("/v1/locks/{path}")).await;
             told.problem(403, "out_of_scope");
         }
-        // These are names that begin with a/, however they go on; nobody holds them.
+        // These are names that begin with a/, whatever follows; they are not held.
         for (path, name) in [
             ("a/../b/x", "a/../b/x"),
             ("a%2F..%2Fb%2Fx", "a/../b/x"),
@@ -184,7 +184,7 @@ async fn take(boss: &Asker<'_>, name: &str) {
     assert!(told.status.is_success(), "{told:?}");
 }
 
-/// The locks that somebody sees, in the list and in the history.
+/// Returns the locks that a caller sees, in the list and in the history.
 async fn seen(asker: &Asker<'_>) -> Vec<String> {
     let names = |list: &Value| -> Vec<String> {
         let list = list.as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! What becomes of claims, over HTTP.
+//! Ends of claims, over HTTP.
 
 use serde_json::{Value, json};
 use turno::access::{AccessNew, Role};
@@ -39,7 +39,7 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
             server.post(path, other).await.expect(200),
             json!({"requeued": 0})
         );
-        // A body may be left out.
+        // The body is optional.
         let all = server.send(server.request("POST", path), "").await;
         assert_eq!(all.expect(200), json!({"requeued": 1}));
         let again = claim(&server, "mail", 2).await;
@@ -57,7 +57,7 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
             server.post(path, other).await.expect(200),
             json!({"discarded": 0})
         );
-        // To discard all takes a body that says so.
+        // A discard of all requires an explicit body.
         let empty = server.send(server.request("POST", path), "").await;
         assert_eq!(empty.status, 415);
         assert_eq!(
@@ -121,8 +121,8 @@ async fn a_claim_is_extended_given_back_or_taken_away() {
     }
 }
 
-/// Whoever may touch some queues does not touch the others by their claims: they are answered as stale, and nothing is
-/// applied to them. The control is the last line: whose token has no prefix may settle them wherever they are.
+/// A token for some queues cannot change claims of others: they are returned as stale, and nothing is
+/// applied to them. The control is the last line: a token without a prefix can settle them in any queue.
 #[tokio::test]
 async fn a_claim_of_another_queue_is_stale() {
     let options = Options {
@@ -178,7 +178,7 @@ async fn a_claim_of_another_queue_is_stale() {
     }
 }
 
-/// Each different lease is a call of the store: there is a bound.
+/// Each different lease is a call of the store, so their number is limited.
 #[tokio::test]
 async fn so_many_different_leases_and_no_more() {
     let server = Running::start().await;

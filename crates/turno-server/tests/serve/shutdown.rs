@@ -1,4 +1,4 @@
-//! The end of a server.
+//! Shutdown of a server.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn whoever_waits_is_sent_away_and_nothing_is_taken_for_it() {
         let turno = server.turno.clone();
         server.end().await;
         for told in join_all(waiting.iter_mut().map(Raw::until_closed)).await {
-            // One that the server had not read yet is closed without an answer: nothing was taken for it either.
+            // A connection that the server had not read yet is closed without a response: nothing was claimed for it either.
             assert!(
                 told.is_empty() || told.starts_with("HTTP/1.1 503"),
                 "{told}"
@@ -65,7 +65,7 @@ async fn half_a_request_does_not_keep_a_server_from_ending() {
     let half = "GET /v1/locks HTTP/1.1\r\nhost: loc";
     let mut slow = Raw::saying(server.address, half).await;
     let mut silent = Raw::connect(server.address).await;
-    // It has been let in.
+    // It was accepted.
     server.get("/healthz").await.expect(200);
     server.end().await;
     slow.until_closed().await;
@@ -87,7 +87,7 @@ async fn what_does_not_end_in_time_is_cut_off() {
     slow.until_closed().await;
 }
 
-/// The store takes its time. What a client asked for before the end is answered, and true, although nobody else is let in.
+/// The store is slow. A request that arrived before the shutdown gets its response, although new connections are refused.
 #[tokio::test]
 async fn what_is_in_flight_is_answered_first() {
     let url = PostgresServer::shared().create_database();
@@ -111,7 +111,7 @@ async fn what_is_in_flight_is_answered_first() {
     assert_eq!(turno.inbox("mail").stats().await.unwrap().pending, 1);
 }
 
-/// The control: without the time to end, its client is told nothing.
+/// The control: without a drain time, the client gets no response.
 #[tokio::test]
 async fn without_a_drain_what_is_in_flight_is_cut_off() {
     let url = PostgresServer::shared().create_database();

@@ -1,5 +1,5 @@
-//! Clients that take their time. There is room for one client only: the next is answered when the slow one has been sent
-//! away, and not before.
+//! Slow clients. The server accepts one connection only: the next client gets a response when the slow one was disconnected,
+//! and not before.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use turno_server::serve::Options;
 use crate::common::Running;
 use crate::raw::{Raw, get, post};
 
-/// Far less than any test would wait.
+/// Much shorter than any test would wait.
 const SHORT: Duration = Duration::from_millis(200);
 /// Longer than any test waits.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -25,7 +25,7 @@ fn patient() -> Options {
     }
 }
 
-/// An answer that is more than the system keeps for its reader.
+/// Creates a response that is larger than the socket buffers.
 async fn much_to_read(server: &Running) -> String {
     let big = "x".repeat(1_000_000);
     for _ in 0..4 {
@@ -35,7 +35,7 @@ async fn much_to_read(server: &Running) -> String {
     get("/v1/inbox/q/items?state=pending")
 }
 
-/// The next client is answered.
+/// Checks that the next client gets a response.
 async fn there_is_room(server: &Running) {
     let mut next = Raw::saying(server.address, &get("/healthz")).await;
     assert!(next.head().await.starts_with("HTTP/1.1 200"));
@@ -49,7 +49,7 @@ async fn who_does_not_say_what_it_wants_is_sent_away() {
         "P",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "GET /healthz HTTP/1.1\r\nhost: local",
-        // What was answered makes no difference afterwards.
+        // An earlier response makes no difference.
         &get("/healthz"),
         &answered,
     ] {
@@ -110,14 +110,14 @@ async fn who_does_not_read_its_answer_is_cut_off() {
     there_is_room(&server).await;
     let told = slow.until_closed().await;
     assert!(told.len() < 32_000_000, "{} bytes were kept", told.len());
-    // Whoever reads gets it all.
+    // A client that reads gets all of it.
     let told = server.get("/v1/inbox/q/items?state=pending").await;
     assert_eq!(told.expect(200)["items"].as_array().unwrap().len(), 32);
     server.end().await;
 }
 
-/// The control of those above: whoever is waited for without an end keeps its place, in each of the four ways, until it goes by
-/// itself.
+/// The control of the tests above: without timeouts, a slow client keeps its connection, in each of the four ways, until it
+/// disconnects.
 #[tokio::test]
 async fn without_time_outs_the_slow_keep_everybody_out() {
     for way in 0..4 {

@@ -1,4 +1,4 @@
-//! How soon something is known at another server.
+//! How soon a change is visible at another server.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -13,9 +13,9 @@ use turno_testkit::{PostgresServer, eventually_async};
 use crate::common::{LONG, Running};
 use crate::stream::Listener;
 
-/// How long a revoked token may still be let in.
+/// How long a revoked token may still be accepted.
 const REVOKED: Duration = Duration::from_secs(5);
-/// What is seen within a second, on a machine that has something else to do.
+/// Timeout for changes that are promised within a second, on a busy machine.
 const SEEN: Duration = Duration::from_secs(5);
 
 /// Two servers on one store.
@@ -67,7 +67,7 @@ async fn is_let_in(server: &Running, token: &str) -> bool {
     }
 }
 
-/// Revoked at the store, by somebody who knows of no server. The other token is the control: nothing else ends it.
+/// Revoked in the store, without a notification to any server. The other token is the control: it stays valid.
 #[tokio::test]
 async fn a_revoked_token_is_out_after_five_seconds() {
     let revoke = async |two: Two| {
@@ -80,7 +80,7 @@ async fn a_revoked_token_is_out_after_five_seconds() {
         assert!(is_let_in(&two.there, &gone).await && is_let_in(&two.there, &stays).await);
         assert!(two.here.turno.access_revoke(&id).await.unwrap());
         let revoked = Instant::now();
-        // Taken before it asks: who is let in has come by then.
+        // Measured before the request: an accepted request was sent at that time or later.
         let mut last = Duration::ZERO;
         eventually_async(LONG, "a token that is over", async || {
             let came = revoked.elapsed();

@@ -1,4 +1,4 @@
-//! A store that does not answer, and answers again.
+//! A store that is unavailable, and available again.
 
 use http::StatusCode;
 use serde_json::json;
@@ -9,7 +9,7 @@ use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running, Told};
 
-/// A problem that is over in a moment, without a word about the store itself.
+/// Checks for a temporary problem that reveals nothing about the store itself.
 #[track_caller]
 fn passing(told: &Told, port: u16) {
     assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "{told:?}");
@@ -41,9 +41,9 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
     open.get("/v1/locks").await.expect(200);
 
     let closed = Running::on(connect().await, Options::default()).await;
-    // It has begun: the store is asked before that.
+    // The server has started: it checks the store before that.
     closed.get("/healthz").await.expect(200);
-    // The control: all that is asked below is answered where the store is there.
+    // The control: with an available store, all requests below succeed.
     let beside = Running::start().await;
     let new = AccessNew::new("a", Role::Operate);
     let (_, text) = closed.turno.access_create(new).await.unwrap();
@@ -58,7 +58,7 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
         .await;
         passing(&ready, postgres.port());
         assert_eq!(ready.expect(503)["status"], "unavailable");
-        // A token that nobody has seen yet, and none.
+        // A token that is not in the cache, and none.
         for shown in [Some(text.as_str()), None] {
             let told = lock(server, shown).await;
             passing(&told, postgres.port());
@@ -82,7 +82,7 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
         })
         .await;
         assert_eq!(told.json()["resource"], "r");
-        // The token was made while it could not be seen: it is needed now.
+        // The token was created while the server could not read the store: it is required now.
         eventually_async(LONG, "a closed server", async || {
             let told = server.get("/v1/locks").await;
             (told.status == StatusCode::UNAUTHORIZED).then_some(())

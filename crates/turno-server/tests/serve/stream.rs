@@ -1,4 +1,4 @@
-//! What happens, as it happens.
+//! The stream of changes.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use turno_testkit::eventually_async;
 
 use crate::common::{LONG, Running};
 
-/// Somebody who listens.
+/// A client of the stream.
 pub struct Listener {
     body: Incoming,
     text: String,
@@ -40,7 +40,7 @@ impl Listener {
         }
     }
 
-    /// The next event, and what it says; `None` when the server has ended the stream.
+    /// Returns the next event and its data, or `None` when the server has ended the stream.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -60,7 +60,7 @@ impl Listener {
         }
     }
 
-    /// The next event of this name that says what is looked for.
+    /// Returns the next event of this name that fulfils a condition.
     pub async fn until(&mut self, name: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let (event, data) = self.next().await.expect("the stream goes on");
@@ -76,7 +76,7 @@ async fn hold(turno: &Turno, resource: &str) -> turno::lock::Lease {
     taken.await.unwrap().acquired().unwrap()
 }
 
-/// The locks are taken at the store, and not through the server.
+/// The locks are acquired directly in the store, and not through the server.
 #[tokio::test]
 async fn what_others_do_at_the_store_is_seen() {
     for server in [Running::start().await, Running::start_postgres().await] {
@@ -109,7 +109,7 @@ async fn what_others_do_at_the_store_is_seen() {
             told["gone"],
             json!([{"resource": "PRESTAMO/123", "owner": "other", "token": token.0}])
         );
-        // What ended is history; it may be told together with the lock, or a look later.
+        // An ended lock is in the history, which may be sent with the lock's removal or one poll later.
         let told = listener.until("history", |_| true).await;
         assert_eq!(told["history"][0]["event"], "released");
 
@@ -128,7 +128,7 @@ async fn what_others_do_at_the_store_is_seen() {
         claim.complete(&json!("done")).await.unwrap();
         assert_eq!(listener.until("once", |_| true).await["gone"], json!(["k"]));
 
-        // It ends when the server does.
+        // It ends with the server.
         server.stop.cancel();
         let told = listener.until("reconnect", |_| true).await;
         assert_eq!(told["reason"], "shutting_down");
@@ -137,7 +137,7 @@ async fn what_others_do_at_the_store_is_seen() {
     }
 }
 
-/// Everything that two prefixes can have: of each some before anybody listens, and some after.
+/// Creates data of every kind under a prefix. Some of it is created before there is a listener, and some after.
 async fn fill(turno: &Turno, prefix: &str, when: &str) {
     let name = format!("{prefix}{when}");
     hold(turno, &format!("{name}/past"))
@@ -169,7 +169,7 @@ async fn token(turno: &Turno, prefix: &str) -> String {
         .to_owned()
 }
 
-/// All that is told until everything of the second half of `a/` was.
+/// Returns everything that is sent until all of the second half of `a/` was.
 async fn all(listener: &mut Listener) -> String {
     let mut seen = String::new();
     for wanted in ["late/lock", "late/queue", "late/key", "late/past"] {
@@ -191,10 +191,10 @@ async fn a_token_with_a_prefix_sees_nothing_of_others() {
         }
         let mut narrow = Listener::start(&server, "/v1/stream", Some(&scoped)).await;
         let mut wide = Listener::start(&server, "/v1/stream", Some(&unscoped)).await;
-        // Both have begun, so that what comes now is told as news.
+        // Both have begun, so that later changes are sent as changes.
         let (_, narrow_first) = narrow.next().await.unwrap();
         let (_, wide_first) = wide.next().await.unwrap();
-        // The others' first: whatever is told of `a/` comes after it.
+        // The other prefix first: all data of `a/` is then sent after it.
         for prefix in ["b/", "a/"] {
             fill(turno, prefix, "late").await;
         }
@@ -205,7 +205,7 @@ async fn a_token_with_a_prefix_sees_nothing_of_others() {
         for others in ["b/", "outbox", "dispatched", "Event\""] {
             assert!(!narrow.contains(others), "{others}: {narrow}");
         }
-        // The control: whoever may see everything does, so that the search looks in the right place.
+        // The control: a caller with all rights gets everything, so the search looks for the right words.
         let wide = format!("{wide_first}{}", all(&mut wide).await);
         for others in [
             "b/early/lock",
@@ -217,7 +217,7 @@ async fn a_token_with_a_prefix_sees_nothing_of_others() {
         ] {
             assert!(wide.contains(others), "{others}: {wide}");
         }
-        // A prefix that is asked for narrows further, and not otherwise.
+        // A prefix in the query can only narrow the access further.
         let refused = server
             .request("GET", "/v1/stream?prefix=b/")
             .header("authorization", format!("Bearer {scoped}"));
@@ -258,7 +258,7 @@ async fn nobody_is_watched_for_when_nobody_listens() {
     server.end().await;
 }
 
-/// Whoever listens has to show its token again, now and then.
+/// A listener has to present its token again from time to time.
 #[tokio::test]
 async fn a_stream_does_not_last_for_ever() {
     let options = Options {

@@ -1,4 +1,4 @@
-//! TLS by files.
+//! TLS with certificate files.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,7 +26,7 @@ use turno_server::serve::{Options, Server, TlsFiles};
 use crate::common::LONG;
 use crate::raw::{Raw, get};
 
-/// A certificate of its own, in `NAME.pem`, and its key in `NAME.key`.
+/// Creates a self-signed certificate in `NAME.pem`, and its key in `NAME.key`.
 fn make(folder: &Path, name: &str) -> TlsFiles {
     let files = TlsFiles {
         cert: folder.join(format!("{name}.pem")),
@@ -74,7 +74,7 @@ async fn serve(options: Options) -> Secure {
     let server = Arc::new(Server::new(turno, options));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The files have been read when this is over.
+    // The files have been read after this.
     server.check(address).await.unwrap();
     let stop = CancellationToken::new();
     let (serving, stopped) = (server.clone(), stop.clone());
@@ -88,7 +88,7 @@ async fn serve(options: Options) -> Secure {
 }
 
 impl Secure {
-    /// Connects as somebody who trusts this certificate only.
+    /// Connects as a client that trusts only this certificate.
     async fn connect(
         &self,
         trusted: &Path,
@@ -174,8 +174,8 @@ async fn both_versions_of_http_are_spoken_and_nothing_without_tls() {
     server.end().await;
 }
 
-/// The control: what is closed without a word above is answered by a server that has no certificate, and that one cannot be
-/// greeted.
+/// The control: a server without a certificate responds to the plain requests that were closed without a response above, and a
+/// TLS handshake with it fails.
 #[tokio::test]
 async fn without_a_certificate_all_is_spoken_in_the_clear() {
     let folder = TempDir::new().unwrap();
@@ -196,7 +196,7 @@ async fn a_certificate_is_renewed_while_the_server_runs() {
     std::fs::copy(&files.cert, &before).unwrap();
     let new = make(folder.path(), "new");
 
-    // Half of it: the old one is used on.
+    // The certificate without its key: the old pair stays in use.
     std::fs::copy(&new.cert, &files.cert).unwrap();
     let refused = server.server.reload().await.unwrap_err();
     assert_eq!(refused.field(), Some("tls_key"));

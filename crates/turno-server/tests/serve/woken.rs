@@ -1,4 +1,4 @@
-//! What is pushed at one server wakes a claim that waits at another. Without a notification, it waits until it looks by itself:
+//! A push at one server wakes a claim that waits at another. Without a notification, the claim waits until its next poll:
 //! here once a second.
 
 use std::time::Duration;
@@ -12,9 +12,9 @@ use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running};
 
-/// So often; those in the middle decide, and not one that is late or early for reasons of its own.
+/// Number of rounds. The median counts, so that single outliers do not matter.
 const ROUNDS: usize = 5;
-/// Half of the time between two looks.
+/// Half of the interval between two polls.
 const HALF: Duration = Duration::from_millis(500);
 
 struct Servers {
@@ -40,7 +40,7 @@ impl Servers {
         }
     }
 
-    /// Until whoever waits hears, and sleeps: nobody has asked the database anything for a moment.
+    /// Waits until the waiting claim listens and sleeps: no session has sent a statement for a moment.
     async fn until_asleep(&self) {
         self.waited_at.until_somebody_waits().await;
         let busy = "select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() \
@@ -53,7 +53,7 @@ impl Servers {
         .await;
     }
 
-    /// How long it takes from the push to the claim.
+    /// Returns the median of the time from the push to the claim.
     async fn usually_takes(&self) -> Duration {
         let mut took = Vec::new();
         for n in 0..ROUNDS {
@@ -92,7 +92,7 @@ async fn a_push_at_one_server_wakes_a_claim_at_another() {
     servers.end().await;
 }
 
-/// The control: where the functions notify nobody, it is found at the next look.
+/// The control: if the functions send no notification, the item is found at the next poll.
 #[tokio::test]
 async fn without_a_notification_a_claim_sleeps_on() {
     let servers = Servers::start().await;

@@ -104,7 +104,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot be signalled or does not go.
+    /// Returns an error if it cannot be signalled or does not end.
     pub fn kill_9(&self) -> Result<()> {
         lock(&self.server).kill_9()
     }

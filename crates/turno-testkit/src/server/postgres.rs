@@ -373,7 +373,7 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if a process cannot be signalled or does not go.
+    /// Returns an error if a process cannot be signalled or does not end.
     pub fn kill_9(&self) -> Result<()> {
         let mut server = lock(&self.server);
         server.kill_9()?;

@@ -105,7 +105,7 @@ impl RabbitMq {
     ///
     /// # Errors
     ///
-    /// Returns an error if a process cannot be signalled or does not go.
+    /// Returns an error if a process cannot be signalled or does not end.
     pub fn kill_9(&self) -> Result<()> {
         lock(&self.server).kill_9()
     }

@@ -1,4 +1,4 @@
-//! The test's end of a `turno-actor` process.
+//! The test's side of a `turno-actor` process.
 
 use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
@@ -16,7 +16,7 @@ pub struct Actor {
     stdin: Mutex<ChildStdin>,
 }
 
-/// What an `acquire` was answered with.
+/// Result of an `acquire`.
 #[derive(Debug, Clone, Copy)]
 pub struct Acquired {
     pub token: i64,
@@ -28,7 +28,7 @@ impl Actor {
         Self::spawn(Command::new(PROGRAM).arg(url))
     }
 
-    /// Starts one whose libraries tell it another time of day, such as `+1h`.
+    /// Starts one whose clock is shifted by libfaketime, for example by `+1h`.
     pub fn start_at(url: &str, offset: &str) -> Self {
         Self::spawn(set_clock(Command::new(PROGRAM).arg(url), offset))
     }
@@ -65,7 +65,7 @@ impl Actor {
         self.process.kill_9();
     }
 
-    /// Sends a command; [`Actor::answer`] has its answer.
+    /// Sends a command; [`Actor::answer`] returns its result.
     pub fn tell(&self, command: &str) {
         let mut stdin = self
             .stdin
@@ -98,7 +98,7 @@ impl Actor {
         self.tell(&format!("acquire {resource} {ttl_ms} {wait_ms} {user}"));
     }
 
-    /// The answer of an acquire that must be granted.
+    /// Returns the result of an acquire that must be granted.
     #[track_caller]
     pub fn acquired(&self) -> Acquired {
         let answer = self.answer();
@@ -112,7 +112,7 @@ impl Actor {
         }
     }
 
-    /// Gives a lease back that must still be there; answers when that was acknowledged.
+    /// Releases a lease that must still be held. Returns when the release was acknowledged.
     #[track_caller]
     pub fn release(&self, resource: &str) -> i64 {
         let answer = self.ask(&format!("release {resource}"));

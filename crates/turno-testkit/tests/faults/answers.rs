@@ -1,6 +1,6 @@
-//! Answers that are lost on their way back: what was asked for has been done, and whoever asked does not know.
+//! Lost responses: the call was executed, but the caller does not know that.
 //!
-//! Only PostgreSQL has a network to lose them on.
+//! Only PostgreSQL has a network on which responses can be lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 
 use crate::LONG;
 
-/// Each with a database, a network and an instance of the library of its own.
+/// Number of lines. Each has a database, a proxy and an instance of the library.
 const LINES: usize = 4;
 const ROUNDS: usize = 20;
 
-/// An instance of the library behind a network that loses answers, and a view of the database without it.
+/// An instance of the library behind a proxy that loses responses, and a connection to the database without the proxy.
 struct Line {
     proxy: TcpProxy,
     lossy_url: String,
     direct_url: String,
-    /// One connection, so that the next request is the one that is meant.
+    /// One connection, so that the next request is the one whose response is lost.
     lossy: Turno,
     direct: Turno,
     observer: Client,
@@ -55,7 +55,7 @@ impl Line {
         }
     }
 
-    /// Does something whose first answer is lost; and makes sure that it was.
+    /// Runs a call whose first response is lost, and checks that it was.
     async fn losing<T>(&self, work: impl Future<Output = T>) -> T {
         let before = self.connection().await;
         self.proxy.drop_next_answer();
@@ -64,7 +64,7 @@ impl Line {
         done
     }
 
-    /// The server's process for the newest connection through the network.
+    /// Returns the server process of the newest connection through the proxy.
     async fn connection(&self) -> Option<i32> {
         let row = self
             .observer
@@ -82,7 +82,7 @@ impl Line {
         row.map(|row| row.get(0))
     }
 
-    /// How many connections through the network the server still has, broken or not.
+    /// Returns the number of connections through the proxy that the server still has, broken or not.
     async fn proxied(&self, onlooker: &Client) -> i64 {
         let sql = "select count(*)
             from pg_stat_activity
@@ -135,7 +135,7 @@ async fn a_call_whose_answer_was_lost_is_applied_once() {
     lines.join_all().await;
 }
 
-/// Taken, entered again, and given back twice, with every answer lost once.
+/// Acquires, acquires reentrantly, and releases twice. Every response is lost once.
 async fn once_each(line: &Line, resource: &str) {
     let lock = line.lossy.lock(resource).owner("ana");
 
@@ -160,7 +160,7 @@ async fn once_each(line: &Line, resource: &str) {
     assert_eq!(line.events(resource).await, [HistoryEvent::Released]);
 }
 
-/// The next holder comes in between a release and its repetition.
+/// The next holder acquires between a release and its repetition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_answer_was_lost_is_no_loss_to_who_released() {
     let line = Line::open().await;
@@ -186,7 +186,7 @@ async fn a_release_whose_answer_was_lost_is_no_loss_to_who_released() {
     }
 }
 
-/// Many tasks of one owner at once: the repetition of a call comes long after others.
+/// Many concurrent tasks of one owner: the repetition of a call arrives long after other calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_answers_among_many_calls_of_one_owner() {
     const TASKS: usize = 16;
@@ -214,7 +214,7 @@ async fn lost_answers_among_many_calls_of_one_owner() {
             }
         });
     }
-    // One answer in so many, and none at the end, when there is little else on the line: no call loses all of its tries.
+    // One lost response per 40 calls, and none at the end, when there are few other calls: no call loses all of its attempts.
     let mut next = 0;
     while next < TASKS * CALLS / 2 {
         line.proxy.drop_next_answer();
@@ -232,15 +232,15 @@ async fn lost_answers_among_many_calls_of_one_owner() {
     drop(base);
 }
 
-/// The connection breaks while a call waits inside the server, which does not know that nobody listens any more: the call
-/// and its repetition go on together.
+/// The connection breaks while a call waits in the server, which does not notice that its client has gone: the call
+/// and its repetition run concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repetition_that_meets_the_original_is_applied_once() {
     const RESOURCE: &str = "PRESTAMO/123";
     let line = Line::open().await;
     let lock = line.lossy.lock(RESOURCE).owner("ana");
     let first = taken(lock.clone()).await;
-    // Somebody's guarded transaction, in front of both.
+    // A guarded transaction of another session, which blocks both.
     let guard = format!(
         "begin; select turno.lock_guard('{RESOURCE}', {})",
         first.token()
@@ -275,7 +275,7 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
     assert_eq!(line.holds(RESOURCE).await, 2);
 }
 
-/// The control: the same call, repeated without the identity of the request, is applied twice.
+/// The control: the same call, repeated without a request id, is applied twice.
 #[tokio::test]
 async fn a_call_without_an_identity_is_applied_twice() {
     const REQUEST: &str = "'0198b1a0-0000-7000-8000-000000000001'";

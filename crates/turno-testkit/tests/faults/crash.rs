@@ -1,4 +1,4 @@
-//! Crashes under load: what was acknowledged is there afterwards, and no token ever repeats or goes back.
+//! Crashes under load: acknowledged changes survive, and no token is ever repeated or decreases.
 
 use std::path::Path;
 use std::thread;
@@ -14,13 +14,13 @@ use crate::actor::Actor;
 use crate::ledger::Ledger;
 use crate::place::{Observer, Place, runtime};
 
-/// How often a server or a process is killed.
+/// Number of kills of a server or process.
 const CRASHES: usize = 4;
-/// Several instances, each with several tasks, so that calls of all kinds are under way when it happens.
+/// Several instances, each with several tasks, so that calls of all kinds are in progress at the crash.
 const INSTANCES: usize = 2;
 const TASKS: usize = 8;
 const SHARED: usize = 8;
-/// How much is done between two crashes.
+/// Number of grants between two crashes.
 const GRANTS: usize = 300;
 
 #[test]
@@ -30,18 +30,18 @@ fn postgres_killed_under_load() {
     judge(&ledger, &url);
 }
 
-/// The control: a server that acknowledges what it has not written yet forgets some of it, and that is noticed.
+/// The control: a server that acknowledges commits before they are written loses some of them, and the test detects that.
 #[test]
 fn postgres_killed_with_unwritten_commits() {
     let forgetful = [("synchronous_commit", "off"), ("wal_writer_delay", "10s")];
     let server = PostgresServer::start_with(&forgetful).unwrap();
     let (ledger, url) = crashed(&server);
-    // Which of the complaints it is depends on the moment: a lock that is gone at the end, or one whose holder was told so.
+    // Which complaint it is depends on the moment: a lock that is missing at the end, or one that its holder lost.
     let complaints = ledger.check(&Observer::new(&url).held(), steady_us());
     assert_ne!(complaints, [] as [String; 0]);
 }
 
-/// A load on a server that is killed over and over.
+/// Runs a load on a server that is killed repeatedly.
 fn crashed(server: &PostgresServer) -> (Ledger, String) {
     let url = server.create_database();
     let running = Running::start(&url);
@@ -54,7 +54,7 @@ fn crashed(server: &PostgresServer) -> (Ledger, String) {
     (running.stop(), url)
 }
 
-/// Every connection that the library has is ended by the server, over and over.
+/// The server repeatedly ends all connections of the library.
 #[test]
 fn postgres_connections_ended_under_load() {
     let url = PostgresServer::shared().create_database();
@@ -66,12 +66,12 @@ fn postgres_connections_ended_under_load() {
     judge(&ledger, &url);
 }
 
-/// Processes that write the same file, each with several tasks whose changes are committed together, killed half-way.
+/// Processes that write the same file, each with several tasks whose changes are committed together, are killed.
 #[test]
 fn sqlite_writers_killed_under_load() {
     let place = Place::sqlite();
     let ledger = Ledger::default();
-    // A crash for each of them, several times over: another process is always writing when one is killed.
+    // Several crashes of each process: when one is killed, another one is always writing.
     thread::scope(|scope| {
         for writer in 0..3 {
             let (place, ledger) = (&place, &ledger);
@@ -87,7 +87,7 @@ fn sqlite_writers_killed_under_load() {
     assert_eq!(integrity(Path::new(file)), "ok");
 }
 
-/// From start to kill. Everything that the process was told before it died is in the ledger.
+/// Runs a process from start to kill. Every response that it received before the kill is in the ledger.
 fn one_life(url: &str, name: &str, ledger: &Ledger) {
     let read = |line: String| -> Entry {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?} is no entry"))
@@ -113,7 +113,7 @@ fn integrity(file: &Path) -> String {
         .expect("the file can be checked")
 }
 
-/// Judges a run by its ledger and by what the store holds now.
+/// Checks a run by its ledger and the state of the store.
 fn judge(ledger: &Ledger, url: &str) {
     let now_us = steady_us();
     let held = Observer::new(url).held();
@@ -174,7 +174,7 @@ impl Running {
         }
     }
 
-    /// Waits until every instance works, by itself.
+    /// Waits until every instance makes progress.
     #[track_caller]
     fn await_progress(&self, what: &str) {
         let from = self.ledger.len();
@@ -196,7 +196,7 @@ impl Running {
     }
 }
 
-/// Ends all of the library's connections to a database, again and again, until it was so many.
+/// Repeatedly ends all of the library's connections to a database, until `enough` were ended.
 async fn end_connections(url: &str, enough: u64) {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);

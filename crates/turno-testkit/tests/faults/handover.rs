@@ -1,4 +1,4 @@
-//! How soon a waiter in another process has a lock that was released.
+//! How soon a waiter in another process gets a released lock.
 
 use crate::actor::Actor;
 use crate::on_each_store;
@@ -7,7 +7,7 @@ use crate::place::Place;
 const RESOURCE: &str = "PRESTAMO/123";
 const HANDOVERS: usize = 200;
 const LONG_MS: u64 = 60_000;
-/// What is promised of the median.
+/// Promised maximum of the median.
 const MEDIAN_US: i64 = 50_000;
 
 on_each_store! {
@@ -23,7 +23,7 @@ fn soon(place: &Place) {
             waiter.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
             place.observer().await_waiters(RESOURCE, 1);
             let released_us = holder.release(RESOURCE);
-            // Below zero when the waiter heard of it before the one who released it.
+            // Negative if the waiter was granted the lock before the release returned.
             waiter.acquired().told_us - released_us
         })
         .collect();

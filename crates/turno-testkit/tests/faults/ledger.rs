@@ -1,4 +1,4 @@
-//! Judges a whole run by what its tasks wrote down, and by what the store holds in the end.
+//! Checks a whole run by the logs of its tasks and the final state of the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use turno::lock::LockHolder;
 use turno_testkit::load::{Entry, KEPT};
 
-/// What all tasks wrote down so far.
+/// Log entries of all tasks so far.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger(Arc<Mutex<Vec<Entry>>>);
 
@@ -29,7 +29,7 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// How many grants were acknowledged from entry `from` on, of names that begin with `prefix`.
+    /// Returns the number of acknowledged grants since entry `from`, of resources whose names begin with `prefix`.
     pub fn grants(&self, from: usize, prefix: &str) -> usize {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries[from..]
@@ -38,7 +38,7 @@ impl Ledger {
             .count()
     }
 
-    /// Complains of everything that should not be so; `held` is what the store holds at `now_us` or later.
+    /// Returns all violations. `held` is what the store holds at `now_us` or later.
     pub fn check(&self, held: &HashMap<String, LockHolder>, now_us: i64) -> Vec<String> {
         let held: HashMap<&str, Held> = held
             .iter()
@@ -54,28 +54,28 @@ impl Ledger {
     }
 }
 
-/// What the store holds of one resource.
+/// State of one resource in the store.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     token: i64,
     holds: u32,
 }
 
-/// One first entry of an owner: the grant of a new token.
+/// A new token of an owner, not a reentrant acquire.
 #[derive(Debug, Clone, Copy)]
 struct Grant {
     token: i64,
     asked_us: i64,
     told_us: i64,
-    /// It was surely held until then: given back or expired no earlier.
+    /// It was certainly held until then: released or expired no earlier.
     until_us: i64,
-    /// It cannot have expired before.
+    /// It cannot have expired before this.
     expires_us: i64,
-    /// Whether anybody has asked to give it back, wholly or in part.
+    /// Whether a release, of all or some holds, was requested.
     releasing: bool,
 }
 
-/// What was written down of one resource.
+/// Log entries of one resource.
 #[derive(Debug, Default)]
 struct Story {
     grants: Vec<Grant>,
@@ -83,7 +83,7 @@ struct Story {
     granted: u32,
     releasing: u32,
     released: u32,
-    /// The tokens whose last hold was given back, acknowledged.
+    /// Tokens whose last hold was released, acknowledged.
     ended: HashSet<i64>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Tell<'a> for HashMap<&'a str, Story> {
             } => {
                 let story = self.entry(resource).or_default();
                 story.granted += 1;
-                // Owners are never shared between tasks, so the first hold is the grant of a token.
+                // Tasks never share an owner, so the first hold is the grant of a token.
                 if *holds == 1 {
                     story.grants.push(Grant {
                         token: *token,
@@ -181,7 +181,7 @@ impl<'a> Tell<'a> for HashMap<&'a str, Story> {
 }
 
 impl Story {
-    /// Tokens that repeat, or that are not above those of grants acknowledged before they were asked for.
+    /// Returns tokens that are repeated, or not above those of grants that were acknowledged before their request.
     fn out_of_order(&mut self) -> Vec<String> {
         let mut complaints = Vec::new();
         let mut seen = HashSet::new();
@@ -206,7 +206,7 @@ impl Story {
         complaints
     }
 
-    /// Grants that were asked for and answered while somebody else surely held the resource.
+    /// Returns grants that were requested and returned while another owner certainly held the resource.
     fn together(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for first in &self.grants {
@@ -225,7 +225,7 @@ impl Story {
         complaints
     }
 
-    /// Acknowledged grants that the store has forgotten, and acknowledged releases that it has undone.
+    /// Returns acknowledged grants that the store has lost, and acknowledged releases that it has undone.
     fn not_as_told(&self, held: Option<Held>, now_us: i64) -> Vec<String> {
         let mut complaints = Vec::new();
         for grant in &self.grants {
@@ -240,8 +240,8 @@ impl Story {
         complaints
     }
 
-    /// For a resource that one owner alone asks for, and that does not expire: what was acknowledged is there, and nothing
-    /// was applied twice.
+    /// For a resource that only one owner acquires and that does not expire: checks that acknowledged changes exist, and
+    /// that none was applied twice.
     fn miscounted(&self, held: Option<Held>) -> Vec<String> {
         let holds = held.map_or(0, |held| held.holds);
         let least = self.granted.saturating_sub(self.releasing);
@@ -253,7 +253,7 @@ impl Story {
     }
 }
 
-/// The controls: forged ledgers, each with one thing wrong.
+/// The controls: forged ledgers, each with one violation.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// One resource that went from hand to hand, and one that is kept: nothing to complain of.
+    /// A resource with several successive holders, and one that is kept: no violations.
     fn honest() -> Vec<Entry> {
         vec![
             asking("a"),

@@ -1,4 +1,4 @@
-//! A network that goes away while work runs under a lock: the work is told, and stopped in time.
+//! A network that fails while work runs under a lock: the work is notified, and stopped in time.
 //!
 //! Only PostgreSQL has a network.
 
@@ -23,7 +23,7 @@ const TTL: Duration = Duration::from_secs(3);
 enum Fault {
     /// Connections are closed, and new ones refused.
     Cut,
-    /// Connections stay open, and nothing comes through.
+    /// Connections stay open, and no data is forwarded.
     BlackHole,
 }
 
@@ -40,7 +40,7 @@ async fn a_black_hole_stops_the_work_in_time() {
 struct Network {
     proxy: TcpProxy,
     turno: Turno,
-    /// Not behind the proxy.
+    /// Connected without the proxy.
     observer: Client,
 }
 
@@ -70,7 +70,7 @@ impl Network {
         }
     }
 
-    /// When the lease ends, as the database has it, and whether it has ended.
+    /// Returns when the lease ends according to the database, and whether it has ended.
     async fn expiry(&self) -> (Timestamp, bool) {
         let sql = "select expires_at, expires_at <= clock_timestamp() from turno.lock where resource = $1";
         let row = self.observer.query_one(sql, &[&RESOURCE]).await.unwrap();
@@ -91,7 +91,7 @@ async fn stopped_in_time(fault: Fault) {
                 began.send(()).unwrap();
                 lease.ending().await;
                 tell.send(clock::machine()).unwrap();
-                // Deaf to what it is told: it has to be dropped.
+                // It ignores the notification, so it must be dropped.
                 std::future::pending::<Result<Infallible, Infallible>>().await
             })
             .await;
@@ -101,7 +101,7 @@ async fn stopped_in_time(fault: Fault) {
     renewed_once(&network).await;
     network.fail(fault).await;
 
-    // The observer's machine is the database's, and so is its clock.
+    // The observer and the database are on the same machine, and have the same clock.
     let told = told.await.unwrap();
     let (expires_at, _) = network.expiry().await;
     let (ended, ended_here) = ended.await.unwrap();
@@ -128,19 +128,19 @@ async fn stopped_in_time(fault: Fault) {
     assert!(token.0 > 0);
 }
 
-/// Tells when the work was dropped.
+/// Sends the time when the work was dropped.
 struct Last(Option<oneshot::Sender<(Timestamp, Instant)>>);
 
 impl Drop for Last {
     fn drop(&mut self) {
         if let Some(end) = self.0.take() {
-            // Nobody listens only if the test has failed already.
+            // The receiver is gone only if the test has failed already.
             let _ = end.send((clock::machine(), Instant::now()));
         }
     }
 }
 
-/// Waits for a renewal, so that the fault meets a runner at its work.
+/// Waits for a renewal, so that the fault happens while the runner is active.
 async fn renewed_once(network: &Network) {
     let (first, _) = network.expiry().await;
     eventually_async(LONG, "a renewal", async || {
@@ -149,7 +149,7 @@ async fn renewed_once(network: &Network) {
     .await;
 }
 
-/// The control: work under a lease that nobody keeps goes on past its expiry.
+/// The control: work under a lease that is not renewed continues past its expiry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_beside_the_runner_goes_on_too_long() {
     let network = Network::open().await;

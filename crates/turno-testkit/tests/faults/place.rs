@@ -1,4 +1,4 @@
-//! An empty store for one test, and what an observer asks of it.
+//! An empty store for one test, and the queries of an observer.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;
 
-/// The largest page that a list answers with.
+/// Maximum size of a page.
 const PAGE: u32 = 1000;
 
 pub struct Place {
     pub url: String,
     pub name: &'static str,
-    /// For a store that is a file: where it is, until the test ends.
+    /// Folder of a store that is a file, until the test ends.
     pub folder: TempDir,
     observer: Observer,
 }
 
 impl Place {
-    /// A database of its own on the server that all tests share.
+    /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::new(
             "postgres",
@@ -31,7 +31,7 @@ impl Place {
         )
     }
 
-    /// A file of its own.
+    /// Creates a file.
     pub fn sqlite() -> Self {
         let folder = folder();
         let url = format!("sqlite:{}", folder.path().join("turno.db").display());
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// A look at the store from outside of what is tested.
+    /// Returns an observer of the store, independent of the tested instances.
     pub fn observer(&self) -> &Observer {
         &self.observer
     }
@@ -58,7 +58,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder can be made")
 }
 
-/// Somebody who only looks.
+/// An instance that only reads.
 pub struct Observer {
     turno: Turno,
     runtime: Runtime,
@@ -100,7 +100,7 @@ impl Observer {
             .collect()
     }
 
-    /// Everything that is held now, by its name.
+    /// Returns all current holders, by resource.
     pub fn held(&self) -> HashMap<String, LockHolder> {
         let mut held = HashMap::new();
         let mut after = String::new();
@@ -126,7 +126,7 @@ impl Observer {
     }
 }
 
-/// Two threads, as the machines that this runs on at the least have.
+/// Two threads, the minimum of the machines that run these tests.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

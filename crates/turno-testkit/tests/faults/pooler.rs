@@ -1,4 +1,4 @@
-//! What stands between an application and its database: a pooler is kept clean, a plain proxy is seen through.
+//! Software between an application and its database: nothing is left behind in a pooler, and a plain proxy is not treated as one.
 
 use tokio_postgres::NoTls;
 use turno::Turno;
@@ -24,13 +24,13 @@ async fn severity(turno: &Turno) -> Severity {
         .severity
 }
 
-/// A `listen` that stays behind in a pool sends our notifications to whoever is given that connection next; some
-/// drivers take one in the middle of an answer for an error.
+/// A `listen` that is left behind in a pool sends notifications to the next client of that connection. Some
+/// drivers treat a notification in the middle of a response as an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_listening_behind_a_pooler() {
     let database = new_database().await;
     let name = database.rsplit('/').next().unwrap();
-    // One server connection, so that whatever is left behind on it is seen.
+    // One server connection, so that anything left behind on it is found.
     let pooler = PgBouncer::start_with(
         PostgresServer::shared(),
         PoolMode::Transaction,
@@ -72,7 +72,7 @@ async fn nothing_is_left_listening_behind_a_pooler() {
     let _second = waiter.await.unwrap().unwrap().acquired().unwrap();
     assert_eq!(listening().await, 0);
 
-    // Control: the look above does see a `listen` that another client left behind.
+    // Control: the query above does find a `listen` that another client left behind.
     let (careless, connection) = tokio_postgres::connect(&pooler.url(name), NoTls)
         .await
         .unwrap();

@@ -1,4 +1,4 @@
-//! A counter in a plain file, which nothing protects but the lock, raced by many processes.
+//! A counter in a plain file, protected only by the lock, and incremented by many processes.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ const ROUNDS: u32 = 250;
 
 on_each_store! {
     a_locked_counter_is_exact => |place: &Place| assert_eq!(count(place, "locked"), ACTORS * ROUNDS);
-    /// The control: without the lock updates are lost, or written over each other's digits: it may even be too much.
+    /// The control: without the lock, updates are lost, or overwrite each other's digits, so the count may even be too large.
     a_bare_counter_is_not => |place: &Place| assert_ne!(count(place, "bare"), ACTORS * ROUNDS);
 }
 

@@ -1,4 +1,4 @@
-//! A holder that is killed: whoever waits has the lock soon after its time to live.
+//! A holder that is killed: a waiter gets the lock soon after the end of its TTL.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::place::Place;
 
 const RESOURCE: &str = "PRESTAMO/123";
 const TTL: Duration = Duration::from_secs(1);
-/// What is promised on top of the time to live.
+/// Promised maximum in addition to the TTL.
 const SLACK: Duration = Duration::from_secs(1);
 const LONG_MS: u64 = 60_000;
 
@@ -24,7 +24,7 @@ on_each_store! {
     their_clocks_do_not_matter_either_way => |place: &Place| {
         followed(place, Actor::start_at(&place.url, "-1h"), Actor::start_at(&place.url, "+1h"));
     };
-    /// The control: a holder that lives keeps its lock for longer than that.
+    /// The control: a holder that is alive keeps its lock for longer than that.
     a_living_holder_is_not_followed => a_living_holder_is_not_followed;
 }
 
@@ -59,7 +59,7 @@ fn a_living_holder_is_not_followed(place: &Place) {
     assert!(next.acquired().token > first);
 }
 
-/// Takes the lock and renews it until killed, as the runner does.
+/// Acquires the lock and renews it until killed, as the runner does.
 fn hold(holder: &Actor) -> i64 {
     let ttl_ms = u64::try_from(TTL.as_millis()).expect("a second is short");
     let first = holder.acquire(RESOURCE, ttl_ms, 0, "ana").token;

@@ -1,4 +1,4 @@
-//! A holder that was paused for longer than its lease wakes up and goes on as if nothing had happened.
+//! A holder that was paused for longer than its lease continues as if nothing had happened.
 
 use turno::lock::HistoryEvent;
 
@@ -13,7 +13,7 @@ const LONG_MS: u64 = 60_000;
 
 on_each_store! {
     its_guarded_write_is_refused => |place: &Place| zombie(place, Actor::start, Actor::start, Write::Guarded);
-    /// The control: without the guard the stale write gets through.
+    /// The control: without the guard, the stale write is stored.
     its_unguarded_write_gets_through => |place: &Place| zombie(place, Actor::start, Actor::start, Write::Unguarded);
     its_clock_does_not_matter => |place: &Place| {
         zombie(place, ahead, behind, Write::Guarded);
@@ -21,7 +21,7 @@ on_each_store! {
     its_clock_does_not_matter_either_way => |place: &Place| {
         zombie(place, behind, ahead, Write::Guarded);
     };
-    /// The control for the clocks: the actors' libraries really tell them another time.
+    /// The control for the clocks: the actors' clocks are really shifted.
     the_clocks_are_bent => the_clocks_are_bent;
 }
 
@@ -43,7 +43,7 @@ fn zombie(place: &Place, first: fn(&str) -> Actor, second: fn(&str) -> Actor, wr
     let (zombie, next) = (first(&place.url), second(&place.url));
     assert_eq!(zombie.ask("prepare"), "prepared");
 
-    // Long enough to be seen held whatever the machine is busy with; the clock of whoever asks does not shorten it.
+    // Long enough to be found held even on a busy machine. The clock of the reader does not shorten it.
     let seen = zombie.acquire(RESOURCE, LONG_MS, 0, "ana");
     let busy = next.ask(&format!("acquire {RESOURCE} {LONG_MS} 0 eva"));
     let remaining_ms: u64 = busy
@@ -79,7 +79,7 @@ fn zombie(place: &Place, first: fn(&str) -> Actor, second: fn(&str) -> Actor, wr
     assert_eq!(late[0].attribution.pid, Some(zombie.pid()));
     assert!(late[0].attribution.host.is_some());
 
-    // Nothing that the zombie did has touched the next holder's lease.
+    // Nothing that the zombie did has affected the next holder's lease.
     assert_eq!(
         next.ask(&format!("write {RESOURCE} eva2 guarded")),
         "written"

@@ -1,6 +1,6 @@
-//! Answers that are lost on their way back: what was asked for has been done, and whoever asked does not know.
+//! Lost responses: the call was executed, but the caller does not know that.
 //!
-//! Only PostgreSQL has a network to lose them on.
+//! Only PostgreSQL has a network on which responses can be lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use crate::place::{QUEUE, client};
 
 const ROUNDS: u64 = 10;
 
-/// An instance of the library behind a network that loses answers, and a view of the database without it.
+/// An instance of the library behind a proxy that loses responses, and a connection to the database without the proxy.
 struct Line {
     proxy: TcpProxy,
     lossy_url: String,
     direct_url: String,
-    /// One connection, so that the next request is the one that is meant.
+    /// One connection, so that the next request is the one whose response is lost.
     lossy: Turno,
     direct: Turno,
     observer: Client,
@@ -37,7 +37,7 @@ impl Line {
         let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
             .await
             .unwrap();
-        // A call that meets a lock would end after a second, and here it has to wait for its repetition.
+        // By default a call that waits for a lock would fail after a second, and here it has to wait for its repetition.
         let settings = "application_name=lossy&options=-clock_timeout%3D60s";
         let lossy_url = format!("{}?{settings}", proxy.url_for(&url));
         let direct = Turno::connect(&url).await.unwrap();
@@ -58,7 +58,7 @@ impl Line {
         line
     }
 
-    /// The first claim begins to listen, on a connection of its own: what is asked after that is asked by the test.
+    /// Makes a claim, which starts to listen on a separate connection: all later requests are those of the test.
     async fn settle_down(&self) {
         assert_eq!(take(&self.inbox()).await, []);
         eventually_async(LONG, "somebody to listen", async || {
@@ -78,7 +78,7 @@ impl Line {
         self.lossy.inbox(QUEUE)
     }
 
-    /// Does something whose first answer is lost; and makes sure that it was.
+    /// Runs a call whose first response is lost, and checks that it was.
     async fn losing<T>(&self, work: impl Future<Output = T>) -> T {
         let before = self.connection().await;
         self.proxy.drop_next_answer();
@@ -87,9 +87,9 @@ impl Line {
         done
     }
 
-    /// Does something that waits inside the server, and is repeated there while it does.
+    /// Runs a call that waits in the server, and is repeated while it waits.
     async fn meeting<T>(&self, work: impl Future<Output = T>) -> T {
-        // Somebody's transaction, in front of both. Not the observer's, which would see the same all the time in it.
+        // A transaction of another session, which blocks both. Not the observer's, whose snapshot would then not change.
         let other = client(&self.direct_url).await;
         let lock = "begin; lock table turno.inbox_item, turno.inbox_batch in share mode";
         other.batch_execute(lock).await.unwrap();
@@ -97,7 +97,7 @@ impl Line {
             let original = self.await_blocked(&[]).await;
             self.proxy.cut().await;
             self.proxy.restore().await.unwrap();
-            // The library cancels the original if the network is restored before it gives up on that: usually it is not.
+            // If the network is restored before the library gives up on the original, the library cancels it. Usually it is not.
             self.await_blocked(&original).await;
             other.batch_execute("commit").await.unwrap();
         };
@@ -110,7 +110,7 @@ impl Line {
         done
     }
 
-    /// Waits for a call, in none of these sessions, that waits inside the server. Returns its session.
+    /// Waits for a call in another session than these that waits in the server. Returns its session.
     async fn await_blocked(&self, others: &[i32]) -> Vec<i32> {
         eventually_async(LONG, "a call that waits inside the server", async || {
             let mut blocked = self.blocked().await;
@@ -120,7 +120,7 @@ impl Line {
         .await
     }
 
-    /// The sessions through the network that wait for a lock.
+    /// Returns the sessions through the proxy that wait for a lock.
     async fn blocked(&self) -> Vec<i32> {
         let sql = "select pid
             from pg_stat_activity
@@ -131,7 +131,7 @@ impl Line {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// The server's process for the newest connection through the network.
+    /// Returns the server process of the newest connection through the proxy.
     async fn connection(&self) -> Option<i32> {
         let sql = "select pid
             from pg_stat_activity
@@ -143,10 +143,10 @@ impl Line {
         row.map(|row| row.get(0))
     }
 
-    /// Pending, scheduled, processing, completed, failed.
+    /// Returns pending, scheduled, processing, completed, failed.
     async fn counts(&self) -> [u64; 5] {
         let stats = match self.direct.inbox(QUEUE).stats().await {
-            // Nothing was stored yet.
+            // No item was stored yet.
             Err(error) if error.is_no_queue() => return [0; 5],
             stats => stats.unwrap(),
         };
@@ -178,8 +178,8 @@ fn one() -> Settled {
     }
 }
 
-/// Each call twice: once so that the connection knows its statement, and then with its answer lost. The second is then one
-/// request, and it is the call itself that is repeated.
+/// Makes each call twice: first to prepare the statement on the connection, then with a lost response. The second call is
+/// then a single request, so the repetition is that of the call itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_answer_was_lost_is_applied_once() {
     let line = Line::open().await;
@@ -214,7 +214,7 @@ async fn completed_once(line: &Line, round: u64) {
     assert_eq!(line.counts().await, [0, 0, 0, done + 2, 0]);
 }
 
-/// A failure is counted once, and what was given back is given back once, also when its answer was lost.
+/// A failure is counted once, and an item is given back once, even if the response is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_whose_answer_was_lost_is_counted_once() {
     let line = Line::open().await;
@@ -227,7 +227,7 @@ async fn a_failure_whose_answer_was_lost_is_counted_once() {
         assert_eq!(inbox.give_back(&[a]).await.unwrap(), one());
         let given = line.losing(inbox.give_back(&[b])).await.unwrap();
         assert_eq!(given, one());
-        // What was given back has its turn first, and no attempt of it was counted.
+        // Items that were given back are claimed first, and no attempt was counted for them.
         let (a, b) = (take_one(&inbox).await, take_one(&inbox).await);
         assert_eq!(inbox.fail(&[failure(a)]).await.unwrap(), one());
         let failed = line.losing(inbox.fail(&[failure(b)])).await.unwrap();
@@ -247,17 +247,17 @@ fn failure(claim: ClaimId) -> Failure {
     Failure {
         claim,
         error: "not now".to_owned(),
-        // It does not come back in the course of the test.
+        // It is not retried during the test.
         retry_in: Some(Duration::from_secs(3600)),
         again: Again::Retry,
     }
 }
 
-/// A worker behind such a network: every handler is called once, and no claim is lost.
+/// A worker behind such a proxy: every handler is called once, and no claim is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_does_each_item_once() {
     const ITEMS: usize = 2000;
-    /// One answer is lost in so many items.
+    /// Number of items per lost response.
     const BETWEEN: usize = 50;
     let line = Line::open().await;
     let items = (0..ITEMS).map(|number| Item::new(&number).unwrap());
@@ -276,7 +276,7 @@ async fn a_worker_does_each_item_once() {
     let worker = many.await.unwrap().inbox(QUEUE).worker(handler);
     let stop = CancellationToken::new();
     let running = tokio::spawn(worker.run(stop.clone().cancelled_owned()));
-    // None at the end, when there is little else on the line: no call loses all of its tries.
+    // None at the end, when there are few other calls: no call loses all of its attempts.
     for next in (BETWEEN..ITEMS - BETWEEN).step_by(BETWEEN) {
         line.proxy.drop_next_answer();
         eventually_async(LONG, "the worker to go on", async || {
@@ -298,8 +298,8 @@ async fn a_worker_does_each_item_once() {
     assert!(calls.len() == ITEMS && calls.values().all(|count| *count == 1));
 }
 
-/// The connection breaks while a call waits inside the server, which does not know that nobody listens any more: the call
-/// and its repetition go on together.
+/// The connection breaks while a call waits in the server, which does not notice that its client has gone: the call
+/// and its repetition run concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repetition_that_meets_the_original_is_applied_once() {
     let line = Line::open().await;
@@ -325,7 +325,7 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
     assert_eq!(line.counts().await, [0, 1, 0, 1, 0]);
 }
 
-/// The control: the same push, repeated without the identity of the request, is stored twice; and so is a claim.
+/// The control: the same push, repeated without a request id, is stored twice; and so is a claim.
 #[tokio::test]
 async fn a_call_without_an_identity_is_applied_twice() {
     const REQUEST: &str = "'0198b1a0-0000-7000-8000-000000000001'";
@@ -345,7 +345,7 @@ async fn a_call_without_an_identity_is_applied_twice() {
     }
 }
 
-/// Sends a statement whose answer is lost, and sends it again.
+/// Sends a statement whose response is lost, and sends it again.
 async fn twice(line: &Line, sql: &str) {
     let lossy = client(&line.lossy_url).await;
     line.proxy.drop_next_answer();

@@ -1,8 +1,8 @@
-//! A transaction that claims, or begins a key, and does not end. It blocks what it has claimed or begun, and nothing else: no
-//! more backends wait than the pool has connections, other queues and locks are served, and when the transaction ends nothing
-//! is claimed or begun for callers that have given up.
+//! A transaction that claims, or begins a once key, and does not end. It blocks what it has claimed or begun, and nothing
+//! else: the number of waiting backends is at most the size of the pool, other queues and locks are served, and when the
+//! transaction ends, nothing is claimed or begun for callers that have given up.
 //!
-//! The control is a client that closes its connection when it gives up, and cancels nothing.
+//! The control is a client that closes its connection when it gives up, and does not cancel its call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,12 +19,12 @@ use crate::place::{Place, QUEUE, client, item};
 const POOL: usize = 4;
 const CALLERS: usize = 64;
 const CALL_TIMEOUT: Duration = Duration::from_millis(500);
-/// A caller that gives up sooner than its call.
+/// Timeout of a caller, shorter than that of its call.
 const IMPATIENT: Duration = Duration::from_millis(100);
-/// How long the transaction stays open, unless `TURNO_BLOCKED_SECONDS` says otherwise.
+/// How long the transaction stays open by default. `TURNO_BLOCKED_SECONDS` sets another time.
 const BLOCKED: Duration = Duration::from_secs(3);
 const ITEMS: usize = 2000;
-/// How often the time of other calls is taken before the transaction begins.
+/// Number of measurements of other calls before the transaction begins.
 const USUAL: usize = 20;
 
 fn blocked_for() -> Duration {
@@ -33,7 +33,7 @@ fn blocked_for() -> Duration {
     seconds.map_or(BLOCKED, Duration::from_secs)
 }
 
-/// A store, a transaction that stays open, and a session that looks at both.
+/// A store, a transaction that stays open, and a session that observes both.
 struct TestStore {
     place: Place,
     blocker: Client,
@@ -77,7 +77,7 @@ impl TestStore {
             .unwrap()
     }
 
-    /// The backends of this database, but for the test's own.
+    /// Returns the backends of this database, except for the test's own.
     async fn backends(&self) -> Backends {
         let count = "
             select count(*) filter (where wait_event_type = 'Lock'), count(*)
@@ -105,7 +105,7 @@ impl TestStore {
         u64::try_from(row.get::<_, i64>(0)).unwrap()
     }
 
-    /// Clients that close their connections when they give up: as many at a time as a pool has, three times.
+    /// Runs clients that close their connections when they give up: as many concurrently as a pool has, three times.
     async fn give_up_without_cancelling(&self, sql: &'static str) {
         for _ in 0..3 {
             let mut callers = JoinSet::new();
@@ -122,7 +122,7 @@ impl TestStore {
     }
 }
 
-/// How long a claim of another queue with its completion and a lock with its release take.
+/// Returns the duration of a claim and completion in another queue, and of a lock and its release.
 async fn others(turno: &Turno) -> Duration {
     let began = Instant::now();
     let inbox = turno.inbox("other");
@@ -148,7 +148,7 @@ struct Heard {
     failures: AtomicU64,
 }
 
-/// Claims until it is stopped. Every second caller asks for more than a few, and every fourth gives up soon.
+/// Claims until it is stopped. Every second caller claims more than a few items, and every fourth gives up early.
 async fn claim_again_and_again(turno: Turno, number: usize, heard: Arc<Heard>) {
     while !heard.stop.load(Ordering::SeqCst) {
         let limit = if number.is_multiple_of(2) { 1 } else { 20 };
@@ -208,7 +208,7 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
         );
         let pool = i64::try_from(POOL).unwrap();
         assert!(most.waiting <= pool, "{most:?}");
-        // One more listens.
+        // Plus the connection that listens.
         assert!(most.all <= pool + 1, "{most:?}");
         bed.until_none_waits().await;
         let heard = heard.items.load(Ordering::SeqCst);
@@ -260,7 +260,7 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
     });
 }
 
-/// Behind a pooler no limit of the session ends the statement: its server connections are shared.
+/// Behind a pooler, no session setting ends the statement, because server connections are shared.
 #[test]
 fn a_call_through_a_pooler_is_cancelled_too() {
     let bed = TestStore::new(BEGIN);

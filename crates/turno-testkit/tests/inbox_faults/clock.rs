@@ -1,5 +1,5 @@
-//! The database's clock is set back: what is due is still found. Setting a clock back is the same as setting all times that
-//! the cursor has noted ahead.
+//! The database's clock is set back: due items are still found. Setting a clock back has the same effect as moving all times
+//! that the cursor has recorded into the future.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ const SET_BACK: &str = "update turno.inbox_cursor
         due_at   = due_at + interval '1 hour',
         late_at  = late_at + interval '1 hour'";
 const SOON: Duration = Duration::from_millis(1);
-/// Longer than the cursor waits before it looks at everything: a second.
+/// Longer than the interval at which the cursor checks all items, which is a second.
 const HIDDEN: Duration = Duration::from_secs(3);
 
-/// The rules as they were: a time that the cursor has noted is never ahead of the clock.
+/// The former rule: a time that the cursor has recorded is never in the future.
 const TRUST_THE_CLOCK: &str = "do $do$
     declare
       f    regprocedure;
@@ -34,7 +34,7 @@ const TRUST_THE_CLOCK: &str = "do $do$
       end loop;
     end $do$";
 
-/// An item whose time comes after the clock was set back.
+/// An item that becomes due after the clock was set back.
 #[test]
 fn a_timed_item_is_found_after_the_clock_was_set_back() {
     let place = Place::postgres();
@@ -50,7 +50,7 @@ fn a_claim_that_trusts_the_clock_does_not_find_a_timed_item() {
     assert_eq!(found_within(&place, HIDDEN), None);
 }
 
-/// An item without a time that was committed behind the cursor.
+/// An item without a due time that was committed behind the cursor.
 #[test]
 fn a_late_item_is_found_after_the_clock_was_set_back() {
     let place = Place::postgres();
@@ -94,12 +94,12 @@ fn late(place: &Place, change: &str) {
     });
 }
 
-/// Claims again and again until there is an item, and answers its payload.
+/// Claims repeatedly until there is an item, and returns its payload.
 fn found_within(place: &Place, patience: Duration) -> Option<String> {
     let began = Instant::now();
     place.runtime.block_on(async {
         loop {
-            // With room for more: then the cursor knows that all that was due is claimed.
+            // A limit above the number of items: the cursor then knows that all due items are claimed.
             let claim = place.inbox().claim().limit(10).lease(LONG);
             if let Some(item) = claim.take().await.unwrap().pop() {
                 return Some(item.payload);

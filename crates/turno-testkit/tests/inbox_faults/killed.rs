@@ -1,4 +1,4 @@
-//! Workers that are killed all the time: nothing is lost, and nothing is done twice.
+//! Workers that are killed repeatedly: no item is lost, and none is processed twice.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use crate::worker::{EFFECT, How, ONE, Worker};
 use crate::{LONG, on_each_store};
 
 const WORKERS: usize = 8;
-/// How often one of them is killed, and replaced.
+/// Interval at which a worker is killed and replaced.
 const PACE: Duration = Duration::from_millis(200);
 
 on_each_store! {
     effects_happen_exactly_once => effects_happen_exactly_once;
-    /// Completed after the effect, an item is still completed once; its effect may be repeated.
+    /// If the completion follows the effect, an item is still completed once; its effect may be repeated.
     items_are_completed_exactly_once => items_are_completed_exactly_once;
     an_effect_whose_worker_died_is_not_repeated => |place: &Place| assert_eq!(dying(place, "effect"), [1]);
-    /// The control: an effect that does not commit together with the completion is repeated.
+    /// The control: an effect that is not committed together with the completion is repeated.
     an_effect_beside_its_completion_is_repeated => |place: &Place| assert_eq!(dying(place, "plain"), [1, 2]);
 }
 
@@ -44,7 +44,7 @@ fn items_are_completed_exactly_once(place: &Place) {
     assert!(items == ids, "not every item has an effect");
 }
 
-/// Has items done by workers that are killed one after the other, and looks at what the store says. Answers their ids.
+/// Has items processed by workers that are killed one after the other, and checks the state of the store. Returns their ids.
 fn work(place: &Place, how: How, items: usize) -> Vec<i64> {
     let ids = place.push((0..items).map(|number| item(&format!("work {number}"))));
     let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
@@ -87,7 +87,7 @@ fn kill_until_done(place: &Place, how: How, items: u64) -> usize {
     kills
 }
 
-/// A worker that dies right after its effect was committed, and another one that finds what it left. Answers the attempts
+/// Runs a worker that dies right after its effect was committed, and another one that continues. Returns the attempts
 /// that had an effect.
 fn dying(place: &Place, ending: &'static str) -> Vec<i64> {
     let how = How { ending, ..ONE };

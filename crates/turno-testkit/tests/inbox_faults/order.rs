@@ -1,4 +1,4 @@
-//! The order within a group, with attempts that fail and workers that are killed.
+//! Order within a group, with attempts that fail and workers that are killed.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ const GROUPS: usize = 50;
 const EACH: usize = 40;
 const ITEMS: u64 = (GROUPS * EACH) as u64;
 const WORKERS: usize = 4;
-/// How much is done between two kills.
+/// Number of completed items between two kills.
 const BETWEEN: u64 = 250;
 
 on_each_store! {
@@ -23,15 +23,15 @@ on_each_store! {
             assert!(done.is_sorted(), "{group} was done in the order {done:?}");
         }
     };
-    /// The control: the same items without their groups are not.
+    /// The control: without their groups, the same items are not in order.
     without_a_group_there_is_no_order => |place: &Place| {
         let done = run(place, |item, _| item, ITEMS);
         assert!(done.values().any(|done| !done.is_sorted()));
     };
 }
 
-/// Has items done, all groups at once, and kills a worker whenever so many more are done. Answers what was done of each
-/// group, in that order.
+/// Processes items of all groups concurrently, and kills a worker after every `between` completed items. Returns the
+/// completed items of each group, in order.
 fn run(place: &Place, put: fn(Item, String) -> Item, between: u64) -> HashMap<String, Vec<ItemId>> {
     let items = (0..GROUPS * EACH).map(|number| {
         let group = format!("prestamo-{}", number % GROUPS);

@@ -1,4 +1,4 @@
-//! An empty store for one test, with the application's table, and what an observer asks of both.
+//! An empty store for one test, with the application's table, and the queries of an observer.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;
 
-/// The one queue of every test.
+/// The only queue of every test.
 pub const QUEUE: &str = "presentations";
-/// So many attempts that faults never use them up.
+/// More attempts than faults can use up.
 pub const MANY_ATTEMPTS: u16 = 1000;
-/// The most that is pushed at once.
+/// Maximum number of items per push.
 const PUSH: usize = 10_000;
-/// The largest page that a list answers with.
+/// Maximum size of a page.
 const PAGE: u32 = 1000;
 
 pub struct Place {
@@ -25,11 +25,11 @@ pub struct Place {
     pub name: &'static str,
     pub runtime: Runtime,
     turno: Turno,
-    /// For a store that is a file: where it is, until the test ends.
+    /// Folder of a store that is a file, until the test ends.
     _folder: Option<TempDir>,
 }
 
-/// What a handler left behind.
+/// Effect of a handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
     pub item: i64,
@@ -39,17 +39,17 @@ pub struct Effect {
 }
 
 impl Place {
-    /// A database of its own on the server that all tests share.
+    /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::on(PostgresServer::shared())
     }
 
-    /// A database of its own on a server that the test may kill.
+    /// Creates a database on a server that the test may kill.
     pub fn on(server: &PostgresServer) -> Self {
         Self::new("postgres", server.create_database(), None)
     }
 
-    /// A file of its own.
+    /// Creates a file.
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let url = format!("sqlite:{}", folder.path().join("turno.db").display());
@@ -76,7 +76,7 @@ impl Place {
         place
     }
 
-    /// The application's own table, in the database that the queue is in. Nothing in it is unique but the order.
+    /// Creates the application's table, in the database of the queue. Only its order column is unique.
     fn make_table(&self) {
         let columns = "item bigint not null, payload text not null, pid bigint not null, attempt bigint not null";
         match self.file() {
@@ -103,7 +103,7 @@ impl Place {
         self.turno.inbox(QUEUE)
     }
 
-    /// Pushes items; answers their ids, in order.
+    /// Pushes items and returns their ids, in order.
     pub fn push(&self, items: impl IntoIterator<Item = Item>) -> Vec<ItemId> {
         let items: Vec<Item> = items.into_iter().collect();
         let mut ids = Vec::with_capacity(items.len());
@@ -137,7 +137,7 @@ impl Place {
         })
     }
 
-    /// All effects, in the order in which they happened.
+    /// Returns all effects, in the order in which they happened.
     pub fn effects(&self) -> Vec<Effect> {
         let read = "select item, payload, pid, attempt from effect order by n";
         let Some(file) = self.file() else {
@@ -165,7 +165,7 @@ impl Place {
         rows.unwrap().collect::<Result<_, _>>().unwrap()
     }
 
-    /// The items whose completion the store has recorded, as often as it has recorded it.
+    /// Returns the items that the store has recorded as completed, once per record.
     pub fn completions(&self) -> Vec<i64> {
         let Some(file) = self.file() else {
             let read = "select i
@@ -194,7 +194,7 @@ pub async fn client(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// An item whose handler does what the first word says, and that is tried again for as long as it takes.
+/// Returns an item whose handler does what the first word says, and that has practically unlimited attempts.
 pub fn item(payload: &str) -> Item {
     Item::new(payload).unwrap().max_attempts(MANY_ATTEMPTS)
 }

@@ -1,4 +1,4 @@
-//! An item that kills whoever works on it.
+//! An item that kills every worker that processes it.
 
 use turno::inbox::{Item, ItemState};
 use turno_testkit::eventually;
@@ -13,7 +13,7 @@ on_each_store! {
     a_crash_loop_comes_to_an_end => a_crash_loop_comes_to_an_end;
 }
 
-/// The first attempt fails, the others end with their process; then the item is set aside, and others have their turn.
+/// The first attempt fails, the others end with their process; then the item is failed, and others are processed.
 fn a_crash_loop_comes_to_an_end(place: &Place) {
     let poison = Item::new("poison").unwrap().max_attempts(ATTEMPTS);
     let poisonous = place.push([poison, item("work")])[0];
@@ -54,7 +54,7 @@ fn a_crash_loop_comes_to_an_end(place: &Place) {
     );
     assert_eq!(failed.errors[0].error, "not to be worked on");
     assert!(failed.errors[1].error.contains("vanished"));
-    // Whoever set it aside is alive, and goes on.
+    // The worker that marked it as failed is alive, and continues.
     assert!(
         worker
             .process()

@@ -1,4 +1,4 @@
-//! A server that is killed and started again under load: what was acknowledged is done, once.
+//! A server that is killed and restarted under load: acknowledged items are processed once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,9 +15,9 @@ use crate::worker::{EFFECT, Worker};
 const WORKERS: usize = 4;
 const PUSHERS: usize = 4;
 const CRASHES: usize = 3;
-/// A crash forgets little: only what had not left the server's own memory.
+/// A crash loses little: only what was still in the server's own memory. Hence several crashes.
 const FORGETFUL_CRASHES: usize = 8;
-/// How much is pushed, and how much is done, between two crashes.
+/// Number of pushed and of processed items between two crashes.
 const BETWEEN: usize = 300;
 
 #[test]
@@ -30,7 +30,7 @@ fn what_was_acknowledged_is_done_once() {
     );
 }
 
-/// The control: a server that acknowledges what it has not written yet forgets some of it, and that is noticed.
+/// The control: a server that acknowledges commits before they are written loses some of them, and the test detects that.
 #[test]
 fn unwritten_commits_are_lost() {
     let forgetful = [("synchronous_commit", "off"), ("wal_writer_delay", "10s")];
@@ -41,13 +41,13 @@ fn unwritten_commits_are_lost() {
 
 #[derive(Debug)]
 struct Outcome {
-    /// Acknowledged, and never done.
+    /// Acknowledged, and never processed.
     lost: Vec<String>,
-    /// Done more than once.
+    /// Processed more than once.
     doubled: Vec<String>,
 }
 
-/// Pushers and workers on a server that is killed over and over.
+/// Runs pushers and workers on a server that is killed repeatedly.
 fn crashed(server: &PostgresServer, crashes: usize) -> Outcome {
     let place = Place::on(server);
     let workers: Vec<Worker> = (0..WORKERS)
@@ -93,7 +93,7 @@ fn judge(place: &Place, pushed: Pushed) -> Outcome {
     }
 }
 
-/// What pushers were told.
+/// Responses to the pushers.
 #[derive(Debug, Default)]
 struct Pushed {
     acknowledged: Vec<String>,
@@ -118,7 +118,7 @@ impl Pushing {
                     if stop.is_cancelled() {
                         return;
                     }
-                    // Its own name and not its number: a server that forgets gives the number to another.
+                    // A name and not the item's id: a server that loses commits gives the id to another item.
                     let payload = format!("work {pusher}-{number}");
                     let answer = inbox.push_item(item(&payload)).await;
                     let mut pushed = pushed.lock().unwrap();
@@ -138,7 +138,7 @@ impl Pushing {
         }
     }
 
-    /// Waits until pushes are acknowledged and items are done, by themselves.
+    /// Waits until pushes are acknowledged and items are processed.
     #[track_caller]
     fn await_progress(&self, place: &Place, what: &str) {
         let acknowledged = || self.pushed.lock().unwrap().acknowledged.len();

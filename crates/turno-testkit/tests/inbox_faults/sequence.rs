@@ -1,4 +1,4 @@
-//! The sequence of items' numbers goes back, as after a restore of data alone: no item is lost.
+//! The sequence of item ids goes back, as after a restore of only the data: no item is lost.
 
 use turno::inbox::ClaimedItem;
 use turno::store::{Roles, Severity};
@@ -8,7 +8,7 @@ use crate::place::{Place, client, item};
 const ITEMS: usize = 10;
 const BACK: &str = "select setval('turno.inbox_item_id', 1, false)";
 
-/// A queue whose cursor is above the sequence.
+/// Creates a queue whose cursor is above the sequence.
 async fn gone_back(place: &Place) -> tokio_postgres::Client {
     let inbox = place.inbox();
     inbox
@@ -50,7 +50,7 @@ fn a_claim_survives_a_sequence_that_went_back() {
     });
 }
 
-/// Other pushes have raised the sequence before the first claim, which cannot notice anything then.
+/// Other pushes have increased the sequence before the first claim, which then cannot detect anything.
 #[test]
 fn a_repair_finds_what_claims_do_not() {
     let place = Place::postgres();
@@ -61,7 +61,7 @@ fn a_repair_finds_what_claims_do_not() {
         assert_eq!(numbers(&turno).await, Severity::Problem);
         let ahead = "select setval('turno.inbox_item_id', 1000)";
         client.batch_execute(ahead).await.unwrap();
-        // As after some time: nothing that was committed late can be below the cursor.
+        // As after some time: no item that was committed late can be below the cursor.
         let floor = "update turno.inbox_cursor set floor_id = at_id, mark_xid = null";
         client.batch_execute(floor).await.unwrap();
         // The control: without a repair they are not claimed.

@@ -1,4 +1,4 @@
-//! A worker that is asked to end in the middle of its work.
+//! A worker that gets SIGTERM while it is processing items.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::{LONG, on_each_store};
 
 const BEGUN: u64 = 2;
 const UNBEGUN: u64 = 20;
-/// What is promised.
+/// Promised maximum.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Claims do not end by themselves in the course of the test.
+/// Claims do not expire during the test.
 const HOW: How = How {
     lease: LONG,
     concurrency: BEGUN as usize,
@@ -23,7 +23,7 @@ const HOW: How = How {
 
 on_each_store! {
     it_gives_back_what_it_has_not_begun => it_gives_back_what_it_has_not_begun;
-    /// The control: one that is killed gives nothing back.
+    /// The control: a worker that is killed gives nothing back.
     killed_it_gives_back_nothing => killed_it_gives_back_nothing;
 }
 
@@ -40,7 +40,7 @@ fn it_gives_back_what_it_has_not_begun(place: &Place) {
         assert_eq!((item.attempts, item.abandoned), (0, 0), "{item:?}");
         assert!(item.errors.is_empty(), "{item:?}");
     }
-    // They are anybody's at once, and their attempt is the first.
+    // Any worker can claim them immediately, and their attempt is the first.
     let claim = place.inbox().claim().limit(100);
     let claimed = place.runtime.block_on(claim.take()).unwrap();
     assert_eq!(claimed.len() as u64, UNBEGUN);
@@ -52,7 +52,7 @@ fn it_gives_back_what_it_has_not_begun(place: &Place) {
     for _ in 0..BEGUN {
         assert!(worker.outcome().starts_with("written "));
     }
-    // Those that it has completed were completed by their handlers.
+    // The items that it has completed were completed by their handlers.
     let report = Report {
         completed: 0,
         failed: 0,
@@ -75,7 +75,7 @@ fn killed_it_gives_back_nothing(place: &Place) {
     });
 }
 
-/// A worker with its hands full.
+/// Starts a worker that has items in flight.
 fn busy(place: &Place) -> Worker {
     let items = BEGUN + UNBEGUN;
     place.push((0..items).map(|number| item(&format!("held {number}"))));

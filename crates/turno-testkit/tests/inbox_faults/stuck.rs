@@ -1,4 +1,4 @@
-//! A long line behind an item that does not get on: others pass it.
+//! Many items behind one that is not completed: the others are processed.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use crate::{LONG, on_each_store};
 
 const BEHIND: usize = 100_000;
 const OTHERS: usize = 500;
-/// How many items one claim takes at the most.
+/// Maximum number of items per claim.
 const LIMIT: usize = 100;
-/// How many of those behind are looked at.
+/// Number of items behind it that are checked.
 const FIRST: usize = 100;
 
 on_each_store! {
@@ -39,7 +39,7 @@ fn others_pass_a_stuck_group(place: &Place) {
         claims += 1;
         passed.extend(claimed.iter().map(|item| item.claim.item));
         complete(place, &claimed);
-        // One more than there are for the second ones of the groups, which wait for the first; and one for what is left.
+        // One additional claim for the second items of the groups, which wait for the first ones, and one for the rest.
         assert!(
             claims <= OTHERS / LIMIT + 2,
             "{} others passed",
@@ -53,7 +53,7 @@ fn others_pass_a_stuck_group(place: &Place) {
     let stats = place.stats();
     assert_eq!((stats.pending, stats.processing), (BEHIND as u64, 1));
 
-    // It ends after this one, and takes no more.
+    // It ends after this item, and claims no more.
     worker.process().term();
     worker.go();
     assert!(worker.outcome().starts_with("written "));
@@ -66,7 +66,7 @@ fn others_pass_a_stuck_group(place: &Place) {
     }
 }
 
-/// A worker that holds the first item of a group, and those behind it.
+/// Starts a worker that holds the first item of a group, and returns the items behind it.
 fn stuck(place: &Place) -> (Worker, Vec<ItemId>) {
     let how = How { lease: LONG, ..ONE };
     let head = place.push([item("held").group("stuck")])[0];

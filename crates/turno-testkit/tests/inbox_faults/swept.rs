@@ -1,4 +1,4 @@
-//! A push meets a key that is swept while the push is under way: it is stored, or it is answered as a duplicate.
+//! A push whose unique key is swept during the push: the item is stored, or the push returns a duplicate.
 
 use turno_testkit::eventually_async;
 
@@ -10,10 +10,10 @@ const PUSH: &str = "
     from turno.inbox_push_batch('presentations', array['1'], array['k'])";
 const SWEEP: &str = "select turno.sweep(keep_completed => '0')";
 const ROUNDS: usize = 200;
-/// Where the push has tried to store its keys, and has not read yet which item has each.
+/// The point at which the push has tried to store its keys, and has not yet read which item has each key.
 const BETWEEN: &str = "-- A statement of its own: it sees the rows that the keys met.";
 
-/// The push has met the key, and waits for a table before it answers. Then the key is swept.
+/// The push has found the key, and waits for a table before it returns. Then the key is swept.
 #[test]
 fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
     let place = Place::postgres();
@@ -32,7 +32,7 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
         })
         .await;
         observer.batch_execute(SWEEP).await.unwrap();
-        // The control: the key has gone, while the push that has met it is under way.
+        // The control: the key is deleted while the push that has found it is in progress.
         assert_eq!(keys(&observer).await, 0);
         holder.batch_execute("commit").await.unwrap();
         let pushed = push.await.unwrap();
@@ -43,7 +43,7 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
     });
 }
 
-/// The key is swept after the push has met it, and before the push reads which item has it: then the key is free, and the
+/// The key is swept after the push has found it, and before the push reads which item has it: the key is then free, and the
 /// item is stored.
 #[test]
 fn a_push_is_stored_if_its_key_is_swept_before_it_is_read() {
@@ -51,7 +51,7 @@ fn a_push_is_stored_if_its_key_is_swept_before_it_is_read() {
     assert_eq!((duplicate, pending), (false, 1));
 }
 
-/// The control: without the second try, the push is acknowledged and nothing is stored.
+/// The control: without the second attempt, the push is acknowledged and nothing is stored.
 #[test]
 fn without_a_second_try_it_is_acknowledged_and_lost() {
     let once = "changed := replace(changed, 'exit when not gone;', 'exit;');";
@@ -59,8 +59,8 @@ fn without_a_second_try_it_is_acknowledged_and_lost() {
     assert_eq!((duplicate, pending), (false, 0));
 }
 
-/// Pushes a known key, and sweeps it between the two statements of the push that concern keys. `change` changes the function
-/// besides. Answers whether the push was a duplicate, and how many items wait afterwards.
+/// Pushes an existing key, and sweeps it between the two statements of the push that concern keys. `change` is an additional
+/// change of the function. Returns whether the push was a duplicate, and the number of pending items afterwards.
 fn swept_between(change: &str) -> (bool, u64) {
     let place = Place::postgres();
     place.push([item("done").key("k")]);
@@ -102,7 +102,7 @@ fn swept_between(change: &str) -> (bool, u64) {
     })
 }
 
-/// The same again and again, with no order between the push and the sweep.
+/// The same repeatedly, without an order between the push and the sweep.
 #[test]
 fn no_push_is_lost_beside_a_sweep() {
     let place = Place::postgres();
@@ -126,7 +126,7 @@ fn no_push_is_lost_beside_a_sweep() {
     });
 }
 
-/// Completes what there is.
+/// Completes all items.
 async fn complete(place: &Place) {
     let items = place.inbox().claim().limit(10).take().await.unwrap();
     let claims: Vec<_> = items.iter().map(|item| item.claim).collect();

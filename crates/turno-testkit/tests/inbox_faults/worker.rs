@@ -1,4 +1,4 @@
-//! The test's end of a `turno-worker` process.
+//! The test's side of a `turno-worker` process.
 
 use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
@@ -13,17 +13,17 @@ use crate::place::QUEUE;
 /// The program, built along with this test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-worker");
 
-/// How a worker is run.
+/// Options of a worker.
 #[derive(Debug, Clone, Copy)]
 pub struct How {
-    /// `effect`, `plain` or `naive`: how an item ends.
+    /// How an item ends: `effect`, `plain` or `naive`.
     pub ending: &'static str,
     pub lease: Duration,
     pub concurrency: usize,
     pub prefetch: usize,
 }
 
-/// A worker that ends items together with their effects, and is taken over from soon.
+/// Completes items together with their effects, and has a short lease.
 pub const EFFECT: How = How {
     ending: "effect",
     lease: Duration::from_secs(1),
@@ -43,7 +43,7 @@ pub struct Worker {
     stdin: Mutex<ChildStdin>,
 }
 
-/// What a worker that was asked to end says that it did.
+/// Counters that a worker reports after SIGTERM.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Report {
     pub completed: u64,
@@ -53,14 +53,14 @@ pub struct Report {
 }
 
 impl Worker {
-    /// Starts one, and goes on when it is about to work.
+    /// Starts one, and waits until it is ready.
     pub fn start(url: &str, how: How) -> Self {
         let worker = Self::begin(url, how);
         worker.process.lines().expect_line("ready ", LONG);
         worker
     }
 
-    /// Starts one, and does not wait for it.
+    /// Starts one without waiting for it.
     pub fn begin(url: &str, how: How) -> Self {
         let mut command = Command::new(PROGRAM);
         command.args([url, QUEUE, how.ending]);
@@ -84,7 +84,7 @@ impl Worker {
         &self.process
     }
 
-    /// Lets one handler go on that is held.
+    /// Lets one paused handler continue.
     pub fn go(&self) {
         let mut stdin = self
             .stdin
@@ -93,7 +93,7 @@ impl Worker {
         writeln!(stdin, "go").expect("the worker is there");
     }
 
-    /// The next item that a held handler has begun with, and which attempt it is.
+    /// Returns the next item that a paused handler has begun, and its attempt.
     #[track_caller]
     pub fn began(&self) -> (i64, u32) {
         let began = self.process.lines().expect_line("began ", LONG);
@@ -101,7 +101,7 @@ impl Worker {
         (item.parse().unwrap(), attempt.parse().unwrap())
     }
 
-    /// What came of a held handler that was let go on: `written ITEM` or `refused ITEM`.
+    /// Returns the result of a handler that continued: `written ITEM` or `refused ITEM`.
     #[track_caller]
     pub fn outcome(&self) -> String {
         self.process
@@ -110,7 +110,7 @@ impl Worker {
             .expect("a handler that goes on comes to an end")
     }
 
-    /// Reads what it says last; it was asked to end before.
+    /// Reads its report. Call it after SIGTERM.
     #[track_caller]
     pub fn report(&self) -> Report {
         let ended = self.process.lines().expect_line("ended ", LONG);

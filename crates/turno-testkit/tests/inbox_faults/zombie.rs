@@ -1,4 +1,4 @@
-//! A worker that was paused for longer than its claim wakes up and goes on as if nothing had happened.
+//! A worker that was paused for longer than its claim continues as if nothing had happened.
 
 use crate::on_each_store;
 use crate::place::{Effect, Place, item};
@@ -6,7 +6,7 @@ use crate::worker::{How, ONE, Report, Worker};
 
 on_each_store! {
     its_completion_is_refused => its_completion_is_refused;
-    /// The control: a worker that ends items without presenting its claim does it all twice.
+    /// The control: a worker that completes items without its claim processes each one twice.
     without_its_claim_it_is_not => without_its_claim_it_is_not;
 }
 
@@ -39,7 +39,8 @@ fn without_its_claim_it_is_not(place: &Place) {
     assert_eq!(place.effects(), [next, late]);
 }
 
-/// A worker that was stopped with an item in its hands, and continued when another had done it; and what that one did.
+/// Stops a worker with an item in flight, and continues it after another worker has completed the item. Returns the first
+/// worker and the other one's effect.
 fn paused(place: &Place, how: How) -> (Worker, Effect) {
     let item = place.push([item("held")])[0].0;
     let zombie = Worker::start(&place.url, how);

@@ -1,4 +1,4 @@
-//! A client of web servers, and what it is told.
+//! A client of web servers, and the responses that it gets.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::web::Web;
 #[derive(Clone)]
 pub struct Client(hyper_util::client::legacy::Client<HttpConnector, Full<Bytes>>);
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub uri: &'static str,
@@ -24,7 +24,7 @@ pub struct Ask {
     pub principal: &'static str,
 }
 
-/// A payment.
+/// Returns a payment.
 pub fn pay(key: impl Into<String>) -> Ask {
     Ask {
         uri: "/pagos",
@@ -34,7 +34,7 @@ pub fn pay(key: impl Into<String>) -> Ask {
     }
 }
 
-/// A payment whose first handler is held before it pays.
+/// Returns a payment whose first handler is paused before it pays.
 pub fn held_before(key: impl Into<String>) -> Ask {
     Ask {
         uri: "/pagos?hold=before",
@@ -42,7 +42,7 @@ pub fn held_before(key: impl Into<String>) -> Ask {
     }
 }
 
-/// A payment whose first handler is held after it has paid, and before it answers.
+/// Returns a payment whose first handler is paused after it has paid, and before it responds.
 pub fn held_after(key: impl Into<String>) -> Ask {
     Ask {
         uri: "/pagos?hold=after",
@@ -66,13 +66,13 @@ impl Told {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// The status, and the code of a problem.
+    /// Returns the status, and the code of a problem.
     pub fn problem(&self) -> (u16, String) {
         let code = self.json()["code"].as_str().map(str::to_owned);
         (self.status, code.unwrap_or_else(|| panic!("{self:?}")))
     }
 
-    /// Who has paid, and in which attempt.
+    /// Returns which process has paid, and in which attempt.
     #[track_caller]
     pub fn paid(&self) -> (i64, i64) {
         assert_eq!(self.status, 200, "{self:?}");
@@ -82,7 +82,7 @@ impl Told {
     }
 }
 
-/// A problem, as [`Told::problem`] answers it.
+/// Returns a problem in the form of [`Told::problem`].
 pub fn problem(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
@@ -93,7 +93,7 @@ impl Client {
         Client(client.build(HttpConnector::new()))
     }
 
-    /// The answer; nothing if it does not come in time, or the connection breaks.
+    /// Returns the response, or `None` if it does not arrive in time or the connection breaks.
     pub async fn ask_within(&self, port: u16, ask: &Ask, patience: Duration) -> Option<Told> {
         let request = Request::post(format!("http://127.0.0.1:{port}{}", ask.uri))
             .header("idempotency-key", &ask.key)
@@ -117,7 +117,7 @@ impl Client {
         told.expect("a server that runs answers")
     }
 
-    /// In a task of its own.
+    /// Sends a request in a spawned task.
     pub fn asking(&self, web: &Web, ask: &Ask) -> tokio::task::JoinHandle<Option<Told>> {
         let (client, port, ask) = (self.clone(), web.port(), ask.clone());
         tokio::spawn(async move { client.ask_within(port, &ask, LONG).await })

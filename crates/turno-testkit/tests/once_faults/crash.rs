@@ -6,7 +6,7 @@ use crate::client::{Client, held_after, held_before};
 use crate::place::Place;
 use crate::web::{How, USUAL, Web};
 
-/// The claim, the effect and the answer are all there, once.
+/// Claim, effect and answer all exist, once.
 #[test]
 fn nothing_is_lost_or_doubled() {
     let server = PostgresServer::start().unwrap();

@@ -1,4 +1,4 @@
-//! A thousand identical requests at once, at three instances and two gates: the work is done once.
+//! A thousand identical concurrent requests to three instances and two gates: the work is done once.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,11 +28,11 @@ on_each_store! {
         assert!(turned_away.iter().all(|told| told.status == 200 && told.body == words));
     };
     the_others_wait_for_the_answer => the_others_wait_for_the_answer;
-    /// The control: without the layer each of them is worked on.
+    /// The control: without the layer, each of them is processed.
     without_the_layer_it_is_done_for_each => without_the_layer_it_is_done_for_each;
 }
 
-/// All that requests are sent to, and the service behind the gates.
+/// The servers that get requests, and the service behind the gates.
 struct Fronts {
     fronts: Vec<Web>,
     service: Web,
@@ -50,14 +50,14 @@ impl Fronts {
         }
     }
 
-    /// Wherever the handler is that is held.
+    /// Continues the paused handler, on whichever server it is.
     fn go(&self) {
         let webs = self.fronts.iter().chain([&self.service]);
         webs.for_each(Web::go);
     }
 }
 
-/// Sends the same to all of them at once; the answers come as they are given.
+/// Sends the same request to all of them concurrently. Responses are returned as they arrive.
 fn crowd(place: &Place, fronts: &[Web], ask: Ask) -> mpsc::UnboundedReceiver<Told> {
     let (answers, told) = mpsc::unbounded_channel();
     let _inside = place.runtime.enter();
@@ -67,7 +67,7 @@ fn crowd(place: &Place, fronts: &[Web], ask: Ask) -> mpsc::UnboundedReceiver<Tol
         let port = fronts[number % fronts.len()].port();
         tokio::spawn(async move {
             let told = client.ask_within(port, &ask, LONG).await;
-            // The test has failed if nobody reads.
+            // The receiver is gone only if the test has failed.
             let _ = answers.send(told.expect("everybody is answered"));
         });
     }
@@ -84,7 +84,7 @@ fn next(place: &Place, told: &mut mpsc::UnboundedReceiver<Told>, count: usize) -
     })
 }
 
-/// What those are told who come while the one that came first is held; and that one gets its answer.
+/// Returns the responses to requests that arrive while the first one is paused, and checks that the first one gets its answer.
 fn turned_away(place: &Place, in_flight: &'static str) -> Vec<Told> {
     let fronts = Fronts::new(place, in_flight);
     let began = Instant::now();
@@ -102,7 +102,7 @@ fn the_others_wait_for_the_answer(place: &Place) {
     let fronts = Fronts::new(place, "wait");
     let began = Instant::now();
     let mut told = crowd(place, &fronts.fronts, held_before("77"));
-    // Held until whoever came to the instances waits. (The gates do not say.)
+    // Paused until all requests to the instances wait. (The gates do not report theirs.)
     let share = CROWD / (INSTANCES + GATES);
     for instance in &fronts.fronts[..INSTANCES] {
         eventually(LONG, "everybody to come", || {

@@ -1,4 +1,4 @@
-//! Requests that only look like one: nothing is done for them, and nobody is told what is another's.
+//! Requests that only look the same: they are not processed, and get no answer of another request.
 
 use crate::client::{Ask, Client, held_before, pay, problem};
 use crate::on_each_store;
@@ -10,7 +10,7 @@ on_each_store! {
     principals_do_not_meet => principals_do_not_meet;
 }
 
-/// While the first is in flight, and when it is done; at whichever instance.
+/// While the first is in flight, and when it is done; on any instance.
 fn another_body_under_a_key_is_refused(place: &Place) {
     let webs = [Web::start(&place.url, USUAL), Web::start(&place.url, USUAL)];
     let first = held_before("77");

@@ -1,4 +1,4 @@
-//! The instance that does the work is killed half-way.
+//! The instance that does the work is killed during the work.
 
 use turno::once::OnceState;
 use turno_testkit::eventually;
@@ -14,13 +14,13 @@ on_each_store! {
     whoever_waits_takes_it_over => whoever_waits_takes_it_over;
     a_probe_finds_that_it_was_done => a_probe_finds_that_it_was_done;
     a_probe_finds_that_it_was_not_done => a_probe_finds_that_it_was_not_done;
-    /// The control: what was paid before the kill is paid again if nobody asks.
+    /// The control: without a probe, a payment that was made before the kill is made again.
     without_a_probe_it_is_done_twice => without_a_probe_it_is_done_twice;
-    /// Nor if the answer is there together with the effect.
+    /// Not repeated either if the answer is committed together with the effect.
     an_answer_that_came_with_its_effect_is_given => an_answer_that_came_with_its_effect_is_given;
 }
 
-/// An instance, after another one was killed with a handler in hand; whom that one was.
+/// Kills an instance while a handler is paused. Returns another instance, and the id of the killed one.
 fn killed(place: &Place, how: How, ask: &Ask) -> (Web, i64) {
     let _inside = place.runtime.enter();
     let victim = Web::start(&place.url, how);
@@ -31,7 +31,7 @@ fn killed(place: &Place, how: How, ask: &Ask) -> (Web, i64) {
     (Web::start(&place.url, how), victim.pid())
 }
 
-/// What the next one is told that comes when the lease of the killed one is over.
+/// Returns the response to the next request after the lease of the killed instance has expired.
 fn next(place: &Place, how: How, ask: Ask) -> (Web, i64, crate::client::Told) {
     let (web, victim) = killed(place, how, &ask);
     place.await_state(OnceState::Unknown);

@@ -1,4 +1,4 @@
-//! Clients that time out and repeat, at instances that are killed all the time: each effect happens exactly once.
+//! Clients that time out and retry, with instances that are killed repeatedly: each effect happens exactly once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -15,16 +15,16 @@ use crate::web::{How, SHORT, Web};
 use crate::{LONG, on_each_store};
 
 const KEYS: usize = 200;
-/// How many clients ask for the same.
+/// Number of clients per key.
 const CLIENTS: usize = 10;
-/// How many requests are under way at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 100;
 const INSTANCES: usize = 3;
-/// How many of them are killed, and replaced.
+/// Number of instances that are killed and replaced.
 const KILLS: usize = 10;
-/// After which a client repeats its request.
+/// Timeout after which a client repeats its request.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The pause before that.
+/// Pause before that.
 const BACK_OFF: Duration = Duration::from_millis(5);
 
 on_each_store! {
@@ -32,7 +32,7 @@ on_each_store! {
         let outcome = load(place, "effect");
         assert_eq!((outcome.lost, outcome.doubled), (0, 0));
     };
-    /// The control: an effect that does not commit together with its answer is repeated.
+    /// The control: an effect that is not committed together with its answer is repeated.
     effects_beside_their_answers_are_repeated => |place: &Place| {
         let outcome = load(place, "plain");
         assert!(outcome.doubled > 0);
@@ -41,14 +41,14 @@ on_each_store! {
 }
 
 struct Outcome {
-    /// Keys that were answered, and have no effect.
+    /// Keys with an answer and without an effect.
     lost: usize,
-    /// Keys with more than one.
+    /// Keys with more than one effect.
     doubled: usize,
 }
 
-/// What is asked for a key. One of each stage is held at the worst of moments, so that its instance is killed there: in
-/// every other stage before it has paid, and otherwise after, when nobody knows yet.
+/// Returns the request for a key. One request of each stage is paused at the worst moment, and its instance is killed then:
+/// alternately before it has paid, and after it has paid but not yet responded.
 fn asked(stage: usize, number: usize) -> Ask {
     let key = format!("k{stage}-{number}");
     match number {
@@ -95,7 +95,7 @@ struct Clients {
     tries: Arc<AtomicUsize>,
 }
 
-/// What the clients were told.
+/// Responses to the clients.
 struct Answers {
     of_key: HashMap<String, Vec<String>>,
     tries: usize,
@@ -114,10 +114,10 @@ impl Clients {
         }
     }
 
-    /// Each insists until it has its answer, at whichever instance.
+    /// Starts clients, each of which retries until it has its answer, on any instance.
     fn start(&mut self, place: &Place, stage: usize) {
         for number in 0..KEYS / KILLS * CLIENTS {
-            // Those of one key soon after each other.
+            // Requests of one key follow each other closely.
             let ask = asked(stage, number / CLIENTS);
             let (client, ports) = (self.client.clone(), self.ports.clone());
             let (turns, tries) = (self.turns.clone(), self.tries.clone());
@@ -133,7 +133,7 @@ impl Clients {
                     if let Some(told) = told.filter(|told| told.status == 200) {
                         break told;
                     }
-                    // As clients do: an instance that is being replaced is not there at once.
+                    // As clients do: an instance that is being replaced is not available immediately.
                     tokio::time::sleep(BACK_OFF).await;
                 };
                 let body = String::from_utf8(told.body.to_vec()).unwrap();

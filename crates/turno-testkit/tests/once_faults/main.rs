@@ -1,6 +1,6 @@
-//! Once under faults: real web servers and gates that are crowded, killed and stopped, and databases that crash.
+//! Once under faults: real web servers and gates that are overloaded, killed and stopped, and databases that crash.
 //!
-//! Each scenario has its *control*: the same with its guard removed, which must show the failure.
+//! Each scenario has a *control*: the same without its guard, which must show the failure.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -19,10 +19,10 @@ mod zombie;
 
 use std::time::Duration;
 
-/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+/// Longer than anything takes that ends at all, on a slow and busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// One test a store from one body, which is given an empty store.
+/// Defines one test per store from one body, which gets an empty store.
 macro_rules! on_each_store {
     ($($(#[$attribute:meta])* $name:ident => $body:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! An empty store for one test, with the application's tables, and what an observer asks of both.
+//! An empty store for one test, with the application's tables, and the queries of an observer.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ pub struct Place {
     pub name: &'static str,
     pub runtime: Runtime,
     turno: Turno,
-    /// For a store that is a file: where it is, until the test ends.
+    /// Folder of a store that is a file, until the test ends.
     _folder: Option<TempDir>,
 }
 
-/// A run of the handler, or what it left behind.
+/// A run of the handler, or its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: String,
@@ -29,17 +29,17 @@ pub struct Row {
 }
 
 impl Place {
-    /// A database of its own on the server that all tests share.
+    /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::on(PostgresServer::shared())
     }
 
-    /// A database of its own on a server that the test may kill.
+    /// Creates a database on a server that the test may kill.
     pub fn on(server: &PostgresServer) -> Self {
         Self::new("postgres", server.create_database(), None)
     }
 
-    /// A file of its own.
+    /// Creates a file.
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let url = format!("sqlite:{}", folder.path().join("turno.db").display());
@@ -66,7 +66,7 @@ impl Place {
         place
     }
 
-    /// The application's own tables, in the database that the store is in. Nothing in them is unique but the order.
+    /// Creates the application's tables, in the database of the store. Only their order columns are unique.
     fn make_tables(&self) {
         let columns = "key text not null, pid bigint not null, attempt bigint not null";
         let make = |number: &str| {
@@ -91,12 +91,12 @@ impl Place {
         self.url.strip_prefix("sqlite:").map(PathBuf::from)
     }
 
-    /// All runs of handlers, in the order in which they began.
+    /// Returns all runs of handlers, in the order in which they began.
     pub fn ran(&self) -> Vec<Row> {
         self.rows("ran")
     }
 
-    /// All effects, in the order in which they happened.
+    /// Returns all effects, in the order in which they happened.
     pub fn effects(&self) -> Vec<Row> {
         self.rows("effect")
     }
@@ -126,7 +126,7 @@ impl Place {
         rows.unwrap().collect::<Result<_, _>>().unwrap()
     }
 
-    /// What the store knows of the one key that there is.
+    /// Returns the state of the only key in the store.
     pub fn known(&self) -> OnceView {
         let ask = OnceList {
             limit: 2,

@@ -1,4 +1,4 @@
-//! The test's end of a `turno-web` process.
+//! The test's side of a `turno-web` process.
 
 use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::LONG;
 /// The program, built along with this test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-web");
 
-/// How a server is run; the words are the program's.
+/// Options of a server, as the program's arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct How {
     pub ending: &'static str,
@@ -21,7 +21,7 @@ pub struct How {
     pub lease: Duration,
 }
 
-/// The usual, with a lease that no test outlives.
+/// The defaults, with a lease that no test outlives.
 pub const USUAL: How = How {
     ending: "plain",
     in_flight: "conflict",
@@ -29,7 +29,7 @@ pub const USUAL: How = How {
     lease: LONG,
 };
 
-/// Work is taken over soon.
+/// A short lease, so that work is taken over soon.
 pub const SHORT: How = How {
     lease: Duration::from_secs(1),
     ..USUAL
@@ -42,17 +42,17 @@ pub struct Web {
 }
 
 impl Web {
-    /// The handler with the layer around it.
+    /// Starts the handler with the layer around it.
     pub fn start(url: &str, how: How) -> Self {
         Self::face(url, "layer", how)
     }
 
-    /// The handler alone.
+    /// Starts the handler alone.
     pub fn bare(url: &str, how: How) -> Self {
         Self::face(url, "bare", how)
     }
 
-    /// A gate before another server.
+    /// Starts a gate in front of another server.
     pub fn gate(url: &str, service: &Web, how: How) -> Self {
         Self::face(url, &format!("http://127.0.0.1:{}", service.port), how)
     }
@@ -84,18 +84,18 @@ impl Web {
         &self.process
     }
 
-    /// Lets one handler go on that is held.
+    /// Lets one paused handler continue.
     pub fn go(&self) {
         self.tell("go");
     }
 
-    /// What its layer has counted.
+    /// Returns the counters of its layer.
     pub fn counts(&self) -> String {
         self.tell("counts");
         self.process.lines().expect_line("counts ", LONG)
     }
 
-    /// How many requests have come to its layer.
+    /// Returns the number of requests that have arrived at its layer.
     pub fn arrived(&self) -> usize {
         self.tell("arrived");
         let arrived = self.process.lines().expect_line("arrived ", LONG);
@@ -110,7 +110,7 @@ impl Web {
         writeln!(stdin, "{line}").expect("the server is there");
     }
 
-    /// The key of the next request whose handler is held.
+    /// Returns the key of the next request whose handler is paused.
     #[track_caller]
     pub fn held(&self) -> String {
         self.process.lines().expect_line("held ", LONG)

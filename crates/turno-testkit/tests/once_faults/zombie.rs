@@ -1,4 +1,4 @@
-//! An instance that was paused for longer than its lease wakes up and answers as if nothing had happened.
+//! An instance that was paused for longer than its lease continues and responds as if nothing had happened.
 
 use turno::once::OnceState;
 
@@ -10,21 +10,21 @@ use crate::web::{How, SHORT, Web};
 on_each_store! {
     its_answer_is_refused => its_answer_is_refused;
     its_effect_is_refused => its_effect_is_refused;
-    /// The control: an answer that is stored without its token takes the place of the one that counts.
+    /// The control: an answer that is stored without its token replaces the valid one.
     without_its_token_it_is_not => without_its_token_it_is_not;
 }
 
-/// A zombie and whoever has taken its work over.
+/// A paused instance and the one that has taken over its work.
 struct Both {
     zombie: Web,
     next: Web,
     ask: Ask,
-    /// What the zombie's caller was told.
+    /// Response to the client of the paused instance.
     late: Told,
 }
 
 impl Both {
-    /// What is told to whoever repeats the request now.
+    /// Returns the response to a repetition of the request.
     fn again(&self, place: &Place) -> Told {
         let told = place
             .runtime
@@ -71,7 +71,7 @@ fn its_answer_is_refused(place: &Place) {
     println!("{}: {}", place.name, both.zombie.counts());
 }
 
-/// Effect and answer are one: neither of them is there.
+/// Effect and answer are committed together: neither of them is stored.
 fn its_effect_is_refused(place: &Place) {
     let both = paused(place, "effect");
     assert_eq!(both.late.status, 500);

@@ -1,5 +1,5 @@
-//! A consumer with a table of its own: what it handles, it handles in one transaction with `seen`, and acknowledges after
-//! the commit. It outlives restarts of the broker and of its database.
+//! A consumer with its own table: it handles each event in one transaction with `seen`, and acknowledges after
+//! the commit. It survives restarts of the broker and of its database.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -21,14 +21,14 @@ use uuid::Uuid;
 
 use crate::place::{Place, client, sqlite};
 
-/// A connection without deliveries for this time is opened again: the client library does not notice every broker that ends.
+/// After this time without deliveries it reconnects: the client library does not notice every broker that ends.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The most that is handled in one transaction.
+/// Maximum number of events in one transaction.
 const TOGETHER: usize = 200;
-/// How long it waits before it connects again.
+/// Pause before it reconnects.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Whether it looks before it handles.
+/// Whether it marks events as processed before it handles them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     Asked,
@@ -36,24 +36,24 @@ pub enum Seen {
     NotAsked,
 }
 
-/// What it consumes from.
+/// Type of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// As it should be. A broker that is killed may leave it without a leader for ever, on a single node.
+    /// The recommended type. After a kill of a broker with a single node, it may never elect a leader again.
     Quorum,
-    /// Durable, and back after a kill.
+    /// Durable, and available after a kill.
     Classic,
 }
 
-/// One message as it arrived.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     pub event: Uuid,
     pub key: String,
     pub number: i64,
-    /// The relay says that it may have been published before.
+    /// The relay marked it as a possible duplicate.
     pub labelled: bool,
-    /// The broker says that it was delivered before.
+    /// The broker marked it as redelivered.
     pub redelivered: bool,
 }
 
@@ -75,12 +75,12 @@ struct Work {
 }
 
 impl Consumer {
-    /// Declares a quorum queue for `ticket.#` and begins; goes on when it listens.
+    /// Declares a quorum queue for `ticket.#` and starts. Returns when it consumes.
     pub fn start(place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
         Self::from(Queue::Quorum, place, broker, exchange, seen)
     }
 
-    /// The same with a queue of another kind.
+    /// The same with another type of queue.
     pub fn from(queue: Queue, place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
         let arrivals = Arc::default();
         let stop = CancellationToken::new();
@@ -95,14 +95,14 @@ impl Consumer {
             stop: stop.clone(),
         };
         let (ready, is_ready) = std::sync::mpsc::channel();
-        // A thread of its own: a transaction of rusqlite's may not be sent to another.
+        // A thread, because a transaction of rusqlite cannot be sent to another one.
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap();
             let stop = work.stop.clone();
-            // Wherever it is: a call that a killed broker never answers would keep it for ever.
+            // Cancelled at any point: a call to a killed broker may never return.
             runtime.block_on(stop.run_until_cancelled(work.run(ready)));
         });
         is_ready.recv().expect("the consumer listens");
@@ -113,7 +113,7 @@ impl Consumer {
         }
     }
 
-    /// What has arrived so far, in that order.
+    /// Returns all received messages so far, in order.
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.arrivals.lock().unwrap().clone()
     }
@@ -134,7 +134,7 @@ impl Drop for Consumer {
 
 impl Work {
     async fn run(self, ready: std::sync::mpsc::Sender<()>) {
-        // Said once for each outage: a broker that is away refuses hundreds of times.
+        // Logged once per outage: a broker that is down refuses hundreds of connections.
         let mut said = String::new();
         loop {
             if let Err(error) = self.consume(&ready).await {
@@ -151,8 +151,8 @@ impl Work {
     async fn consume(&self, ready: &std::sync::mpsc::Sender<()>) -> Result<()> {
         let connection = Connection::connect(&self.broker, ConnectionProperties::default()).await?;
         let ended = self.consume_on(&connection, ready).await;
-        // What was delivered and not handled goes back to its place in the queue when the broker knows that this consumer has
-        // ended. The next one would otherwise be given what comes after it.
+        // Closes the connection, so that the broker requeues unhandled deliveries in their position. Without that, the next
+        // consumer would first get later events.
         let _ = tokio::time::timeout(SILENCE, connection.close(200, "ended".into())).await;
         ended
     }
@@ -230,7 +230,7 @@ impl Work {
         }
     }
 
-    /// Everything in one transaction of the consumer's own.
+    /// Handles messages in one transaction of the consumer.
     async fn handle(&self, arrived: &[Arrival]) -> Result<()> {
         let insert = "insert into handled (event, key, number) values ($1, $2, $3)";
         if let Some(file) = self.store.strip_prefix("sqlite:") {

@@ -1,5 +1,5 @@
-//! Everything at once: relays killed, the broker and the database restarted, poisoned and unroutable events among the
-//! others, transactions that roll back. Nothing is lost, nothing arrives that was never committed, no key is out of order,
+//! All faults together: relays are killed, the broker and the database restarted, some events are poisoned or unroutable,
+//! some transactions roll back. No event is lost, none arrives that was not committed, the order of each key is kept,
 //! and the consumer's table has each event once.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -19,12 +19,12 @@ const EVENTS: usize = 50_000;
 const KEYS: usize = 500;
 const RELAYS: usize = 4;
 const KILLS: usize = 20;
-/// Events of one transaction, and of so many transactions one that rolls back.
+/// Number of events per transaction, and number of transactions per rollback.
 const TOGETHER: usize = 100;
 const ROLLED_BACK: usize = 10;
-/// Of so many events, one is poisoned and one unroutable.
+/// Number of events per poisoned and per unroutable one.
 const BAD: usize = 1000;
-/// What the broker takes at the most, and what a poisoned event has.
+/// Maximum message size of the broker. A poisoned event exceeds it.
 const BROKER: &str = "max_message_size = 65536\n";
 const POISON_BYTES: usize = 70_000;
 
@@ -41,7 +41,7 @@ fn everything_is_delivered_sqlite() {
     everything_is_delivered(&Place::sqlite(), None);
 }
 
-/// The control: a relay that does not wait for confirmations loses events when the broker is killed.
+/// The control: a relay that does not wait for confirms loses events when the broker is killed.
 #[test]
 fn without_confirmations_events_are_lost() {
     let place = Place::postgres();
@@ -63,7 +63,7 @@ fn without_confirmations_events_are_lost() {
             (consumer.count() > so_far).then_some(())
         });
         broker.kill_9().unwrap();
-        // Written to a socket that nobody reads from any more.
+        // Written to a socket that the broker does not read any more.
         place.emit(&good_events(&mut numbers, 1000 + round), End::Commit);
         broker.restart().unwrap();
     }
@@ -71,7 +71,7 @@ fn without_confirmations_events_are_lost() {
     place.await_stats("everything to be taken for sent", |stats| {
         stats.dispatched == emitted
     });
-    // What still comes after a marker that came through is not to be expected.
+    // After this marker has arrived, no earlier event can arrive.
     let marker = vec![event("marker", 0)];
     place.emit(&marker, End::Commit);
     eventually(LONG, "the marker", || {
@@ -91,7 +91,7 @@ fn without_confirmations_events_are_lost() {
     assert!(lost > 0, "nothing was lost without confirmations");
 }
 
-/// The control: a consumer that does not ask whether it has seen an event handles some twice.
+/// The control: a consumer that does not check whether it has processed an event handles some twice.
 #[test]
 fn without_seen_events_are_handled_twice() {
     let place = Place::postgres();
@@ -103,7 +103,7 @@ fn without_seen_events_are_handled_twice() {
         let once: HashSet<&str> = handled.iter().map(|one| one.event.as_str()).collect();
         handled.len() - once.len()
     };
-    // Killed in the middle of publishing until it shows; at the first or second time, usually.
+    // The relay is killed while it publishes, until it happens; usually in the first or second round.
     let mut round = 0;
     while doubled() == 0 {
         assert!(round < 50, "nothing was doubled in {round} rounds");
@@ -133,13 +133,13 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
     let broker = RabbitMq::start_with(BROKER).expect("RabbitMQ starts");
     let url = broker.url();
     let consumer = Consumer::start(place, &url, EXCHANGE, Seen::Asked);
-    // Awaited, as whoever supervises it would: one that finds the database away while it starts gives up, and one that is
-    // told to end before it listens to that says nothing.
+    // Each start waits for `ready`, as a supervisor does: a relay that starts while the database is down exits, and one that
+    // gets SIGTERM before it handles signals prints no report.
     let start = || Relay::start(&place.url, &url, EXCHANGE, ORDERED);
     let mut relays: Vec<Relay> = (0..RELAYS).map(|_| start()).collect();
     let began = Instant::now();
     let mut emitter = Emitter::default();
-    // Half of it while the relays are killed and the broker restarted; the rest before the database goes.
+    // The first half while relays are killed and the broker is restarted; the second before the restart of the database.
     let mut kills = 0;
     let mut broker_restarts = 0;
     let mut database_restarted = restart_database.is_none();
@@ -252,20 +252,20 @@ fn judge(place: &Place, emitter: &Emitter, arrivals: &[Arrival]) {
     assert_eq!(stats.dispatched as usize, emitter.good.len());
 }
 
-/// What was emitted, and is to arrive.
+/// Emitted events, and those that must arrive.
 #[derive(Default)]
 struct Emitter {
     emitted: usize,
     transactions: usize,
-    /// The key and the number of every event that has to arrive.
+    /// Key and number of every event that must arrive.
     good: Vec<(String, i64)>,
-    /// How many are to die.
+    /// Number of events that must become dead.
     bad: usize,
     numbers: HashMap<String, i64>,
 }
 
 impl Emitter {
-    /// One transaction.
+    /// Emits the events of one transaction.
     fn emit_some(&mut self, place: &Place) {
         self.transactions += 1;
         if self.transactions.is_multiple_of(ROLLED_BACK) {
@@ -309,7 +309,7 @@ fn event(key: &str, number: i64) -> Event {
     Event::new("TicketCreatedEvent", &payload).key(key)
 }
 
-/// A transaction's worth of good events.
+/// Returns the valid events of one transaction.
 fn good_events(numbers: &mut HashMap<String, i64>, round: usize) -> Vec<Event> {
     (0..TOGETHER)
         .map(|n| {

@@ -1,6 +1,6 @@
 //! The outbox under faults: real relays killed, a real RabbitMQ and PostgreSQL restarted, poisoned and unroutable events.
 //!
-//! Each scenario has its *control*: the same with its guard removed, which must show the failure.
+//! Each scenario has a *control*: the same without its guard, which must show the failure.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -17,10 +17,10 @@ mod unroutable;
 
 use std::time::Duration;
 
-/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+/// Longer than anything takes that ends at all, on a slow and busy machine.
 const LONG: Duration = Duration::from_secs(240);
 
-/// One test a store from one body, which is given an empty store.
+/// Defines one test per store from one body, which gets an empty store.
 macro_rules! on_each_store {
     ($($(#[$attribute:meta])* $name:ident => $body:expr;)*) => {
         $(

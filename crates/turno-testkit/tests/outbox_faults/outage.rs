@@ -1,4 +1,4 @@
-//! A broker that is away: nothing is lost, nothing is charged, and everything comes when it is there again.
+//! A broker that is down: no event is lost, no attempt is counted, and all events arrive when it is up again.
 
 use turno::outbox::{Event, EventState};
 use turno_testkit::eventually;
@@ -24,7 +24,7 @@ fn events(from: i64, many: i64) -> Vec<Event> {
         .collect()
 }
 
-/// One attempt for each event: a single one charged to an outage would be a dead event.
+/// One attempt per event: if an outage were counted as an attempt, the event would be dead.
 const ONE_ATTEMPT: How = How {
     attempts: 1,
     batch: 50,
@@ -67,7 +67,7 @@ fn a_blocked_broker_is_waited_for(place: &Place) {
     place.await_stats("them to be sent", |stats| stats.dispatched == 10);
     broker.block_publishers().unwrap();
     place.emit(&events(10, 200), End::Commit);
-    // Given back once it is clear that the broker does not read.
+    // The claims are given back once the relay detects that the broker does not read.
     place.await_stats("them to go back", |stats| {
         stats.processing == 0 && stats.pending == 200
     });

@@ -22,7 +22,7 @@ pub struct Place {
     pub name: &'static str,
     pub runtime: Runtime,
     pub turno: Turno,
-    /// For a store that is a file: where it is, until the test ends.
+    /// Folder of a store that is a file, until the test ends.
     _folder: Option<TempDir>,
 }
 
@@ -33,7 +33,7 @@ pub enum End {
     RollBack,
 }
 
-/// What a consumer has handled.
+/// An event that a consumer has handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handled {
     pub event: String,
@@ -41,24 +41,24 @@ pub struct Handled {
     pub number: i64,
 }
 
-/// A broker that no test breaks.
+/// Returns a broker that no test stops or kills.
 pub fn shared_broker() -> &'static RabbitMq {
     static BROKER: OnceLock<RabbitMq> = OnceLock::new();
     BROKER.get_or_init(|| RabbitMq::start().expect("RabbitMQ starts"))
 }
 
 impl Place {
-    /// A database of its own on the server that all tests share.
+    /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::on(PostgresServer::shared())
     }
 
-    /// A database of its own on a server that the test may restart.
+    /// Creates a database on a server that the test may restart.
     pub fn on(server: &PostgresServer) -> Self {
         Self::new("postgres", server.create_database(), None)
     }
 
-    /// A file of its own.
+    /// Creates a file.
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let url = format!("sqlite:{}", folder.path().join("turno.db").display());
@@ -85,7 +85,7 @@ impl Place {
         place
     }
 
-    /// The consumer's own table. Nothing in it is unique but the order.
+    /// Creates the consumer's table. Only its order column is unique.
     fn make_table(&self) {
         let columns = "event text not null, key text not null, number bigint not null";
         match self.file() {
@@ -108,7 +108,7 @@ impl Place {
         self.url.strip_prefix("sqlite:").map(PathBuf::from)
     }
 
-    /// Emits events in one transaction of an application's own.
+    /// Emits events in one transaction of an application.
     pub fn emit(&self, events: &[Event], end: End) {
         let outbox = self.turno.outbox();
         match self.file() {
@@ -134,7 +134,7 @@ impl Place {
         }
     }
 
-    /// The counts; `None` while the store does not answer.
+    /// Returns the counts, or `None` while the store is unavailable.
     pub fn try_stats(&self) -> Option<OutboxStats> {
         self.runtime.block_on(self.turno.outbox().stats()).ok()
     }
@@ -167,7 +167,7 @@ impl Place {
         })
     }
 
-    /// All that was handled, in the order in which it was.
+    /// Returns all handled events, in order.
     pub fn handled(&self) -> Vec<Handled> {
         let read = "select event, key, number from handled order by n";
         let Some(file) = self.file() else {
@@ -206,7 +206,7 @@ pub async fn client(url: &str) -> Result<tokio_postgres::Client, tokio_postgres:
 pub fn sqlite(file: &PathBuf) -> rusqlite::Connection {
     let db = rusqlite::Connection::open(file).unwrap();
     db.busy_timeout(PATIENCE).unwrap();
-    // The application's choice, for its own transactions: enough against what happens here, and quicker.
+    // For the application's own transactions: sufficient for the faults of these tests, and faster.
     db.pragma_update(None, "synchronous", "normal").unwrap();
     db
 }

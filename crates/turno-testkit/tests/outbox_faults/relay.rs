@@ -1,4 +1,4 @@
-//! The test's end of a `turno-relay` process.
+//! The test's side of a `turno-relay` process.
 
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::LONG;
 /// The program, built along with this test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-relay");
 
-/// Where all tests publish.
+/// Exchange of all tests.
 pub const EXCHANGE: &str = "ticketflow.events";
 
-/// How a relay is run.
+/// Options of a relay.
 #[derive(Debug, Clone, Copy)]
 pub struct How {
     pub mode: &'static str,
@@ -24,7 +24,7 @@ pub struct How {
     pub attempts: u32,
 }
 
-/// Order is kept, and a relay that was killed is taken over from soon.
+/// Keeps the order of events, and has a short lease.
 pub const ORDERED: How = How {
     mode: "ordered",
     confirms: "confirmed",
@@ -39,7 +39,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts one, and goes on when it is about to work.
+    /// Starts one, and waits until it is ready.
     pub fn start(store: &str, broker: &str, exchange: &str, how: How) -> Self {
         let mut command = Command::new(PROGRAM);
         command.args([store, broker, exchange, how.mode, how.confirms]);
@@ -60,7 +60,7 @@ impl Relay {
         &self.process
     }
 
-    /// Asks it to end; answers what it says that it did: sent, refused, dead, returned, stale, outages.
+    /// Ends it with SIGTERM. Returns its report: sent, refused, dead, returned, stale, outages.
     #[track_caller]
     pub fn end(&self) -> Vec<u64> {
         self.process.term();

@@ -1,5 +1,5 @@
-//! One relay at a time: the second says who is at work, and takes over within two seconds when that one is killed, and soon
-//! when it stands still.
+//! One relay at a time: the second one reports which relay is active. It takes over within two seconds if that relay is killed,
+//! and soon if it is frozen.
 
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,16 @@ use crate::{LONG, on_each_store};
 
 const SINGLE: How = How {
     mode: "single",
-    // Long: whoever takes over does not wait for the end of claims.
+    // Long: a takeover does not wait for the end of claims.
     lease: Duration::from_secs(60),
     batch: 50,
     ..ORDERED
 };
-/// The lock of those that relay alone, unless said otherwise.
+/// Default lock id of a relay that runs alone.
 const LOCK_ID: i64 = 42;
-/// How long a takeover may take.
+/// Maximum duration of a takeover.
 const TAKEOVER: Duration = Duration::from_secs(2);
-/// Longer than a relay that stands still is waited for.
+/// Longer than the time after which a frozen relay is replaced.
 const FROZEN: Duration = Duration::from_secs(7);
 
 on_each_store! {
@@ -31,7 +31,7 @@ on_each_store! {
     without_an_end_a_frozen_relay_stays => without_an_end_a_frozen_relay_stays;
 }
 
-/// Emits so many, which are in order from a number on.
+/// Emits `many` events, numbered from `number` on.
 fn emit(place: &Place, number: i64, many: i64) {
     let events: Vec<Event> = (number..number + many)
         .map(|number| {
@@ -50,7 +50,7 @@ fn the_second_relay_takes_over(place: &Place) {
     emit(place, 0, 10);
     place.await_stats("the first relay's work", |stats| stats.dispatched == 10);
     let second = Relay::start(&place.url, &broker, &exchange, SINGLE);
-    // It says who has the lock: the other one's name has its process in it.
+    // It reports who has the lock: the name of the other relay contains its process id.
     let who = second
         .process()
         .lines()
@@ -78,7 +78,7 @@ fn the_second_relay_takes_over(place: &Place) {
     second.end();
 }
 
-/// Stops a relay, but not in the middle of a transaction, where that would keep everybody from writing to the file.
+/// Stops a relay outside of a transaction. Inside of one, it would block all other writers of the file.
 fn freeze(place: &Place, relay: &Relay) {
     let held = place.file().map(|file| {
         let db = sqlite(&file);
@@ -94,7 +94,7 @@ fn freeze(place: &Place, relay: &Relay) {
     drop(held);
 }
 
-/// A process that stands still keeps its connections, and must not keep the others from working; when it wakes up, it waits for
+/// A frozen process keeps its connections, and must not block the others. When it continues, it waits for
 /// its turn.
 fn a_frozen_relay_gives_way(place: &Place) {
     let broker = shared_broker().url();
@@ -125,8 +125,8 @@ fn a_frozen_relay_gives_way(place: &Place) {
     first.end();
 }
 
-/// The control: somebody who stands still, and holds the same lock without what ends it. It is a session that may be silent for
-/// ever; and, where there is none, a lease of an hour.
+/// The control: a frozen process that holds the same lock without a limit. That is a session without an idle timeout,
+/// or, on a store without sessions, a lease of an hour.
 fn without_an_end_a_frozen_relay_stays(place: &Place) {
     let broker = shared_broker().url();
     let exchange = format!("stays.{}", place.name);

@@ -1,4 +1,4 @@
-//! Half of everything is unroutable: exactly that half is dead, and the other half arrives.
+//! Half of the events are unroutable: exactly that half becomes dead, and the other half arrives.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where a broker is. Its password is in here, and comes out nowhere but on the wire.
+//! Address of a broker. It contains the password, which is sent to the broker and shown nowhere.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use lapin::uri::{AMQPScheme, AMQPUri};
 
 use crate::error::{Error, Result};
 
-/// How often the two sides tell each other that they live, in seconds, unless the URL says otherwise.
+/// Default heartbeat interval, in seconds. The URL can set another one.
 const HEARTBEAT_SECONDS: u16 = 10;
 
-/// A broker's address, with credentials that are never shown.
+/// Address of a broker, with credentials that are never shown.
 #[derive(Clone)]
 pub(crate) struct Address(AMQPUri);
 
 impl Address {
-    /// Reads `amqp://user:password@host:port/vhost`, or `amqps://…`.
+    /// Parses `amqp://user:password@host:port/vhost`, or `amqps://…`.
     pub(crate) fn parse(url: &str) -> Result<Self> {
-        // The client's own parser repeats the whole URL when it has no `//`, password and all.
+        // The client library's parser repeats the whole URL, with the password, in its error if there is no `//`.
         let rest = url
             .strip_prefix("amqp://")
             .or_else(|| url.strip_prefix("amqps://"))
@@ -26,7 +26,7 @@ impl Address {
         if let Some(host) = literal_v6(rest) {
             uri.authority.host = host.to_owned();
         }
-        // `amqp://host/` names a virtual host without a name, and nobody means that.
+        // `amqp://host/` names the virtual host with an empty name, which is never what is meant.
         if uri.vhost.is_empty() {
             "/".clone_into(&mut uri.vhost);
         }
@@ -44,7 +44,7 @@ impl Address {
     }
 }
 
-/// The host in brackets, which the client's own parser takes for no host at all, and so for `localhost`.
+/// Returns an IPv6 host in brackets. The client library's parser finds no host there, and would use `localhost`.
 fn literal_v6(rest: &str) -> Option<&str> {
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;

@@ -1,17 +1,17 @@
-//! What an error of the client means: who is to blame, and what to say.
+//! Classification of the client library's errors: their cause and their message.
 
 use lapin::{Error, ErrorKind};
 
-/// Whether the broker closed a channel or a connection because of what was published on it.
+/// Returns whether the broker closed a channel or a connection because of a message that was published on it.
 ///
-/// 406 and 311 are a message that it will not take (one that is larger than `max_message_size`, say), 501 to 505 are
-/// frames that it could not read. All else is about the broker or its configuration: 320 is an operator who closes
-/// connections, 403 missing rights, 404 an exchange that has gone.
+/// 406 and 311 mean a message that the broker rejects, such as one larger than `max_message_size`. 501 to 505 mean
+/// frames that it could not read. All other codes are about the broker or its configuration: 320 is an operator who closes
+/// connections, 403 missing rights, 404 an exchange that does not exist any more.
 pub(crate) fn blames_message(error: &Error) -> bool {
     matches!(code(error), Some(311 | 406 | 501..=505))
 }
 
-/// The broker said why, as opposed to errors that only follow from that.
+/// Returns whether the broker gave this error as a reason, in contrast to errors that only follow from another one.
 pub(crate) fn is_reason(error: &Error) -> bool {
     code(error).is_some()
 }
@@ -23,7 +23,7 @@ fn code(error: &Error) -> Option<u16> {
     }
 }
 
-/// What happened, in words for people. The broker's own words never have a password in them.
+/// Returns a message for operators. The broker's own text never contains a password.
 pub(crate) fn explain(error: &Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(error) => {

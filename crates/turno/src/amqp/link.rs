@@ -1,4 +1,4 @@
-//! One connection to a broker, which can be ended at once.
+//! One connection to a broker, which can be closed immediately.
 
 use std::fmt;
 use std::net::{Shutdown, TcpStream};
@@ -14,10 +14,10 @@ use tokio::task::AbortHandle;
 
 use super::{Address, fault};
 
-/// How long an orderly end may take before the connection is cut.
+/// Maximum duration of an orderly close before the socket is shut down.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// A connection. The client's own recovery is off: it would leave open which confirms belong to which connection.
+/// A connection. The client library's own recovery is off: with it, confirms could not be assigned to a connection.
 pub(crate) struct Link {
     connection: Connection,
     scissors: Scissors,
@@ -25,12 +25,12 @@ pub(crate) struct Link {
     watching: AbortHandle,
 }
 
-/// How to connect.
+/// Options of a connection.
 pub(crate) struct Dial<'a> {
     pub(crate) address: &'a Address,
-    /// Certificates of authorities in PEM, beyond those that everybody trusts.
+    /// CA certificates in PEM that are trusted in addition to the public ones.
     pub(crate) authorities: Option<&'a str>,
-    /// What the broker's operators see.
+    /// Connection name that the broker's operators see.
     pub(crate) name: &'a str,
     pub(crate) patience: Duration,
 }
@@ -38,10 +38,10 @@ pub(crate) struct Dial<'a> {
 impl Dial<'_> {
     /// Connects and logs in.
     ///
-    /// Cancel-safe: an attempt that is given up is cut.
+    /// Cancel-safe: dropping the future closes the connection.
     pub(crate) async fn connect(&self) -> Result<Link, String> {
         let scissors = Scissors::default();
-        // Until somebody holds the link, whoever stops waiting for it ends it.
+        // Until `connect` returns, dropping its future must close the socket.
         let attempt = Attempt(Some(scissors.clone()));
         let connecting = tokio::time::timeout(self.patience, self.handshake(&scissors));
         let connection = match connecting.await {
@@ -81,7 +81,7 @@ impl Dial<'_> {
         Connection::connector(
             self.address.uri().clone(),
             runtime,
-            // It runs on a thread of the client's own, which nobody can cancel: hence its own time-out.
+            // This runs on a thread of the client library, which cannot be cancelled, so it needs a timeout of its own.
             async move |uri, runtime| {
                 let host = uri.authority.host.as_str();
                 let dialled = tokio::time::timeout(patience, async {
@@ -113,17 +113,17 @@ impl Link {
         self.connection.status().connected() && !self.scissors.used()
     }
 
-    /// Why the broker takes nothing at the moment, if so.
+    /// Returns the reason if the broker currently blocks publishers.
     pub(crate) fn blocked(&self) -> Option<String> {
         self.blocked.borrow().clone()
     }
 
-    /// Follows [`Link::blocked`].
+    /// Subscribes to changes of [`Link::blocked`].
     pub(crate) fn watch_blocked(&self) -> watch::Receiver<Option<String>> {
         self.blocked.clone()
     }
 
-    /// The largest frame that both sides agreed on.
+    /// Returns the maximum frame size that was negotiated, in bytes.
     pub(crate) fn frame_bytes(&self) -> usize {
         self.connection.configuration().frame_max() as usize
     }
@@ -132,12 +132,12 @@ impl Link {
         self.connection.create_channel().await
     }
 
-    /// Ends it at once. What the client has in its hands and has not written will not be written any more.
+    /// Closes the connection immediately. Data that the client library has queued and not written is not sent.
     pub(crate) fn cut(&self) {
         self.scissors.cut();
     }
 
-    /// Ends it in an orderly way, and cuts it if that takes too long.
+    /// Closes the connection in an orderly way, or shuts down the socket if that takes too long.
     pub(crate) async fn close(&self) {
         if self.is_alive() {
             let goodbye = self.connection.close(200, "goodbye".into());
@@ -149,7 +149,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The client itself says goodbye to the broker when the connection is dropped.
+        // The client library closes the connection to the broker when it is dropped.
         self.watching.abort();
     }
 }
@@ -163,7 +163,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// An attempt to connect: cut off when it is dropped before it succeeded.
+/// An attempt to connect. Dropping it before it succeeds shuts down the socket.
 struct Attempt(Option<Scissors>);
 
 impl Attempt {
@@ -180,8 +180,8 @@ impl Drop for Attempt {
     }
 }
 
-/// A second handle of the connection's socket. The client ends a connection only with the broker's consent, and its
-/// thread waits for that: for ever, if the broker is mute.
+/// A second handle of the connection's socket. The client library closes a connection only after the broker has agreed, and
+/// its thread waits for that without a limit if the broker does not respond.
 #[derive(Clone, Default)]
 struct Scissors(Arc<Mutex<Blades>>);
 
@@ -206,7 +206,7 @@ impl Scissors {
         let mut blades = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         blades.used = true;
         if let Some(socket) = blades.socket.take() {
-            // An error says that it has ended already.
+            // An error means that the socket is closed already.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

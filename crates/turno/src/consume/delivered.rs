@@ -1,4 +1,4 @@
-//! An event as it arrives.
+//! A received event.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,36 @@ use uuid::Uuid;
 
 use crate::sink::POSSIBLE_DUPLICATE;
 
-/// How often a quorum queue has delivered a message before.
+/// Header in which a quorum queue counts earlier deliveries of a message.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 
-/// An event from a queue.
+/// An event received from a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// The event's id: the same however often it comes.
+    /// Event id: the same in every delivery.
     pub id: Uuid,
-    /// What happened: `TicketCreatedEvent`.
+    /// Event type, such as `TicketCreatedEvent`.
     pub kind: String,
-    /// What it says, as JSON text.
+    /// Payload, as JSON text.
     pub payload: String,
-    /// Events with one key were emitted in order.
+    /// Ordering key: events of one key were emitted in order.
     pub key: Option<String>,
-    /// What it belongs to, across services.
+    /// Correlation id across services.
     pub correlation_id: Option<String>,
-    /// The other headers, `traceparent` among them.
+    /// Other headers, including `traceparent`.
     pub headers: BTreeMap<String, String>,
-    /// When it was emitted, to the second.
+    /// Time at which it was emitted, with a resolution of one second.
     pub emitted_at: Option<Timestamp>,
-    /// Whoever published it did not know whether it had been published before.
+    /// Whether the relay could not know if it had published the event before.
     pub possible_duplicate: bool,
-    /// The broker has delivered it before, to this consumer or another.
+    /// Whether the broker has delivered it before, to this consumer or another.
     pub redelivered: bool,
-    /// Which delivery this is, counted from one, as far as the queue counts.
+    /// Number of this delivery, starting at 1, if the queue counts deliveries.
     pub deliveries: u32,
 }
 
 impl Delivered {
-    /// Reads a message, or says why it is no event.
+    /// Parses a message, or returns why it is not an event.
     pub(super) fn read(delivery: &mut Delivery) -> Result<Self, String> {
         let payload = String::from_utf8(std::mem::take(&mut delivery.data))
             .map_err(|_| "its payload is no text")?;
@@ -86,7 +86,7 @@ impl Delivered {
     }
 }
 
-/// The headers that are texts, numbers or truth values, all as text. Tables and lists are the broker's own notes.
+/// Returns the headers that are strings, numbers or booleans, all as text. Tables and lists are the broker's own metadata.
 fn texts(table: &FieldTable) -> BTreeMap<String, String> {
     let text = |value: &AMQPValue| match value {
         AMQPValue::LongString(text) => Some(text.to_string()),

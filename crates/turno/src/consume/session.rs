@@ -1,4 +1,4 @@
-//! One connection of a consumer, from its beginning to its end.
+//! One connection of a consumer, from its start to its end.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::{ConsumerReport, Delivered, RabbitConsumer, settle};
 use crate::amqp::fault;
 use crate::amqp::link::{Dial, Link};
 
-/// How long handlers may go on after the shutdown began.
+/// Maximum time for which handlers may continue after shutdown has begun.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether the connection is still there.
+/// Interval of the check whether the connection is still alive.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What was done, over all connections.
+/// Counters over all connections.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) handled: AtomicU64,
@@ -57,7 +57,7 @@ where
     F: Future<Output = Result<(), E>> + Send + 'static,
     E: Display + Send + 'static,
 {
-    /// Consumes until the shutdown, or until the connection fails, and says why.
+    /// Consumes until shutdown, or until the connection fails; then returns why.
     pub(super) async fn run(&self) -> Result<(), String> {
         let dial = Dial {
             address: &self.consumer.address,
@@ -83,7 +83,7 @@ where
         ended
     }
 
-    /// Declares what is to be declared, and asks for deliveries.
+    /// Declares queue, exchanges and bindings, and starts to consume.
     async fn begin(&self, channel: &Channel) -> lapin::Result<Consumer> {
         let RabbitConsumer {
             queue,
@@ -147,8 +147,8 @@ where
         self.consumer.prefetch.unwrap_or(usual)
     }
 
-    /// Hands deliveries to handlers. Whatever ends it, handlers that run are waited for: what they did is
-    /// acknowledged if it still can be, and no event is handled twice at the same time by this consumer.
+    /// Passes deliveries to handlers. At its end it always waits for running handlers: their events are
+    /// acknowledged if that is still possible, and this consumer never handles one event twice at the same time.
     async fn consume(
         &self,
         link: &Link,
@@ -156,7 +156,7 @@ where
         mut deliveries: Consumer,
     ) -> Result<(), String> {
         let mut running = JoinSet::new();
-        // Whoever waits for deliveries is not always told that the connection is over.
+        // The stream of deliveries does not always end when the connection does.
         let mut look = tokio::time::interval(LOOK);
         let ended = loop {
             tokio::select! {
@@ -186,7 +186,7 @@ where
             }
         };
         if ended.is_ok() {
-            // No more of them; those fetched ahead go back to the queue when the channel ends.
+            // Stops the deliveries. Prefetched ones go back to the queue when the channel ends.
             let stop = channel.basic_cancel(deliveries.tag(), BasicCancelOptions::default());
             let _ = tokio::time::timeout(self.consumer.silence, stop).await;
         }

@@ -1,4 +1,4 @@
-//! One event, one handler, and what the broker is told.
+//! Runs the handler for one event, and acknowledges or rejects it.
 
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
@@ -15,17 +15,17 @@ use super::Delivered;
 use super::session::Tally;
 use crate::amqp::fault;
 
-/// The pause before a failed event is given back: doubled with every delivery, up to the longest.
+/// Shortest and longest pause before a failed event is requeued. It doubles with every delivery.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// What one delivery needs.
+/// Input of one delivery's attempt.
 pub(super) struct Attempt<H> {
     pub(super) handler: Arc<H>,
     pub(super) tally: Arc<Tally>,
     pub(super) shutdown: CancellationToken,
     pub(super) queue: String,
     pub(super) max_deliveries: u32,
-    /// How long it may take to tell the broker something.
+    /// Timeout of an acknowledgement or rejection.
     pub(super) silence: Duration,
 }
 
@@ -35,7 +35,7 @@ where
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
-    /// Runs the handler, and tells the broker afterwards, never before.
+    /// Runs the handler, and acknowledges afterwards, never before.
     pub(super) async fn run(self, mut delivery: Delivery) {
         let event = match Delivered::read(&mut delivery) {
             Ok(event) => event,
@@ -49,7 +49,7 @@ where
             }
         };
         let (id, deliveries) = (event.id, event.deliveries);
-        // Whatever the handler left half-done is its own: nothing of ours is touched inside.
+        // Unwind-safe: the handler shares no state with us. It is responsible for its own state after a panic.
         let handled = AssertUnwindSafe(async { (self.handler)(event).await }).catch_unwind();
         let error = match handled.await {
             Ok(Ok(())) => return self.acknowledge(&delivery).await,
@@ -73,12 +73,12 @@ where
             requeue: true,
             ..BasicNackOptions::default()
         };
-        // If it cannot be given back, the connection is lost, and it comes again by that.
+        // If this fails, the connection is lost, and the event is therefore delivered again.
         let _ = self.tell(delivery.nack(again)).await;
     }
 
-    /// Tells the broker something; why not, if it cannot be. What is said at the very moment at which a connection breaks
-    /// may never be answered by the client.
+    /// Sends an acknowledgement or rejection, or returns why that failed. If the connection breaks at that moment, the client
+    /// library may never resolve the future, hence the timeout.
     async fn tell(&self, telling: impl Future<Output = lapin::Result<bool>>) -> Result<(), String> {
         match tokio::time::timeout(self.silence, telling).await {
             Ok(Ok(true)) => Ok(()),

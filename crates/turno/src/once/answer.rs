@@ -1,4 +1,4 @@
-//! The answer of a run, on its way into the store and back.
+//! Conversion of a run's answer to its stored form and back.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use crate::Turno;
 use crate::error::{Error, Kind, Result};
 use crate::store::OnceView;
 
-/// What somebody else's run answered.
+/// Answer of another caller's run.
 #[derive(Debug, Clone)]
 pub struct Answer {
     text: Option<String>,
@@ -22,15 +22,15 @@ impl Answer {
         Ok(Answer { text })
     }
 
-    /// As JSON text; `None` if the work is done and its answer was not stored.
+    /// Returns the JSON text, or `None` if the work is done and its answer was not stored.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// As a value; `None` if the work is done and its answer was not stored.
+    /// Returns the value, or `None` if the work is done and its answer was not stored.
     ///
     /// # Errors
-    /// If it is another kind of value.
+    /// Returns an error if the answer does not have this type.
     pub fn get<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(text) = &self.text else {
             return Ok(None);
@@ -47,7 +47,7 @@ impl Answer {
     }
 }
 
-/// A value as JSON text.
+/// Serializes a value to JSON text.
 pub(super) fn text_of<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| {
         Error::caused(
@@ -58,7 +58,7 @@ pub(super) fn text_of<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     })
 }
 
-/// JSON text as it is stored: checked, and sealed where the settings say so.
+/// Returns JSON text as it is stored: validated, and encrypted if the settings have keys.
 pub(super) fn stored(turno: &Turno, key: &str, answer: Option<&str>) -> Result<Option<String>> {
     let Some(text) = answer else {
         return Ok(None);
@@ -93,7 +93,7 @@ fn opened(turno: &Turno, key: &str, stored: String) -> Result<String> {
     }
 }
 
-/// What people are shown: the answer as it was given.
+/// Returns the view with its answer decrypted.
 pub(super) fn shown(turno: &Turno, mut view: OnceView) -> Result<OnceView> {
     view.answer = match view.answer.take() {
         Some(answer) => Some(opened(turno, &view.key, answer)?),

@@ -1,15 +1,15 @@
-//! One form for all ways to write the same JSON.
+//! Canonical form of JSON text.
 
 use super::json::{Node, Value, parse};
 use crate::error::Result;
 
-/// Writes JSON in the one form that all ways to write it share, so that they can be compared.
+/// Converts JSON to its canonical form, so that different spellings of the same value can be compared.
 ///
-/// - Members are sorted by the UTF-8 bytes of their keys, and white space is gone.
-/// - Strings are UTF-8, escaped only where they must be: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, and `\u00xx` in small
-///   letters for the other characters below U+0020.
-/// - **Numbers stay as they are written.** `1`, `1.0` and `1e0` differ, and so do neighbours above 2⁵³: to take
-///   different requests for one would lose one of them.
+/// - Members are sorted by the UTF-8 bytes of their keys, and white space is removed.
+/// - Strings are UTF-8, escaped only where necessary: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, and `\u00xx` in lower
+///   case for the other characters below U+0020.
+/// - **Numbers are not changed.** `1`, `1.0` and `1e0` differ, and so do neighbours above 2⁵³: if two different requests
+///   were considered the same, one of them would be lost.
 ///
 /// ```
 /// let one = turno::once::canonical_json(br#"{ "b": 1.0, "a": "\u0041" }"#)?;
@@ -17,17 +17,17 @@ use crate::error::Result;
 /// # Ok::<(), turno::Error>(())
 /// ```
 ///
-/// The time that it takes grows with the text, and with the logarithm of the members of an object.
+/// The run time is linear in the length of the text, and logarithmic in the number of members of an object.
 ///
 /// # Errors
 ///
-/// [`Error::is_invalid`](crate::Error::is_invalid), with the line and column, for everything that RFC 8259 does not
-/// allow, and for what readers understand differently: an object that has a key twice, half a surrogate pair, a byte
-/// order mark, more than [`MAX_DEPTH`](super::MAX_DEPTH) arrays and objects inside each other, and a number with more
-/// than [`MAX_INTEGER_DIGITS`](super::MAX_INTEGER_DIGITS) digits before its point.
+/// Returns an error with [`Error::is_invalid`](crate::Error::is_invalid), and with the line and column, for text that
+/// RFC 8259 does not allow, and for text that parsers interpret differently: an object with a duplicate key, half a
+/// surrogate pair, a byte order mark, more than [`MAX_DEPTH`](super::MAX_DEPTH) nested arrays and objects, and a number
+/// with more than [`MAX_INTEGER_DIGITS`](super::MAX_INTEGER_DIGITS) digits before its point.
 pub fn canonical_json(text: &[u8]) -> Result<Vec<u8>> {
     let root = parse(text)?;
-    // No form of a string is shorter than this one, so it always fits.
+    // The canonical form is never longer than the text, so the capacity is sufficient.
     let mut out = Vec::with_capacity(text.len());
     write(text, &root, &mut out);
     Ok(out)
@@ -103,7 +103,7 @@ mod tests {
                 r#""\u0008\u000C\u000a\u000D\u0009\u001F\u0000""#,
                 r#""\b\f\n\r\t\u001f\u0000""#,
             ),
-            // Neither of these has to be escaped.
+            // Neither of these must be escaped.
             ("\"\\u007f\\u2028\"", "\"\u{7f}\u{2028}\""),
         ] {
             assert_eq!(canonical(text), form, "{text}");
@@ -265,7 +265,7 @@ mod tests {
         let nested = |depth: usize| format!("{}0{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(canonical(&nested(MAX_DEPTH)), nested(MAX_DEPTH));
         assert!(canonical_json(nested(MAX_DEPTH + 1).as_bytes()).is_err());
-        // Far too deep for a stack, if anybody went there.
+        // Far too deep for a recursive parser's stack.
         assert!(canonical_json("{\"a\":[".repeat(500_000).as_bytes()).is_err());
     }
 

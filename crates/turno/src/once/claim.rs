@@ -1,4 +1,4 @@
-//! A run in hand.
+//! A claimed run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::store::{OnceClaim, OnceComplete, OnceGrant, OnceSettled, Released, Token};
 use crate::tx::CallerTx;
 
-/// The right, and the duty, to do the work of a key.
+/// Right and obligation to do the work of a key.
 ///
-/// Dropped without an end, it leaves the key *unknown*: something may have been done.
+/// If it is dropped without being ended, the key becomes *unknown*, because some of the work may have been done.
 #[derive(Debug)]
 #[must_use = "dropping a claim leaves its key unknown"]
 pub struct Claim {
@@ -27,13 +27,13 @@ pub struct Claim {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether whoever asked for it has it: before that, nothing can have been done.
+    /// Whether the caller has received it. Before that, no work can have been done.
     in_hand: AtomicBool,
-    /// Whether there is nothing left to do when it is dropped.
+    /// Whether there is nothing left to do on drop.
     over: AtomicBool,
-    /// Whether it was completed in a transaction of the caller's, which may have been committed.
+    /// Whether it was completed in a transaction of the caller, which may have been committed.
     in_tx: AtomicBool,
-    /// Cancelled when the store has said that somebody else's run counts.
+    /// Cancelled when the store has reported that another run has taken over.
     stale: CancellationToken,
 }
 
@@ -47,47 +47,47 @@ impl Claim {
         }
     }
 
-    /// From here on, the work may begin.
+    /// Marks the claim as received: from here on, the work may begin.
     pub(super) fn hand_over(&self) {
         self.state.in_hand.store(true, Ordering::Relaxed);
     }
 
-    /// Its name, by which it can be completed and released from anywhere.
+    /// Returns the claim's id, by which any process can complete or release it.
     pub fn id(&self) -> &OnceClaim {
         &self.grant.claim
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
         &self.grant.claim.key
     }
 
-    /// The fencing token: larger than that of every earlier run. Hand it to whatever you write to.
+    /// Returns the fencing token: larger than that of every earlier run. Pass it to the systems that you write to.
     pub fn token(&self) -> Token {
         self.grant.claim.token
     }
 
-    /// How many runs began without an end, this one included: above 1, an earlier one has vanished.
+    /// Returns the number of runs that began without an end, including this one. Above 1, an earlier run is unknown.
     pub fn attempt(&self) -> u32 {
         self.grant.attempt
     }
 
-    /// The right as the store granted it.
+    /// Returns the grant of the store.
     pub fn grant(&self) -> &OnceGrant {
         &self.grant
     }
 
-    /// Ends the run with its answer.
+    /// Completes the run with its answer.
     ///
     /// # Errors
-    /// If the answer is no JSON or too large, or the store does not answer: then it is not known whether it is stored,
-    /// and it may be said again.
+    /// Returns an error if the answer is not JSON or too large, or the store is unavailable. In the last case it is not known
+    /// whether the answer is stored, and the call can be repeated.
     pub async fn complete<T: Serialize + ?Sized>(&self, answer: &T) -> Result<OnceSettled> {
         let text = answer::text_of(answer)?;
         self.settle(Some(&text), None).await
     }
 
-    /// Ends the run, and keeps its answer for another time than begin said.
+    /// Completes the run, and keeps its answer for another time than the TTL of begin.
     ///
     /// # Errors
     /// As [`Claim::complete`].
@@ -100,10 +100,10 @@ impl Claim {
         self.settle(Some(&text), Some(ttl)).await
     }
 
-    /// Ends the run without its answer: whoever comes later is told that it is done, and no more.
+    /// Completes the run without an answer: later callers learn that the work is done, but get no answer.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn complete_without(&self) -> Result<OnceSettled> {
         self.settle(None, None).await
     }
@@ -114,13 +114,13 @@ impl Claim {
         Ok(settled)
     }
 
-    /// Ends the run in the caller's transaction, together with its effects: both are there, or neither.
+    /// Completes the run in the caller's transaction, together with its effects: either both are committed or neither.
     ///
-    /// Until that commits, the key is in flight for others, as long as the lease lasts. Events can be emitted in the same
+    /// Until the commit, the key is in flight for others while the lease lasts. Events can be emitted in the same
     /// transaction ([`Outbox::emit`](crate::outbox::Outbox::emit)).
     ///
     /// # Errors
-    /// [`Error::is_lost`](crate::Error::is_lost) if somebody else's run counts now: roll back.
+    /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over: roll back.
     pub async fn complete_in<T: Serialize + ?Sized>(
         &self,
         tx: &mut impl CallerTx,
@@ -141,35 +141,35 @@ impl Claim {
         completed
     }
 
-    /// Gives the work back: nothing was done, and whoever asks next does it.
+    /// Releases the claim: nothing was done, and the next caller does the work.
     ///
     /// # Errors
-    /// If the store does not answer; the key is unknown then, when the lease is over.
+    /// Returns an error if the store is unavailable. The key then becomes unknown when the lease expires.
     pub async fn release(self) -> Result<OnceSettled> {
         self.give_back(Released::Undone).await
     }
 
-    /// Gives the work back: something may have been done.
+    /// Releases the claim as unknown: some of the work may have been done.
     ///
     /// # Errors
-    /// If the store does not answer; the key is unknown when the lease is over.
+    /// Returns an error if the store is unavailable. The key then becomes unknown when the lease expires.
     pub async fn doubt(self) -> Result<OnceSettled> {
         self.give_back(Released::Unknown).await
     }
 
     pub(super) async fn give_back(&self, released: Released) -> Result<OnceSettled> {
-        // Whatever the store answers: there is nothing left to do for a drop.
+        // Whatever the store returns, there is nothing left to do on drop.
         self.state.over.store(true, Ordering::Relaxed);
         self.turno.once_release(self.id(), released).await
     }
 
-    /// Lets the claim live on without this handle, and answers its name: somebody else completes it.
+    /// Keeps the claim alive without this handle, and returns its id, so that another process can complete it.
     pub fn detach(self) -> OnceClaim {
         self.state.over.store(true, Ordering::Relaxed);
         self.id().clone()
     }
 
-    /// Says in the background, for as long as the answer is held, that the work goes on.
+    /// Extends the claim in the background until the returned [`Keeper`] is dropped.
     pub fn keep(&self) -> Keeper {
         let stop = CancellationToken::new();
         let keep = keep(
@@ -190,12 +190,12 @@ impl Claim {
         }
     }
 
-    /// Resolves when the store has said that somebody else's run counts now; [`Claim::keep`] notices.
+    /// Resolves when the store has reported that another run has taken over; [`Claim::keep`] detects that.
     pub async fn stale(&self) {
         self.state.stale.cancelled().await;
     }
 
-    /// Whether it was completed in a transaction of the caller's.
+    /// Returns whether it was completed in a transaction of the caller.
     #[cfg(feature = "http")]
     pub(super) fn is_completed_in_tx(&self) -> bool {
         self.state.in_tx.load(Ordering::Relaxed)
@@ -228,7 +228,7 @@ impl Drop for Claim {
     }
 }
 
-/// Keeps a claim alive; dropping it ends that.
+/// Extends a claim until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the extending"]
 pub struct Keeper {
@@ -241,7 +241,7 @@ async fn keep(turno: Turno, claim: OnceClaim, lease: Duration, state: Arc<State>
         match turno.once_extend(&claim, lease).await {
             Ok(OnceSettled::Done) => {}
             Ok(OnceSettled::Stale) => {
-                // Settled a moment ago by its own hand, or taken over.
+                // Stale because this process has just ended it, or because another run has taken over.
                 if !state.over.load(Ordering::Relaxed) {
                     state.stale.cancel();
                 }

@@ -1,4 +1,4 @@
-//! Once for HTTP: a tower layer that answers a request once, whoever repeats it.
+//! Once for HTTP: a tower layer that processes a request once, and replays its response to repetitions.
 //!
 //! ```
 //! # use http_body_util::{BodyExt, Full};
@@ -30,13 +30,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - The work goes on if its client disconnects; whoever repeats the request gets the answer.
-//! - An answer is stored before it is sent. One that is too large, too slow, streamed, or marked `no-store` is passed on, and
-//!   only that there was one is stored, before it is sent: the work is not done again.
-//! - A run that vanishes leaves the request *unknown*, and so does a handler that panics.
-//! - A path counts as the layer sees it. Put the layer around a whole router: inside `nest`, axum has taken the prefix
-//!   away, and two nested routers with one policy would answer for each other.
-//! - What cannot be told apart is refused, unless the [`Policy`] says that it may pass.
+//! - The work continues if its client disconnects; a repetition of the request gets the response.
+//! - A response is stored before it is sent. If it is too large, too slow, streamed, or marked `no-store`, it is passed on,
+//!   and only the fact that there was one is stored, before it is sent: the work is not done again.
+//! - A run that ends without an answer makes the request *unknown*, and so does a handler that panics.
+//! - The path is matched as the layer sees it. Put the layer around a whole router: inside `nest`, axum has removed the
+//!   prefix, and two nested routers with one policy would share responses.
+//! - A request that cannot be identified is rejected, unless the [`Policy`] allows it.
 
 mod answer;
 mod answering;

@@ -1,4 +1,4 @@
-//! What makes two requests the same: digests of their parts.
+//! Identity of requests: digests of their parts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,23 +11,23 @@ use sha2::Sha256;
 use super::canonical_json;
 use crate::error::{Error, Result};
 
-/// The longest key that a client can give, in bytes.
+/// Maximum length of a key given by a client, in bytes.
 pub const MAX_KEY_BYTES: usize = 255;
-/// The shortest secret, in bytes.
+/// Minimum length of a secret, in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
 
-/// The HMAC key of those who give none. Everybody knows it.
+/// HMAC key if no secret is given. It is public.
 const PUBLIC_SECRET: &[u8] = b"turno once: no secret";
-/// The first part of a digest of a whole request. The number grows when the layout changes.
+/// First part of a digest of a whole request. The number is increased when the layout changes.
 const OF_CONTENT: &str = "turno once content 1";
-/// The first part of a digest of a client's key and of what the key belongs to.
+/// First part of a digest of a client's key and its scope.
 const OF_KEY: &str = "turno once key 1";
 
-/// The first part of a digest of who asks.
+/// First part of a digest of the caller.
 #[cfg(feature = "http")]
 const OF_CALLER: &str = "turno once caller 1";
 
-/// A request, as far as its identity goes.
+/// The parts of a request that make its identity.
 ///
 /// ```
 /// use turno::once::Request;
@@ -39,7 +39,7 @@ const OF_CALLER: &str = "turno once caller 1";
 ///     .body(br#"{"amount": 10.00}"#);
 /// ```
 ///
-/// What is never said is absent, which differs from being empty, except in a query.
+/// A part that is not set is absent. That differs from an empty part, except in a query.
 #[derive(Clone, Copy)]
 #[must_use = "a request does nothing by itself"]
 pub struct Request<'a> {
@@ -53,8 +53,8 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A request for a concrete path (`/payments/7`, not `/payments/{id}`). Both are taken as given: methods and paths
-    /// tell small letters from large ones.
+    /// Creates a request for a concrete path (`/payments/7`, not `/payments/{id}`). Method and path are used unchanged and are
+    /// case-sensitive.
     pub fn new(method: &'a str, path: &'a str) -> Self {
         Request {
             method,
@@ -67,19 +67,19 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whose data it is about. Requests of different tenants are never the same.
+    /// Sets the tenant. Requests of different tenants are never the same.
     pub fn tenant(self, tenant: impl Into<Option<&'a str>>) -> Self {
         let tenant = tenant.into().map(str::as_bytes);
         Request { tenant, ..self }
     }
 
-    /// Who asks, after authentication. Without one, a client that learns another's key is answered in their place.
+    /// Sets the authenticated caller. Without one, a client that learns another client's key can get that client's answer.
     pub fn principal(self, principal: impl Into<Option<&'a str>>) -> Self {
         let principal = principal.into().map(str::as_bytes);
         Request { principal, ..self }
     }
 
-    /// Tenant and principal as they were sent, which may be no text.
+    /// Sets tenant and principal as raw bytes, which may not be UTF-8.
     #[cfg(feature = "http")]
     pub(super) fn caller_bytes(
         self,
@@ -93,16 +93,16 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What stands behind the path's `?`. An empty one is as good as none.
+    /// Sets the part after the path's `?`. An empty one equals none.
     ///
-    /// Parameters may come in any order; those of one name stay in theirs, because it can mean something. Nothing is
+    /// The order of parameters does not matter, except among those of the same name, where it can have a meaning. Nothing is
     /// decoded.
     pub fn query(self, query: impl Into<Option<&'a str>>) -> Self {
         let query = query.into().unwrap_or_default();
         Request { query, ..self }
     }
 
-    /// The header `Content-Type`. Its parameters do not count, nor does its case.
+    /// Sets the header `Content-Type`. Its parameters and its case are ignored.
     pub fn content_type(self, content_type: impl Into<Option<&'a str>>) -> Self {
         let content_type = content_type.into();
         Request {
@@ -111,14 +111,14 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The body: compared as [`canonical_json`] if the content type is `application/json` or ends in `+json`, and byte
-    /// by byte otherwise. An empty body is allowed with every content type.
+    /// Sets the body. It is compared as [`canonical_json`] if the content type is `application/json` or ends in `+json`, and as
+    /// bytes if not. An empty body is allowed with every content type.
     pub fn body(self, body: &'a [u8]) -> Self {
         Request { body, ..self }
     }
 }
 
-/// Without the body, which is nobody's but the client's.
+/// Omits the body, which may be confidential.
 impl fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
@@ -129,19 +129,19 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// Under what a request is remembered, and what it is compared by.
+/// Key under which a request is stored, and fingerprint by which it is compared.
 ///
-/// Both are 43 letters: an HMAC-SHA-256 in base64url without padding.
+/// Both have 43 characters: an HMAC-SHA-256 in base64url without padding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Identity {
-    /// Two requests with the same key are meant to be one.
+    /// Two requests with the same key are intended to be the same request.
     pub key: String,
     /// Two requests with the same fingerprint have the same content.
     pub fingerprint: String,
 }
 
-/// Makes identities. All instances of an application need the same secret.
+/// Computes identities. All instances of an application need the same secret.
 ///
 /// ```
 /// use turno::once::{Identities, Request};
@@ -159,18 +159,18 @@ pub struct Identity {
 pub struct Identities(Hmac<Sha256>);
 
 impl Identities {
-    /// Identities without a secret: the HMAC key is a public constant. They are as unique as others; but whoever reads
-    /// them can find out a content or key that they guess.
+    /// Creates identities without a secret: the HMAC key is a public constant. They are as unique as those with a secret, but a
+    /// reader of the database can verify a guess of a content or key.
     pub fn new() -> Self {
         Identities(mac(PUBLIC_SECRET))
     }
 
-    /// Identities that say nothing to those who do not know the secret. With another secret, earlier requests are not
-    /// recognised any more.
+    /// Creates identities that reveal nothing without the secret. If the secret changes, earlier requests are not recognized
+    /// any more.
     ///
     /// # Errors
     ///
-    /// A secret has at least [`MIN_SECRET_BYTES`].
+    /// Returns an error if the secret is shorter than [`MIN_SECRET_BYTES`].
     pub fn with_secret(secret: impl AsRef<[u8]>) -> Result<Self> {
         let secret = secret.as_ref();
         if secret.len() < MIN_SECRET_BYTES {
@@ -184,11 +184,11 @@ impl Identities {
         Ok(Identities(mac(secret)))
     }
 
-    /// The identity of a request whose client gave no key: its content is its key.
+    /// Returns the identity of a request without a client key: its content is its key.
     ///
     /// # Errors
     ///
-    /// The body is said to be JSON, and [`canonical_json`] refuses it.
+    /// Returns an error if the content type is JSON and [`canonical_json`] rejects the body.
     pub fn content(&self, request: &Request<'_>) -> Result<Identity> {
         let fingerprint = self.fingerprint(request)?;
         Ok(Identity {
@@ -197,14 +197,14 @@ impl Identities {
         })
     }
 
-    /// The identity of a request whose client gave a key, in the header `Idempotency-Key`: 1 to [`MAX_KEY_BYTES`] of
-    /// visible ASCII, with or without the quotation marks that the header's draft standard asks for.
+    /// Returns the identity of a request with a client key, from the header `Idempotency-Key`: 1 to [`MAX_KEY_BYTES`] of
+    /// visible ASCII, with or without the quotation marks that the header's draft standard requires.
     ///
-    /// A key belongs to its tenant, principal, method and path.
+    /// The scope of a key is its tenant, principal, method and path.
     ///
     /// # Errors
     ///
-    /// The key is none, or the body is said to be JSON, and [`canonical_json`] refuses it.
+    /// Returns an error if the key is invalid, or if the content type is JSON and [`canonical_json`] rejects the body.
     pub fn keyed(&self, request: &Request<'_>, key: &str) -> Result<Identity> {
         let key = given_key(key)?;
         Ok(Identity {
@@ -220,7 +220,7 @@ impl Identities {
         })
     }
 
-    /// Who asks: the digest of the tenant and the principal.
+    /// Returns the digest of the tenant and the principal.
     #[cfg(feature = "http")]
     pub(super) fn caller(&self, request: &Request<'_>) -> String {
         self.digest(&[
@@ -250,7 +250,7 @@ impl Identities {
         ]))
     }
 
-    /// Each part says whether it is there and how long it is, so that no two lists of parts are the same bytes.
+    /// Computes a digest. Each part is preceded by its presence and length, so that no two lists of parts give the same bytes.
     fn digest(&self, parts: &[Option<&[u8]>]) -> String {
         let mut mac = self.0.clone();
         for part in parts {
@@ -273,7 +273,7 @@ impl Default for Identities {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for Identities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identities").finish_non_exhaustive()
@@ -284,7 +284,7 @@ fn mac(secret: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(secret).expect("HMAC takes keys of any length")
 }
 
-/// A content type without its parameters, in small letters.
+/// Returns a content type without its parameters, in lower case.
 fn media_type(content_type: &str) -> String {
     let essence = content_type.split(';').next().unwrap_or_default();
     essence.trim_ascii().to_ascii_lowercase()
@@ -294,14 +294,14 @@ fn is_json(media_type: &str) -> bool {
     media_type == "application/json" || media_type.ends_with("+json")
 }
 
-/// A query's parameters by the bytes of their names; the sort is stable, so that `a=2&a=1` is not `a=1&a=2`.
+/// Sorts a query's parameters by the bytes of their names. The sort is stable, so that `a=2&a=1` differs from `a=1&a=2`.
 fn sorted(query: &str) -> String {
     let mut pairs: Vec<_> = query.split('&').collect();
     pairs.sort_by_key(|pair| pair.split('=').next());
     pairs.join("&")
 }
 
-/// What a client means by its key: `abc` and `"abc"` are one.
+/// Parses a client's key: `abc` and `"abc"` are the same key.
 fn given_key(given: &str) -> Result<Cow<'_, str>> {
     let key = match given.strip_prefix('"') {
         None => Cow::Borrowed(given),
@@ -331,7 +331,7 @@ fn given_key(given: &str) -> Result<Cow<'_, str>> {
     Ok(key)
 }
 
-/// What stands before the closing quotation mark, if that is the end.
+/// Returns the text before the closing quotation mark, if that is the last character.
 fn unquoted(quoted: &str) -> Option<String> {
     let mut letters = quoted.strip_suffix('"')?.chars();
     let mut key = String::with_capacity(quoted.len());
@@ -360,7 +360,7 @@ mod tests {
         Request::new("POST", "/payments")
     }
 
-    /// The example of docs/once-identity.md, computed there by another program.
+    /// Example of docs/once-identity.md, whose values were computed by another program.
     #[test]
     fn the_example_of_the_documentation_is_right() {
         let identities = Identities::with_secret("correct horse battery staple").unwrap();
@@ -532,7 +532,7 @@ mod tests {
             &[Some(b"a"), Some(b"b")],
             &[Some(b"ab")],
             &[Some(b"a"), None, Some(b"b")],
-            // With the bytes that stand before parts.
+            // With the bytes that precede parts.
             &[Some(b"a\x01"), Some(b"b")],
             &[Some(b"a"), Some(b"\x01b")],
             &[Some(b"a\x00"), Some(b"b")],
@@ -552,7 +552,7 @@ mod tests {
         assert_eq!(short.field(), Some("secret"));
         let shown = format!("{identities:?} {request:?} {short} {short:?}");
         assert!(!shown.contains("s3cret"), "{shown}");
-        // "s3cret" as numbers, as a derived Debug shows bytes.
+        // "s3cret" as numbers, as a derived `Debug` would show bytes.
         assert!(!shown.contains("115, 51"), "{shown}");
     }
 }

@@ -1,4 +1,4 @@
-//! JSON text as a tree that has lost nothing: every value knows where it stands in the text.
+//! JSON text as a lossless tree: every value knows its range in the text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,29 +7,29 @@ use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, LinePosition, Peek
 
 use crate::error::{Error, Result};
 
-/// The most arrays and objects inside each other.
+/// Maximum number of nested arrays and objects.
 pub const MAX_DEPTH: usize = 64;
-/// The most digits before a number's point or exponent. It is the parser's own limit.
+/// Maximum number of digits before a number's point or exponent. It is the parser's own limit.
 pub const MAX_INTEGER_DIGITS: usize = 4300;
-/// How much of a key a message repeats, in characters.
+/// Maximum number of characters of a key in an error message.
 pub(super) const SHOWN: usize = 60;
-/// What some editors write before UTF-8, and JSON does not have.
+/// Byte order mark, which some editors write before UTF-8 and JSON does not allow.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A value, and the bytes of the text that it was written with.
+/// A value and its range in the text.
 pub(super) struct Node {
     pub(super) range: Range<usize>,
     pub(super) value: Value,
 }
 
-/// What a value is, as far as its text does not say it.
+/// Kind of a value, with the data that its text alone does not give.
 pub(super) enum Value {
-    /// A literal, a number, or a string without escapes: its text is the only way to write it.
+    /// A literal, a number, or a string without escapes: its text is already canonical.
     Plain,
     /// A string with escapes, decoded.
     Escaped(String),
     Array(Vec<Node>),
-    /// Sorted by the keys' bytes; no two are the same.
+    /// Sorted by the keys' bytes, without duplicates.
     Object(Vec<Member>),
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Member {
     pub(super) node: Node,
 }
 
-/// The tree of one JSON text, by the rules of [`canonical_json`](super::canonical_json).
+/// Parses one JSON text, by the rules of [`canonical_json`](super::canonical_json).
 pub(super) fn parse(text: &[u8]) -> Result<Node> {
     document(text).map_err(|wrong| wrong.in_text(text))
 }
 
-/// What keeps a text from being JSON, and the byte where.
+/// A syntax error and its byte offset.
 struct Wrong {
     what: Cow<'static, str>,
     index: usize,
@@ -83,7 +83,7 @@ fn document(text: &[u8]) -> Result<Node, Wrong> {
     if text.starts_with(BYTE_ORDER_MARK) {
         return Err(Wrong::new("a byte order mark", 0));
     }
-    // Before all else: where nothing has to be decoded, the parser does not look.
+    // First, because the parser does not validate text that it need not decode.
     if let Err(error) = std::str::from_utf8(text) {
         return Err(Wrong::new("a byte that is not UTF-8", error.valid_up_to()));
     }
@@ -94,7 +94,7 @@ fn document(text: &[u8]) -> Result<Node, Wrong> {
     Ok(root)
 }
 
-/// The value that begins here, inside `depth` others.
+/// Parses the value that begins here, nested in `depth` others.
 fn node(jiter: &mut Jiter<'_>, peek: Peek, depth: usize) -> Result<Node, Wrong> {
     let start = jiter.current_index();
     if matches!(peek, Peek::Array | Peek::Object) && depth == MAX_DEPTH {
@@ -113,7 +113,7 @@ fn node(jiter: &mut Jiter<'_>, peek: Peek, depth: usize) -> Result<Node, Wrong> 
             Value::Plain
         }
         Peek::String => {
-            // Checks the escapes, and decodes nothing: most strings have none.
+            // Validates the escapes without decoding: most strings have none.
             jiter.known_bytes()?;
             let raw = jiter.slice_to_current(start);
             if raw.contains(&b'\\') {
@@ -124,7 +124,7 @@ fn node(jiter: &mut Jiter<'_>, peek: Peek, depth: usize) -> Result<Node, Wrong> 
         }
         Peek::Array => Value::Array(elements(jiter, depth + 1)?),
         Peek::Object => Value::Object(members(jiter, depth + 1)?),
-        // Or something that no value begins with, which this refuses as well.
+        // A number, or a byte with which no value begins, which this rejects too.
         _ => {
             jiter.known_number_bytes(peek)?;
             Value::Plain

@@ -3,8 +3,8 @@
 use super::json::{Node, SHOWN, Value, parse};
 use crate::error::{Error, Result};
 
-/// The text of the value that a JSON pointer (RFC 6901) leads to, if there is one. The whole body is checked, by the
-/// rules of [`canonical_json`](super::canonical_json), whatever the pointer says.
+/// Returns the text of the value that a JSON pointer (RFC 6901) refers to, if it exists. The whole body is validated, by
+/// the rules of [`canonical_json`](super::canonical_json), whatever the pointer is.
 pub(super) fn pointer<'a>(text: &'a [u8], pointer: &str) -> Result<Option<&'a [u8]>> {
     let root = parse(text)?;
     let Some(path) = pointer.strip_prefix('/') else {
@@ -13,7 +13,7 @@ pub(super) fn pointer<'a>(text: &'a [u8], pointer: &str) -> Result<Option<&'a [u
             _ => Err(wrong_pointer(pointer, "does not begin with /")),
         };
     };
-    // Every step is checked, even behind one that leads nowhere: a pointer is right or wrong for all bodies.
+    // Every step is validated, even after one that does not exist: whether a pointer is valid must not depend on the body.
     let mut at = Some(&root);
     for step in path.split('/') {
         let step = unescape(step)
@@ -31,7 +31,7 @@ fn child<'n>(node: &'n Node, step: &str) -> Option<&'n Node> {
         }
         Value::Array(nodes) => {
             let index: usize = step.parse().ok()?;
-            // "01" and "+1" are numbers to Rust, and no index to RFC 6901.
+            // "01" and "+1" are numbers to Rust, but not indexes to RFC 6901.
             (index.to_string() == step).then(|| nodes.get(index))?
         }
         Value::Plain | Value::Escaped(_) => None,
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_pointer_leads_to_the_text_of_a_value() {
-        // The examples of RFC 6901, section 5, and what is around them.
+        // The examples of RFC 6901, section 5, and some more.
         let text = br#" {"foo": ["bar", "b\u0061z"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4,
             "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8, "~1": 9, "nested": {"big": 12345678901234567890.10}} "#;
         for (path, found) in [

@@ -1,4 +1,4 @@
-//! What holds for all JSON and all bytes: generated trees, written in many ways, and texts that are almost JSON.
+//! Properties that hold for all JSON and all bytes: generated trees in many spellings, and texts that are almost JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::{Identities, Identity, MAX_DEPTH, MAX_INTEGER_DIGITS, Request, canoni
 
 const LITERALS: [&str; 3] = ["null", "true", "false"];
 
-/// JSON whose numbers are text, as they are in a request.
+/// JSON whose numbers are text, as in a request.
 #[derive(Debug, Clone)]
 enum Json {
     Literal(usize),
@@ -39,7 +39,7 @@ impl Json {
         })
     }
 
-    /// One of the many ways to write it: members in any order, white space, escapes.
+    /// Writes one of its many spellings: members in any order, white space, escapes.
     fn write(&self, random: &mut fastrand::Rng, out: &mut String) {
         space(random, out);
         match self {
@@ -80,7 +80,7 @@ impl Json {
         out.into_bytes()
     }
 
-    /// In how many places it can be changed: values and keys.
+    /// Returns the number of values and keys that can be changed.
     fn places(&self) -> usize {
         match self {
             Json::Array(values) => 1 + values.iter().map(Json::places).sum::<usize>(),
@@ -92,7 +92,7 @@ impl Json {
         }
     }
 
-    /// Changes what is in one place, and nothing else. False if the place is behind this value.
+    /// Changes one value or key, and nothing else. Returns false if `place` is after this value.
     fn change(&mut self, place: &mut usize) -> bool {
         if step(place) {
             match self {
@@ -184,7 +184,7 @@ fn escape(letter: char, random: &mut fastrand::Rng, out: &mut String) {
     }
 }
 
-/// What must hold for any bytes. The fuzz target `canonical_json` checks the same.
+/// Checks what must hold for any bytes. The fuzz target `canonical_json` checks the same.
 fn check(text: &[u8]) {
     let form = canonical_json(text).ok();
     assert_eq!(form, reference(text).map(String::into_bytes));
@@ -193,7 +193,7 @@ fn check(text: &[u8]) {
     }
 }
 
-/// The canonical form again, made with serde_json alone: slow, and simple to see through.
+/// Computes the canonical form with serde_json alone: slow, but easy to verify.
 fn reference(text: &[u8]) -> Option<String> {
     form(serde_json::from_slice::<&RawValue>(text).ok()?.get(), 0)
 }
@@ -231,7 +231,7 @@ fn form(raw: &str, depth: usize) -> Option<String> {
     }
 }
 
-/// The members of an object, with those whose key is there twice.
+/// Members of an object, including duplicate keys.
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {
@@ -258,7 +258,7 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
     }
 }
 
-/// Pieces that JSON is made of, and some that it is not.
+/// Fragments of JSON, and some that are invalid.
 fn almost_json() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: [&[u8]; 40] = [
         b"{",
@@ -347,7 +347,7 @@ proptest! {
         check(&text);
     }
 
-    /// Among them the bytes that stand between parts: with those in it, a part could pass for two.
+    /// The parts include the bytes that separate parts: with those, one part could be mistaken for two.
     #[test]
     fn a_byte_that_moves_into_the_next_part_is_seen(
         parts in vec("[\\x00\\x01a]{1,4}", 4), moved in 0..3_usize,

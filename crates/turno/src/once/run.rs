@@ -1,4 +1,4 @@
-//! The runner: work that is done once, and answered to everybody.
+//! Runner: does work once, and returns its answer to all callers.
 
 use std::convert::Infallible;
 
@@ -12,30 +12,30 @@ use crate::store::{OnceClaim, OnceRun, OnceSettled, Released};
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError<E = Infallible> {
-    /// Somebody does the work.
+    /// Another caller is doing the work.
     #[error("the work is in flight{}: ask again in a moment", by(.0))]
     InFlight(OnceRun),
-    /// The key is that of a request with other content.
+    /// The key belongs to a request with different content.
     #[error("the key belongs to a request with other content: use a new key for a new request")]
     Mismatch,
-    /// Somebody did the work, and vanished half-way.
+    /// An earlier run ended without an answer.
     #[error("an earlier run{} vanished half-way, and what it did is not known: look, then forget or resolve the key", by(.0))]
     Unknown(OnceRun),
-    /// The caller has as many live keys as it may.
+    /// The caller has reached its quota of live keys.
     #[error("there are too many live keys: wait until some are over")]
     OverQuota,
     /// The work is done, and its answer was not stored.
     #[error("the work is done, and its answer was not stored: look for its effects")]
     NotStored,
-    /// The work was done here, and somebody else's run counts: its lease was over.
+    /// The work was done here, but its lease had expired and another run has taken over.
     #[error(
         "the answer of {0} came too late: somebody else's run counts. Ask again to get its answer"
     )]
     Stale(OnceClaim),
-    /// The store does not answer, or an argument is out of rule. If the work was done, its answer is perhaps not stored.
+    /// The store is unavailable, or an argument is invalid. If the work was done, its answer may not be stored.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The work's own error.
+    /// Error of the work itself.
     #[error("{0}")]
     Work(E),
 }
@@ -47,25 +47,25 @@ fn by(run: &OnceRun) -> String {
     }
 }
 
-/// What a probe found out about a run that vanished.
+/// Result of a probe for an unknown run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe<T> {
-    /// It was done, and this is its answer.
+    /// It was done; this is its answer.
     Done(T),
     /// It was not done.
     NotDone,
-    /// That cannot be told.
+    /// The probe cannot determine that.
     Unsure,
 }
 
 impl Once {
-    /// Does some work, unless it is done already; answers its answer, or the one that was stored.
+    /// Does the work, unless it is done already. Returns its answer, or the stored one.
     ///
-    /// The claim is extended while the work goes on. If the work fails, the key is free again, or unknown
-    /// ([`Once::on_error`]); if it panics or is dropped half-way, the key is unknown.
+    /// The claim is extended while the work is running. If the work fails, the key is free again, or unknown
+    /// ([`Once::on_error`]). If it panics or is dropped before its end, the key is unknown.
     ///
     /// # Errors
-    /// [`OnceError`] tells apart why there is no answer.
+    /// Returns an [`OnceError`] that says why there is no answer.
     pub async fn run<T, E>(
         self,
         work: impl AsyncFnOnce() -> Result<T, E>,
@@ -76,11 +76,11 @@ impl Once {
         self.run_with(async |_: &Claim| work().await).await
     }
 
-    /// [`Once::run`] for work that wants its claim: the token to fence with, or to complete in its own transaction
-    /// ([`Claim::complete_in`]) what it then answers.
+    /// Like [`Once::run`], for work that needs its claim: for the fencing token, or to complete the run in its own transaction
+    /// ([`Claim::complete_in`]) with the answer that it then returns.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Once::run`].
     pub async fn run_with<T, E>(
         self,
         work: impl AsyncFnOnce(&Claim) -> Result<T, E>,
@@ -94,11 +94,11 @@ impl Once {
         }
     }
 
-    /// [`Once::run_with`], and if an earlier run has vanished, a probe is asked first what became of it: say, the
-    /// payment provider. It is asked by one at a time.
+    /// Like [`Once::run_with`], but if an earlier run is unknown, first calls a probe that finds out what happened: for
+    /// example by a request to the payment provider. Only one caller at a time calls it.
     ///
     /// # Errors
-    /// As there; [`OnceError::Unknown`] if the probe cannot tell.
+    /// As [`Once::run`]; [`OnceError::Unknown`] if the probe cannot determine it.
     pub async fn run_or_ask<T, E>(
         self,
         work: impl AsyncFnOnce(&Claim) -> Result<T, E>,
@@ -134,7 +134,7 @@ impl Once {
     }
 }
 
-/// What is known of a run that vanished, to whoever has taken it over: that it had by then.
+/// Returns the little that is known of an unknown run after it was taken over: that it had expired by then.
 fn vanished(claim: &Claim) -> OnceRun {
     let grant = claim.grant();
     OnceRun {
@@ -171,7 +171,7 @@ async fn do_it<T: Serialize, E>(
     on_error: Released,
 ) -> Result<T, OnceError<E>> {
     let keeper = claim.keep();
-    // A panic or a cancellation drops the claim, and leaves the key unknown.
+    // A panic or a cancellation drops the claim, and makes the key unknown.
     let done = work(&claim).await;
     drop(keeper);
     match done {
@@ -190,7 +190,7 @@ async fn complete<T: Serialize, E>(claim: Claim, answer: T) -> Result<T, OnceErr
     }
 }
 
-/// The caller is to hear of the work's error, and not of this one.
+/// Releases the claim. An error is only logged, because the caller must get the error of the work.
 async fn give_back(claim: Claim, released: Released) {
     if let Err(error) = claim.give_back(released).await {
         tracing::warn!(claim = %claim.id(), %error, "not given back; the key is unknown when the lease is over");

@@ -1,8 +1,8 @@
-//! Stored answers, sealed: who can read the database cannot read them.
+//! Encryption of stored answers: a reader of the database cannot read them.
 //!
-//! XChaCha20-Poly1305 with a random nonce; the key of the request is authenticated too, so that an answer cannot be put
-//! under another. Each sealed answer names the key that it was sealed with: new ones are sealed with the first, and all
-//! that are known open.
+//! XChaCha20-Poly1305 with a random nonce. The once key is authenticated too, so that an answer cannot be moved to another
+//! key. Each encrypted answer names its encryption key: new answers are encrypted with the first key, and all configured
+//! keys decrypt.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use crate::check;
 use crate::error::{Error, Kind, Result};
 
-/// How every sealed answer begins, and no other: it is written in one place.
+/// Prefix of every encrypted answer, and of no other. Only `seal` writes it.
 const SEALED: &str = r#"{"turno_sealed":{"#;
-/// The bytes of a key.
+/// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
 
-/// The keys with which answers are sealed: written `ID:BASE64`, 32 bytes each, separated by commas. The first one seals;
-/// all of them open.
+/// Keys that encrypt answers: written `ID:BASE64`, 32 bytes each, separated by commas. The first one encrypts;
+/// all of them decrypt.
 ///
 /// ```
 /// let keys: turno::once::AnswerKeys =
@@ -55,20 +55,20 @@ struct Sealed {
 }
 
 impl AnswerKeys {
-    /// One key, which seals.
+    /// Creates a set with one key, which encrypts.
     ///
     /// # Errors
-    /// If its id is out of rule.
+    /// Returns an error if its id is invalid.
     pub fn new(id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
         let mut keys = AnswerKeys { keys: Vec::new() };
         keys.add(id.into(), key)?;
         Ok(keys)
     }
 
-    /// And an older one, which opens what it has sealed.
+    /// Adds an older key, which only decrypts.
     ///
     /// # Errors
-    /// If its id is out of rule, or taken.
+    /// Returns an error if its id is invalid or already in use.
     pub fn and(mut self, id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
         self.add(id.into(), key)?;
         Ok(self)
@@ -87,7 +87,7 @@ impl AnswerKeys {
         Ok(())
     }
 
-    /// Seals an answer; it stays JSON.
+    /// Encrypts an answer. The result is JSON too.
     pub(super) fn seal(&self, once_key: &str, answer: &str) -> Result<String> {
         let broken = |_| Error::new(Kind::Broken, "an answer could not be sealed");
         let (id, cipher) = self
@@ -114,7 +114,7 @@ impl AnswerKeys {
         })
     }
 
-    /// Opens what was sealed; what was stored before there were keys is as it is.
+    /// Decrypts an answer. An answer that was stored without encryption is returned unchanged.
     pub(super) fn open(&self, once_key: &str, stored: String) -> Result<String> {
         if !stored.starts_with(SEALED) {
             return Ok(stored);
@@ -158,7 +158,7 @@ impl FromStr for AnswerKeys {
     fn from_str(text: &str) -> Result<Self> {
         let mut keys = AnswerKeys { keys: Vec::new() };
         for one in text.split(',').map(str::trim) {
-            // Nothing of it is shown: it is a secret.
+            // The message contains nothing of it, because it is a secret.
             let key = one.split_once(':').and_then(|(id, key)| {
                 Some((id.trim(), BASE64.decode(key.trim()).ok()?.try_into().ok()?))
             });
@@ -174,7 +174,7 @@ impl FromStr for AnswerKeys {
     }
 }
 
-/// Without keys, a sealed answer must not be taken for the answer itself.
+/// Rejects an encrypted answer when no keys are configured, so that it is not mistaken for the answer itself.
 pub(super) fn refuse_sealed(stored: String) -> Result<String> {
     if stored.starts_with(SEALED) {
         return Err(Error::new(

@@ -1,6 +1,6 @@
-//! Beginning, and waiting for the answer of somebody else's run.
+//! Begins a run, and waits for the answer of another caller's run.
 //!
-//! Of all who wait for one key in one process, one looks now and then; the others sleep until somebody calls.
+//! Of all waiters for one key in one process, one polls the store; the others sleep until they are woken.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::own_task;
 use crate::patience;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
 
-/// The longest pause between two looks when answers are heard of: often enough to still be called.
+/// Longest pause between two polls when notifications arrive: short enough that the store keeps the waiter registered.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
-/// Soon after a lease's end, to find that it is over.
+/// Pause after a lease's end before the next poll, so that the poll finds it expired.
 const AFTER_END: Duration = Duration::from_millis(5);
 
 pub(super) async fn begin(once: &Once) -> Result<Begin> {
@@ -36,7 +36,7 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
     let began = Instant::now();
     let mut leads = None;
     loop {
-        // Heard from here on: an answer between the look and the pause is not missed.
+        // Subscribes before the poll, so that an answer between the poll and the pause is not missed.
         let woken = watch.next();
         let run = match try_begin(&once.turno, ask.clone()).await? {
             Begin::InFlight(run) => run,
@@ -48,11 +48,11 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
         }
         leads = leads.or_else(|| watch.lead());
         let pause = match (&leads, wakers.is_live()) {
-            // Called until the lease is over, or for a while only.
+            // The store notifies the waiter until the lease expires, or only while its registration is recent.
             (Some(_), true) if once.turno.store().waiter_alive().is_none() => longest,
             (Some(_), true) => LOOK_HEARING,
             (Some(_), false) => patience::deaf(began.elapsed(), longest),
-            // Whoever looks calls the others.
+            // The waiter that polls wakes the others.
             (None, _) => once.wait,
         };
         let next = now + pause.min(run.remaining.max(AFTER_END) + AFTER_END);
@@ -63,7 +63,7 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
     }
 }
 
-/// Leaves the waiting to the store, if it can; `None` if it cannot.
+/// Lets the store wait, if it supports that. Returns `None` if it does not.
 async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
     let unheard = Unheard(Some((once.turno.clone(), ask.clone())));
     let waited = once.turno.store().once_begin_waiting(ask, once.wait).await;
@@ -78,8 +78,8 @@ async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
     Ok(Some(begun))
 }
 
-/// Whoever gives up while a store waits may have been granted the work in that moment, and not have heard of it. Asked
-/// once more, the same request tells; and the claim that nobody has in hand is given back.
+/// Releases a claim on cancellation. If a caller is cancelled while the store waits, the claim may just have been granted.
+/// On drop, the same request id is sent again, and a claim that is returned is released.
 struct Unheard(Option<(Turno, OnceBegin)>);
 
 impl Unheard {
@@ -103,7 +103,7 @@ impl Drop for Unheard {
     }
 }
 
-/// A caller who gives up meanwhile leaves a claim that nobody has in hand.
+/// Tries once, in a spawned task: if the caller is cancelled meanwhile, the claim is dropped and thereby released.
 async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
     let turno = turno.clone();
     let begun = own_task::ask(async move {

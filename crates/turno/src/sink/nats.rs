@@ -1,4 +1,4 @@
-//! Events to NATS: JetStream, with an acknowledgement for every one of them.
+//! Sink for NATS JetStream, with an acknowledgement for every event.
 
 mod message;
 mod verdict;
@@ -18,14 +18,14 @@ use self::verdict::Answer;
 use super::{Fate, Outage, Outgoing, Sink, tls};
 use crate::error::{Error, Result};
 
-/// How long the server may take to answer, unless said otherwise.
+/// Default timeout of a request to the server.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Publishes events to JetStream, the part of NATS that keeps them.
+/// Publishes events to NATS JetStream, which stores them.
 ///
-/// The subject is the [routing key](super::routing_key) of the event's type, after a [prefix](Nats::subject_prefix) if
-/// there is one; a stream must take it. `Nats-Msg-Id` is the event's id, so that the stream drops what comes twice within
-/// its duplicate window. The other headers are those that [`RabbitMq`](super) messages have.
+/// The subject is the [routing key](super::routing_key) of the event's type, with an optional
+/// [prefix](Nats::subject_prefix). A stream must accept it. `Nats-Msg-Id` is the event's id, so that the stream drops a
+/// duplicate within its duplicate window. The other headers are the same as in [`RabbitMq`](super) messages.
 ///
 /// ```no_run
 /// # fn main() -> turno::Result<()> {
@@ -45,11 +45,11 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// A sink at `nats://user:password@host:port`, or `tls://…`; several servers of one cluster with commas between
-    /// them. Nothing is connected before the first use.
+    /// Creates a sink at `nats://user:password@host:port`, or `tls://…`. Several servers of one cluster are separated by
+    /// commas. It connects on first use.
     ///
     /// # Errors
-    /// If the URL cannot be read; the message does not repeat it.
+    /// Returns an error if the URL is invalid. The message does not contain it.
     pub fn new(url: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid(
@@ -74,31 +74,31 @@ impl Nats {
         })
     }
 
-    /// Goes before the routing key, with a dot: `ticketflow` makes `ticketflow.ticket.created`.
+    /// Sets a prefix of the subject: with `ticketflow`, an event is published to `ticketflow.ticket.created`.
     pub fn subject_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// How long the server may leave us without a word; 10 seconds otherwise.
+    /// Sets the timeout of a response from the server. Default: 10 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The content of a credentials file (`.creds`).
+    /// Sets the content of a credentials file (`.creds`).
     pub fn credentials(mut self, credentials: impl Into<String>) -> Self {
         self.credentials = Some(credentials.into());
         self
     }
 
-    /// Certificates of authorities in PEM that are trusted beside those of the system.
+    /// Sets CA certificates in PEM that are trusted in addition to those of the system.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self
     }
 
-    /// Where it is, without what only the server may know.
+    /// Returns the addresses of the servers without credentials.
     fn place(&self) -> String {
         let one = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
         self.servers.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -108,8 +108,8 @@ impl Nats {
         Outage::new(format!("NATS at {}: {reason}", self.place()))
     }
 
-    /// The connection, made now if there is none. The client's own reconnecting is not relied on: what is given to a
-    /// client without a connection is sent at some later time, when it has been given up long since.
+    /// Returns the connection; connects if there is none. The client library's own reconnecting is not used: it buffers
+    /// messages while it has no connection, and sends them after the relay has given them up.
     async fn context(&self) -> Result<jetstream::Context, Outage> {
         let mut slot = self.context.lock().await;
         if let Some(context) = slot.as_ref()
@@ -142,7 +142,7 @@ impl Nats {
         };
         match tls::client(self.authorities.as_deref()) {
             Ok(tls) => options = options.tls_client_config(tls),
-            // Who does not ask for TLS may do without.
+            // Certificates that cannot be loaded are an error only if TLS is required.
             Err(_)
                 if self.authorities.is_none()
                     && !self.servers.iter().any(|it| it.tls_required()) => {}
@@ -151,12 +151,12 @@ impl Nats {
         Ok(options.name("turno relay").connection_timeout(self.timeout))
     }
 
-    /// Gives up a connection that does not answer.
+    /// Drops a connection that does not respond.
     async fn forget(&self) {
         *self.context.lock().await = None;
     }
 
-    /// Waits for acknowledgements. After one that does not come, only those are looked at that are there already.
+    /// Waits for acknowledgements. After the first timeout it collects only those that have already arrived.
     async fn acknowledged(&self, waiting: Vec<(usize, PublishAckFuture)>, answers: &mut [Answer]) {
         let mut patience = self.timeout;
         for (place, waiting) in waiting {

@@ -1,4 +1,4 @@
-//! Events to RabbitMQ: a durable topic exchange, persistent messages, and a confirm for every one of them.
+//! Sink for RabbitMQ: a durable topic exchange, persistent messages, and a publisher confirm for every event.
 
 mod batch;
 mod message;
@@ -24,19 +24,19 @@ use crate::amqp::link::Dial;
 use crate::amqp::{Address, fault};
 use crate::error::Result;
 
-/// The exchange, unless said otherwise.
+/// Default exchange.
 const EXCHANGE: &str = "turno.events";
-/// How long the broker may be silent, unless said otherwise.
+/// Default time without a response after which the broker counts as unavailable.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Publishes events to a topic exchange of RabbitMQ.
+/// Publishes events to a RabbitMQ topic exchange.
 ///
 /// A message is persistent, has the event's id as its message id, and the [routing key](super::routing_key) of its
-/// type. Its headers are the event's own and `Type`, `CorrelationId`, `Timestamp` (seconds since 1970), `Key` (the
-/// ordering key), `traceparent` and `tracestate`; those of the same names among the event's own are not sent. What may
-/// be a repetition has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE).
+/// type. Its headers are those of the event and `Type`, `CorrelationId`, `Timestamp` (seconds since 1970), `Key` (the
+/// ordering key), `traceparent` and `tracestate`. Headers of the event with these names are not sent. A possible
+/// duplicate has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE).
 ///
-/// An event counts as sent when the broker has confirmed it. One that no queue is bound for is refused, not lost.
+/// An event counts as sent when the broker has confirmed it. An event that no queue is bound for is refused, not lost.
 ///
 /// ```no_run
 /// # fn main() -> turno::Result<()> {
@@ -63,10 +63,10 @@ enum Declare {
 }
 
 impl RabbitMq {
-    /// A sink at `amqp://user:password@host:port/vhost`, or `amqps://…`. Nothing is connected before the first use.
+    /// Creates a sink at `amqp://user:password@host:port/vhost`, or `amqps://…`. It connects on first use.
     ///
     /// # Errors
-    /// If the URL cannot be read; the message does not repeat it.
+    /// Returns an error if the URL is invalid. The message does not contain it.
     pub fn new(url: &str) -> Result<Self> {
         Ok(RabbitMq {
             address: Address::parse(url)?,
@@ -78,31 +78,31 @@ impl RabbitMq {
         })
     }
 
-    /// The exchange; `turno.events` otherwise. It is declared durable and of type topic.
+    /// Sets the exchange. Default: `turno.events`. It is declared as durable, of type topic.
     pub fn exchange(mut self, name: impl Into<String>) -> Self {
         self.exchange = name.into();
         self
     }
 
-    /// The exchange is there already, whatever its type: it is looked for and not declared, which needs fewer rights.
+    /// Uses an existing exchange of any type: it is checked and not declared, which needs fewer rights.
     pub fn existing_exchange(mut self) -> Self {
         self.declaring = Declare::Check;
         self
     }
 
-    /// How long the broker may leave us without a word, while we connect or wait for confirms; 10 seconds otherwise.
+    /// Sets how long the broker may send nothing, during connecting or while confirms are awaited. Default: 10 seconds.
     pub fn confirm_timeout(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// Certificates of authorities in PEM that `amqps://` trusts beside the public ones.
+    /// Sets CA certificates in PEM that `amqps://` trusts in addition to the public ones.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self
     }
 
-    /// The connection, made now if there is none.
+    /// Returns the connection; connects if there is none.
     async fn pool(&self) -> Result<Arc<Pool>, Outage> {
         let mut slot = self.pool.lock().await;
         if let Some(pool) = slot.as_ref()
@@ -194,7 +194,7 @@ impl Sink for RabbitMq {
         match self.declare(&pool, &lent).await {
             Ok(()) => lent.give_back(),
             Err(outage) => {
-                // The broker has closed the channel; a connection that does not answer goes with it.
+                // The broker has closed the channel. A connection that does not respond is closed too.
                 match lent.channel().status().connected() {
                     true => drop(lent),
                     false => lent.discard(),

@@ -1,9 +1,9 @@
-//! From an event's type to the word by which brokers route it.
+//! Routing keys of event types.
 
-/// The routing key of an event's type: `TicketStatusChangedEvent` is `ticket.status.changed`.
+/// Returns the routing key of an event type: `TicketStatusChangedEvent` becomes `ticket.status.changed`.
 ///
-/// The name of a class is taken apart at its capitals, without its namespace and without `Event` at its end. A type
-/// that is in small letters already, such as `ticket.created`, is its own routing key.
+/// A class name is split at its capital letters, without its namespace and without the suffix `Event`. A type
+/// that is already in lower case, such as `ticket.created`, is its own routing key.
 ///
 /// ```
 /// use turno::sink::routing_key;

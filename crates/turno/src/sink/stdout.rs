@@ -1,4 +1,4 @@
-//! Events as lines of JSON on standard output: to look at them, or to pipe them into something else.
+//! Sink that writes events as lines of JSON to standard output, to read them or to pipe them into another program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,8 +24,8 @@ use super::{Fate, Outage, Outgoing, Sink};
 /// # Ok(()) }
 /// ```
 ///
-/// The payload is in the line as it was emitted, digit for digit. A reader that has gone away is an outage: nothing is
-/// lost, and the events go out when the program is started again with a reader.
+/// The payload is written as it was emitted, digit for digit. A closed pipe is an outage: no event is lost, and the
+/// events are written when the program is started again with a reader.
 pub struct Stdout {
     name: &'static str,
     out: Arc<Mutex<Out>>,
@@ -37,12 +37,12 @@ struct Out {
 }
 
 impl Stdout {
-    /// To standard output.
+    /// Creates a sink that writes to standard output.
     pub fn new() -> Self {
         Self::lines("standard output", io::stdout())
     }
 
-    /// The same lines to another writer, such as a file or a pipe.
+    /// Creates a sink that writes the same lines to another writer, such as a file or a pipe.
     pub fn writing_to(writer: impl Write + Send + 'static) -> Self {
         Self::lines("a writer of lines", writer)
     }
@@ -102,7 +102,7 @@ impl Sink for Stdout {
         let mut text = Vec::new();
         let mut fates: Vec<Fate> = events.iter().map(|event| line(event, &mut text)).collect();
         let out = self.out.clone();
-        // A slow reader blocks the writer, and must not block the runtime.
+        // A slow reader blocks the writer, but must not block the runtime.
         let written = tokio::task::spawn_blocking(move || {
             let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
             let written = out.writer.write_all(&text);
@@ -126,7 +126,7 @@ impl Sink for Stdout {
     }
 }
 
-/// An event as people and programs read it.
+/// An event as it is written.
 #[derive(Serialize)]
 struct Line<'a> {
     id: Uuid,
@@ -146,9 +146,9 @@ struct Line<'a> {
     payload: &'a RawValue,
 }
 
-/// Adds the event's line to `text`, unless its payload is no JSON.
+/// Appends the event's line to `text`, unless its payload is not JSON.
 fn line(event: &Outgoing, text: &mut Vec<u8>) -> Fate {
-    // A line break in JSON text is white space between two words of it, and would end the line.
+    // Between the tokens of JSON text, a line break is white space. It would end the line, so it is replaced.
     let broken = event.payload.contains(['\n', '\r']);
     let joined = broken.then(|| event.payload.replace(['\n', '\r'], " "));
     let payload = joined.as_deref().unwrap_or(&event.payload);

@@ -1,4 +1,4 @@
-//! Whom sinks trust: the system's authorities, and those that they are told of.
+//! Trust of sinks: the system's certificate authorities, and those that were configured.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
 
-/// A client's side of TLS. Its cryptography is named here: what the process would choose by itself depends on what else
-/// is linked into it.
+/// Returns a TLS client configuration. It names its crypto provider, because the process's default depends on the other
+/// libraries that are linked.
 pub(super) fn client(authorities: Option<&str>) -> Result<ClientConfig, String> {
     let wrong = |error: rustls::Error| format!("TLS cannot be set up: {error}");
     let extra = CertificateDer::pem_slice_iter(authorities.unwrap_or_default().as_bytes())
@@ -26,7 +26,8 @@ pub(super) fn client(authorities: Option<&str>) -> Result<ClientConfig, String> 
         .with_no_client_auth())
 }
 
-/// TLS that trusts nobody, for addresses without TLS: a machine without certificates may still speak plainly.
+/// Returns a configuration that trusts no certificate, for addresses without TLS: these must work on a machine that has
+/// no certificates.
 #[cfg(feature = "webhook")]
 pub(super) fn none() -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

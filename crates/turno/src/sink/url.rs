@@ -1,4 +1,4 @@
-//! From a URL to a sink.
+//! Creates a sink from a URL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use super::{Sink, Stdout};
 use crate::error::{Error, Kind, Result};
 
-/// What a URL does not say about a sink. What a sink has no use for, it ignores.
+/// Options of a sink that are not in its URL. A sink ignores options that do not apply to it.
 #[derive(Clone, Default)]
 pub struct SinkOptions {
-    /// RabbitMQ: the exchange; `turno.events` otherwise.
+    /// RabbitMQ: exchange. Default: `turno.events`.
     pub exchange: Option<String>,
-    /// NATS: goes before the routing key, with a dot, to make the subject.
+    /// NATS: prefix of the subject, before the routing key and a dot.
     pub subject_prefix: Option<String>,
-    /// Webhook: the secret that requests are signed with, `whsec_` and base64.
+    /// Webhook: secret that signs requests, `whsec_` and base64.
     pub secret: Option<String>,
-    /// Webhook: private and local addresses may be called.
+    /// Webhook: whether private and local addresses may be called.
     pub allow_private: bool,
-    /// How long the other side may take to answer.
+    /// Timeout of a response.
     pub timeout: Option<Duration>,
-    /// Webhook: the `source` of CloudEvents; `turno` otherwise.
+    /// Webhook: `source` of CloudEvents. Default: `turno`.
     pub source: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for SinkOptions {
     }
 }
 
-/// The sink at a URL: `amqp://` or `amqps://`, `nats://` or `tls://`, `http://` or `https://`, `stdout:`.
+/// Creates the sink for a URL: `amqp://` or `amqps://`, `nats://` or `tls://`, `http://` or `https://`, `stdout:`.
 ///
 /// ```
 /// use turno::sink::{SinkOptions, from_url};
@@ -48,8 +48,8 @@ impl fmt::Debug for SinkOptions {
 /// ```
 ///
 /// # Errors
-/// If there is no such sink, if this program was built without it, or if the URL or an option cannot be used. No
-/// message has a password in it.
+/// Returns an error if there is no such sink, if this program was built without it, or if the URL or an option is
+/// invalid. No message contains a password.
 pub fn from_url(url: &str, options: &SinkOptions) -> Result<Arc<dyn Sink>> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme.to_ascii_lowercase().as_str() {

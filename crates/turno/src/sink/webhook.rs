@@ -1,4 +1,4 @@
-//! Events to a web address: one signed POST each.
+//! Sink that sends each event to a web address, as a signed POST request.
 
 mod answer;
 mod client;
@@ -22,12 +22,12 @@ use super::{Fate, Outage, Outgoing, Sink};
 use crate::clock;
 use crate::error::{Error, Result};
 
-/// How long a request may take, unless said otherwise.
+/// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many requests are under way at once, unless said otherwise.
+/// Default number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
-/// Posts events to a web address, as [CloudEvents] 1.0 with a signature of [Standard Webhooks].
+/// Posts events to a web address, as [CloudEvents] 1.0 signed according to [Standard Webhooks].
 ///
 /// ```no_run
 /// # fn main() -> turno::Result<()> {
@@ -39,14 +39,19 @@ const CONCURRENCY: usize = 16;
 /// # Ok(()) }
 /// ```
 ///
-/// `Idempotency-Key` and `webhook-id` are the event's id; the event's own headers come as `x-event-…`; what may be a
-/// repetition has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE). Events of one key are posted one after
-/// the other, others at the same time.
+/// `Idempotency-Key` and `webhook-id` are the event's id. The event's own headers are sent as `x-event-…`. A possible
+/// duplicate has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE). Events of one ordering key are posted one
+/// after the other, others concurrently.
 ///
-/// Any answer of 2xx is success. 408, 425, 429, 502, 503, 504 and no answer at all are an outage; `Retry-After` is
-/// honoured, up to an hour. Everything else is a refusal, redirects too: they are not followed, because the address was checked and theirs was not. Addresses of the
-/// machine itself and of private networks are not called, whatever a name resolves to, unless
-/// [allowed](Webhook::allow_private); nor are proxies used, which would resolve names by themselves.
+/// | response | result |
+/// |---|---|
+/// | 2xx | sent |
+/// | 408, 425, 429, 502, 503, 504, no response | an outage; `Retry-After` is honoured, up to an hour |
+/// | any other, including redirects | refused |
+///
+/// Redirects are not followed, because only the configured address was checked. Addresses of the machine itself and of
+/// private networks are not called, whatever a name resolves to, unless [allowed](Webhook::allow_private). Proxies are not
+/// used, because they would resolve names themselves.
 ///
 /// [CloudEvents]: https://cloudevents.io
 /// [Standard Webhooks]: https://www.standardwebhooks.com
@@ -64,20 +69,20 @@ pub struct Webhook {
     unsigned: Once,
 }
 
-/// Where the attributes of an event are.
+/// Where the attributes of an event are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// In the body, with the payload. The signature is over the body, and so over all of it: hence the default.
+    /// In the body, with the payload. This is the default, because the signature covers the body and so all of the event.
     Structured,
-    /// In headers; the body is the payload alone.
+    /// In headers; the body is only the payload.
     Binary,
 }
 
 impl Webhook {
-    /// A sink at `https://…` or `http://…`. Nothing is connected before the first use.
+    /// Creates a sink at `https://…` or `http://…`. It connects on first use.
     ///
     /// # Errors
-    /// If the URL cannot be read; the message does not repeat it.
+    /// Returns an error if the URL is invalid. The message does not contain it.
     pub fn new(url: &str) -> Result<Self> {
         let wrong = |reason: &str| {
             Error::invalid(
@@ -103,55 +108,55 @@ impl Webhook {
         })
     }
 
-    /// Signs requests with this secret: `whsec_` and base64 of 24 to 64 random bytes. Said twice, requests have two
-    /// signatures, so that a receiver can change over from one secret to the other.
+    /// Signs requests with this secret: `whsec_` and base64 of 24 to 64 random bytes. If called twice, requests have two
+    /// signatures, so that a receiver can change from one secret to the other.
     ///
     /// # Errors
-    /// If it is no such secret; the message does not repeat it.
+    /// Returns an error if the secret is invalid. The message does not contain it.
     pub fn secret(mut self, secret: &str) -> Result<Self> {
         self.signer.add(secret)?;
         Ok(self)
     }
 
-    /// The `source` of CloudEvents: who emits, as a URI; `turno` otherwise.
+    /// Sets the `source` of CloudEvents: the emitter, as a URI. Default: `turno`.
     pub fn source(mut self, source: impl Into<String>) -> Self {
         self.source = source.into();
         self
     }
 
-    /// Puts the attributes of an event into headers (`ce-id`, `ce-type`…), and the payload alone into the body. The
+    /// Sends the attributes of an event in headers (`ce-id`, `ce-type`…), and only the payload in the body. The
     /// signature does not cover headers.
     pub fn binary(mut self) -> Self {
         self.mode = Mode::Binary;
         self
     }
 
-    /// Whether loopback, private, link-local and other addresses that are not public may be called; false otherwise.
-    /// Whoever may choose the URL can then reach what this machine reaches.
+    /// Sets whether loopback, private, link-local and other addresses that are not public may be called. Default: false.
+    /// If true, a user who can choose the URL can reach whatever this machine can reach.
     pub fn allow_private(mut self, allow: bool) -> Self {
         self.reach = if allow { Reach::All } else { Reach::Public };
         self
     }
 
-    /// Certificates of authorities in PEM that `https://` trusts beside those of the system.
+    /// Sets CA certificates in PEM that `https://` trusts in addition to those of the system.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self
     }
 
-    /// How long a request may take, with its answer; 10 seconds otherwise.
+    /// Sets the timeout of a request, including its response. Default: 10 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How many requests are under way at once; 16 otherwise.
+    /// Sets the number of concurrent requests. Default: 16.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
     }
 
-    /// The address without its path, which is often a secret itself.
+    /// Returns the address without its path, which is often a secret itself.
     fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -165,7 +170,7 @@ impl Webhook {
         built.as_ref().map_err(|reason| self.outage(reason))
     }
 
-    /// One event, one request.
+    /// Sends one event as one request.
     async fn post(&self, client: &Client, event: &Outgoing) -> Fate {
         let envelope = match Envelope::new(self, event) {
             Ok(envelope) => envelope,
@@ -192,7 +197,7 @@ impl Sink for Webhook {
         format!("webhook at {}", self.origin())
     }
 
-    /// Connects, and asks nothing: what the other side thinks of events only events tell.
+    /// Connects without a request: only a published event shows whether the destination accepts events.
     async fn ready(&self) -> Result<(), Outage> {
         self.client()?;
         if self.signer.is_empty() {
@@ -219,7 +224,7 @@ impl Sink for Webhook {
             Ok(client) => client,
             Err(outage) => return vec![Fate::Unsent(outage); events.len()],
         };
-        // Whoever meets an outage stops the others: they would all wait in vain.
+        // After the first outage, no more events are posted: all of them would run into the timeout.
         let down = Mutex::new(None::<Outage>);
         let known = || down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let lane = |lane: Vec<usize>| {
@@ -256,7 +261,7 @@ impl Sink for Webhook {
     }
 }
 
-/// The places of the events of each key, in order; an event without a key is alone.
+/// Returns the indexes of the events of each ordering key, in order. An event without a key is a group of its own.
 fn lanes(events: &[Outgoing]) -> Vec<Vec<usize>> {
     let mut lanes: Vec<Vec<usize>> = Vec::new();
     let mut of_key = HashMap::new();

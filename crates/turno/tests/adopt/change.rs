@@ -1,11 +1,11 @@
-//! What adopting adds to a table, and that undoing takes away that and nothing else.
+//! What adopting adds to a table, and that undoing removes exactly that.
 
 use turno::adopt::{Acquire, Release, Shape};
 use turno_testkit::conformance::TestStore;
 
 use super::{TIMEOUT, age, ask, beds, columns, take, tell, with_notes};
 
-/// The table and everything that hangs on it, as text that can be compared.
+/// Returns the table with its dependent objects, as text that can be compared.
 async fn shape_of(bed: &TestStore) -> String {
     let sql = if bed.is_sqlite() {
         "select group_concat(sql, ';') from (select sql from sqlite_schema where sql is not null order by name)"
@@ -33,7 +33,7 @@ async fn adopting_again_changes_nothing_and_undoing_restores_the_table() {
         let again = turno.adopt("notes").id("id").apply().await.unwrap();
         assert_eq!(shape_of(&bed).await, after);
         assert_eq!(again.columns.len(), 4);
-        // The column that was there is used, as far as it goes, and stays.
+        // An existing column is used where possible, and is kept.
         let notes = turno.adopted("notes");
         let token = take(&notes, "1").await;
         let long = "x".repeat(50);
@@ -66,12 +66,12 @@ async fn what_is_adopted_anew_after_an_undo_works_with_the_same_handle() {
             .apply()
             .await
             .unwrap();
-        // A token never goes back, though the column that had it is gone.
+        // Tokens never decrease, although the column that had the last one was dropped.
         assert!(take(&notes, "1").await > first);
     }
 }
 
-/// Another instance has adopted the table with other options; nobody told this one.
+/// Another instance has adopted the table with other options, without notifying this one.
 #[tokio::test]
 async fn a_handle_follows_when_another_instance_changes_the_options() {
     for bed in beds() {
@@ -105,7 +105,7 @@ async fn the_shape_can_be_changed_and_everything_undone() {
     }
 }
 
-/// A table that was dropped and made again has columns of its own, whatever is remembered.
+/// A table that was dropped and created again has its own columns, whatever was recorded for the former one.
 #[tokio::test]
 async fn columns_of_a_table_that_was_made_anew_stay() {
     for bed in beds() {
@@ -123,7 +123,7 @@ async fn columns_of_a_table_that_was_made_anew_stay() {
 
 #[tokio::test]
 async fn names_that_need_quotes_are_quoted() {
-    // The plain name, and how SQL writes it.
+    // The plain name, and its SQL form.
     let names = [
         ("Odd Name", "\"Odd Name\""),
         ("we\"ird", "\"we\"\"ird\""),
@@ -134,7 +134,7 @@ async fn names_that_need_quotes_are_quoted() {
     for bed in beds() {
         let turno = bed.turno().await;
         for (place, (table, quoted)) in names.into_iter().enumerate() {
-            // The helper fills {id} in, and here it is a name.
+            // The helper replaces {id}, which is part of a name here.
             let made = quoted.replace("{id}", "{ID}");
             let table = table.replace("{id}", "{ID}");
             tell(&bed, &format!("create table {made} (\"select\" {{id}}, \"the \"\"user\"\"\" text); insert into {made} values (1, 'ana'), (2, 'eva')")).await;
@@ -236,7 +236,7 @@ async fn those_who_adopt_at_once_all_succeed() {
     }
 }
 
-/// However many rows there are, adopting touches none of them.
+/// Adopting rewrites no rows, whatever their number.
 #[tokio::test]
 async fn postgres_does_not_rewrite_the_table() {
     let bed = TestStore::postgres();

@@ -1,4 +1,4 @@
-//! The functions of an adopted table on PostgreSQL, as the users of seeds 000 and 002 call them.
+//! The functions of an adopted table on PostgreSQL, called as in seeds 000 and 002.
 
 use tokio_postgres::Client;
 use turno_testkit::conformance::TestStore;
@@ -15,7 +15,7 @@ async fn notes() -> (TestStore, Client) {
     (bed, client)
 }
 
-/// A value as text.
+/// Returns a value as text.
 async fn said(client: &Client, sql: &str) -> String {
     let sql = format!("select ({sql})::text");
     let row = client.query_one(&sql, &[]).await;
@@ -75,7 +75,7 @@ async fn the_next_notes_are_whole_rows_and_locked() {
     assert!(!rows[0].get::<_, String>("title").is_empty());
     assert_eq!(client.query(next, &[]).await.unwrap().len(), 1);
     assert_eq!(client.query(next, &[]).await.unwrap().len(), 0);
-    // Drivers that send no types find one function, and not several.
+    // Drivers that send no types find exactly one function.
     let cleaned = "select cleanup_abandoned_processing_locks(p_timeout_minutes => 15)";
     assert_eq!(
         client
@@ -94,7 +94,7 @@ async fn the_next_notes_are_whole_rows_and_locked() {
         said(&client, "select failed from get_processing_stats()").await,
         "3"
     );
-    // A column that is added later is in the rows, also for a session that has called before.
+    // A column that is added later is returned too, also to a session that has called before.
     client
         .batch_execute("alter table notes add column late text")
         .await
@@ -110,7 +110,7 @@ async fn the_next_notes_are_whole_rows_and_locked() {
     );
 }
 
-/// Where the seed's functions are weaker: without a token, a release cannot know that it was overtaken.
+/// A limit of the seed's functions: without a token, a release cannot detect that it was overtaken.
 #[tokio::test]
 async fn only_a_token_tells_who_was_overtaken() {
     let (bed, client) = notes().await;
@@ -133,7 +133,7 @@ async fn only_a_token_tells_who_was_overtaken() {
     );
 }
 
-/// A row that somebody is changing is taken, as far as others can tell; one that is merely referred to is not.
+/// A row that another session is changing counts as locked; one that is only referenced does not.
 #[tokio::test]
 async fn nobody_waits_for_a_row() {
     let (bed, client) = notes().await;
@@ -177,7 +177,7 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
     let mark = "try_mark_as_processing(p_id => '0190f1f4-2b3c-7d4e-8f50-112233445566')";
     one.batch_execute("begin").await.unwrap();
     assert_eq!(said(&one, mark).await, "1");
-    // The seed's plain update would wait here until the web service has answered.
+    // The seed's plain update would wait here until the web service has responded.
     assert_eq!(said(&other, mark).await, "0");
     one.batch_execute("rollback").await.unwrap();
     assert_eq!(said(&other, mark).await, "1");
@@ -196,7 +196,7 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
     );
 }
 
-/// The functions run with their caller's rights, and adopting is for the owner.
+/// The functions run with their caller's rights, and only the owner can adopt.
 #[tokio::test]
 async fn the_callers_own_rights_decide() {
     let (bed, owner) = notes().await;
@@ -229,7 +229,7 @@ async fn the_callers_own_rights_decide() {
     );
 }
 
-/// Neither a caller's search_path nor the function's own gets in the way of a trigger, or of the clock.
+/// Neither the caller's search_path nor the function's own affects a trigger or the clock.
 #[tokio::test]
 async fn triggers_and_a_hostile_search_path_change_nothing() {
     let (bed, client) = notes().await;

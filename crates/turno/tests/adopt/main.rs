@@ -1,4 +1,4 @@
-//! Adopted tables: the claim protocol on tables of users' own.
+//! Adopted tables: the claim protocol on users' own tables.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod change;
@@ -13,14 +13,14 @@ use turno::adopt::{Acquire, Adopted};
 use turno::{Token, Turno};
 use turno_testkit::conformance::TestStore;
 
-/// The timeout of seed 002.
+/// Timeout of seed 002.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 fn beds() -> [TestStore; 2] {
     [TestStore::sqlite(), TestStore::postgres()]
 }
 
-/// Runs statements as the table's owner would. `{id}` is a growing number as a primary key.
+/// Runs statements as the table's owner. `{id}` is replaced by an auto-incremented primary key.
 async fn tell(bed: &TestStore, sql: &str) {
     if bed.is_sqlite() {
         let sql = sql.replace("{id}", "integer primary key");
@@ -38,7 +38,7 @@ async fn tell(bed: &TestStore, sql: &str) {
     }
 }
 
-/// One value, as text; empty if it is null.
+/// Returns one value as text; empty if it is null.
 async fn ask(bed: &TestStore, sql: &str) -> String {
     let sql = format!("select cast(({sql}) as text)");
     let value: Option<String> = if bed.is_sqlite() {
@@ -51,7 +51,7 @@ async fn ask(bed: &TestStore, sql: &str) -> String {
     value.unwrap_or_default()
 }
 
-/// Makes the locks of a table an hour older, so that nobody has to wait for it.
+/// Makes the locks of a table an hour older, so that the test need not wait.
 async fn age(bed: &TestStore, table: &str) {
     let hour = if bed.is_sqlite() {
         "3600000000"
@@ -65,7 +65,7 @@ async fn age(bed: &TestStore, table: &str) {
     .await;
 }
 
-/// A store with as many notes, adopted.
+/// Creates a store with `count` notes, adopted.
 async fn with_notes(bed: &TestStore, count: u32) -> (Turno, Adopted) {
     let turno = bed.turno().await;
     tell(
@@ -94,7 +94,7 @@ async fn take(table: &Adopted, id: &str) -> Token {
     }
 }
 
-/// The names of a table's columns, in their order.
+/// Returns the names of a table's columns, in order.
 async fn columns(bed: &TestStore, table: &str) -> String {
     let sql = if bed.is_sqlite() {
         format!("select group_concat(name) from pragma_table_info('{table}')")

@@ -1,4 +1,4 @@
-//! What seed 002 describes, and what tokens add to it; and the flag of seed 000. On every store.
+//! The protocol of seed 002, and what tokens add to it; and the flag of seed 000. On every store.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_row_is_locked_by_one_and_processed_once() {
             ..locked
         };
         assert_eq!(notes.stats(None).await.unwrap(), done);
-        // Processed is for ever, however old it gets; and a row that is not there is nobody's.
+        // A processed row stays processed, whatever its age; and a row that does not exist cannot be locked.
         for id in ["1", "99"] {
             let timeout = Duration::from_millis(1);
             assert_eq!(notes.acquire(id, timeout).await.unwrap(), Acquire::Busy);
@@ -42,7 +42,7 @@ async fn an_old_lock_is_taken_over_and_its_holder_is_stale() {
         let (_turno, notes) = with_notes(&bed, 1).await;
         let first = take(&notes, "1").await;
         age(&bed, "notes").await;
-        // It is as old as it is, and each caller says what is too old.
+        // The age of a lock is fixed, and each caller passes its own timeout.
         let two_hours = Duration::from_secs(2 * 60 * 60);
         assert_eq!(notes.acquire("1", two_hours).await.unwrap(), Acquire::Busy);
         let second = take(&notes, "1").await;
@@ -73,7 +73,7 @@ async fn a_late_release_is_good_as_long_as_nobody_took_over() {
     }
 }
 
-/// The answer to a release can be lost, and then it is sent again.
+/// The response to a release can be lost, and the release is then sent again.
 #[tokio::test]
 async fn a_release_that_is_sent_twice_is_told_the_same() {
     for bed in beds() {
@@ -108,14 +108,14 @@ async fn a_failed_row_is_tried_again_until_its_attempts_are_spent() {
             assert_eq!(notes.stats(None).await.unwrap().failed, 1);
         }
         assert_eq!(notes.next(None, 10, TIMEOUT).await.unwrap(), []);
-        // A person who names it may still try, and a success leaves no error behind.
+        // It can still be acquired by its id, and a success clears the error.
         let token = take(&notes, "1").await;
         assert_eq!(notes.release("1", token).await.unwrap(), Release::Released);
         assert_eq!(ask(&bed, "select error_message from notes").await, "");
     }
 }
 
-/// A worker that dies of a row must not do so for ever.
+/// A row that kills its workers must not be returned for ever.
 #[tokio::test]
 async fn an_abandoned_row_spends_its_attempts_too() {
     for bed in beds() {

@@ -1,4 +1,4 @@
-//! Many processes over one table: each row once. And the control, which shows that the test would see it otherwise.
+//! Many processes on one table: each row is processed once. The controls show that the test would detect a duplicate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use super::{TIMEOUT, beds, tell, with_notes};
 
 const ROWS: u32 = 1000;
 
-/// How often each row was processed: the web service that must be called once.
+/// Counts how often each row was processed, like a web service that must be called once.
 #[derive(Debug, Clone)]
 struct Ledger(Arc<[AtomicU32]>);
 
@@ -36,7 +36,7 @@ impl Ledger {
     }
 }
 
-/// The cron job: batches, until there is nothing left.
+/// The scheduled job: processes batches until none is left.
 async fn scheduler(notes: Adopted, ledger: Ledger) {
     loop {
         let rows = notes.next(None, 20, TIMEOUT).await.unwrap();
@@ -59,7 +59,7 @@ async fn scheduler(notes: Adopted, ledger: Ledger) {
     }
 }
 
-/// The person: one row after the other, from the end.
+/// The manual user: processes one row after the other, from the end.
 async fn manual(notes: Adopted, ledger: Ledger) {
     for id in (1..=ROWS).rev() {
         let id = id.to_string();
@@ -93,7 +93,7 @@ async fn two_schedulers_and_a_person_process_each_row_once() {
     }
 }
 
-/// The plain select of seed 000, before its authors knew: what one reads, the other reads too.
+/// The plain select of seed 000, as first written: both processes read the same rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_a_plain_select_doubles() {
     let bed = TestStore::postgres();
@@ -128,8 +128,8 @@ async fn control_a_plain_select_doubles() {
     assert_eq!(ledger.counts(), vec![2; ROWS as usize]);
 }
 
-/// Locks row 1 in a transaction that stays open, and answers what another session is told meanwhile, or, if that waits
-/// for the first, afterwards.
+/// Locks row 1 in a transaction that stays open. Returns what another session gets meanwhile, or, if that session waits
+/// for the first one, afterwards.
 async fn second_of_two(bed: &TestStore) -> Option<i64> {
     const ACQUIRE: &str = "select acquire_processing_lock_token(1)";
     let (first, second) = (
@@ -161,7 +161,7 @@ async fn a_lock_that_is_not_committed_yet_is_a_lock() {
     assert_eq!(second_of_two(&bed).await, None);
 }
 
-/// The same without the row lock: the second waits, is let through, and both have the row.
+/// The same without the row lock: the second session waits, continues, and both have the row.
 #[tokio::test]
 async fn control_without_the_row_lock_both_have_the_row() {
     let bed = TestStore::postgres();
@@ -175,7 +175,7 @@ async fn control_without_the_row_lock_both_have_the_row() {
     assert!(second_of_two(&bed).await.is_some());
 }
 
-/// Behind a pooler that hands connections on, every verb is still one statement.
+/// Behind a transaction pooler, every call is still one statement.
 #[tokio::test]
 async fn everything_works_behind_a_pooler() {
     let bed = TestStore::pgbouncer();

@@ -7,8 +7,8 @@ use turno_testkit::conformance::TestStore;
 
 use super::{ask, tell};
 
-/// The functions that seed 002 describes, as its users may have written them: other answers, other names of columns, the rights
-/// of their owner, and one that Turno knows only with an argument.
+/// The functions of seed 002, as users may have written them: other results, other column names, the rights
+/// of their owner, and one that Turno has only with an argument.
 const OF_THE_SEED: &str = "
     create table notes (
       id uuid primary key default gen_random_uuid(), user_id uuid, title text, processed_at timestamptz,
@@ -30,7 +30,7 @@ const OF_THE_SEED: &str = "
     create function cleanup_abandoned_processing_locks() returns integer language sql as 'select 0';
 ";
 
-/// The functions of schema public with their comments and rights, as text that can be compared.
+/// Functions of schema public with their comments and rights, as text that can be compared.
 const FUNCTIONS: &str = "select string_agg(concat_ws(' ', pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc'),
       (select string_agg(g::text, ',' order by g::text) from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g)), ';' order by p.oid::regprocedure::text)
     from pg_proc p where p.pronamespace = 'public'::regnamespace";
@@ -67,7 +67,7 @@ async fn functions_in_the_way_are_an_error_that_names_them_and_the_way_on() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert_eq!(ask(&bed, FUNCTIONS).await, before);
-    // With a suffix, both stay.
+    // With a suffix, both are kept.
     turno.adopt("notes").suffix("turno").apply().await.unwrap();
     turno.unadopt("notes").await.unwrap();
     assert_eq!(ask(&bed, FUNCTIONS).await, before);
@@ -114,7 +114,7 @@ async fn functions_are_replaced_and_undoing_restores_them() {
     let callable = "select has_function_privilege('turno_app', 'acquire_processing_lock(uuid, integer)', 'execute')
                     and not has_function_privilege('turno_operator', 'release_processing_lock(uuid)', 'execute')";
     assert_eq!(ask(&bed, callable).await, "true");
-    // Again, with or without the word, changes nothing and forgets nothing.
+    // A repetition, with or without `replace`, changes nothing and keeps the stored definitions.
     let after = ask(&bed, FUNCTIONS).await;
     let again = turno.adopt("notes").apply().await.unwrap();
     assert_eq!(
@@ -146,7 +146,7 @@ async fn the_printed_script_and_the_sql_function_replace_the_same() {
     assert_eq!(ask(&bed, FUNCTIONS).await, after);
 }
 
-/// A function that was created under a name which undoing restores is not overwritten.
+/// If a new function has the name of one to be restored, undoing does not overwrite it.
 #[tokio::test]
 async fn undoing_overwrites_no_newer_function() {
     let (bed, turno) = with_functions().await;
@@ -163,7 +163,7 @@ async fn undoing_overwrites_no_newer_function() {
     turno.unadopt("notes").await.unwrap();
 }
 
-/// The owner of the schema could drop another role's function, but not restore it as it was.
+/// The owner of the schema could drop another role's function, but not restore it unchanged.
 #[tokio::test]
 async fn a_function_of_another_role_is_not_replaced() {
     let (bed, turno) = with_functions().await;
@@ -217,7 +217,7 @@ async fn functions_of_another_adopted_table_are_not_replaced() {
     assert!(error.to_string().contains("public.notes"), "{error}");
 }
 
-/// Functions that work on a table are not restored without it.
+/// Functions of a table are not restored if the table does not exist any more.
 #[tokio::test]
 async fn nothing_is_restored_for_a_table_that_is_gone() {
     let (bed, turno) = with_functions().await;

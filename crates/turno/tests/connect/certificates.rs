@@ -1,4 +1,4 @@
-//! Certificates that are expired, self-signed, or the client's own.
+//! Expired, self-signed and client certificates.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +22,7 @@ async fn an_expired_certificate_is_rejected_where_certificates_are_verified() {
         let message = refusal(&with(&format!("sslmode={mode} {root}"))).await;
         assert!(message.contains("has expired"), "{message}");
     }
-    // The control: without verification it is not looked at.
+    // The control: without verification, the certificate is not checked.
     assert!(is_encrypted(&with("sslmode=require")).await);
 }
 
@@ -66,7 +66,7 @@ async fn a_client_shows_its_certificate() {
     let none = format!("password={PASSWORD}");
     let message = refusal(&place.string("certified", &none)).await;
     assert!(message.contains("set sslcert and sslkey"), "{message}");
-    // The server says no more when the certificate is of another role.
+    // If the certificate is of another role, the server gives no more detail.
     let message = refusal(&place.string("certified", &shown(&other))).await;
     assert!(message.contains("authentication failed"), "{message}");
 

@@ -1,4 +1,4 @@
-//! An application's own connections, where several hosts are named.
+//! Connections of an application, with several hosts in the URL.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use turno::store::postgres::{Environment, Target};
 use turno_testkit::PostgresServer;
 
-/// Longer than anything takes that ends at all, and shorter than the time limit of the silent host.
+/// Longer than anything takes that ends at all, and shorter than the timeout of the silent host.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Whether a connection with these parameters comes about.
+/// Returns whether a connection with these parameters succeeds.
 async fn is_connected(hosts: &str, ports: &str) -> bool {
     let conninfo = format!(
         "host={hosts} port={ports} user=owner dbname=postgres connect_timeout=600 target_session_attrs=read-write"
@@ -19,7 +19,7 @@ async fn is_connected(hosts: &str, ports: &str) -> bool {
     connecting.await.is_ok_and(|connected| connected.is_ok())
 }
 
-/// A frozen server is like this: the system accepts the connection, and no answer ever comes.
+/// Like a frozen server: the operating system accepts the connection, and there is no response.
 #[tokio::test]
 async fn a_silent_first_host_does_not_use_up_the_time_of_the_next() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -37,7 +37,7 @@ async fn a_first_host_that_refuses_is_passed_over() {
     assert!(is_connected("127.0.0.1,127.0.0.1", &format!("{refusing},{port}")).await);
 }
 
-/// All errors are told: each host may have a reason of its own.
+/// The message contains all errors, because each host may have a different reason.
 #[tokio::test]
 async fn the_error_names_the_reason_of_each_host() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();

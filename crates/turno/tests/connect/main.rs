@@ -1,4 +1,4 @@
-//! Connections to PostgreSQL: what each parameter does on real servers, with TLS and without.
+//! Connections to PostgreSQL: the effect of each parameter on real servers, with and without TLS.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod certificates;

@@ -1,4 +1,4 @@
-//! Every `sslmode`, on a server that accepts only TLS and on one that has none.
+//! Every `sslmode`, on a server that accepts only TLS and on one without TLS.
 
 use turno::store::postgres::{Environment, Target};
 use turno_testkit::PostgresServer;
@@ -92,7 +92,7 @@ async fn the_files_in_the_home_folder_are_used() {
     assert!(error.contains("sslrootcert"), "{error}");
     std::fs::copy(&place.authority.certificate, folder.join("root.crt")).unwrap();
     assert!(tried(&full, &environment).await.unwrap());
-    // As in libpq, a file that is there is used by `require` too.
+    // As in libpq, `require` also uses the file if it exists.
     std::fs::copy(place.other_root(), folder.join("root.crt")).unwrap();
     let require = place.string("owner", "sslmode=require");
     let error = tried(&require, &environment).await.unwrap_err().to_string();
@@ -104,7 +104,7 @@ async fn the_files_in_the_home_folder_are_used() {
     );
 }
 
-/// TLS from the first byte: PostgreSQL 17 and later answer it, older servers end the connection.
+/// TLS from the first byte: supported by PostgreSQL 17 and later; older servers close the connection.
 #[tokio::test]
 async fn direct_negotiation_is_for_servers_that_know_it() {
     let place = TlsPlace::shared();

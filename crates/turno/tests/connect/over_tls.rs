@@ -1,4 +1,4 @@
-//! What Turno does on connections of its own works over TLS too: listening, leading, noticing a pooler.
+//! Turno's own connections work over TLS too: notifications, leader election, detection of a pooler.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn a_relay_leads_over_an_encrypted_session() {
     drop(session);
 }
 
-/// Only a cancellation ends the statement: the limits that the URL sets are longer than the test.
+/// Only a cancellation ends the statement: the timeouts in the URL are longer than the test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_gives_up_is_cancelled_over_an_encrypted_connection() {
     let url = new_database().await;

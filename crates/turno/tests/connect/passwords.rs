@@ -1,4 +1,4 @@
-//! Where a password comes from, and what is said when there is none or a wrong one.
+//! Sources of a password, and the messages if there is none or a wrong one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -9,7 +9,7 @@ use turno_testkit::{Certificate, PostgresServer, Subject};
 
 pub const PASSWORD: &str = "s3cret";
 
-/// What roles the server knows: `owner` has a password, `certified` needs a certificate too.
+/// Roles of the server: `owner` has a password, `certified` also needs a certificate.
 const ROLES: &str =
     "alter role owner password 's3cret'; create role certified login password 's3cret'";
 const CERTIFIED: &str = "hostssl all certified 127.0.0.1/32 scram-sha-256 clientcert=verify-full";
@@ -20,7 +20,7 @@ pub const LOCALHOST: Subject<'_> = Subject {
     days: 2,
 };
 
-/// Certificates, and a server that shows one of them.
+/// Certificates, and a server that uses one of them.
 pub struct TlsPlace {
     pub folder: TempDir,
     pub authority: Certificate,
@@ -51,7 +51,7 @@ impl TlsPlace {
         }
     }
 
-    /// The URL of a new database on `localhost`, with the owner's password.
+    /// Returns the URL of a new database on `localhost`, with the owner's password.
     pub fn create_database(&self) -> String {
         self.server
             .create_database()
@@ -59,7 +59,7 @@ impl TlsPlace {
             + "?hostaddr=127.0.0.1"
     }
 
-    /// A connection string for the server's own database, as `user`, with more parameters.
+    /// Returns a connection string for the server's own database, as `user`, with more parameters.
     pub fn string(&self, user: &str, more: &str) -> String {
         let port = self.server.port();
         format!("host=localhost hostaddr=127.0.0.1 port={port} user={user} dbname=postgres {more}")
@@ -69,7 +69,7 @@ impl TlsPlace {
         format!("sslrootcert={}", self.authority.certificate.display())
     }
 
-    /// The file of an authority that has not signed anything here.
+    /// File of a CA that has signed no certificate here.
     pub fn other_root(&self) -> PathBuf {
         let other = self.folder.path().join("other.crt");
         if !other.exists() {
@@ -80,7 +80,7 @@ impl TlsPlace {
     }
 }
 
-/// The encryption of a new connection, as the server sees it; or the error's text.
+/// Returns whether the server reports a new connection as encrypted, or the error.
 pub async fn tried(conninfo: &str, environment: &Environment) -> Result<bool, turno::Error> {
     let target = Target::parse_with(conninfo, environment)?;
     let (client, connection) = target.connect().await?;
@@ -94,7 +94,7 @@ pub async fn is_encrypted(conninfo: &str) -> bool {
     tried.unwrap_or_else(|error| panic!("{conninfo}: {error}"))
 }
 
-/// The message of a connection that is refused, and would be again.
+/// Returns the message of a connection that is refused permanently.
 pub async fn refusal(conninfo: &str) -> String {
     let error = tried(conninfo, &Environment::default()).await;
     let error = error.expect_err(conninfo);

@@ -9,7 +9,7 @@ use turno_testkit::{PostgresServer, eventually_async};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A new database, and a connection of the test's own to it.
+/// Creates a database, and connects the test to it.
 async fn new_database() -> (String, Client) {
     let database = || PostgresServer::shared().create_database();
     let url = tokio::task::spawn_blocking(database).await.unwrap();
@@ -19,7 +19,7 @@ async fn new_database() -> (String, Client) {
     (url, client)
 }
 
-/// The oldest session of the pool.
+/// Returns the oldest session of the pool.
 async fn oldest(client: &Client) -> i32 {
     let sql = "
         select pid
@@ -54,7 +54,7 @@ async fn a_session_is_replaced_when_it_is_old() {
     .await;
 }
 
-/// The control of the test above: a session that is not old is used again.
+/// The control of the test above: a session that is not old is reused.
 #[tokio::test]
 async fn a_session_that_is_not_old_is_kept() {
     let (url, client) = new_database().await;
@@ -67,7 +67,7 @@ async fn a_session_that_is_not_old_is_kept() {
     assert_eq!(oldest(&client).await, first);
 }
 
-/// With one host and no `target_session_attrs`: the error says what to do, and the store heals when the database accepts
+/// With one host and no `target_session_attrs`: the error says what to do, and the store recovers when the database accepts
 /// writes again, without a restart.
 #[tokio::test]
 async fn a_read_only_session_is_closed_and_the_store_heals() {

@@ -1,4 +1,4 @@
-//! A store of version 9, whose counters of attempts are near the end of a smallint.
+//! A store of version 9, whose attempt counters are near the maximum of a smallint.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
     for sql in [TO_VERSION_9, SMALLINT, NEARLY] {
         client.batch_execute(sql).await.unwrap();
     }
-    // The control: in version 9 the next two attempts fail for good.
+    // The control: in version 9 the next two attempts fail permanently.
     let past = "update turno.inbox_item set attempts = attempts + 2::smallint";
     let error = client.batch_execute(past).await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "22003");
@@ -71,7 +71,7 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
         };
         inbox.fail(&[failure]).await.unwrap();
     }
-    // An event counts the attempts of which it is not known how they ended apart, and each ends here without an answer.
+    // An event has a separate counter of attempts with an unknown end, and each attempt ends here without a response.
     let claim = "select count(*) from turno.outbox_claim('relay', 10, '1 minute')";
     let over = "update turno.inbox_batch set claimed_at = claimed_at - interval '1 hour', until = until - interval '1 hour'; \
                 update turno.inbox_cursor set expiry = clock_timestamp() - interval '1 second'";

@@ -1,12 +1,12 @@
-//! The schema as it is shipped, without the bodies of its functions: what another program can depend on.
+//! The schema as released, without the bodies of its functions: the parts that another program can depend on.
 
 use std::path::Path;
 
 use turno_testkit::conformance::TestStore;
 
-/// Tables with their columns, constraints and indexes; types; functions with the roles that may call them. The same text on every
-/// version of PostgreSQL: a role's rights are listed one by one, because newer versions have more of them, and constraints that
-/// only repeat `not null` are left out.
+/// Tables with their columns, constraints and indexes; types; functions with the roles that may call them. The text is the same
+/// on every version of PostgreSQL: a role's rights are listed one by one, because newer versions have more of them, and
+/// constraints that only repeat `not null` are omitted.
 const POSTGRES: &str = include_str!("golden.sql");
 const SQLITE: &str = "select sql from sqlite_schema where sql is not null order by name";
 
@@ -25,7 +25,7 @@ async fn schema(bed: &TestStore) -> String {
     lines.join("\n") + "\n"
 }
 
-/// `TURNO_UPDATE_GOLDEN=1` writes the files anew.
+/// `TURNO_UPDATE_GOLDEN=1` rewrites the files.
 #[tokio::test]
 async fn the_schema_is_as_shipped() {
     // Tests run in their package's folder.

@@ -1,4 +1,4 @@
--- Purpose: one line of text for each object of the schema, in an order that does not depend on the server.
+-- Purpose: one line of text per object of the schema, in an order that does not depend on the server.
 -- Index:   none, a few hundred rows of the catalog.
 
 with rights(kind, object, text) as (

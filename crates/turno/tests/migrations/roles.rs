@@ -1,4 +1,4 @@
-//! Roles and rights: with an owner who may create roles and with one who may not, left out, repaired.
+//! Roles and rights: owners with and without the right to create roles, roles that are skipped, repairs.
 
 use tokio_postgres::Client;
 use turno::store::{Finding, SCHEMA_VERSION, Severity, postgres};
@@ -25,7 +25,7 @@ pub(super) async fn says(url: &str, sql: &str) {
     connection(url).await.batch_execute(sql).await.unwrap();
 }
 
-/// The name of a database in its URL.
+/// Returns the name of the database in a URL.
 pub(super) fn name(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
 }
@@ -35,7 +35,7 @@ pub(super) fn find<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
     found.unwrap_or_else(|| panic!("{check} is missing: {findings:?}"))
 }
 
-/// An owner without the right to create roles migrates, and works; what is missing is named, and granted once it is there.
+/// An owner without the right to create roles can migrate and work. Missing roles are reported, and get rights once they exist.
 #[tokio::test]
 async fn roles_that_an_administrator_creates_later_are_granted_by_a_repair() {
     let server = PostgresServer::start().unwrap();
@@ -91,7 +91,7 @@ async fn roles_that_an_administrator_creates_later_are_granted_by_a_repair() {
         find(&store.diagnose().await.unwrap(), "grants").severity,
         Severity::Warning
     );
-    // A plain migration changes nothing where the version is right.
+    // If the version is current, a plain migration changes nothing.
     let migrated = store.migrate().await.unwrap();
     assert_eq!(migrated.from, Some(SCHEMA_VERSION));
     assert_eq!(store.schema_drift().await.unwrap(), drift);
@@ -105,7 +105,7 @@ async fn roles_that_an_administrator_creates_later_are_granted_by_a_repair() {
         .acquired()
         .unwrap()
         .detach();
-    // Who is not the owner cannot repair.
+    // A role that is not the owner cannot repair.
     let refused = app.store().repair(Roles::Grant).await;
     assert!(refused.unwrap_err().is_refused());
 }
@@ -144,7 +144,7 @@ async fn roles_are_created_where_that_is_allowed() {
     );
 }
 
-/// Left out, roles get no rights, although they exist in the cluster; the owner needs none.
+/// With roles skipped, they get no rights, although they exist in the cluster; the owner needs none.
 #[tokio::test]
 async fn roles_are_left_alone_when_asked() {
     let script = postgres::script_with(Roles::Skip);
@@ -187,7 +187,7 @@ async fn roles_are_left_alone_when_asked() {
     }
 }
 
-/// As a restore without rights leaves it: every function is open to all. Nothing else differs.
+/// As after a restore without rights: every function can be called by all roles. Nothing else differs.
 #[tokio::test]
 async fn a_repair_closes_what_is_open_to_all() {
     for roles in [Roles::Grant, Roles::Skip] {
@@ -224,7 +224,7 @@ async fn only_the_owner_of_the_schema_migrates_it() {
         .unwrap();
 }
 
-/// A function that another role put into the owner's path is not called by a migration.
+/// A migration does not call a function that another role has put into the owner's search path.
 #[tokio::test]
 async fn a_migration_calls_no_function_of_another_role() {
     let bed = TestStore::empty_postgres();
@@ -253,7 +253,7 @@ const DAMAGE: &str = "
     revoke execute on function turno.lock_acquire from turno_app;
     revoke usage on schema turno from turno_operator";
 
-/// Functions and rights that were changed by hand are found by name, and put right while others work.
+/// Functions and rights that were changed by hand are reported by name, and repaired while other programs run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_restores_functions_and_rights() {
     let bed = TestStore::postgres();
@@ -271,7 +271,7 @@ async fn a_repair_restores_functions_and_rights() {
         drift.missing_grants,
         ["turno_app: lock_acquire", "turno_operator: schema turno"]
     );
-    // What public may do, every role may do.
+    // Rights of public are rights of every role.
     assert_eq!(
         drift.excess_grants,
         [
@@ -288,10 +288,10 @@ async fn a_repair_restores_functions_and_rights() {
         "{functions:?}"
     );
     assert_eq!(find(&findings, "grants").severity, Severity::Warning);
-    // A check that needs a missing function does not hide the others.
+    // A check that needs a missing function does not hide the other findings.
     assert_eq!(find(&findings, "tables").severity, Severity::Problem);
 
-    // Others work meanwhile, and none of their calls fails.
+    // Other programs run meanwhile, and none of their calls fails.
     let busy = bed.turno().await;
     let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
@@ -317,7 +317,7 @@ async fn a_repair_restores_functions_and_rights() {
     assert_eq!(shape(&bed).await, intact);
 }
 
-/// The one test as a superuser: what an ordinary owner can do, it can do too.
+/// The only test as a superuser: it can do what an ordinary owner can.
 #[tokio::test]
 async fn a_superuser_may_own_the_schema() {
     let bed = TestStore::empty_postgres();
@@ -332,7 +332,7 @@ async fn a_superuser_may_own_the_schema() {
     );
     let findings = turno.store().diagnose().await.unwrap();
     assert_eq!(find(&findings, "functions").severity, Severity::Ok);
-    // Its functions are for applications as any owner's are.
+    // Its functions can be called by applications, like those of any owner.
     let app = Turno::connect(&bed.url_as("app")).await.unwrap();
     app.lock("r")
         .acquire()
@@ -395,7 +395,7 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
     assert!(sweep.detail.contains("turno_operator"), "{sweep:?}");
 }
 
-/// An operator sweeps, and cannot erase what happened today: what a person did is to be found afterwards.
+/// An operator can sweep, but cannot delete today's history: operator actions must stay traceable.
 #[tokio::test]
 async fn only_the_owner_may_sweep_what_is_young() {
     let bed = TestStore::postgres();

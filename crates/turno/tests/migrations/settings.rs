@@ -1,4 +1,4 @@
-//! Settings of the database: checked, recorded, kept; and the roles that they name.
+//! Settings of the database: validated, recorded, kept; and the roles that they name.
 
 use turno::history::{History, HistoryEvent, Part};
 use turno::store::{
@@ -22,7 +22,7 @@ async fn set(turno: &Turno, changes: &[&str]) -> Result<Migrated> {
     turno.store().migrate_with(&settings(changes)).await
 }
 
-/// The value of a setting now.
+/// Returns the current value of a setting.
 async fn value(turno: &Turno, name: &str) -> String {
     let settings = turno.store().database_settings().await.unwrap();
     let found = settings.into_iter().find(|setting| setting.name == name);
@@ -64,7 +64,7 @@ async fn a_setting_is_kept_shown_and_recorded() {
     let finding = find(&doctor().await, "settings").clone();
     assert_eq!(finding.severity, Severity::Ok);
     assert_eq!(finding.detail, "max_ttl is 60 days (default 30 days)");
-    // A migration and a repair keep it, and the same value again changes nothing.
+    // A migration and a repair keep it, and setting the same value again changes nothing.
     turno.store().migrate().await.unwrap();
     turno.store().repair(Roles::Grant).await.unwrap();
     let again = set(&turno, &["max_ttl=60 days"]).await.unwrap();
@@ -190,7 +190,7 @@ async fn the_printed_schema_has_the_settings() {
     );
 }
 
-/// Whether a role can lock something.
+/// Returns whether a role can acquire a lock.
 async fn locks(url: &str) -> Result<()> {
     let turno = Turno::connect(url).await?;
     turno
@@ -210,7 +210,7 @@ const TENANTS: &str = "
     create role shop login in role shop_turno_app; create role shop_night login in role shop_turno_operator;
     create role bank login in role \"Bank App\"";
 
-/// Roles belong to the cluster: with the default names, a member has rights in every database. With names of its own, only in one.
+/// Roles belong to the cluster: with the default names, a member has rights in every database. With separate names, only in one.
 #[tokio::test]
 async fn two_databases_of_a_cluster_have_roles_of_their_own() {
     let server = PostgresServer::start().unwrap();
@@ -225,7 +225,7 @@ async fn two_databases_of_a_cluster_have_roles_of_their_own() {
     for database in [&shop, &bank] {
         locks(&url("app", database)).await.unwrap();
     }
-    // The owner may not create roles: nothing changes until an administrator has created them.
+    // The owner has no right to create roles: nothing changes until an administrator has created them.
     let shops = [
         "app_role=shop_turno_app",
         "operator_role=shop_turno_operator",
@@ -242,7 +242,7 @@ async fn two_databases_of_a_cluster_have_roles_of_their_own() {
     says(&admin, TENANTS).await;
     let migrated = set(&in_shop, &shops).await.unwrap();
     assert_eq!(migrated.changed_settings.len(), 2);
-    // In SQL, as one without the program does it.
+    // In SQL, without the program.
     says(
         &bank,
         "select turno.setting_set('app_role', 'Bank App'); select turno.setting_set('operator_role', 'bank_operator')",
@@ -287,7 +287,7 @@ async fn two_databases_of_a_cluster_have_roles_of_their_own() {
         "{shown}"
     );
 
-    // What comes later keeps the choice.
+    // Later migrations and repairs keep the choice.
     for turno in [&in_shop, &in_bank] {
         let store = turno.store();
         assert!(store.migrate().await.unwrap().changed_settings.is_empty());
@@ -298,7 +298,7 @@ async fn two_databases_of_a_cluster_have_roles_of_their_own() {
         assert_eq!(store.schema_drift().await.unwrap(), SchemaDrift::default());
     }
     only_their_own().await;
-    // A right of the former role is found, and taken away.
+    // A right of the former role is found, and revoked.
     says(
         &shop,
         "grant usage on schema turno to turno_app; grant execute on function turno.lock_acquire to turno_app",
@@ -311,7 +311,7 @@ async fn two_databases_of_a_cluster_have_roles_of_their_own() {
         SchemaDrift::default()
     );
     only_their_own().await;
-    // And back.
+    // And back to the defaults.
     set(&in_shop, &["app_role=", "operator_role="])
         .await
         .unwrap();
@@ -348,7 +348,7 @@ async fn roles_of_settings_are_created_where_that_is_allowed() {
     assert_eq!(drift, SchemaDrift::default());
 }
 
-/// Functions of adopted tables go over to the new role, and new ones are granted to it.
+/// Rights on functions of adopted tables move to the new role, and new functions are granted to it.
 #[tokio::test]
 async fn functions_of_adopted_tables_follow_the_setting() {
     let bed = TestStore::postgres();

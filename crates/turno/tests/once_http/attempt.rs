@@ -1,4 +1,4 @@
-//! What a handler knows of its run, and how it ends it together with its effects.
+//! What a handler knows about its run, and how it completes the run together with its effects.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ enum End {
     CommitAndPanic,
 }
 
-/// The application: its own connection to the database that the layer's store is in.
+/// The application, with its own connection to the database of the layer's store.
 struct Application {
     _folder: TempDir,
     file: PathBuf,
@@ -68,7 +68,7 @@ impl Application {
         runs.collect::<Result<_, _>>().unwrap()
     }
 
-    /// Pays and answers in one transaction. `None` if the claim was refused, and nothing paid.
+    /// Pays and completes in one transaction. Returns `None` if the claim was rejected and nothing was paid.
     async fn pay(&self, run: u32, attempt: Attempt, end: End) -> Option<Response<Bytes>> {
         let file = self.file.clone();
         let response = Response::builder()
@@ -93,11 +93,11 @@ impl Application {
             }
             Some(response)
         };
-        // A transaction of rusqlite stays on its thread.
+        // A transaction of rusqlite must stay on its thread.
         tokio::task::spawn_blocking(pay).await.unwrap()
     }
 
-    /// A site whose first run ends so, and every other with a commit.
+    /// Creates a site whose first run ends with `first`, and every other run with a commit.
     async fn site(self: &Arc<Self>, first: End) -> Site {
         let application = self.clone();
         Site::on(
@@ -145,7 +145,7 @@ async fn the_answer_is_there_with_its_effect() {
     }
     assert_eq!(application.payments(), [1]);
     let view = site.await_state(OnceState::Done).await;
-    // The layer has said the same once more, and was not told that it came too late.
+    // The layer has completed the run a second time, and that did not count as late.
     assert_eq!((view.late, site.counts().stale), (0, 0));
 }
 
@@ -160,7 +160,7 @@ async fn neither_is_there_after_a_rollback() {
     assert_eq!(application.payments(), [2]);
 }
 
-/// What has committed is known, whatever becomes of its handler.
+/// A commit is kept, whatever happens to its handler afterwards.
 #[tokio::test]
 async fn both_are_there_after_a_panic_that_follows() {
     let application = Application::new();

@@ -1,4 +1,4 @@
-//! Who sends a request: a caller never gets the answer of another, and a request that does not say it is refused.
+//! Callers of requests: a caller never gets the answer of another, and a request without a caller is rejected.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -27,7 +27,7 @@ fn from(name: &'static str, value: &'static str) -> Builder {
     Request::post("/pagos").header(name, value)
 }
 
-/// Each of these callers has an answer of its own, with a key and by content.
+/// Checks that each of these callers gets its own answer, with a key and by content.
 async fn each_has_its_own(policy: impl Fn() -> Policy, callers: &[fn() -> Builder]) {
     for key in [
         KeyFrom::Content,
@@ -53,7 +53,7 @@ async fn a_request_that_does_not_say_who_sends_it_is_refused() {
         (by_content(), plain(), "principal"),
         (by_content(), cookie(), "principal"),
         (by_content(), from("authorization", ""), "principal"),
-        // The users of this one differ by their cookies, and nothing says which cookie counts.
+        // Its users differ by their cookies, and no cookie is configured as the principal.
         (by_key(), cookie(), "principal"),
         (by_key().principal([USER]), plain(), "principal"),
         (by_key().principal([USER]), from("x-user", " "), "principal"),
@@ -95,13 +95,13 @@ async fn a_policy_can_do_without_a_principal() {
     site.send(whole(from("cookie", "session=ana")))
         .await
         .assert_fresh("run 1");
-    // That is what it means, and why it has to be said.
+    // This is the effect of `no_principal`, and why it must be configured explicitly.
     site.send(whole(from("cookie", "session=eva")))
         .await
         .assert_replayed("run 1");
 }
 
-/// What is let through although it is unidentified is done each time, and gets no answer of another.
+/// A request that passes although it is unidentified is processed each time, and gets no answer of another caller.
 #[tokio::test]
 async fn what_is_let_through_meets_nothing() {
     let site = Site::new(by_content().unidentified(Fails::Open), run_number).await;
@@ -123,7 +123,7 @@ async fn users_that_differ_by_their_cookie_do_not_meet() {
     .await;
 }
 
-/// The effective host is that of the target, in HTTP/2 and in the absolute form; only without it, the header `Host`.
+/// The effective host is that of the target, in HTTP/2 and in the absolute form; the header `Host` is used only without it.
 #[tokio::test]
 async fn hosts_do_not_meet() {
     let policy = || Policy::new("pagos").no_principal().tenant([header::HOST]);
@@ -144,7 +144,7 @@ async fn hosts_do_not_meet() {
     site.send(whole(absolute)).await.assert_replayed("run 1");
 }
 
-/// Values that are no UTF-8 are compared byte by byte.
+/// Values that are not UTF-8 are compared as bytes.
 #[tokio::test]
 async fn values_that_are_no_text_do_not_meet() {
     fn from(user: &'static [u8]) -> Builder {

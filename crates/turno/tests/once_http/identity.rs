@@ -1,4 +1,4 @@
-//! Which requests are one, and which only look so.
+//! Which requests are the same, and which only look so.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -45,7 +45,7 @@ async fn nobody_has_more_live_keys_than_they_may(url: &str) {
     assert_eq!((site.runs(), site.counts().over_quota), (3, 1));
 }
 
-/// Runs for all of these, under one key and with one body.
+/// Checks that all of these requests run, with one key and one body.
 async fn all_run(policy: Policy, requests: Vec<Builder>) {
     for key in [
         KeyFrom::Content,
@@ -91,7 +91,7 @@ async fn tenants_do_not_meet() {
     all_run(policy, vec![of("acme"), of("other")]).await;
 }
 
-/// Neither when one is named as the other's tenant is.
+/// Not even if the tenant of one has the name of the other's principal.
 #[tokio::test]
 async fn tenants_and_principals_do_not_meet() {
     let policy = Policy::new("pagos")
@@ -196,7 +196,7 @@ async fn a_key_is_the_same_with_its_quotation_marks() {
     site.send(paying("\"77\"")).await.assert_replayed("run 1");
 }
 
-/// Whoever reads the store cannot find out a key that they guess, and another secret knows nothing.
+/// A reader of the store cannot verify a guessed key, and with another secret no request is recognized.
 #[tokio::test]
 async fn a_secret_separates_identities() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();

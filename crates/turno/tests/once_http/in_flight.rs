@@ -1,4 +1,4 @@
-//! A request that meets its own work.
+//! A request whose work is in flight.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ on_each_store! {
     it_waits_for_the_answer => it_waits_for_the_answer;
 }
 
-/// A site whose handlers are held.
+/// Creates a site whose handlers are paused.
 async fn held(url: &str, policy: Policy) -> (Site, Held) {
     let held = Held::new();
     let holding = held.clone();
@@ -59,7 +59,7 @@ async fn it_is_told_to_come_again(url: &str) {
     assert_eq!(site.runs(), 1);
 }
 
-/// On another instance too, which hears of the answer through the store.
+/// Also on another instance, which is notified of the answer through the store.
 async fn it_waits_for_the_answer(url: &str) {
     let policy = Policy::new("pagos").in_flight(InFlight::Wait(LONG));
     let (site, held) = held(url, policy.clone()).await;
@@ -88,7 +88,7 @@ async fn it_waits_no_longer_than_it_was_told() {
     first.await.unwrap().assert_fresh("run 1");
 }
 
-/// The contract of seed 003, which knows no 409.
+/// The contract of seed 003, which has no 409.
 #[tokio::test]
 async fn it_is_answered_in_the_words_of_an_older_contract() {
     let template = r#"{"resultadoOperacion": "02", "diagnosticoProcesar": "532",

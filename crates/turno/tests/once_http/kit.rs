@@ -1,4 +1,4 @@
-//! A router behind the layer, and what its clients are told.
+//! A router behind the layer, and the responses to its clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// With a store of its own.
+    /// Creates one with a separate store.
     pub async fn new<F, R>(
         policy: Policy,
         handler: impl Fn(u32, Request) -> F + Clone + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl Site {
         Self::on("sqlite::memory:", policy, handler).await
     }
 
-    /// The handler is told the how-manieth run it is.
+    /// Creates one on a store. The handler gets the number of its run.
     pub async fn on<F, R>(
         url: &str,
         policy: Policy,
@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    /// How often the handler has run.
+    /// Returns the number of runs of the handler.
     pub fn runs(&self) -> u32 {
         self.runs.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl Site {
         self.layer.counts()
     }
 
-    /// The response as it comes, with a body that is still to be read.
+    /// Returns the response with an unread body.
     pub async fn call(&self, request: Request) -> Response {
         match self.router.clone().oneshot(request).await {
             Ok(response) => response,
@@ -100,13 +100,13 @@ impl Site {
         Told::from(self.call(request).await).await
     }
 
-    /// In a task of its own.
+    /// Sends a request in a spawned task.
     pub fn sending(&self, request: Request) -> tokio::task::JoinHandle<Told> {
         let site = self.clone();
         tokio::spawn(async move { site.send(request).await })
     }
 
-    /// The one key that the store knows, when it is in this state.
+    /// Waits until the only key in the store has this state.
     pub async fn await_state(&self, state: OnceState) -> OnceView {
         eventually_async(LONG, state.as_str(), async || {
             let ask = OnceList {
@@ -121,7 +121,7 @@ impl Site {
     }
 }
 
-/// What a client was told.
+/// A response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     pub status: StatusCode,
@@ -155,7 +155,7 @@ impl Told {
         self.header("idempotency-replayed") == Some("true")
     }
 
-    /// The status and the code of a problem.
+    /// Returns the status and the code of a problem.
     #[track_caller]
     pub fn problem(&self) -> (u16, String) {
         assert_eq!(
@@ -169,7 +169,7 @@ impl Told {
         (self.status.as_u16(), code.to_owned())
     }
 
-    /// Whether the handler has answered this itself.
+    /// Checks that this is the handler's own response.
     #[track_caller]
     pub fn assert_fresh(&self, text: &str) {
         assert_eq!((self.status, self.text()), (StatusCode::OK, text));
@@ -183,29 +183,29 @@ impl Told {
     }
 }
 
-/// A problem, as [`Told::problem`] answers it.
+/// Returns a problem in the form of [`Told::problem`].
 pub fn problem(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
 
-/// A request with a key, in JSON.
+/// Returns a JSON request with a key.
 pub fn post(key: &str) -> Builder {
     Request::post("/pagos")
         .header("idempotency-key", key)
         .header("content-type", "application/json")
 }
 
-/// The usual one.
+/// Returns the default request.
 pub fn paying(key: &str) -> Request {
     post(key).body(Body::from(r#"{"amount": 100}"#)).unwrap()
 }
 
-/// The handler that says how often it has run.
+/// Handler that returns the number of its run.
 pub async fn run_number(run: u32, _: Request) -> String {
     format!("run {run}")
 }
 
-/// Handlers that say when they have begun, and then wait until they may go on.
+/// Handlers that report their begin, and then wait for a permit to continue.
 #[derive(Clone)]
 pub struct Held {
     begun: Arc<Semaphore>,
@@ -220,19 +220,19 @@ impl Held {
         }
     }
 
-    /// In the handler.
+    /// Called in the handler.
     pub async fn hold(&self) {
         self.begun.add_permits(1);
         self.go.acquire().await.unwrap().forget();
     }
 
-    /// When one more handler has begun.
+    /// Waits until one more handler has begun.
     pub async fn begun(&self) {
         let begun = tokio::time::timeout(LONG, self.begun.acquire()).await;
         begun.expect("a handler begins").unwrap().forget();
     }
 
-    /// One more handler may go on.
+    /// Lets one more handler continue.
     pub fn go(&self) {
         self.go.add_permits(1);
     }

@@ -1,4 +1,4 @@
-//! Answers that cannot be kept: too large, streamed, or not to be kept. They are passed on, and the work is not done again.
+//! Responses that cannot be stored: too large, streamed, or `no-store`. They are passed on, and the work is not done again.
 
 use std::convert::Infallible;
 
@@ -29,7 +29,7 @@ async fn a_large_answer_is_passed_on_whole() {
     assert_not_stored(&site).await;
 }
 
-/// Nobody says how large it will be.
+/// Returns a body of unknown length.
 fn chunks(count: usize) -> Body {
     let chunk = |number| Ok::<_, Infallible>(Bytes::from(format!("{number:0100}")));
     Body::from_stream(stream::iter((0..count).map(chunk)))
@@ -55,7 +55,7 @@ async fn an_answer_in_pieces_that_is_just_not_too_large_is_kept() {
     assert_eq!((again.is_replayed(), again.body), (true, told.body));
 }
 
-/// The largest that a policy allows may still be too large for the store, written as JSON.
+/// A response within the limit of the policy may still be too large for the store when written as JSON.
 #[tokio::test]
 async fn an_answer_that_the_store_does_not_take_is_passed_on() {
     let policy = Policy::new("pagos").max_answer(usize::MAX);
@@ -78,7 +78,7 @@ async fn an_answer_that_must_not_be_kept_is_not() {
     assert_eq!(view.unwrap().answer, None);
 }
 
-/// Trailers cannot be stored, and an answer without them would be another.
+/// Trailers cannot be stored, and a response without them would differ.
 #[tokio::test]
 async fn an_answer_with_trailers_is_passed_on_with_them() {
     let site = Site::new(Policy::new("pagos"), async |_, _: Request| {
@@ -101,7 +101,7 @@ async fn an_answer_with_trailers_is_passed_on_with_them() {
     assert_not_stored(&site).await;
 }
 
-/// A stream may never end: each piece is passed on when it comes.
+/// A stream may never end: each chunk is passed on when it arrives.
 #[tokio::test]
 async fn a_stream_is_passed_on_piece_by_piece() {
     let (pieces, source) = mpsc::channel::<Bytes>(1);
@@ -126,13 +126,13 @@ async fn a_stream_is_passed_on_piece_by_piece() {
         pieces.send(Bytes::from(piece)).await.unwrap();
         assert_eq!(told.next().await.unwrap().unwrap(), piece);
     }
-    // Whoever repeats it meanwhile does not begin it again.
+    // A repetition meanwhile does not start it again.
     assert_not_stored(&site).await;
     drop(pieces);
     assert!(told.next().await.is_none());
 }
 
-/// An answer that comes too slowly is passed on as it comes; that there was one is stored before any of it is sent.
+/// A slow response is passed on as it arrives. The fact that there was one is stored before any of it is sent.
 #[tokio::test]
 async fn a_slow_answer_is_passed_on() {
     let policy = Policy::new("pagos").body_timeout(std::time::Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! A handler that outlives its lease, and finds that somebody else's run counts.
+//! A handler that outlives its lease, and finds that another run has taken over.
 
 use axum::extract::Request;
 use turno::once::http::{Policy, Unknown};
@@ -27,7 +27,7 @@ async fn its_answer_is_not_kept(url: &str) {
     .await;
     let first = site.sending(paying("77"));
     held.begun().await;
-    // As if its lease were over: nothing has extended it.
+    // As if its lease had expired without an extension.
     let view = site.await_state(OnceState::InFlight).await;
     let doubted = site
         .turno

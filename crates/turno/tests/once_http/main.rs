@@ -1,4 +1,4 @@
-//! The tower layer, as the services behind it and the clients before it see it; in an axum router, where it will be.
+//! The tower layer, as services and clients see it; in an axum router, as in an application.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -23,10 +23,10 @@ mod vanished;
 
 use std::time::Duration;
 
-/// Longer than anything takes that ends at all, on a slow machine with other work to do.
+/// Longer than anything takes that ends at all, on a slow and busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// One test a store from one body, which is given the URL of an empty store.
+/// Defines one test per store from one body, which gets the URL of an empty store.
 macro_rules! on_each_store {
     ($($(#[$attribute:meta])* $name:ident => $body:path;)*) => {
         $(

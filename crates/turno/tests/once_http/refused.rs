@@ -1,4 +1,4 @@
-//! Requests that cannot be told from others: no key, or a body that is not what it says.
+//! Requests that cannot be identified: no key, or a body that does not match its content type.
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -80,7 +80,7 @@ async fn a_body_must_be_the_json_that_it_says_it_is() {
 async fn a_body_that_is_too_large_is_refused() {
     let site = Site::new(Policy::new("pagos").max_body(1000), run_number).await;
     let body = |bytes| Body::from("x".repeat(bytes));
-    // Nobody says how long it will be.
+    // A body of unknown length.
     let chunks = |count| {
         let chunk = || Ok::<_, std::convert::Infallible>(Bytes::from("x".repeat(100)));
         Body::from_stream(stream::iter((0..count).map(move |_| chunk())))
@@ -98,7 +98,7 @@ async fn a_body_that_is_too_large_is_refused() {
     send("78", chunks(10)).await.assert_replayed("run 1");
 }
 
-/// A client that breaks off half-way has asked nothing.
+/// A request whose client disconnects during the body has no effect.
 #[tokio::test]
 async fn a_body_that_breaks_off_is_refused() {
     let site = Site::new(Policy::new("pagos"), run_number).await;
@@ -111,7 +111,7 @@ async fn a_body_that_breaks_off_is_refused() {
     assert_eq!(site.runs(), 0);
 }
 
-/// A client that sends its body bit by bit is refused when its time is over, and holds nothing.
+/// A request whose body arrives too slowly is rejected after the timeout, and holds no resources.
 #[tokio::test]
 async fn a_body_that_comes_too_slowly_is_refused() {
     let policy = Policy::new("pagos").body_timeout(std::time::Duration::from_millis(50));
@@ -123,7 +123,7 @@ async fn a_body_that_comes_too_slowly_is_refused() {
     let told = site.send(post("77").body(endless()).unwrap()).await;
     assert_eq!(told.problem(), problem(408, "timeout"));
     assert_eq!((site.runs(), site.counts().unidentified), (0, 1));
-    // In shadow it passes as it is.
+    // In shadow mode it passes unchanged.
     let shadow = Site::new(policy.switch(turno::once::http::Switch::Shadow), run_number).await;
     let told = shadow.send(post("77").body(endless()).unwrap()).await;
     told.assert_fresh("run 1");

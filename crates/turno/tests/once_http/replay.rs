@@ -1,4 +1,4 @@
-//! An answer that was given before is given again.
+//! A stored answer is replayed.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -54,7 +54,7 @@ async fn bytes_that_are_no_text_come_back_as_they_were(url: &str) {
     }
 }
 
-/// A handler with many headers, of which some are its client's alone.
+/// Handler with many headers, some of which are only for its own client.
 async fn with_headers(_: u32, _: Request) -> impl IntoResponse {
     let headers = [
         ("content-type", "text/plain"),

@@ -1,4 +1,4 @@
-//! A policy for each route.
+//! A policy per route.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -55,7 +55,7 @@ async fn each_route_has_its_policy_and_the_others_pass() {
     );
 }
 
-/// Around nested routers, where it sees whole paths: a nested one is given what follows its prefix.
+/// Around nested routers, the layer sees whole paths: a nested router gets only the part after its prefix.
 #[tokio::test]
 async fn nested_routers_are_told_apart_from_outside() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
@@ -93,7 +93,7 @@ fn routes_that_cannot_be_told_apart_are_refused() {
     assert_eq!(field("/two", &"x".repeat(101)), Some("name".to_owned()));
 }
 
-/// What a service may take for the path of a route is not passed by it: it would be done without being recognised.
+/// A path that a service may treat as equal to that of a route does not pass: it would be processed without being recognized.
 #[tokio::test]
 async fn a_path_that_is_almost_that_of_a_route_is_refused() {
     const NEAR: [&str; 7] = [
@@ -123,7 +123,7 @@ async fn a_path_that_is_almost_that_of_a_route_is_refused() {
         assert_eq!(told.json()["field"], "path");
     }
     assert_eq!(closed.runs(), 0);
-    // Other methods and other paths are not concerned.
+    // Other methods and other paths are not affected.
     for (method, uri) in [(Method::GET, "/pagos/"), (Method::POST, "/pagos/1")] {
         let request = post("77").method(method).uri(uri);
         let told = closed.send(request.body(Body::empty()).unwrap()).await;
@@ -132,7 +132,7 @@ async fn a_path_that_is_almost_that_of_a_route_is_refused() {
     let request = || post("77").body(Body::empty()).unwrap();
     closed.send(request()).await.assert_fresh("run 3");
     closed.send(request()).await.assert_replayed("run 3");
-    // The control: let through, it is done as often as it comes.
+    // The control: if it passes, it is processed each time.
     let open = site(Policy::new("pagos").unidentified(turno::once::http::Fails::Open)).await;
     for run in 1..=2 {
         let request = post("77").uri("/pagos/").body(Body::empty()).unwrap();
@@ -140,7 +140,7 @@ async fn a_path_that_is_almost_that_of_a_route_is_refused() {
     }
 }
 
-/// A problem names the request's key in the store, by which an operator finds it.
+/// A problem contains the request's key in the store, by which an operator finds it.
 #[tokio::test]
 async fn a_problem_names_the_key_in_the_store() {
     let site = Site::new(Policy::new("pagos"), run_number).await;

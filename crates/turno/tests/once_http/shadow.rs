@@ -1,4 +1,4 @@
-//! A policy in shadow looks and counts, and changes nothing; one that is off does not even look.
+//! A policy in shadow mode counts, and changes nothing; one that is off does not even count.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -16,7 +16,7 @@ async fn shadowed(url: &str, policy: Policy) -> Site {
     Site::on(url, policy.switch(Switch::Shadow), run_number).await
 }
 
-/// It counts behind the request's back.
+/// Waits for the counters, which are updated in the background.
 async fn counted(site: &Site, what: &str, condition: impl Fn(&Counts) -> bool) -> Counts {
     eventually_async(LONG, what, async || {
         let counts = site.counts();
@@ -49,7 +49,7 @@ async fn what_has_no_identity_passes() {
     assert_eq!(site.counts().unidentified, 2);
 }
 
-/// Also what would have been refused before it is looked at, and whole.
+/// Also requests that would have been rejected before they were identified, with their whole body.
 #[tokio::test]
 async fn what_is_too_large_passes() {
     let policy = Policy::new("pagos").max_body(10).switch(Switch::Shadow);

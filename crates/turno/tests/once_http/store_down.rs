@@ -1,4 +1,4 @@
-//! A store that does not answer.
+//! A store that is unavailable.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn open_it_may_be_done_twice() {
     assert_eq!(site.counts().store_down, 1);
 }
 
-/// A handler that holds its answer until the store has gone.
+/// Starts a handler that returns only after the store was stopped.
 async fn gone_meanwhile(policy: Policy) -> (Site, PostgresServer, JoinHandle<Told>) {
     let server = PostgresServer::start().unwrap();
     let held = Held::new();
@@ -62,7 +62,7 @@ async fn gone_meanwhile(policy: Policy) -> (Site, PostgresServer, JoinHandle<Tol
     (site, server, first)
 }
 
-/// An answer is not sent before it is stored, however long that takes within its lease.
+/// A response is not sent before it is stored, however long that takes within its lease.
 #[tokio::test]
 async fn an_answer_is_sent_when_the_store_is_back() {
     let policy = Policy::new("pagos").lease(LONG);
@@ -74,7 +74,7 @@ async fn an_answer_is_sent_when_the_store_is_back() {
     assert_eq!(site.runs(), 1);
 }
 
-/// One that cannot be stored is not sent: the client learns that the work is done, and a repeat that it is not known.
+/// A response that cannot be stored is not sent: its client learns that the work is done, and a repetition gets "unknown".
 #[tokio::test]
 async fn an_answer_that_cannot_be_stored_is_not_sent() {
     let policy = Policy::new("pagos").lease(Duration::from_secs(1));
@@ -88,7 +88,7 @@ async fn an_answer_that_cannot_be_stored_is_not_sent() {
     assert_eq!(site.runs(), 1);
 }
 
-/// The control: a policy that is open while the store is down sends what is not stored, at once.
+/// The control: a policy that is open while the store is down sends an unstored response immediately.
 #[tokio::test]
 async fn open_an_answer_that_is_not_stored_is_sent() {
     let policy = Policy::new("pagos").lease(LONG).store_down(Fails::Open);

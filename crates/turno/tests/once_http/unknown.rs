@@ -1,4 +1,4 @@
-//! A request whose earlier run has vanished: refused, done again, or asked about.
+//! A request whose earlier run is unknown: rejected, done again, or probed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ on_each_store! {
     it_cannot_be_told => it_cannot_be_told;
 }
 
-/// A site whose first run has vanished. Handlers say which attempt they are.
+/// Creates a site whose first run is unknown. Handlers return the number of their attempt.
 async fn vanished(url: &str, unknown: Unknown) -> Site {
     let policy = Policy::new("pagos").unknown(unknown);
     let site = Site::on(url, policy, async |run, request: Request| {
@@ -47,7 +47,7 @@ async fn it_is_refused(url: &str) {
     }
     assert_eq!((site.runs(), site.counts().unknown), (1, 2));
 
-    // Until a person has looked.
+    // Until an operator has resolved it.
     let view = site.await_state(OnceState::Unknown).await;
     assert!(site.turno.once_forget(&view.key).await.unwrap());
     site.send(paying("77"))
@@ -66,7 +66,7 @@ async fn it_is_done_again(url: &str) {
     assert_eq!(site.runs(), 2);
 }
 
-/// Somebody who always says the same, and counts.
+/// A probe that always returns the same, and counts its calls.
 struct Always {
     found: Probe<u16>,
     asked: AtomicU32,
@@ -124,7 +124,7 @@ async fn it_was_not_done(url: &str) {
     assert_eq!(prober.asked.load(Ordering::Relaxed), 1);
 }
 
-/// Then it is asked again by the next one.
+/// The next request then calls the probe again.
 async fn it_cannot_be_told(url: &str) {
     let (site, prober) = asking(url, Probe::Unsure).await;
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Answers that are not kept, and what they say of the work.
+//! Responses that are not stored, and what they mean for the work.
 
 use axum::Extension;
 use axum::extract::Request;
@@ -9,7 +9,7 @@ use turno::once::http::{Fate, Policy, Statuses};
 
 use crate::kit::{Site, paying, problem};
 
-/// Fails with these statuses, then answers.
+/// Returns a handler that fails with these statuses, then succeeds.
 fn failing(
     statuses: &'static [u16],
 ) -> impl Fn(u32, Request) -> std::future::Ready<Response> + Clone {
@@ -62,7 +62,7 @@ async fn a_policy_says_which_statuses_are_answers() {
     assert_eq!(site.runs(), 2);
 }
 
-/// A service that knows better than its status says.
+/// A service that knows more than its status says.
 #[tokio::test]
 async fn a_service_says_that_nothing_was_done() {
     let site = Site::new(Policy::new("pagos"), async |run, _: Request| {

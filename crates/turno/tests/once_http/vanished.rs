@@ -1,4 +1,4 @@
-//! Clients that go away, and handlers that do not come to an end.
+//! Clients that disconnect, and handlers that do not return.
 
 use std::convert::Infallible;
 
@@ -56,7 +56,7 @@ async fn a_panic_leaves_it_unknown() {
     assert_eq!(site.runs(), 1);
 }
 
-/// Not of axum, whose services do not fail.
+/// Without axum, whose services do not fail.
 #[tokio::test]
 async fn a_service_that_fails_leaves_it_unknown() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
@@ -88,7 +88,7 @@ async fn an_answer_that_breaks_off_leaves_it_unknown() {
     assert_eq!(site.runs(), 1);
 }
 
-/// A client that goes away while its request is still being read has begun nothing.
+/// A client that disconnects while its request is still being read has started nothing.
 #[tokio::test]
 async fn a_client_that_goes_away_early_has_begun_nothing() {
     let site = Site::new(Policy::new("pagos"), crate::kit::run_number).await;

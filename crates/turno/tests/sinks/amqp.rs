@@ -1,4 +1,4 @@
-//! A broker, and a look at its queues.
+//! A broker, and access to its queues.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use turno_testkit::server;
 
 use crate::unique;
 
-/// What the shared broker takes at most, in bytes.
+/// Maximum message size of the shared broker, in bytes.
 pub const MAX_MESSAGE: usize = 65_536;
 
-/// One broker for the tests that do it no harm.
+/// Returns the broker that is shared by tests that do not damage it.
 pub fn shared() -> &'static server::RabbitMq {
     static SHARED: LazyLock<server::RabbitMq> = LazyLock::new(|| {
         server::RabbitMq::start_with(&format!("max_message_size = {MAX_MESSAGE}\n")).unwrap()
@@ -23,7 +23,7 @@ pub fn shared() -> &'static server::RabbitMq {
     &SHARED
 }
 
-/// An exchange with a queue, as an operator sees them.
+/// An exchange with a queue, as seen by an operator.
 pub struct Desk {
     _connection: Connection,
     pub channel: Channel,
@@ -32,7 +32,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A new exchange, and a new quorum queue that is bound to it for `pattern`.
+    /// Creates an exchange, and a quorum queue that is bound to it for `pattern`.
     pub async fn open(url: &str, pattern: &str) -> Desk {
         Self::open_with(url, pattern, FieldTable::default()).await
     }
@@ -75,7 +75,7 @@ impl Desk {
         desk
     }
 
-    /// A look at an exchange and a queue that are there.
+    /// Connects to an existing exchange and queue.
     pub async fn connect(url: &str, exchange: String, queue: String) -> Desk {
         let connection = Connection::connect(url, ConnectionProperties::default())
             .await
@@ -100,7 +100,7 @@ impl Desk {
         Some(got.delivery)
     }
 
-    /// Takes all that is there, and answers the message ids in order.
+    /// Takes all messages, and returns their ids in order.
     pub async fn drain(&self) -> Vec<String> {
         let mut ids = Vec::new();
         while let Some(delivery) = self.take().await {

@@ -38,7 +38,7 @@ async fn events_come_in_order_with_all_that_belongs_to_them() {
         let tell = tell.clone();
         async move { tell.send(event).map_err(|_| "nobody listens") }
     }));
-    // It has declared its exchange, its queue and the binding when an event can be routed.
+    // An event can be routed once the consumer has declared its exchange, its queue and the binding.
     let sink = RabbitMq::new(&url).unwrap().exchange(&exchange);
     let first = Outgoing {
         key: Some("ticket-7".to_owned()),
@@ -96,7 +96,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
     let events = [event("ThingEvent"), event("ThingEvent")];
     publish(&url, &desk.exchange, &events).await;
 
-    // It takes the first event, and dies before it answers.
+    // It gets the first event, and ends before it acknowledges.
     let (tell, mut told) = mpsc::unbounded_channel();
     let consumer = || {
         RabbitConsumer::new(&url, &desk.queue)
@@ -115,7 +115,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
     first.abort();
     first.await.unwrap_err();
 
-    // Another gets it again, before the second. It ends well: a shutdown waits for the handler.
+    // Another consumer gets that event again, before the second. It ends gracefully: a shutdown waits for the handler.
     let gate = Arc::new(Semaphore::new(0));
     let shutdown = CancellationToken::new();
     let passed = gate.clone();
@@ -134,7 +134,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
     shutdown.cancel();
     gate.add_permits(1);
     assert_eq!(second.await.unwrap().unwrap().handled, 1);
-    // Only the one that was handled has gone.
+    // Only the handled event was removed.
     eventually_async(LONG, "the second event to be back", async || {
         let left = desk.take().await?;
         assert_eq!(crate::amqp::message_id(&left), events[1].id.to_string());
@@ -154,7 +154,7 @@ async fn an_event_that_always_fails_is_rejected_in_the_end() {
     let poison = event("PoisonEvent");
     let events = [event("GoodEvent"), poison.clone(), event("GoodEvent")];
     publish(&url, &desk.exchange, &events).await;
-    // What is no event at all is rejected at once.
+    // A message that is not an event is rejected immediately.
     desk.channel
         .basic_publish(
             desk.exchange.as_str().into(),

@@ -1,4 +1,4 @@
-//! Passwords are seen by nobody.
+//! Passwords are never shown.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{event, outage};
 
 const PASSWORD: &str = "s3cret-p4ssword";
 
-/// All that a sink shows when it cannot be reached.
+/// Returns all output of a sink that is unreachable.
 async fn shown(sink: &dyn Sink) -> String {
     let said = sink.ready().await.unwrap_err().to_string();
     let fates = sink.publish(&[event("ThingEvent")]).await;
@@ -33,7 +33,7 @@ async fn rabbitmq_with_a_wrong_password() {
 
 #[tokio::test]
 async fn rabbitmq_that_is_not_there() {
-    // A port at which nobody listens any more.
+    // A port on which no process listens any more.
     let proxy = TcpProxy::start(([127, 0, 0, 1], 1).into()).await.unwrap();
     let port = proxy.addr().port();
     drop(proxy);

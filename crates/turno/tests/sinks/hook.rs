@@ -1,4 +1,4 @@
-//! A small web server that answers what a test wants, and remembers what it was asked.
+//! A small web server with configured responses that records its requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,11 +7,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub line: String,
-    /// Names in small letters.
+    /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
@@ -22,14 +22,14 @@ impl Request {
     }
 }
 
-/// What the server does about a request.
+/// Reaction of the server to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Everything after `HTTP/1.1 `, without the body and its length.
     Answer(&'static str, &'static str),
     /// A status, and a body that never ends.
     Endless(&'static str),
-    /// Nothing, for ever.
+    /// No response.
     Hang,
     /// Closes the connection.
     Close,
@@ -37,7 +37,7 @@ pub enum Reply {
     Reset,
 }
 
-/// The server; it ends when it is dropped.
+/// The server. It ends when it is dropped.
 pub struct Hook {
     port: u16,
     seen: Arc<Mutex<Vec<Request>>>,
@@ -45,7 +45,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Starts a server that asks `answer` what to do.
+    /// Starts a server that calls `answer` for each request.
     pub async fn start<F>(answer: impl Fn(Request) -> F + Send + Sync + 'static) -> Hook
     where
         F: Future<Output = Reply> + Send + 'static,
@@ -59,7 +59,7 @@ impl Hook {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (answer, seen) = (answer.clone(), noted.clone());
-                // Whatever goes wrong with a connection, the client sees it.
+                // If a connection fails, the client sees the error.
                 connections.spawn(async move { serve(stream, &*answer, &seen).await.ok() });
             }
         });
@@ -70,7 +70,7 @@ impl Hook {
         }
     }
 
-    /// A server that always does the same.
+    /// Starts a server that always replies the same.
     pub async fn always(reply: Reply) -> Hook {
         Self::start(move |_| std::future::ready(reply.clone())).await
     }
@@ -86,7 +86,7 @@ impl Hook {
         self.port
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub fn seen(&self) -> Vec<Request> {
         self.seen.lock().unwrap().clone()
     }
@@ -119,7 +119,7 @@ where
             Reply::Hang => std::future::pending().await,
             Reply::Close => return Ok(()),
             Reply::Reset => {
-                // A socket that does not linger is closed with a reset.
+                // A socket with zero linger is closed with a reset.
                 return stream.get_ref().set_zero_linger();
             }
         }

@@ -1,4 +1,4 @@
-//! The sinks and the consumer, against real servers.
+//! The sinks and the consumer, with real servers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod amqp;
@@ -18,10 +18,10 @@ use std::time::Duration;
 use turno::sink::{Fate, Outgoing};
 use uuid::Uuid;
 
-/// Longer than anything takes that is not stuck, on a machine that is busy with other tests.
+/// Longer than anything takes that is not stuck, on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// An event of a kind, with nothing special about it.
+/// Returns a minimal event of a type.
 fn event(kind: &str) -> Outgoing {
     Outgoing {
         id: Uuid::now_v7(),
@@ -38,12 +38,12 @@ fn event(kind: &str) -> Outgoing {
     }
 }
 
-/// A name that nothing else on a shared server has.
+/// Returns a name that is unique on a shared server.
 fn unique(name: &str) -> String {
     format!("{name}-{}", Uuid::now_v7())
 }
 
-/// What an outage says, whichever way it is told.
+/// Returns the reason of an outage, in whichever variant.
 fn outage(fate: &Fate) -> Option<String> {
     match fate {
         Fate::Unsent(outage) | Fate::Doubtful(outage) => Some(outage.to_string()),

@@ -1,4 +1,4 @@
-//! NATS JetStream.
+//! The sink for NATS JetStream.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -12,13 +12,13 @@ use crate::{LONG, event, outage, unique};
 
 const PASSWORD: &str = "s3cret-p4ssword";
 
-/// One server for the tests that do it no harm.
+/// Returns the server that is shared by tests that do not damage it.
 fn shared() -> &'static server::Nats {
     static SHARED: LazyLock<server::Nats> = LazyLock::new(|| server::Nats::start().unwrap());
     &SHARED
 }
 
-/// A stream of its own, and a prefix that it takes.
+/// Creates a stream, and a subject prefix that it accepts.
 async fn stream(url: &str, config: stream::Config) -> (stream::Stream, String) {
     let prefix = unique("shop");
     let context = jetstream::new(async_nats::connect(url).await.unwrap());
@@ -139,7 +139,7 @@ async fn what_nats_will_not_have_is_refused_alone() {
     assert!(why(2).contains("Nats-Rollup"));
     assert!(why(3).contains("no subject"));
     assert_eq!(fates[4], Fate::Sent);
-    // The stream is full: that is not the event's fault.
+    // The stream is full, so the event is not the cause.
     let Fate::Busy(full) = &fates[5] else {
         panic!("{:?}", fates[5]);
     };
@@ -207,7 +207,7 @@ async fn a_server_that_dies_is_an_outage_and_nothing_is_lost() {
         again.is_empty().then_some(())
     })
     .await;
-    // Doubtful ones that had arrived were told by their ids.
+    // Doubtful events that had arrived were de-duplicated by their ids.
     let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
     let mut stream = context.get_stream(&prefix).await.unwrap();
     assert_eq!(count(&mut stream).await, sent);
@@ -250,7 +250,7 @@ async fn passwords_are_not_told() {
         }
         Err(error) => panic!("{error:#}"),
     };
-    // The server has gone by now.
+    // The server has ended by now.
     check_silence(port, "cannot connect").await;
     for url in [
         format!("nats:user:{PASSWORD}@host"),

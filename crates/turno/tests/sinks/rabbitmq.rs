@@ -8,7 +8,7 @@ use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
 use crate::amqp::{Desk, MAX_MESSAGE, message_id, shared, text};
 use crate::{event, outage, unique};
 
-/// Events of which every other one finds no queue, in no regular order.
+/// Returns events of which half are unroutable, in random order.
 fn mixed(count: usize) -> Vec<Outgoing> {
     let mut wanted = count / 2;
     let mut lost = count - wanted;
@@ -128,7 +128,7 @@ async fn a_message_has_all_properties_and_headers() {
     assert_eq!(*properties.delivery_mode(), Some(2));
     assert_eq!(*properties.timestamp(), Some(seconds.try_into().unwrap()));
     let mut headers = properties.headers().clone().unwrap().inner().clone();
-    // The queue's own.
+    // Added by the queue.
     headers.remove("x-delivery-count");
     let expected = BTreeMap::from([
         ("CorrelationId".into(), text("a1b2")),
@@ -173,7 +173,7 @@ async fn one_that_is_too_large_makes_its_batch_suspect_and_no_other() {
     for fate in &fates {
         assert!(matches!(fate, Fate::Sent | Fate::Suspect(_)), "{fate:?}");
     }
-    // Without asking whether it is ready: the relay takes the batch apart at once.
+    // Without calling `ready`: the relay splits the batch immediately.
     for (place, event) in events.iter().enumerate() {
         let fates = sink.publish(std::slice::from_ref(event)).await;
         match place {
@@ -258,13 +258,13 @@ async fn an_exchange_of_another_kind_is_an_outage_that_says_so() {
     let sink = RabbitMq::new(&shared().url()).unwrap().exchange(&name);
     let said = sink.ready().await.unwrap_err().to_string();
     assert!(said.contains(&name) && said.contains("406"), "{said}");
-    // It is good enough for who says that it is there.
+    // An existing exchange of another type is accepted with `existing_exchange`.
     let sink = RabbitMq::new(&shared().url())
         .unwrap()
         .exchange(&name)
         .existing_exchange();
     sink.ready().await.unwrap();
     sink.close().await;
-    // And used again after it was closed.
+    // It can be used again after it was closed.
     sink.ready().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A broker that dies, stands still, or takes nothing.
+//! A broker that is killed, frozen, or blocks publishers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn eventually_ready(sink: &RabbitMq) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     let broker = Arc::new(server::RabbitMq::start().unwrap());
-    // A quorum queue of a single broker that was killed may never find a leader again.
+    // A quorum queue of a single broker that was killed may never elect a leader again.
     let mut classic = FieldTable::default();
     classic.insert("x-queue-type".into(), text("classic"));
     let desk = Desk::open_with(&broker.url(), "wanted.#", classic).await;
@@ -42,7 +42,7 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let killed = broker.clone();
     let killer = tokio::task::spawn_blocking(move || {
-        // In the middle of the third batch or later, wherever it is by then.
+        // During the third batch or a later one.
         for _ in 0..3 {
             told.blocking_recv();
         }
@@ -100,13 +100,13 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     let arrived: BTreeSet<_> = desk.drain().await.into_iter().collect();
     assert_eq!(arrived, sent);
 
-    // An operator who stops it in an orderly way (320) blames no event either.
+    // An orderly stop by an operator (320) is not caused by an event either.
     on_server(&broker, server::RabbitMq::stop).await;
     let fates = sink.publish(&batch()).await;
     assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
 }
 
-/// Calls of the testkit block.
+/// Runs a call of the testkit, which blocks.
 async fn on_server(
     broker: &Arc<server::RabbitMq>,
     call: fn(&server::RabbitMq) -> anyhow::Result<()>,
@@ -130,7 +130,7 @@ async fn a_broker_that_blocks_publishers_is_an_outage_until_it_does_not() {
     assert_eq!(old.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
 
     on_server(&broker, server::RabbitMq::block_publishers).await;
-    // A broker tells a connection only when it publishes, so a new one finds out with a single event.
+    // A broker reports to a connection that it blocks only when it publishes, so a new connection tries a single event first.
     for (sink, scouts) in [(patient(), 1), (old, 100)] {
         sink.ready().await.unwrap();
         let events: Vec<_> = (0..100).map(|_| event("ThingEvent")).collect();
@@ -177,7 +177,7 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
         fates.iter().all(|fate| matches!(fate, Fate::Doubtful(_))),
         "{fates:?}"
     );
-    // It was given up, and nothing answers a new connection.
+    // The old connection was given up, and a new one gets no response.
     let fates = sink.publish(&batch()).await;
     assert!(
         fates.iter().all(|fate| matches!(fate, Fate::Unsent(_))),
@@ -206,7 +206,7 @@ async fn a_call_that_is_dropped_spoils_none_that_follow() {
         .exchange(&desk.exchange);
     for _ in 0..5 {
         let events = batch();
-        // Looked at once or twice, it has handed events over, and waits.
+        // Polled once or twice, it has passed events to the client library, and waits.
         let publishing = sink.publish(&events);
         tokio::select! {
             biased;

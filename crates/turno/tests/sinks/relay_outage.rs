@@ -1,7 +1,7 @@
-//! A relay and a destination that is out for a while: it is tried seldom, and then every event arrives.
+//! A relay and a destination that is down for a while: there are few attempts, and then every event arrives.
 //!
-//! The outage is short by default. `TURNO_OUTAGE_WINDOW=600` makes it ten minutes, and prints how often each destination was
-//! tried.
+//! The outage is short by default. `TURNO_OUTAGE_WINDOW=600` makes it ten minutes, and prints the number of attempts per
+//! destination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +22,13 @@ use crate::amqp::{Desk, shared, text};
 use crate::hook::{Hook, Reply};
 use crate::webhook::{OK, to};
 
-/// How long the destination is out.
+/// Duration of the outage.
 const WINDOW: Duration = Duration::from_secs(3);
-/// Sets another time, in seconds.
+/// Sets another duration, in seconds.
 const WINDOW_VARIABLE: &str = "TURNO_OUTAGE_WINDOW";
-/// So often may a destination be tried, even in ten minutes.
+/// Maximum number of attempts at a destination, even in ten minutes.
 const MAX_TRIES: usize = 100;
-/// More than two lanes of a relay publish at once.
+/// More than two concurrent batches of a relay publish.
 const EVENTS: usize = 200;
 
 fn window() -> Duration {
@@ -38,7 +38,7 @@ fn window() -> Duration {
     }
 }
 
-/// Says how often a destination was tried, if that is measured.
+/// Prints the number of attempts at a destination, if that is measured.
 fn measured(what: &str, tries: usize) {
     if std::env::var_os(WINDOW_VARIABLE).is_some() {
         eprintln!("{what}: tried {tries} times in {:?}", window());
@@ -72,7 +72,7 @@ impl Running {
     }
 }
 
-/// A webhook that answers so until its time is over, on each store.
+/// Tests a webhook that replies with `reply` until the outage ends, on each store.
 async fn a_webhook_is_tried_seldom(what: &str, reply: Reply, most: usize) {
     for bed in [TestStore::sqlite(), TestStore::postgres()] {
         let is_healed = Arc::new(AtomicBool::new(false));
@@ -88,7 +88,7 @@ async fn a_webhook_is_tried_seldom(what: &str, reply: Reply, most: usize) {
         .await;
         let turno = bed.turno().await;
         emit(&turno, &["ThingEvent"]).await;
-        // One attempt each: a single refusal would be a dead event.
+        // One attempt per event: a single refusal would make it dead.
         let relay = turno.outbox().relay(Arc::new(to(&hook))).max_attempts(1);
         let running = Running::start(relay);
         tokio::time::sleep(window()).await;
@@ -106,7 +106,7 @@ async fn a_webhook_is_tried_seldom(what: &str, reply: Reply, most: usize) {
     }
 }
 
-/// Sixteen at once at first, and then one after each pause: 50 + 100 + 200 + … ms, with the shortest pauses.
+/// Sixteen concurrently at first, and then one after each pause: 50 + 100 + 200 + … ms, with the shortest pauses.
 const AT_FIRST: usize = 16;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,11 +123,11 @@ async fn a_webhook_that_asks_for_a_pause_gets_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_resets_connections_is_tried_seldom() {
-    // A request on a connection that was reset at once is sent again by the HTTP client.
+    // The HTTP client repeats a request if the connection was reset immediately.
     a_webhook_is_tried_seldom("connection reset", Reply::Reset, 2 * (AT_FIRST + 7)).await;
 }
 
-/// RabbitMQ, and how often each type of events was not taken.
+/// RabbitMQ, with a count of busy results per event type.
 #[derive(Debug)]
 struct Counted {
     sink: RabbitMq,

@@ -1,4 +1,4 @@
-//! Lines of JSON.
+//! The sink that writes lines of JSON.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, pipe};

@@ -1,4 +1,4 @@
-//! Webhooks: what is posted, in which order, and where it does not go.
+//! Webhooks: what is posted, in which order, and to which addresses.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ fn full() -> Outgoing {
     }
 }
 
-/// What a receiver computes, from what it received.
+/// Returns the signature that a receiver computes from the received request.
 fn signature(request: &Request, secret: &str) -> String {
     let key = STANDARD
         .decode(secret.strip_prefix("whsec_").unwrap())
@@ -96,7 +96,7 @@ async fn an_event_is_a_signed_cloud_event() {
     );
     let at: i64 = request.header("webhook-timestamp").parse().unwrap();
     assert!((turno::clock::machine().as_second() - at).abs() < 60);
-    // Two secrets, two signatures: a receiver that knows either is content.
+    // Two secrets, two signatures: a receiver that has either secret accepts the request.
     let both = format!(
         "{} {}",
         signature(request, SECRET),
@@ -156,7 +156,7 @@ async fn private_addresses_are_not_called() {
         assert!(outage.to_string().contains("not a public one"), "{outage}");
     }
     assert_eq!(hook.seen().len(), 0);
-    // The control: the same name is called when it may be.
+    // The control: the same name is called if private addresses are allowed.
     let options = SinkOptions {
         allow_private: true,
         ..SinkOptions::default()
@@ -168,7 +168,7 @@ async fn private_addresses_are_not_called() {
 
 #[tokio::test]
 async fn events_of_one_key_go_one_after_the_other_and_others_at_the_same_time() {
-    // Nobody is answered before four are there at the same time, one for each key.
+    // No response is sent before four requests have arrived concurrently, one per key.
     let crowd = Arc::new(Semaphore::new(0));
     let inside = Arc::new(Mutex::new((0, HashSet::new())));
     let hook = Hook::start({

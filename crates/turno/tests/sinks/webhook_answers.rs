@@ -1,4 +1,4 @@
-//! Webhooks: what answers mean, and none.
+//! Webhooks: what a response means, and what no response means.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What people do by hand, in SQL: who and why are arguments, and the record is part of their transaction.
+//! Operator actions in SQL: user and reason are arguments, and the record is part of the caller's transaction.
 
 use super::{bed, code, one, word};
 
@@ -57,7 +57,7 @@ async fn who_and_why_are_arguments() {
     }
 }
 
-/// Rolled back, it was neither done nor recorded.
+/// If it is rolled back, it was neither done nor recorded.
 #[tokio::test]
 async fn a_record_is_undone_with_its_deed() {
     let (_bed, client) = bed().await;
@@ -81,7 +81,7 @@ async fn a_record_is_undone_with_its_deed() {
     }
 }
 
-/// In SQL, a discard of all failed items names no ids explicitly: there is no default.
+/// In SQL, a discard of all failed items passes null as ids explicitly: there is no default.
 #[tokio::test]
 async fn failed_items_are_discarded() {
     let (bed, client) = bed().await;
@@ -98,7 +98,7 @@ async fn failed_items_are_discarded() {
     assert_eq!(word(&client, missing).await, "0", "no row of zeros");
 }
 
-/// A program of the version before passes fewer arguments, and is not told of what it does not know.
+/// A program of the previous version passes fewer arguments, and its lock history has no entries of other components.
 #[tokio::test]
 async fn the_version_before_goes_on() {
     let (_bed, client) = bed().await;

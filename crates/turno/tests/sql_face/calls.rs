@@ -1,4 +1,4 @@
-//! The calls: named arguments, defaults, checks, waiting.
+//! Calls: named arguments, defaults, checks, waiting.
 
 use turno::lock::{BreakOutcome, ReleaseOutcome};
 
@@ -108,7 +108,7 @@ async fn arguments_are_checked_on_every_path() {
     ] {
         client.query(sql, &[]).await.unwrap();
     }
-    // All of them before the verdict: a caller wants to know every gap.
+    // All of them before the assertion, so that a failure shows every gap.
     let mut accepted = Vec::new();
     let long = "x".repeat(256);
     let arguments = [
@@ -340,7 +340,7 @@ async fn a_bad_event_is_refused_with_a_hint() {
     assert_eq!(stats.get::<_, i64>(0), 0);
 }
 
-/// The rule stands in Rust and in SQL; both say the same.
+/// The rule exists in Rust and in SQL; both give the same results.
 #[tokio::test]
 async fn routing_keys_are_the_same_in_rust_and_in_sql() {
     let (_bed, client) = bed().await;

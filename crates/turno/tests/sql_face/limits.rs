@@ -1,4 +1,4 @@
-//! What the owner allows at most, whatever limit a caller gives.
+//! The owner's limits, which hold whatever limit a caller passes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use super::{bed, code, one, word};
 const INVALID: &str = "22023";
 const MIB: usize = 1024 * 1024;
 
-/// The message and the hint of a call that must fail.
+/// Returns the message and the hint of a call that must fail.
 async fn refusal(client: &tokio_postgres::Client, sql: &str) -> String {
     let error = client.query(sql, &[]).await.unwrap_err();
     let answer = error.as_db_error().unwrap();
@@ -33,7 +33,7 @@ async fn a_caller_cannot_raise_the_longest_lease() {
             "select (answer).outcome from turno.lock_acquire_batch('{{b}}', '{{o}}', '{{{ttl}}}', '{{u}}', '{{s}}', '{{d}}', '{{h}}', '{{1}}', {request})"
         )
     };
-    // Above the functions' default and below the database's limit: a caller asks for it by name.
+    // Above the functions' default and below the database's limit: a caller passes it explicitly.
     let token: i64 = one(
         &app,
         "select token from turno.lock_acquire('r', owner => 'a', ttl => '30 days', max_ttl => '100 years')",
@@ -46,7 +46,7 @@ async fn a_caller_cannot_raise_the_longest_lease() {
     );
     let asks = [
         "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years')".to_owned(),
-        // A resource that is there and free.
+        // A resource that exists and is free.
         "select turno.lock_acquire('free', ttl => '31 days', max_ttl => '100 years')".into(),
         "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years', wait => '1 ms')".into(),
         "select turno.lock_acquire('x', ttl => '31 days', max_ttl => '100 years', mode => 'shared')".into(),
@@ -72,7 +72,7 @@ async fn a_caller_cannot_raise_the_longest_lease() {
             "{said}"
         );
     }
-    // A batch has callers that must not fail with it.
+    // The other callers of a batch must not fail with it.
     assert_eq!(word(&app, &batch("31 days")).await, "later");
     assert_eq!(word(&app, &batch("24 hours")).await, "acquired");
     let renewals =
@@ -152,7 +152,7 @@ async fn a_caller_cannot_raise_the_largest_payload() {
     }
 }
 
-/// An answer of once is limited as a payload is. In a batch it is left to a call of its own.
+/// An answer of once has the limit of a payload. A batch leaves it to a separate call.
 #[tokio::test]
 async fn an_answer_has_the_limit_of_a_payload() {
     let (bed, owner) = bed().await;
@@ -180,7 +180,7 @@ async fn an_answer_has_the_limit_of_a_payload() {
     assert_eq!(code(&app, &complete(2 * MIB)).await, "00000");
 }
 
-/// The library's own limits are its callers', and the database's go before them.
+/// The library passes its own limits, and those of the database take precedence.
 #[tokio::test]
 async fn the_library_gets_the_databases_limits() {
     let (bed, owner) = bed().await;
@@ -217,7 +217,7 @@ async fn the_library_gets_the_databases_limits() {
     claim.complete(&large).await.unwrap();
 }
 
-/// The table of settings is read only for more than the functions' own defaults.
+/// The settings table is read only for values above the functions' own defaults.
 #[tokio::test]
 async fn the_usual_call_reads_no_limit() {
     let (_bed, client) = bed().await;

@@ -1,4 +1,4 @@
-//! The SQL face: the functions of schema `turno`, as any language calls them.
+//! The SQL interface: the functions of schema `turno`, as any language calls them.
 
 mod by_hand;
 mod calls;
@@ -30,7 +30,7 @@ async fn word(client: &Client, sql: &str) -> String {
     one(client, sql).await.get(0)
 }
 
-/// The SQLSTATE of a call; `00000` if it was no error.
+/// Returns the SQLSTATE of a call; `00000` if it succeeded.
 async fn code(client: &Client, sql: &str) -> String {
     match client.query(sql, &[]).await {
         Ok(_) => "00000".into(),

@@ -1,4 +1,4 @@
-//! What a notification tells a role that has no rights: PostgreSQL lets every role listen.
+//! What a notification reveals to a role without rights: PostgreSQL lets every role listen.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use turno_testkit::PostgresServer;
 
 use super::{bed, word};
 
-/// Every name begins with it.
+/// Prefix of every name.
 const SECRET: &str = "secret";
 
 /// Each notifies once, because a process waits for it.
@@ -29,7 +29,7 @@ const NOTIFIES: &[&str] = &[
     "insert into turno.setting (name, value) values ('secret', 'secret')",
 ];
 
-/// Listens as a role without any right in schema `turno`, for as long as the client is kept.
+/// Listens as a role without any right in schema `turno`, until the client is dropped.
 async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
     let database = url.rsplit('/').next().unwrap();
     let role = format!("stranger_{database}");
@@ -95,7 +95,7 @@ async fn a_role_without_rights_hears_no_names() {
     assert_eq!(heard.recv().await.unwrap().1, queue);
 }
 
-/// What SQL sends is what programs know a name by.
+/// SQL sends the same hash of a name that programs compute.
 #[tokio::test]
 async fn a_hash_of_sql_wakes_the_waiter_of_the_name() {
     let (_bed, client) = bed().await;

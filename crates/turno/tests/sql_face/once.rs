@@ -4,7 +4,7 @@ use turno::once::{Begin, OnceSettled, OnceState};
 
 use super::{bed, code, one, word};
 
-/// The lexemes of its numbers, its blanks and its doubled keys are kept.
+/// Its numbers, spaces and duplicate keys are kept as written.
 const ANSWER: &str = r#"{"total": 1.00,  "big":12345678901234567890123, "a":1, "a":2}"#;
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn arguments_are_named_and_have_defaults() {
     )
     .await;
     assert_eq!(row.get::<_, &str>(0), "in_flight");
-    // A token is a right, and another's.
+    // A token is a right, and this one belongs to another caller.
     assert_eq!(row.get::<_, Option<i64>>(1), None);
     assert_eq!(row.get::<_, Option<&str>>(2), None);
     let extend = format!("select turno.once_extend(claim => '{claim}', lease => '1 min')::text");
@@ -114,7 +114,7 @@ async fn claims_end_in_every_way() {
     assert_eq!(swept.get::<_, i64>(0), 0);
 }
 
-/// An operator settles what is unknown, and learns why anything else is left alone.
+/// An operator resolves an unknown key, and learns why any other key is not changed.
 #[tokio::test]
 async fn an_operator_resolves_a_key() {
     let (bed, client) = bed().await;
@@ -150,7 +150,7 @@ async fn an_operator_resolves_a_key() {
     assert_eq!(code(&client, &complete).await, "TN410");
 }
 
-/// A stale completion raises: the effects of its transaction go with it.
+/// A stale completion raises an error, which rolls back the effects of its transaction.
 #[tokio::test]
 async fn a_stale_completion_raises() {
     let (_bed, client) = bed().await;
@@ -231,7 +231,7 @@ async fn arguments_are_checked_on_every_path() {
     ] {
         client.query(sql, &[]).await.unwrap();
     }
-    // All of them before the verdict: a caller wants to know every gap.
+    // All of them before the assertion, so that a failure shows every gap.
     let mut accepted = Vec::new();
     let long = "x".repeat(256);
     let arguments = [
@@ -297,7 +297,7 @@ async fn arguments_are_checked_on_every_path() {
             other => accepted.push(format!("{other}: {call}")),
         }
     }
-    // What is no JSON does not even arrive.
+    // Text that is not JSON is rejected before the function is called.
     let no_json = "select turno.once_complete('k@1', '{')";
     assert_eq!(code(&client, no_json).await, "22P02");
     assert_eq!(accepted, [""; 0]);
@@ -305,7 +305,7 @@ async fn arguments_are_checked_on_every_path() {
     assert_eq!(rows.get::<_, i64>(0), 3, "nothing was stored");
 }
 
-/// Open keys are found by an index of their own, and not among all kept answers.
+/// Open keys are found by a partial index, and not among all kept answers.
 #[tokio::test]
 async fn open_keys_are_listed_by_their_own_index() {
     let (_bed, client) = bed().await;
@@ -319,7 +319,7 @@ async fn open_keys_are_listed_by_their_own_index() {
     // Keys that were open before they were done are still in the index.
     let vacuum = "vacuum (analyze, index_cleanup on) turno.once";
     client.batch_execute(vacuum).await.unwrap();
-    // How many entries of the indexes were read, in a transaction in which the counters are not reported and cleared.
+    // Number of index entries read, in one transaction, in which the counters are not reported and reset.
     let read = "select pg_stat_get_xact_tuples_returned('turno.once_open'::regclass) \
         + pg_stat_get_xact_tuples_returned('turno.once_pkey'::regclass)";
     for (state, keys, is_open) in [
@@ -340,7 +340,7 @@ async fn open_keys_are_listed_by_their_own_index() {
     }
 }
 
-/// Being told what is known is a read: the call does not even get a transaction id.
+/// A begin that returns a known state is a read: the call does not even get a transaction id.
 #[tokio::test]
 async fn being_turned_away_gets_no_transaction_id() {
     let (_bed, client) = bed().await;
@@ -374,7 +374,7 @@ async fn being_turned_away_gets_no_transaction_id() {
     }
 }
 
-/// Those who ask together with somebody who would have to wait are told to ask alone.
+/// Callers that are batched with one that would have to wait get "later", and call alone.
 #[tokio::test]
 async fn a_batch_does_not_wait_for_a_stranger() {
     let (bed, client) = bed().await;
@@ -391,13 +391,13 @@ async fn a_batch_does_not_wait_for_a_stranger() {
                  from turno.once_begin_batch('{done,new,open}', '{null,null,null}', '{30 s,30 s,30 s}', '{1 h,1 h,1 h}', \
                    '{refuse,refuse,refuse}', '{null,null,null}', '{f,f,f}', '{null,null,null}', '{null,null,null}', \
                    array[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()])";
-    // What was said of the new one before is taken back: the later answer counts.
+    // The earlier result for the new key is withdrawn: the later one counts.
     assert_eq!(word(&other, batch).await, "replay later later");
     client.batch_execute("rollback").await.unwrap();
     assert_eq!(word(&other, batch).await, "replay fresh fresh");
 }
 
-/// A begin in an open transaction keeps nobody waiting for long, and is nobody's if that is rolled back.
+/// A begin in an open transaction does not block others for long, and has no effect if it is rolled back.
 #[tokio::test]
 async fn a_begin_that_is_rolled_back_was_never_there() {
     let (bed, client) = bed().await;
@@ -405,7 +405,7 @@ async fn a_begin_that_is_rolled_back_was_never_there() {
     client.batch_execute("begin").await.unwrap();
     let begin = "select outcome from turno.once_begin('k')";
     assert_eq!(word(&client, begin).await, "fresh");
-    // Others, who ask together with somebody who has to wait for that, do not.
+    // Other callers that are batched with one that has to wait for it do not wait.
     let waits = {
         let once = turno.once("k");
         tokio::spawn(async move { once.begin().await.unwrap() })
@@ -457,7 +457,7 @@ async fn sql_and_rust_see_each_other() {
     assert_eq!(told, "\"done\"");
 }
 
-/// The dashboard lists open keys again and again, beside millions of kept answers.
+/// The dashboard repeatedly lists open keys, next to millions of kept answers.
 #[tokio::test]
 async fn open_keys_are_found_without_a_look_at_kept_answers() {
     let (_bed, client) = bed().await;
@@ -482,7 +482,7 @@ async fn open_keys_are_found_without_a_look_at_kept_answers() {
         from pg_stat_xact_user_tables where relid = 'turno.once'::regclass";
     let rows: u64 = word(&client, read).await.parse().unwrap();
     assert!(rows < 100, "{rows} rows were read");
-    // The control: the kept ones are read where they are asked for.
+    // The control: kept answers are read if they are requested.
     word(
         &client,
         &format!("{listed}state => 'done', \"limit\" => 1000)"),

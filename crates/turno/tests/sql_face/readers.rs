@@ -17,8 +17,8 @@ async fn release(client: &Client, token: i64) {
     assert_eq!(word(client, &release).await, "released");
 }
 
-/// Two readers release in transactions that overlap: the first locks the gate and counts the second, which then finds the gate
-/// locked. Answers the second one's token.
+/// Two readers release in overlapping transactions: the first locks the gate and counts the second, which then finds the gate
+/// locked. Returns the second one's token.
 async fn release_together(bed: &TestStore, client: &Client) -> i64 {
     let (a, b) = (reader(client, "a").await, reader(client, "b").await);
     let open = bed.postgres_connection().await;
@@ -50,7 +50,7 @@ async fn readers_that_release_together_leave_the_lock_free() {
         let broken = format!("select turno.lock_break('r', {token}, 'stuck')");
         assert_eq!(word(&client, &broken).await, "not_held");
         let outcome = word(&client, writer).await;
-        // A batch does not wait, and leaves this one to a call of its own.
+        // A batch does not wait, and leaves this call to be made alone.
         let later = outcome == "later" && writer.contains("batch");
         assert!(outcome == "acquired" || later, "{outcome}: {writer}");
         if later {
@@ -61,7 +61,7 @@ async fn readers_that_release_together_leave_the_lock_free() {
     }
 }
 
-/// The control: a writer that trusts the gate is kept out until the lease of a reader that has gone would have ended.
+/// The control: a writer that trusts the gate is rejected until the lease of a released reader would have expired.
 #[tokio::test]
 async fn a_writer_that_trusts_the_gate_is_kept_out() {
     for writer in &WRITERS[..2] {
@@ -74,7 +74,7 @@ async fn a_writer_that_trusts_the_gate_is_kept_out() {
     }
 }
 
-/// A reader behind a writer in line waits for that writer's place, which may lapse before any lease ends.
+/// A reader behind a waiting writer waits for that writer's registration, which may expire before any lease does.
 #[tokio::test]
 async fn a_reader_behind_a_line_looks_when_its_first_place_lapses() {
     let (_bed, client) = bed().await;
@@ -85,19 +85,19 @@ async fn a_reader_behind_a_line_looks_when_its_first_place_lapses() {
     let next = "select remaining > '59 minutes', remaining <= '10 seconds'
         from turno.lock_acquire('r', owner => 'c', mode => 'shared') where outcome = 'busy'";
     assert!(one(&client, next).await.get::<_, bool>(0));
-    // The writer has died, and a release gives its place ten seconds.
+    // The writer has died, and a release gives its registration ten seconds.
     release(&client, a).await;
     assert!(one(&client, next).await.get::<_, bool>(1));
 }
 
-/// A hold that is released while its owner enters again is not entered again: the owner gets a new one.
+/// A hold that is being released cannot be acquired reentrantly: the owner gets a new one.
 #[tokio::test]
 async fn a_hold_that_is_being_released_is_not_entered_again() {
     let (bed, client) = bed().await;
     let first = reader(&client, "a").await;
     let open = bed.postgres_connection().await;
     open.batch_execute("begin").await.unwrap();
-    // Locks the hold, and not the gate: that is locked by another transaction just now.
+    // Locks the hold, and not the gate, which another transaction has locked.
     let gate = bed.postgres_connection().await;
     gate.batch_execute("begin; select from turno.lock where resource = 'r' for update")
         .await

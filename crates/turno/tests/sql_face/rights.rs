@@ -1,4 +1,4 @@
-//! Who may call what, and what nobody can slip in.
+//! Which roles may call which functions, and that no caller can substitute an object.
 
 use super::{bed, code, one, word};
 
@@ -29,7 +29,7 @@ async fn every_public_function_is_documented_and_safe_to_call() {
             settings.starts_with("{\"search_path=pg_catalog, pg_temp\""),
             "{name}: {settings}"
         );
-        // A plan that is not ruled out after all looks so dear that it would be compiled every time.
+        // A plan that is not excluded after all has such high costs that it would be JIT-compiled every time.
         assert_eq!(
             settings.contains("enable_seqscan=off"),
             settings.contains("jit=off"),
@@ -37,7 +37,7 @@ async fn every_public_function_is_documented_and_safe_to_call() {
         );
         public.push(name);
     }
-    // A function of several signatures is listed once.
+    // A function with several signatures is listed once.
     public.dedup();
     let listed: Vec<String> = client
         .query("select function from turno.rights() order by 1", &[])
@@ -150,7 +150,7 @@ async fn the_role_may_call_and_nothing_else() {
     }
 }
 
-/// What only an operator decides.
+/// Calls that only an operator may make.
 const OPERATOR_CALLS: [&str; 9] = [
     "turno.inbox_discard('q', null)",
     "turno.inbox_requeue('q')",
@@ -178,14 +178,14 @@ async fn what_an_operator_decides_an_application_may_not() {
     }
     let many = "select count(*)::text from turno.rights() where role = 'turno_operator'";
     assert_eq!(word(&client, many).await, OPERATOR_CALLS.len().to_string());
-    // Who may call the server is for the owner alone.
+    // Only the owner may manage access tokens of the server.
     let sql = "select turno.access_create('x', sha256('y'), 'z', 'read')";
     assert_eq!(code(&operator, sql).await, "42501");
-    // An operator may do an application's work too.
+    // An operator also has the rights of an application.
     one(&operator, "select token from turno.lock_acquire('o')").await;
 }
 
-/// The history outlives an application that tries to erase it. Control: with the operator's right, the same call erases it.
+/// An application cannot delete the history. Control: with the operator's right, the same call deletes it.
 #[tokio::test]
 async fn an_application_cannot_erase_history() {
     let (bed, client) = bed().await;
@@ -204,7 +204,7 @@ async fn an_application_cannot_erase_history() {
         "grant turno_operator to app",
         "grant execute on function turno.sweep to app",
     ] {
-        // A grant without the right to it is a warning, and grants nothing.
+        // A grant without the right to grant is a warning, and grants nothing.
         if !sql.starts_with("grant execute") {
             assert_eq!(code(&app, sql).await, "42501", "{sql}");
         } else {
@@ -217,14 +217,14 @@ async fn an_application_cannot_erase_history() {
         .batch_execute("grant execute on function turno.sweep to app")
         .await
         .unwrap();
-    // Also with the right to call it, what is young stays.
+    // Even with the right to call it, recent entries are kept.
     assert_eq!(code(&app, erase).await, "42501");
     assert_eq!(word(&app, many).await, "1");
     client.simple_query(erase).await.unwrap();
     assert_eq!(word(&app, many).await, "0");
 }
 
-/// What a caller puts before the system's own names changes nothing.
+/// Objects that a caller puts before the system's in its search path have no effect.
 #[tokio::test]
 async fn a_hostile_search_path_changes_nothing() {
     let (_bed, client) = bed().await;
@@ -245,7 +245,7 @@ async fn a_hostile_search_path_changes_nothing() {
         )
         .await
         .unwrap();
-    // The temporary schema is searched first for tables, whatever the path says.
+    // The temporary schema is searched first for tables, whatever the path is.
     client.batch_execute("create temporary table lock (resource text); create temporary table lock_hold (resource text)").await.unwrap();
     let token: i64 = one(
         &client,

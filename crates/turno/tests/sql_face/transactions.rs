@@ -9,7 +9,7 @@ use super::{bed, one, word};
 /// Longer than anything takes that ends at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Losing is a read: the call does not even get a transaction id.
+/// A busy lock is a read: the call does not even get a transaction id.
 #[tokio::test]
 async fn losing_gets_no_transaction_id() {
     let (bed, client) = bed().await;
@@ -64,7 +64,7 @@ async fn losing_gets_no_transaction_id() {
     }
 }
 
-/// A transaction's `now()` stands still; a lease that is taken late in it is good all the same.
+/// `now()` does not change in a transaction; a lease that is acquired late in it is still valid for its full TTL.
 #[tokio::test]
 async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
     let (bed, client) = bed().await;
@@ -109,7 +109,7 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                 ("acquired", true, true),
                 "{resource} {isolation}"
             );
-            // Past its end, and not committed: a rival is told at once, and does not get it.
+            // Expired, and not committed: a competing caller gets an immediate response, and not the lock.
             let past = format!(
                 "select clock_timestamp() > '{}'::timestamptz",
                 row.get::<_, &str>(4)
@@ -157,7 +157,7 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
     );
 }
 
-/// A transaction that looks at the past must not grant what has been granted since.
+/// A transaction with an old snapshot must not grant what was granted since.
 #[tokio::test]
 async fn an_old_snapshot_never_doubles_a_lease() {
     let (bed, client) = bed().await;
@@ -227,7 +227,7 @@ async fn an_old_snapshot_never_doubles_a_lease() {
     }
 }
 
-/// A library's wait that meets somebody's uncommitted acquire ends as an answer, never as an error.
+/// A wait of the library next to an uncommitted acquire ends with a result, never with an error.
 #[tokio::test]
 async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
     let (bed, client) = bed().await;
@@ -262,7 +262,7 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
             }
         }
         client.batch_execute("rollback").await.unwrap();
-        // A sign-out that is still under way may call it taken by a line for a moment.
+        // While the unregistration of a waiter is in progress, the lock may briefly count as reserved for waiters.
         let lock = turno.lock(resource).wait(Duration::from_secs(10));
         lock.acquire()
             .await
@@ -279,7 +279,7 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
     );
 }
 
-/// Beside a guarded transaction of a sharer, other sharers are answered at once.
+/// Next to a guarded transaction of a shared holder, other shared holders get an immediate response.
 #[tokio::test]
 async fn sharers_beside_a_guard_are_answered_at_once() {
     let (bed, client) = bed().await;
@@ -307,7 +307,7 @@ async fn sharers_beside_a_guard_are_answered_at_once() {
     client.batch_execute("commit").await.unwrap();
 }
 
-/// One sharer's guarded transaction does not keep the others from renewing and leaving.
+/// One shared holder's guarded transaction does not block the renewals and releases of the others.
 #[tokio::test]
 async fn one_sharers_guard_does_not_stop_the_others() {
     let (bed, client) = bed().await;
@@ -340,7 +340,7 @@ async fn one_sharers_guard_does_not_stop_the_others() {
     );
 }
 
-/// A release beside its own open guard has to wait; nobody else in the same instance does.
+/// A release next to its own open guard has to wait; other callers of the same instance do not.
 #[tokio::test]
 async fn a_release_beside_a_guard_holds_up_nobody() {
     let (bed, client) = bed().await;

@@ -12,7 +12,7 @@ const EVA: &str = "00000000-0000-0000-0000-00000000000e";
 const ANAS_NOTE: &str = "10000000-0000-0000-0000-00000000000a";
 const EVAS_NOTE: &str = "10000000-0000-0000-0000-00000000000e";
 
-/// Notes of two users, each of whom sees and changes their own.
+/// Creates notes of two users, each of whom can read and change only their own.
 async fn with_notes() -> (Database, Client, Turno) {
     let database = Database::with_turno().await;
     let manager = database.manager().await;
@@ -110,7 +110,7 @@ async fn anon_and_authenticated_may_not_call_the_functions_of_an_adopted_table()
     }
 }
 
-/// A function that is granted to users still sees only what row-level security shows them.
+/// A function that is granted to users still sees only the rows that row-level security allows.
 #[tokio::test]
 async fn a_user_locks_own_rows_only() {
     let (database, manager, turno) = with_notes().await;
@@ -118,7 +118,7 @@ async fn a_user_locks_own_rows_only() {
         .batch_execute("grant execute on function public.acquire_processing_lock_token(uuid, interval) to authenticated")
         .await
         .unwrap();
-    // Adopting again does not take away what the owner has granted.
+    // Adopting again does not revoke what the owner has granted.
     turno.adopt("notes").apply().await.unwrap();
     let user = Caller::new(&database, "authenticated").await;
     let acquire = async |note: &str| {

@@ -1,5 +1,5 @@
-//! A database as Supabase makes it. Its own server program cannot be installed here, so its roles and default privileges are
-//! created the way its images create them.
+//! A database like Supabase's. Its own server program cannot be installed here, so its roles and default privileges are
+//! created in the same way as in its images.
 
 use std::sync::OnceLock;
 
@@ -7,8 +7,8 @@ use tokio_postgres::{Client, NoTls};
 use turno::store::postgres::script_for_supabase;
 use turno_testkit::PostgresServer;
 
-/// What Supabase creates in a cluster. Role `manager` stands for its `postgres`, which is no superuser, but may create roles.
-/// The roles that PostgREST switches to inherit nothing.
+/// Objects that Supabase creates in a cluster. Role `manager` represents its `postgres`, which is not a superuser, but may
+/// create roles. The roles that PostgREST switches to inherit nothing.
 const ROLES: &str = "
     drop role turno_app, turno_operator;
     create role anon nologin noinherit;
@@ -20,8 +20,8 @@ const ROLES: &str = "
     grant anon, authenticated, service_role to manager;
 ";
 
-/// What Supabase creates in a database: every new table and function of schema public is for all roles, and row-level
-/// security is what protects them.
+/// Objects that Supabase creates in a database: every new table and function of schema public is granted to all roles, and
+/// row-level security protects them.
 const SCHEMAS: &str = "
     grant usage on schema public to anon, authenticated, service_role;
     alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
@@ -39,7 +39,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// A database of `manager`, without Turno.
+    /// Creates a database of `manager`, without Turno.
     pub async fn new() -> Self {
         static SERVER: OnceLock<PostgresServer> = OnceLock::new();
         let server = SERVER.get_or_init(start);
@@ -63,7 +63,7 @@ impl Database {
         database
     }
 
-    /// With Turno, installed by the migration file.
+    /// Creates one with Turno, installed by the migration file.
     pub async fn with_turno() -> Self {
         let database = Self::new().await;
         let manager = database.manager().await;
@@ -84,7 +84,7 @@ impl Database {
     }
 }
 
-/// A server with Supabase's roles. On a thread of its own, because the test that is first is inside a runtime already.
+/// Starts a server with Supabase's roles, on a separate thread, because the first test is already inside a runtime.
 fn start() -> PostgresServer {
     let start = || {
         let server = PostgresServer::start().unwrap_or_else(|error| panic!("{error:#}"));
@@ -107,8 +107,8 @@ pub async fn connect(url: &str) -> Client {
     client
 }
 
-/// Applies a file as Supabase's command line does: it splits the file, and sends the statements in one transaction, each by
-/// itself and prepared.
+/// Applies a file as Supabase's command line does: it splits the file, and sends the statements in one transaction, each
+/// as a prepared statement.
 pub async fn apply(client: &Client, file: &str) -> Result<(), tokio_postgres::Error> {
     client.batch_execute("begin").await?;
     for statement in statements(file) {
@@ -120,7 +120,7 @@ pub async fn apply(client: &Client, file: &str) -> Result<(), tokio_postgres::Er
     client.batch_execute("commit").await
 }
 
-/// The statements of a file: they end with a semicolon that is not in quotes, in dollar quotes or in a comment.
+/// Returns the statements of a file: they end with a semicolon outside of quotes, dollar quotes and comments.
 pub fn statements(file: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut start, mut at) = (0, 0);

@@ -8,7 +8,7 @@ use turno_testkit::PostgresServer;
 
 use crate::database::{Database, apply, connect, statements};
 
-/// The functions of schema turno that a role may call.
+/// Returns the functions of schema turno that a role may call.
 async fn callable(client: &Client, role: &str) -> Vec<String> {
     let sql = "select p.oid::regprocedure::text from pg_proc p where p.pronamespace = 'turno'::regnamespace \
                and has_schema_privilege($1, 'turno', 'usage') and has_function_privilege($1, p.oid, 'execute') order by 1";
@@ -21,7 +21,7 @@ async fn version(client: &Client) -> i32 {
     client.query_one(sql, &[]).await.unwrap().get(0)
 }
 
-/// Everything that the file creates, as text that can be compared.
+/// Returns everything that the file creates, as text that can be compared.
 async fn schema(client: &Client) -> String {
     let sql = "select string_agg(o.text, ';' order by o.text) from (
                  select concat_ws(' ', p.oid::regprocedure, md5(pg_get_functiondef(p.oid)),
@@ -46,7 +46,7 @@ async fn the_file_is_plain_sql_without_a_transaction_of_its_own() {
         for word in ["begin", "commit", "start transaction"] {
             assert!(!words.trim().starts_with(word), "{statement}");
         }
-        // The one setting of the session is reset before the file ends.
+        // The only session setting is reset before the file ends.
         let is_setting = words.trim().starts_with("set ");
         assert!(
             !is_setting || words.trim() == "set search_path = pg_catalog, pg_temp",
@@ -88,7 +88,7 @@ async fn it_is_applied_statement_by_statement() {
     assert_eq!(schema(&manager).await, schema(&other.manager().await).await);
 }
 
-/// A database that `turno migrate` has set up gets the rights that are missing.
+/// A database that was set up by `turno migrate` gets the missing rights.
 #[tokio::test]
 async fn it_is_applied_over_an_installation_by_the_program() {
     let database = Database::new().await;
@@ -115,7 +115,7 @@ async fn service_role_may_call_what_turno_app_may_and_the_others_nothing() {
     assert_eq!(readable, 0);
 }
 
-/// The file follows the settings of the database, when it is applied again.
+/// When it is applied again, the file uses the settings of the database.
 #[tokio::test]
 async fn the_file_keeps_roles_that_the_settings_name() {
     let database = Database::with_turno().await;
@@ -141,7 +141,7 @@ async fn the_file_keeps_roles_that_the_settings_name() {
     }
 }
 
-/// A grant to anon is taken back by the next migration; one to authenticated is its owner's decision, and stays.
+/// A grant to anon is revoked by the next migration; one to authenticated is its owner's decision, and is kept.
 #[tokio::test]
 async fn the_file_closes_what_was_open_to_anon() {
     let database = Database::with_turno().await;

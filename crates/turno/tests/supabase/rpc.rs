@@ -1,13 +1,13 @@
 //! Calls as PostgREST makes them. PostgREST itself is not installed by the tests (neither Debian, npm nor PyPI has it), so
-//! the statements that it sends are sent here: the role and the claims are set for the transaction, the arguments arrive as
-//! one JSON document, and their types come from the catalogue.
+//! the statements that it sends are sent here: role and claims are set for the transaction, the arguments are
+//! one JSON document, and their types come from the catalog.
 
 use serde_json::{Value, json};
 use tokio_postgres::{Client, Row};
 
 use crate::database::Database;
 
-/// A user of Supabase, in `sub` of the claims.
+/// A Supabase user, in `sub` of the claims.
 pub const ANA: &str = "00000000-0000-0000-0000-00000000000a";
 
 /// Calls functions as one role.
@@ -26,7 +26,7 @@ impl Caller {
         }
     }
 
-    /// What a call answers, as JSON; or its SQLSTATE.
+    /// Returns the result of a call as JSON, or its SQLSTATE.
     pub async fn call(&self, function: &str, arguments: Value) -> Result<Value, String> {
         let found = self.function(function, &arguments).await;
         let (schema, name) = function.split_once('.').unwrap();
@@ -58,7 +58,7 @@ impl Caller {
         answer.unwrap_or_else(|code| panic!("{function} as {}: SQLSTATE {code}", self.role))
     }
 
-    /// PostgREST finds a function among those of its name by the names of the arguments that are given.
+    /// Finds a function as PostgREST does, among those of its name by the names of the given arguments.
     async fn function(&self, function: &str, arguments: &Value) -> Row {
         let given: Vec<&String> = arguments.as_object().unwrap().keys().collect();
         let sql = "
@@ -124,7 +124,7 @@ fn statement(schema: &str, name: &str, found: &Row) -> String {
     )
 }
 
-/// One call of each function that an application uses, in an order in which all of them succeed.
+/// Calls each function that an application uses once, in an order in which all of them succeed.
 async fn all_calls(caller: &Caller) {
     let lock = caller
         .ok(
@@ -232,7 +232,7 @@ async fn anon_and_authenticated_call_nothing() {
     }
 }
 
-/// How docs/supabase.md says that one function is granted, and how one of your own limits what users may name.
+/// How docs/supabase.md grants one function, and how a wrapper function limits the names that users may pass.
 #[tokio::test]
 async fn one_function_is_granted_to_authenticated() {
     let database = Database::with_turno().await;

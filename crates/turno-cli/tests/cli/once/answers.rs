@@ -1,4 +1,4 @@
-//! What a run answers, and what a repeat is told.
+//! Answers of a run, and what a repetition gets.
 
 use super::*;
 
@@ -187,7 +187,7 @@ fn a_command_that_cannot_be_run_leaves_the_key_free(place: Place) {
     }
     fs::copy("/bin/true", place.path("tool")).unwrap();
     place.turno(&["once", "it", "--", "./tool"]).expect(0);
-    // A command of its own that ends so is an answer like any other.
+    // A command that ends with this code has an answer like any other.
     for _ in 0..2 {
         once(&place, "own", &[], &format!("{MARK} no-such-command")).expect(127);
     }
@@ -201,14 +201,14 @@ fn an_answer_is_kept_as_long_as_is_said(place: Place) {
         Done::of(command.output().unwrap()).expect(0);
         runs(&place)
     };
-    // None is kept by the file, a while by the environment, none by an option.
+    // TTL zero from the file, a longer one from the environment, zero from an option.
     fs::write(place.path("turno.toml"), "[once]\nttl = \"0s\"\n").unwrap();
     assert_eq!([run(&[], &[]), run(&[], &[])], [1, 2]);
     let hour = [("TURNO_ONCE_TTL", "1h")];
     let none = ["--ttl", "0s"];
     assert_eq!([run(&none, &hour), run(&none, &hour)], [3, 4]);
     assert_eq!([run(&[], &hour), run(&[], &hour), run(&[], &[])], [5, 5, 5]);
-    // What is over is swept.
+    // Expired answers are swept.
     let brief = ["--lease", "1ms", "--ttl", "1ms"];
     once(&place, "brief", &brief, "true").expect(0);
     eventually(LONG, "the answer to be swept", || {

@@ -1,4 +1,4 @@
-//! Who comes while the command runs.
+//! Repetitions while the command runs.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_run_in_flight_is_told(place: Place) {
     );
     assert!(error["remaining_ms"].as_i64().unwrap() > 0, "{error}");
     text(&error, "began_at");
-    // Nor is it forgotten.
+    // It cannot be forgotten either.
     let kept = place
         .turno(&["--json", "once", "it", "--forget"])
         .expect(75);
@@ -49,7 +49,7 @@ fn a_run_in_flight_is_told(place: Place) {
     );
 }
 
-/// Until somebody waits for the answer: signed in, or at least at the store.
+/// Waits until a caller waits for the answer: registered as a waiter, or at least connected to the store.
 fn is_waiting(place: &Place, process: &Process) -> bool {
     match place.kind {
         Kind::Postgres => {

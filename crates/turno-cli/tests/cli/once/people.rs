@@ -1,4 +1,4 @@
-//! What people see, set and ask wrongly.
+//! What operators see and configure, and invalid arguments.
 
 use super::*;
 
@@ -241,7 +241,7 @@ fn answers_are_sealed(place: Place) {
             );
         }
     }
-    // The file, and the environment over it.
+    // From the file, and overridden by the environment.
     fs::write(
         place.path("turno.toml"),
         "[once]\nanswer_keys_file = 'keys'\n",
@@ -254,7 +254,7 @@ fn answers_are_sealed(place: Place) {
     .unwrap();
     assert_eq!(run(None, &words).expect(0).out, "s3cret\n");
     run(Some(new), &words).expect(1);
-    // What an operator says is sealed too.
+    // The answer of an operator is encrypted too.
     run(Some(old), &["once", "cut", "--", "sh", "-c", "kill -9 $$"]).expect(137);
     run(
         Some(old),
@@ -266,7 +266,7 @@ fn answers_are_sealed(place: Place) {
         stored.contains("turno_sealed") && !stored.contains("s3cret"),
         "{stored}"
     );
-    // Without, one can still forget.
+    // Without the key, the once key can still be forgotten.
     run(None, &["once", "it", "--forget"]).expect(0);
     fs::remove_file(place.path("keys")).unwrap();
     let missing = run(None, &[&["--json"], &words[..]].concat()).expect(2);

@@ -1,4 +1,4 @@
-//! Runs that are cut off, stopped, or taken over.
+//! Runs that are killed, stopped, or taken over.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_run_that_was_killed_is_unknown(place: Place) {
     eventually(LONG, "the command to be killed with it", || {
         (!is_running(&pid)).then_some(())
     });
-    // Not before its lease is over; and then it is not known what it did.
+    // Not before its lease has expired; then the result is unknown.
     let refused = once(&place, "it", &["--wait", "60s"], &script).expect(1);
     for word in [
         "unknown",
@@ -41,7 +41,7 @@ fn a_run_that_was_killed_is_unknown(place: Place) {
     let listed = place.json(0, &["once", "--list", "--state", "unknown"]);
     assert_eq!(text(&listed["keys"][0], "key"), "it");
     assert_eq!(text(&status(&place, "it"), "state"), "unknown");
-    // Somebody has looked.
+    // An operator decides to run it again.
     let again = started(&place, "it", &["--unknown", "rerun"], &script);
     let told = again.lines().expect_line("attempt", LONG);
     let (attempt, after) = told.split_once(' ').unwrap();
@@ -79,10 +79,10 @@ fn signals_reach_the_command(place: Place) {
     first.lines().expect_line("told TERM", LONG);
     assert_eq!(first.wait_timeout(LONG).unwrap().code(), Some(3));
     assert!(!is_running(&pid));
-    // It has said how it ended, but only because it was told to: that is no answer.
+    // It ended with a code, but only because of the signal: that is not an answer.
     once(&place, "it", &[], WORK).expect(1);
     assert_eq!(text(&status(&place, "it"), "state"), "unknown");
-    // Unless it has made the best of it.
+    // Unless it has ended with success.
     let script = "trap 'exit 0' TERM; echo pid; while :; do sleep 0.05; done";
     let second = started(&place, "graceful", &[], script);
     second.lines().expect_line("pid", LONG);
@@ -91,7 +91,7 @@ fn signals_reach_the_command(place: Place) {
     once(&place, "graceful", &[], script).expect(0);
 }
 
-/// A run that sleeps past its lease, and the answer of the one that took over.
+/// A run that is paused beyond its lease, and the answer of the run that took over.
 fn overtaken(place: &Place, script: &str) -> (Process, Done) {
     let first = started(place, "it", &["--lease", "1s"], script);
     first.lines().expect_line("token", LONG);
@@ -111,7 +111,7 @@ fn overtaken(place: &Place, script: &str) -> (Process, Done) {
 
 fn a_run_that_slept_too_long_cannot_answer(place: Place) {
     let (first, second) = overtaken(&place, ASK);
-    // Its command ends while it sleeps.
+    // Its command ends while it is paused.
     answer_line(&first);
     first.cont();
     assert_eq!(first.wait_timeout(LONG).unwrap().code(), Some(1));
@@ -125,7 +125,7 @@ fn a_run_that_slept_too_long_cannot_answer(place: Place) {
 }
 
 fn a_run_that_was_taken_over_is_stopped(place: Place) {
-    // It listens from the first moment on: it is told as soon as turno is awake.
+    // It handles signals from its start: it gets one as soon as turno continues.
     let script = format!(
         "trap 'echo told TERM; exit 3' TERM; {ASK}; [ \"$line\" = second ] || {{ while :; do sleep 0.05; done; }}"
     );
@@ -139,8 +139,8 @@ fn a_run_that_was_taken_over_is_stopped(place: Place) {
     assert_eq!(again.out, second.out);
 }
 
-/// The database is away for longer than the lease while the command runs, and comes back: nobody has taken over, and the
-/// answer is stored.
+/// The database is unavailable for longer than the lease while the command runs, and is then available again: no other run
+/// has taken over, and the answer is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_outlives_an_outage_of_the_store() {
     let place = Place::new(Kind::Postgres);

@@ -1,4 +1,4 @@
-//! Paths that lead nowhere, and methods that are not for them.
+//! Unknown paths, and methods that are not allowed.
 
 use super::refused;
 use crate::common::Running;

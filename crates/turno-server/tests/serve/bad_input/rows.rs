@@ -1,13 +1,13 @@
-//! What is asked wrongly, route by route.
+//! Invalid requests, by route.
 
-/// A route that has a body, with one that is right.
+/// A route with a body, and a valid body for it.
 pub struct Body {
     pub method: &'static str,
     pub path: &'static str,
     pub good: &'static str,
-    /// What it must have.
+    /// Required fields.
     pub required: &'static [&'static str],
-    /// Whether there may be none.
+    /// Whether the body may be absent.
     pub is_optional: bool,
 }
 
@@ -62,7 +62,7 @@ pub const BODIES: &[Body] = &[
     optional("POST", "/v1/sweep"),
 ];
 
-/// A request that is out of rule, and the field that is named.
+/// An invalid request, and the field that the problem names.
 pub struct Row {
     pub method: &'static str,
     pub path: &'static str,
@@ -88,7 +88,7 @@ const fn post(path: &'static str, body: &'static str, field: &'static str) -> Ro
     row("POST", path, body, field)
 }
 
-/// Where a name stands in a body.
+/// Names in bodies.
 #[rustfmt::skip]
 pub const NAMES: &[Row] = &[
     post("/v1/locks", r#"{"resource": "NAME"}"#, "resource"),
@@ -114,7 +114,7 @@ pub const NAMES: &[Row] = &[
     post("/v1/once", r#"{"key": "k", "quota": {"scope": "NAME", "most": 1}}"#, "scope"),
 ];
 
-/// Values of bodies.
+/// Values in bodies.
 #[rustfmt::skip]
 pub const VALUES: &[Row] = &[
     // Durations.
@@ -206,7 +206,7 @@ pub const VALUES: &[Row] = &[
     post("/v1/once", r#"{"key": "k", "quota": {"scope": "s"}}"#, "quota.most"),
     post("/v1/once", r#"{"key": "k", "quota": {"scope": "s", "most": 0}}"#, "quota"),
     post("/v1/once", r#"{"key": "k", "quota": 1}"#, "quota"),
-    // serde would take a list for an object, field by field.
+    // serde would accept a list for an object, field by field.
     post("/v1/inbox/q", r#"{"items": [[1]]}"#, "items[0]"),
     post("/v1/outbox", r#"{"events": [["t", 1]]}"#, "events[0]"),
     post("/v1/once", r#"{"key": "k", "quota": ["s", 1]}"#, "quota"),

@@ -1,4 +1,4 @@
-//! A response as it is stored, and back.
+//! Conversion of a response to its stored form and back.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use super::Carried;
 use crate::error::{Error, Kind, Result};
 
-/// An answer: status, the headers that are kept, and the body.
+/// A stored response: status, selected headers, and body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredResponse {
-    /// The status.
+    /// Status code.
     pub status: u16,
     /// Names and values, in order.
     #[serde(default)]
     pub headers: Vec<(String, String)>,
-    /// The body, if it is text.
+    /// Body, if it is UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The body in base64, if it is not.
+    /// Body in base64, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
 
 impl StoredResponse {
-    /// Of a whole response, with the headers of a list.
+    /// Creates it from a response, with the headers in `kept`.
     pub fn new(status: StatusCode, headers: &HeaderMap, kept: &[HeaderName], body: &[u8]) -> Self {
         let headers = kept
             .iter()
             .flat_map(|name| {
                 headers.get_all(name).iter().filter_map(|value| {
-                    // A value that is no text cannot be stored as JSON; such values are not of this age.
+                    // A value that is not text cannot be stored as JSON. Such values do not occur in practice.
                     Some((name.to_string(), value.to_str().ok()?.to_owned()))
                 })
             })
@@ -50,7 +50,7 @@ impl StoredResponse {
         }
     }
 
-    /// As it is sent.
+    /// Converts it to a response.
     pub(super) fn into_response<B>(self) -> Result<Response<Carried<B>>> {
         let damaged = |what: &str| {
             Error::new(

@@ -1,4 +1,4 @@
-//! An answer on its way back through the layer.
+//! Future of the layer's response.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use super::Carried;
 type Handled<R, E> = Pin<Box<dyn Future<Output = Result<Response<Carried<R>>, E>> + Send>>;
 
 pin_project! {
-    /// An answer on its way. A request that falls under no policy costs next to nothing: its answer is the service's own.
+    /// Future of a response. For a request without a policy it costs next to nothing: it is the service's own future.
     pub struct Answering<F, R, E> {
         #[pin]
         how: How<F, R, E>,
@@ -31,14 +31,14 @@ pin_project! {
 }
 
 impl<F, R, E> Answering<F, R, E> {
-    /// What the service answers.
+    /// Returns the service's response.
     pub(super) fn passed(answer: F) -> Self {
         Answering {
             how: How::Passed { answer },
         }
     }
 
-    /// What the layer answers.
+    /// Returns the layer's response.
     pub(super) fn handled(
         answer: impl Future<Output = Result<Response<Carried<R>>, E>> + Send + 'static,
     ) -> Self {

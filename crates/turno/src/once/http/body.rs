@@ -1,4 +1,4 @@
-//! A body that was looked at, and goes on its way.
+//! A body that was read in part, and is passed on.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, timeout_at};
 
 pin_project! {
-    /// What was read of a body, and then the rest of it.
+    /// The part of a body that was read, followed by the rest.
     pub struct Carried<B> {
         first: Option<Bytes>,
         #[pin]
@@ -25,25 +25,25 @@ pin_project! {
     #[project = RestNow]
     enum Rest<B> {
         None,
-        /// Nobody has read of it.
+        /// Nothing of it was read.
         Whole {
             #[pin]
             body: B,
         },
-        /// It was begun, and cannot be moved any more.
+        /// Reading has begun, so it is pinned.
         Begun { body: Pin<Box<B>> },
     }
 }
 
 impl<B> fmt::Debug for Carried<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the content: it is not for logs.
+        // Omits the content, which must not be logged.
         f.debug_struct("Carried").finish_non_exhaustive()
     }
 }
 
 impl<B> Carried<B> {
-    /// Bytes, and nothing after them.
+    /// Creates a body of bytes, without a rest.
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
         Carried {
             first: Some(bytes.into()),
@@ -52,7 +52,7 @@ impl<B> Carried<B> {
         }
     }
 
-    /// A body that nobody has read.
+    /// Creates a body of which nothing was read.
     pub(super) fn untouched(body: B) -> Self {
         Carried {
             first: None,
@@ -63,7 +63,7 @@ impl<B> Carried<B> {
 }
 
 impl<B: Body<Data = Bytes>> Carried<B> {
-    /// Reads a body up to a size and a time; more of it stays where it is. `None` if it breaks off.
+    /// Reads a body up to a size and a deadline; the rest stays unread. Returns `None` if the body fails.
     pub(super) async fn read(body: B, most: usize, until: Instant) -> Option<Self> {
         let mut body = Box::pin(body);
         let mut first = BytesMut::new();
@@ -82,7 +82,7 @@ impl<B: Body<Data = Bytes>> Carried<B> {
                 break;
             };
             match frame.ok()?.into_data() {
-                // Not copied, if it is all.
+                // Not copied if it is the only chunk.
                 Ok(data) if first.is_empty() => first = data.into(),
                 Ok(data) => first.extend_from_slice(&data),
                 Err(frame) => trailers = frame.into_trailers().ok().map(Box::new),
@@ -95,7 +95,7 @@ impl<B: Body<Data = Bytes>> Carried<B> {
         })
     }
 
-    /// All of it, without trailers; or the body as it was, if it is larger.
+    /// Returns the whole body without trailers, or the body unchanged if it is larger than `most`.
     pub(super) fn into_bytes(self, most: usize) -> Result<Bytes, Self> {
         match self {
             Carried {
@@ -107,12 +107,12 @@ impl<B: Body<Data = Bytes>> Carried<B> {
         }
     }
 
-    /// Whether more than this was read of it.
+    /// Returns whether more than `most` bytes of it were read.
     pub(super) fn is_over(&self, most: usize) -> bool {
         self.first.as_ref().is_some_and(|first| first.len() > most)
     }
 
-    /// All of it, if there is no rest, and nothing after it.
+    /// Returns the whole body if it has no rest and no trailers.
     pub(super) fn bytes(&self) -> Option<&Bytes> {
         match (&self.first, &self.rest, &self.trailers) {
             (Some(first), Rest::None, None) => Some(first),

@@ -1,7 +1,7 @@
-//! Who asks, and for which tenant: the part of an identity that keeps the answers of one caller from another.
+//! Caller and tenant of a request: the parts of an identity that separate the answers of different callers.
 //!
-//! Values are compared byte by byte: a header may hold bytes that are no UTF-8, and two that are decoded to the same text are
-//! still two callers.
+//! Values are compared as bytes: a header may hold bytes that are not UTF-8, and two values that are decoded to the same text
+//! are still two callers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use http::request::Parts;
 use super::policy::KeyFrom;
 use crate::error::{Error, Result};
 
-/// Where a principal or a tenant is found.
+/// Source of a principal or a tenant.
 #[derive(Clone)]
 pub(super) enum Caller {
-    /// Nothing was configured: `Authorization` where it is there.
+    /// Not configured: `Authorization`, if present.
     Default,
-    /// Configured: there is none.
+    /// Configured as none.
     None,
     /// All of these headers.
     Headers(Vec<HeaderName>),
     /// The cookie of this name.
     Cookie(String),
-    /// What the application finds.
+    /// Result of the application's function.
     Found(Find),
 }
 
-/// Finds it in the head of a request.
+/// Finds the caller in the head of a request.
 type Find = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 impl fmt::Debug for Caller {
@@ -43,14 +43,14 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// The principal of a request.
+    /// Returns the principal of a request.
     pub(super) fn principal(&self, head: &Parts, key: &KeyFrom) -> Result<Option<Vec<u8>>> {
         if !matches!(self, Caller::Default) {
             return self.found(Part::Principal, head);
         }
         let authorization = Caller::Headers(vec![AUTHORIZATION]);
-        // Without a key of the client's own, only the principal tells two callers apart; with cookies, there is a principal
-        // that was not configured.
+        // Without a client key, only the principal distinguishes callers. With cookies, there is a principal that was not
+        // configured. In both cases `Authorization` is required.
         if head.headers.contains_key(AUTHORIZATION)
             || *key == KeyFrom::Content
             || head.headers.contains_key(COOKIE)
@@ -60,7 +60,7 @@ impl Caller {
         Ok(None)
     }
 
-    /// The tenant of a request.
+    /// Returns the tenant of a request.
     pub(super) fn tenant(&self, head: &Parts) -> Result<Option<Vec<u8>>> {
         self.found(Part::Tenant, head)
     }
@@ -87,7 +87,7 @@ impl Caller {
     }
 }
 
-/// What a caller is found for.
+/// Which part of the caller.
 #[derive(Clone, Copy)]
 enum Part {
     Principal,
@@ -109,10 +109,10 @@ impl Part {
     }
 }
 
-/// Appends a header's name and values. All values count: a service may read any of them.
+/// Appends a header's name and all its values, because a service may read any of them.
 fn header(part: Part, name: &HeaderName, head: &Parts, found: &mut Vec<u8>) -> Result<()> {
     let mut append = |value: &[u8]| {
-        // Neither a name nor a value has a line break.
+        // Neither a name nor a value contains a line break.
         found.extend_from_slice(name.as_str().as_bytes());
         found.push(b'\n');
         found.extend_from_slice(value);
@@ -130,7 +130,7 @@ fn header(part: Part, name: &HeaderName, head: &Parts, found: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// The effective authority (RFC 9110, 7.2): that of the target, in HTTP/2 and in the absolute form, or else `Host`.
+/// Returns the effective authority (RFC 9110, 7.2): that of the target, in HTTP/2 and in the absolute form, or `Host`.
 fn authority(head: &Parts) -> Option<Vec<u8>> {
     let authority = match head.uri.authority() {
         Some(authority) => authority.as_str().as_bytes(),
@@ -146,7 +146,7 @@ fn authority(head: &Parts) -> Option<Vec<u8>> {
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
-/// The value of a cookie, which must be there once.
+/// Returns the value of a cookie, which must occur exactly once.
 fn cookie(part: Part, name: &str, head: &Parts) -> Result<Vec<u8>> {
     let mut values = head
         .headers

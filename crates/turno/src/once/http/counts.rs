@@ -1,4 +1,4 @@
-//! How often what happened.
+//! Counters of the layer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// How often what happened since the layer was made. With a policy in shadow, what would have.
+        /// Counters since the layer was created. A policy in shadow mode counts what it would have done.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
         #[non_exhaustive]
         pub struct Counts {
@@ -35,25 +35,25 @@ macro_rules! counts {
 counts! {
     /// Requests whose work was done here.
     fresh,
-    /// Requests that were answered with a stored answer.
+    /// Requests that got a stored answer.
     replayed,
     /// Requests whose work was done, and whose answer was not stored.
     not_stored,
-    /// Requests that met their own work in flight.
+    /// Requests whose work was in flight.
     in_flight,
-    /// Requests with the key of another content.
+    /// Requests with the key of a request with different content.
     mismatch,
-    /// Requests whose earlier run had vanished.
+    /// Requests whose earlier run is unknown.
     unknown,
-    /// Requests of those who had too many live keys.
+    /// Requests of callers that had reached their quota of live keys.
     over_quota,
-    /// Answers that came too late to count.
+    /// Answers that came too late: another run had taken over.
     stale,
     /// Requests that could not be identified.
     unidentified,
-    /// Requests that met a store that did not answer.
+    /// Requests while the store was unavailable.
     store_down,
-    /// Duplicates and mismatches that a policy in shadow let pass.
+    /// Duplicates and mismatches that a policy in shadow mode let pass.
     shadowed,
 }
 

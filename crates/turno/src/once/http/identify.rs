@@ -1,4 +1,4 @@
-//! Which request this is.
+//! Identification of a request.
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::once::{Identities, Request};
 use crate::store::Quota;
 
-/// A request as the store knows it.
+/// Identity of a request in the store.
 #[derive(Debug, Clone)]
 pub(super) struct Identified {
     pub(super) key: String,
     pub(super) fingerprint: String,
     pub(super) quota: Option<Quota>,
-    /// The key that the client sent.
+    /// Key that the client sent.
     client_key: Option<String>,
 }
 
 impl Identified {
-    /// Logs what an operator has to look at, with both keys: the store's, and the one that the client knows.
+    /// Logs a warning for operators, with both keys: the store's, and the one that the client knows.
     pub(super) fn log(&self, policy: &Policy, message: &'static str) {
         tracing::warn!(
             route = policy.name,
@@ -32,8 +32,9 @@ impl Identified {
 }
 
 impl Policy {
-    /// The key in the store of a request with this head and body: what [`Turno::once_status`](crate::Turno::once_status) is
-    /// asked for. Only its method, path, key and caller count, and with [`KeyFrom::Content`] its content.
+    /// Returns the key in the store of a request with this head and body, for
+    /// [`Turno::once_status`](crate::Turno::once_status). It depends on method, path, key and caller, and with
+    /// [`KeyFrom::Content`] on the content.
     ///
     /// # Errors
     /// Returns an error if the request cannot be identified.
@@ -51,7 +52,7 @@ pub(super) fn identify(
     let tenant = policy.tenant.tenant(head)?;
     let principal = policy.principal.principal(head, &policy.key)?;
     let content_type = text(head, &CONTENT_TYPE)?;
-    // What is compressed is compared as it is: the same content may be compressed in many ways.
+    // A compressed body is compared as bytes: the same content can be compressed in many ways.
     let encoded = match text(head, &CONTENT_ENCODING)? {
         None | Some("identity") => None,
         Some(encoding) => Some(format!(

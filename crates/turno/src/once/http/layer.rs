@@ -1,4 +1,4 @@
-//! The layer: which policy a request falls under, and what its client is told.
+//! The layer: finds the policy of a request, and builds the response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,31 +26,31 @@ use crate::check;
 use crate::error::{Error, Result};
 use crate::once::{AfterUnknown, Answer, Begin, Identities, Once};
 
-/// Says that an answer was given before.
+/// Header of a replayed response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Which policy a path falls under.
+/// Policies by path.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     router: matchit::Router<Vec<Arc<Policy>>>,
-    /// By what a service may take for their paths.
+    /// By normalized path, for paths that a service may treat as equal.
     near: matchit::Router<Vec<Arc<Policy>>>,
     paths: Vec<(String, Vec<Arc<Policy>>)>,
 }
 
 impl Routes {
-    /// No routes: everything passes.
+    /// Creates an empty set: all requests pass.
     pub fn new() -> Self {
         Routes::default()
     }
 
-    /// And the policy of a path: `/pagos`, `/pagos/{id}/cargo`, `/v1/{*rest}`. Several policies of one path have
+    /// Adds the policy of a path: `/pagos`, `/pagos/{id}/cargo`, `/v1/{*rest}`. Several policies of one path must have
     /// different methods.
     ///
     /// # Errors
-    /// If the path is no pattern, collides with another, or has the methods of another policy.
+    /// Returns an error if the path is not a valid pattern, collides with another, or has a method of another policy.
     pub fn add(mut self, path: &str, policy: Policy) -> Result<Self> {
         check::name("name", &policy.name)?;
         if policy.name.len() > MAX_NAME_BYTES {
@@ -80,7 +80,7 @@ impl Routes {
         let mut router = matchit::Router::new();
         let mut near = matchit::Router::new();
         for (path, policies) in &self.paths {
-            // Two that differ only in this are exact both, and the first is the one that others are near to.
+            // If two routes have the same normalized path, both still match exactly, and similar paths get the first one.
             let _ = near.insert(plain(path), policies.clone());
             router.insert(path, policies.clone()).map_err(|error| {
                 Error::invalid("path", format!("path {path:?} cannot be used: {error}"))
@@ -102,15 +102,15 @@ impl Routes {
     }
 }
 
-/// How a path fits a route.
+/// How a path matches a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Exact,
-    /// Not as it is written, but a service may take it for the same.
+    /// Not as written, but a service may treat it as equal.
     Near,
 }
 
-/// Keys have 43 bytes more, and 255 at the most.
+/// Maximum length of a policy's name: keys are 43 bytes longer, and at most 255.
 const MAX_NAME_BYTES: usize = 100;
 
 fn of_method<'a>(
@@ -122,7 +122,7 @@ fn of_method<'a>(
         .find(|policy| policy.switch != Switch::Off && policy.methods.contains(head.method()))
 }
 
-/// A tower layer that answers requests once.
+/// A tower layer that processes requests once.
 #[derive(Clone)]
 pub struct OnceLayer {
     shared: Arc<Shared>,
@@ -132,7 +132,7 @@ pub(super) struct Shared {
     pub(super) turno: Turno,
     pub(super) identities: Identities,
     pub(super) counters: Counters,
-    /// The work in flight, whether or not its client is still there.
+    /// Work in flight, including that of disconnected clients.
     pub(super) works: TaskTracker,
     which: Which,
 }
@@ -151,12 +151,12 @@ impl fmt::Debug for OnceLayer {
 }
 
 impl OnceLayer {
-    /// One policy for whatever comes through; its methods are looked at. The policy's name has at most 100 bytes.
+    /// Creates a layer with one policy for all requests with its methods. The policy's name has at most 100 bytes.
     pub fn new(turno: Turno, policy: Policy) -> Self {
         Self::with(turno, Which::All([Arc::new(policy)]))
     }
 
-    /// A policy for each route; what has none passes.
+    /// Creates a layer with a policy per route. Requests without a route pass.
     pub fn routed(turno: Turno, routes: Routes) -> Self {
         Self::with(turno, Which::Routed(Box::new(routes)))
     }
@@ -173,7 +173,7 @@ impl OnceLayer {
         }
     }
 
-    /// With identities that have a secret: see [`Identities::with_secret`]. To be called before the layer is used.
+    /// Sets identities with a secret, see [`Identities::with_secret`]. Call it before the layer is used.
     #[must_use]
     pub fn identities(self, identities: Identities) -> Self {
         let shared = match Arc::try_unwrap(self.shared) {
@@ -194,13 +194,13 @@ impl OnceLayer {
         }
     }
 
-    /// How often what happened.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.shared.counters.now()
     }
 
-    /// Waits until no work is in flight: that of clients that went away, too. For a server that shuts down, when it takes
-    /// no more requests. Cancel-safe.
+    /// Waits until no work is in flight, including that of disconnected clients. For the shutdown of a server, after it has
+    /// stopped accepting requests. Cancel-safe.
     pub async fn idle(&self) {
         self.shared.works.close();
         self.shared.works.wait().await;
@@ -227,7 +227,7 @@ impl<S> Layer<S> for OnceLayer {
     }
 }
 
-/// A service that answers requests once.
+/// A service that processes requests once.
 #[derive(Clone)]
 pub struct OnceService<S> {
     inner: S,
@@ -267,7 +267,7 @@ where
             return Answering::passed(self.inner.call(request.map(Carried::untouched)));
         };
         let policy = policy.clone();
-        // The one that is ready does the work; the copy is for the next request.
+        // The instance that is ready handles this request; the clone is for the next one.
         let copy = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, copy);
         Answering::handled(handle(self.shared.clone(), policy, fit, inner, request))
@@ -315,7 +315,7 @@ where
                 }
                 Unread::TooLarge(_) => Ok(telling.problem(Code::TooLarge)),
                 Unread::TooSlow(_) => Ok(telling.problem(Code::TooSlow)),
-                // Nobody may be there any more to be told.
+                // The client has probably disconnected.
                 Unread::BrokenOff => Ok(telling.problem(Code::Unidentified)),
             };
         }
@@ -411,11 +411,11 @@ fn not_exact(path: &str, policy: &Policy) -> Error {
     )
 }
 
-/// What the store is asked.
+/// Returns the options of the call to the store.
 pub(super) fn question(turno: &Turno, policy: &Policy, identified: &Identified) -> Once {
     let unknown = match policy.unknown {
         Unknown::Refuse => AfterUnknown::Refuse,
-        // Whoever asks a probe takes the work over first: it is asked by one at a time.
+        // A probe is called after the work was taken over, so that only one caller at a time calls it.
         Unknown::Rerun | Unknown::Ask(_) => AfterUnknown::Rerun,
     };
     let mut once = turno
@@ -433,7 +433,7 @@ pub(super) fn question(turno: &Turno, policy: &Policy, identified: &Identified) 
     once
 }
 
-/// Without any of this.
+/// Passes a request on unchanged.
 async fn pass<S, B, R>(
     mut inner: S,
     head: Parts,
@@ -453,7 +453,7 @@ enum Unread<B> {
     BrokenOff,
 }
 
-/// The whole body, or why not.
+/// Reads the whole body, or returns why that failed.
 async fn read<B>(body: B, policy: &Policy) -> Result<Bytes, Unread<B>>
 where
     B: Body<Data = Bytes>,
@@ -474,11 +474,11 @@ where
     }
 }
 
-/// How a client is told.
+/// Builds problem responses for a client.
 struct Telling<'a> {
     language: crate::lock::Language,
     policy: &'a Policy,
-    /// The request's key in the store, when it is known.
+    /// Key of the request in the store, if known.
     key: Option<&'a str>,
 }
 
@@ -525,7 +525,7 @@ impl Telling<'_> {
     }
 }
 
-/// A problem, with the time to come again where that makes sense.
+/// Returns a problem response, with `Retry-After` where it applies.
 pub(super) fn problem<R>(
     code: Code,
     language: crate::lock::Language,

@@ -1,7 +1,7 @@
-//! Paths that a service may take for the path of a route.
+//! Normalization of paths that a service may treat as equal to that of a route.
 
-/// A path as a lenient service reads it: in small letters, without doubled slashes, a slash at its end, dot segments,
-/// parameters of a segment (`;v=1`), and escapes.
+/// Returns a path as a lenient service reads it: in lower case, without duplicate slashes, a trailing slash, dot segments,
+/// parameters of a segment (`;v=1`), and percent-encoding.
 pub(super) fn plain(path: &str) -> String {
     let decoded = unescaped(path).to_lowercase();
     let mut segments = Vec::new();
@@ -15,7 +15,7 @@ pub(super) fn plain(path: &str) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// With every `%XX` replaced by its byte.
+/// Replaces every `%XX` by its byte.
 fn unescaped(path: &str) -> String {
     let mut rest = path.as_bytes();
     let mut plain = Vec::with_capacity(path.len());

@@ -1,4 +1,4 @@
-//! What is done with the requests of a route.
+//! Policy for the requests of a route.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::{StoredResponse, Template};
 use crate::once::{DEFAULT_LEASE, DEFAULT_TTL, Probe};
 use crate::store::Released;
 
-/// The largest request body that is read, unless said otherwise.
+/// Default maximum size of a request body, in bytes.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// The largest answer that is stored, unless said otherwise.
+/// Default maximum size of a stored answer, in bytes.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
-/// How long a body may take, unless said otherwise.
+/// Default timeout of a body.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The headers of an answer that are stored, unless said otherwise: those that belong to its content.
+/// Response headers that are stored by default: those that describe the content.
 pub const DEFAULT_HEADERS: [HeaderName; 8] = [
     header::CONTENT_TYPE,
     header::CONTENT_LANGUAGE,
@@ -33,34 +33,34 @@ pub const DEFAULT_HEADERS: [HeaderName; 8] = [
     header::LINK,
 ];
 
-/// Where the key of a request comes from.
+/// Source of a request's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyFrom {
-    /// A header that the client sends; usually `Idempotency-Key`.
+    /// A header that the client sends, usually `Idempotency-Key`.
     Header(HeaderName),
-    /// Its content: two that say the same are one.
+    /// The content: two requests with the same content are the same request.
     Content,
 }
 
-/// What a request is answered that meets its own work in flight.
+/// Response to a request whose work is in flight.
 #[derive(Debug, Clone)]
 pub enum InFlight {
     /// 409 with `Retry-After`.
     Conflict,
-    /// The first one's answer, if it comes within this time; 409 otherwise.
+    /// The answer of the run in flight, if it is available within this time, or 409.
     Wait(Duration),
-    /// An answer of your own, perhaps with values of the request.
+    /// A response of your own, optionally with values of the request.
     Template(Template),
 }
 
-/// What is done with a request whose earlier run has vanished.
+/// What happens to a request whose earlier run is unknown.
 #[derive(Clone)]
 pub enum Unknown {
-    /// 409, until a person has looked.
+    /// It gets 409 until an operator has resolved it.
     Refuse,
-    /// It is done again.
+    /// The work is done again.
     Rerun,
-    /// Somebody who knows is asked.
+    /// A probe is called.
     Ask(Arc<dyn Prober>),
 }
 
@@ -74,57 +74,57 @@ impl fmt::Debug for Unknown {
     }
 }
 
-/// A request whose earlier run has vanished, for a [`Prober`].
+/// A request whose earlier run is unknown, as input of a [`Prober`].
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// Its head.
+    /// Head of the request.
     pub head: &'a Parts,
-    /// Its body.
+    /// Body of the request.
     pub body: &'a Bytes,
-    /// Its key in the store.
+    /// Key in the store.
     pub key: &'a str,
-    /// How many runs began, the present one included.
+    /// Number of runs that began, including the present one.
     pub attempt: u32,
 }
 
-/// Finds out what became of a run that vanished.
+/// Finds out whether an unknown run had an effect.
 #[async_trait]
 pub trait Prober: Send + Sync {
-    /// Done (with this answer), not done, or unsure: then the request stays unknown.
+    /// Returns done (with this answer), not done, or unsure. If unsure, the request stays unknown.
     async fn probe(&self, asked: &Asked<'_>) -> Probe<StoredResponse>;
 }
 
-/// What is done when something does not work.
+/// What happens to a request that cannot be processed as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fails {
-    /// The request is refused.
+    /// The request is rejected. This is the default.
     #[default]
     Closed,
-    /// The request passes, and may be done twice.
+    /// The request passes, and may be processed twice.
     Open,
 }
 
-/// What is done with a request that has no identity: without the header, or with a body that is not what it says.
+/// What happens to a request without an identity: the header is missing, or the body does not match its content type.
 pub type Unidentified = Fails;
 
-/// Whether a policy is in force.
+/// Whether a policy is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Switch {
-    /// It is.
+    /// It is applied. This is the default.
     #[default]
     On,
     /// It changes nothing, and counts what it would have done.
     Shadow,
-    /// It is as if it were not there.
+    /// It is ignored.
     Off,
 }
 
-/// Which statuses are stored.
+/// Status codes whose responses are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statuses(Vec<std::ops::RangeInclusive<u16>>);
 
 impl Statuses {
-    /// These ranges.
+    /// Creates it from these ranges.
     pub fn new(ranges: impl IntoIterator<Item = std::ops::RangeInclusive<u16>>) -> Self {
         Statuses(ranges.into_iter().collect())
     }
@@ -135,13 +135,13 @@ impl Statuses {
 }
 
 impl Default for Statuses {
-    /// All below 500 but those that say "later": 408, 409, 423, 425 and 429.
+    /// Returns all below 500 except those that ask for a retry: 408, 409, 423, 425 and 429.
     fn default() -> Self {
         Statuses::new([200..=407, 410..=422, 424..=424, 426..=428, 430..=499])
     }
 }
 
-/// What is done with the requests of a route.
+/// Policy for the requests of a route.
 #[derive(Clone)]
 #[must_use = "a policy does nothing by itself"]
 pub struct Policy {
@@ -178,9 +178,9 @@ impl fmt::Debug for Policy {
 }
 
 impl Policy {
-    /// The usual: POST and PATCH with the header `Idempotency-Key`, for the principal that `Authorization` names;
-    /// 409 while in flight, refused if unknown, answers below 500 kept for a day. The name is the beginning of the
-    /// keys in the store.
+    /// Creates a policy with the defaults: POST and PATCH with the header `Idempotency-Key`, for the principal in
+    /// `Authorization`; 409 while in flight, rejected if unknown, answers below 500 kept for a day. The name is the prefix of
+    /// the keys in the store.
     pub fn new(name: impl Into<String>) -> Self {
         Policy {
             name: name.into(),
@@ -206,22 +206,22 @@ impl Policy {
         }
     }
 
-    /// Which methods; requests with others pass.
+    /// Sets the methods. Requests with other methods pass.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.methods = methods.into_iter().collect();
         self
     }
 
-    /// Where the key comes from.
+    /// Sets the source of the key.
     pub fn key(mut self, key: KeyFrom) -> Self {
         self.key = key;
         self
     }
 
-    /// The headers that say for which tenant a request is. Default: none. A caller never gets an answer of another tenant.
+    /// Sets the headers that identify the tenant of a request. Default: none. A caller never gets an answer of another tenant.
     ///
-    /// Each of them must be there and not be empty, or the request is [unidentified](Policy::unidentified). `Host` is the
-    /// effective authority: in HTTP/2 and with an absolute target, the one of the target.
+    /// Each of them must be present and not empty, or the request is [unidentified](Policy::unidentified). `Host` means the
+    /// effective authority: in HTTP/2 and with an absolute target, that of the target.
     pub fn tenant(mut self, headers: impl IntoIterator<Item = HeaderName>) -> Self {
         let headers: Vec<HeaderName> = headers.into_iter().collect();
         self.tenant = match headers.is_empty() {
@@ -231,25 +231,25 @@ impl Policy {
         self
     }
 
-    /// The headers that say who sends a request. A caller never gets an answer of another principal. A caller whose token
-    /// changes between two tries is another principal: name a header that stays the same, if there is one.
+    /// Sets the headers that identify the caller of a request. A caller never gets an answer of another principal. A caller
+    /// whose token changes between two attempts is another principal: use a header that does not change, if there is one.
     ///
-    /// Each of them must be there and not be empty, or the request is [unidentified](Policy::unidentified).
+    /// Each of them must be present and not empty, or the request is [unidentified](Policy::unidentified).
     ///
-    /// Default: `Authorization`. It may be absent only with a key of the client's own ([`KeyFrom::Header`]) and without
+    /// Default: `Authorization`. It may be absent only with a client key ([`KeyFrom::Header`]) and without
     /// cookies: other requests could be those of different users.
     pub fn principal(mut self, headers: impl IntoIterator<Item = HeaderName>) -> Self {
         self.principal = Caller::Headers(headers.into_iter().collect());
         self
     }
 
-    /// The cookie that says who sends a request; it must be there once.
+    /// Sets the cookie that identifies the caller of a request. It must occur exactly once.
     pub fn principal_cookie(mut self, name: impl Into<String>) -> Self {
         self.principal = Caller::Cookie(name.into());
         self
     }
 
-    /// The principal as your own code finds it: say, from what a layer before this one has put into the extensions. `None`
+    /// Sets a function that finds the principal, for example in the extensions that an earlier layer has set. `None`
     /// makes the request [unidentified](Policy::unidentified).
     pub fn principal_from(
         mut self,
@@ -259,101 +259,102 @@ impl Policy {
         self
     }
 
-    /// No principal: two callers that send the same key, or with [`KeyFrom::Content`] the same content, get the same answer.
+    /// Uses no principal: two callers that send the same key, or with [`KeyFrom::Content`] the same content, get the same answer.
     pub fn no_principal(mut self) -> Self {
         self.principal = Caller::None;
         self
     }
 
-    /// What a request is answered that meets its own work in flight.
+    /// Sets the response to a request whose work is in flight.
     pub fn in_flight(mut self, in_flight: InFlight) -> Self {
         self.in_flight = in_flight;
         self
     }
 
-    /// What is done with a request whose earlier run has vanished.
+    /// Sets what happens to a request whose earlier run is unknown.
     pub fn unknown(mut self, unknown: Unknown) -> Self {
         self.unknown = unknown;
         self
     }
 
-    /// Which statuses are stored.
+    /// Sets the status codes whose responses are stored.
     pub fn statuses(mut self, statuses: Statuses) -> Self {
         self.statuses = statuses;
         self
     }
 
-    /// What an answer means that is not stored: that nothing was done, otherwise, so that a repeat does it again.
+    /// Sets what a response that is not stored means. Default: nothing was done, and a repetition does the work again.
     pub fn unstored(mut self, unstored: Released) -> Self {
         self.unstored = unstored;
         self
     }
 
-    /// How long the work is a run's before it counts as vanished; it is extended while the work goes on.
+    /// Sets the lease: a run that is not extended for this long becomes unknown. It is extended while the work is running.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long answers are kept; zero turns away only what comes while the work is in flight.
+    /// Sets how long answers are kept. With zero, repetitions are rejected only while the work is in flight.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// When whoever is turned away may come again; in a second, otherwise.
+    /// Sets `Retry-After` of rejected requests. Default: 1 second.
     pub fn retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = retry_after;
         self
     }
 
-    /// Which headers of an answer are stored; [`DEFAULT_HEADERS`], otherwise.
+    /// Sets the response headers that are stored. Default: [`DEFAULT_HEADERS`].
     pub fn headers(mut self, headers: impl IntoIterator<Item = HeaderName>) -> Self {
         self.headers = headers.into_iter().collect();
         self
     }
 
-    /// The largest request body that is read; a larger one is refused.
+    /// Sets the maximum size of a request body, in bytes. A larger one is rejected. Default: [`MAX_BODY_BYTES`].
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = bytes;
         self
     }
 
-    /// The largest answer that is stored; of a larger one, only that it was given.
+    /// Sets the maximum size of a stored answer, in bytes. Of a larger one, only the fact is stored. Default:
+    /// [`MAX_ANSWER_BYTES`].
     pub fn max_answer(mut self, bytes: usize) -> Self {
         self.max_answer = bytes;
         self
     }
 
-    /// How long a body may take from its first byte to its last. Default: 60 seconds.
+    /// Sets how long a body may take from its first byte to its last. Default: 60 seconds.
     ///
-    /// A request whose body takes longer is refused with 408, and nothing is done. Of an answer whose body takes longer, only
-    /// the fact is stored, and the rest is passed on as it comes.
+    /// A request whose body takes longer is rejected with 408, and nothing is done. Of a response whose body takes longer, only
+    /// the fact is stored, and the rest is passed on as it arrives.
     pub fn body_timeout(mut self, body_timeout: Duration) -> Self {
         self.body_timeout = body_timeout;
         self
     }
 
-    /// What is done while the store does not answer. Closed, an answer that cannot be stored is not sent: the client
-    /// gets 409 `answer_not_stored`. Open, it is sent.
+    /// Sets what happens while the store is unavailable. With `Closed`, a response that cannot be stored is not sent: the client
+    /// gets 409 `answer_not_stored`. With `Open`, it is sent.
     pub fn store_down(mut self, store_down: Fails) -> Self {
         self.store_down = store_down;
         self
     }
 
-    /// What is done with a request that has no identity.
+    /// Sets what happens to a request without an identity.
     pub fn unidentified(mut self, unidentified: Unidentified) -> Self {
         self.unidentified = unidentified;
         self
     }
 
-    /// How many live keys one principal may have; any number, otherwise.
+    /// Sets the maximum number of live keys of one principal. Default: no limit.
     pub fn quota(mut self, most: u32) -> Self {
         self.quota = Some(most);
         self
     }
 
-    /// Whether it is in force.
+    /// Sets whether the policy is applied.
     pub fn switch(mut self, switch: Switch) -> Self {
         self.switch = switch;
         self

@@ -1,4 +1,4 @@
-//! What a client is told that gets no answer: RFC 9457, with a stable code.
+//! Problem responses (RFC 9457) with a stable code.
 
 use std::time::Duration;
 
@@ -12,36 +12,36 @@ use serde_json::json;
 use super::Carried;
 use crate::lock::Language;
 
-/// Why there is no answer; the `code` of the problem.
+/// Problem code: why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
     /// The request is being processed.
     InFlight,
-    /// The key belongs to another content.
+    /// The key belongs to a request with different content.
     Mismatch,
-    /// An earlier run vanished half-way.
+    /// An earlier run ended without an answer.
     Unknown,
     /// The work is done, and its answer was not stored.
     NotStored,
-    /// The answer came too late: somebody else's run counts.
+    /// The answer came too late: another run has taken over.
     Stale,
     /// Too many live keys.
     OverQuota,
-    /// The request cannot be identified: no key, or a body that is not what it says.
+    /// The request cannot be identified: no key, or a body that does not match its content type.
     Unidentified,
     /// The body is too large.
     TooLarge,
     /// The body did not arrive in time.
     TooSlow,
-    /// The store does not answer.
+    /// The store is unavailable.
     StoreDown,
     /// The handler failed.
     Failed,
 }
 
 impl Code {
-    /// The word.
+    /// Returns the code as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Code::InFlight => "in_flight",
@@ -58,7 +58,7 @@ impl Code {
         }
     }
 
-    /// The status that it is answered with.
+    /// Returns the status of the response.
     pub fn status(self) -> StatusCode {
         match self {
             Code::InFlight | Code::Unknown | Code::NotStored | Code::Stale => StatusCode::CONFLICT,
@@ -72,7 +72,7 @@ impl Code {
         }
     }
 
-    /// What happened, and what to do next.
+    /// Returns what happened, and what to do next.
     fn words(self, language: Language) -> (&'static str, &'static str) {
         match (self, language) {
             (Code::InFlight, Language::English) => (
@@ -165,9 +165,9 @@ impl Code {
     }
 }
 
-/// The language that a client would rather read, of those that problems are told in.
+/// Returns the client's preferred language among the supported ones.
 pub fn language(headers: &HeaderMap) -> Language {
-    // The first that is known: whoever weighs two languages with q gets the one that it named first.
+    // The first supported one: `q` weights are ignored.
     let wanted = headers
         .get(ACCEPT_LANGUAGE)
         .and_then(|value| value.to_str().ok());
@@ -183,15 +183,15 @@ pub fn language(headers: &HeaderMap) -> Language {
     Language::English
 }
 
-/// A problem on its way to a client.
+/// A problem response.
 pub(super) struct Problem {
     pub(super) code: Code,
     pub(super) language: Language,
-    /// What is wrong in particular, if that says more than the code does; in English.
+    /// Specific reason, if it says more than the code; in English.
     pub(super) reason: Option<String>,
     pub(super) field: Option<String>,
     pub(super) retry_after: Option<Duration>,
-    /// The request's key in the store, by which an operator finds it.
+    /// Key of the request in the store, by which an operator finds it.
     pub(super) key: Option<String>,
 }
 
@@ -210,7 +210,7 @@ impl Problem {
     pub(super) fn into_response<B>(self) -> Response<Carried<B>> {
         let (title, next) = self.code.words(self.language);
         let status = self.code.status();
-        // The library speaks English. Whoever reads Spanish is told what is meant, and beside it the reason as it is.
+        // Reasons are in English only. A Spanish response has the translated detail, and the reason in a field of its own.
         let (detail, reason) = match (self.reason, self.language) {
             (Some(reason), Language::English) => (reason, None),
             (reason, _) => (next.to_owned(), reason),
@@ -249,7 +249,7 @@ impl Problem {
             }),
         );
         if let Some(retry_after) = self.retry_after {
-            // Whole seconds, and not "at once".
+            // Whole seconds, rounded up, at least 1.
             let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
             headers.insert(RETRY_AFTER, seconds.max(1).into());
         }

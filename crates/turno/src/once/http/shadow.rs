@@ -1,4 +1,4 @@
-//! A policy in shadow: it looks, it counts, and it changes nothing.
+//! Shadow mode of a policy: it counts, and changes nothing.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use super::policy::Policy;
 use crate::once::Begin;
 use crate::store::Released;
 
-/// Told when the request was answered; dropped before that, the request was not.
+/// Notified when the request was answered. If it is dropped before that, the request was not answered.
 pub(super) struct Shadow(oneshot::Sender<()>);
 
 impl Shadow {
     pub(super) fn ended(self) {
-        // Whoever counts may have ended already: it had nothing to wait for.
+        // The receiver may have ended already, if it had nothing to wait for.
         let _ = self.0.send(());
     }
 }
 
-/// What shadows leave behind is for shadows only: a policy that is switched on begins anew, with whole quotas.
+/// Prefix of keys in shadow mode: a policy that is switched on later starts without keys, and with unused quotas.
 const SHADOW: &str = "shadow/";
 
-/// Asks the store behind the request's back.
+/// Calls the store in the background, without effect on the request.
 pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, mut identified: Identified) -> Shadow {
     identified.key.insert_str(0, SHADOW);
     if let Some(quota) = &mut identified.quota {
@@ -39,7 +39,7 @@ pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, mut identified: Identi
             Ok(Begin::Fresh(claim)) => {
                 add(&counters.fresh);
                 let keeper = claim.keep();
-                // Not its answer: nobody is to be given it.
+                // Without the answer, because no caller gets it.
                 let settled = match ended.await {
                     Ok(()) => claim.complete_without().await,
                     Err(_) => claim.give_back(Released::Undone).await,

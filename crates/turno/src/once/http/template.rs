@@ -1,4 +1,4 @@
-//! An answer of one's own, with values of the request.
+//! A configured response with values of the request.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::once::json::{Node, Value, parse};
 use crate::once::pointer::pointer;
 
-/// The key of an object that stands for a value of the request.
+/// Key of an object that is replaced by a value of the request.
 const REQUEST: &str = "$request";
 
-/// An answer whose body is JSON, in which `{"$request": "/tipoPrestacion"}` stands for the value that this JSON pointer
-/// leads to in the request's body; for `null`, if there is none.
+/// A response whose body is JSON, in which `{"$request": "/tipoPrestacion"}` is replaced by the value that this JSON pointer
+/// refers to in the request's body, or by `null` if there is none.
 ///
 /// ```
 /// use turno::once::http::Template;
@@ -28,19 +28,19 @@ pub struct Template {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     text: String,
-    /// Where the holes are, and what is put there.
+    /// Ranges of the placeholders, and their pointers.
     holes: Vec<(Range<usize>, String)>,
 }
 
 impl Template {
-    /// A template with this status and this body.
+    /// Creates a template with this status and this body.
     ///
     /// # Errors
-    /// If the status is none, the body no JSON, or a pointer none.
+    /// Returns an error if the status is invalid, the body is not JSON, or a pointer is invalid.
     pub fn new(status: u16, body: impl Into<String>) -> Result<Self> {
         let text = body.into();
         let wrong = |error: Error| Error::invalid("template", format!("template: {error}"));
-        // Those below 200 are not the end of an answer.
+        // A status below 200 is not a final response.
         let known = StatusCode::from_u16(status).ok();
         let known = known.filter(|known| (200..600).contains(&known.as_u16()));
         let status = known.ok_or_else(|| {
@@ -64,20 +64,20 @@ impl Template {
         })
     }
 
-    /// Another header; a content type takes the place of `application/json`.
+    /// Sets a header. A content type replaces `application/json`.
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value));
         self
     }
 
-    /// The answer to a request with this body.
+    /// Returns the response to a request with this body.
     pub(super) fn fill<B>(&self, body: &[u8]) -> Response<Carried<B>> {
         let mut filled = String::with_capacity(self.text.len());
         let mut from = 0;
         for (hole, path) in &self.holes {
             filled.push_str(&self.text[from..hole.start]);
-            // A body that is no JSON has no values.
+            // A body that is not JSON has no values.
             let value = pointer(body, path).ok().flatten();
             let value = value.and_then(|value| std::str::from_utf8(value).ok());
             filled.push_str(value.unwrap_or("null"));
@@ -91,7 +91,7 @@ impl Template {
     }
 }
 
-/// The objects that stand for a value.
+/// Finds the placeholders.
 fn find(text: &str, node: &Node, holes: &mut Vec<(Range<usize>, String)>) {
     match &node.value {
         Value::Array(nodes) => nodes.iter().for_each(|node| find(text, node, holes)),

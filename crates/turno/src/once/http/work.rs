@@ -1,4 +1,4 @@
-//! The work of a request, in a task of its own, and what becomes of its answer.
+//! Runs the work of a request in a spawned task, and stores its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::once::{Claim, OnceSettled, Probe};
 use crate::store::{Released, Token};
 use crate::tx::CallerTx;
 
-/// The pause before an answer is stored again while the store is unavailable; it doubles each time.
+/// Pause before an answer is stored again while the store is unavailable; it doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Content that comes bit by bit, and may never end.
+/// Content types of streams, which may never end.
 const STREAMS: [&str; 4] = [
     "text/event-stream",
     "application/grpc",
@@ -33,12 +33,12 @@ const STREAMS: [&str; 4] = [
     "application/x-ndjson",
 ];
 
-/// What a service knows of an answer's work that its status does not say. Put it into the response's extensions.
+/// What a service knows about the work beyond the status. Put it into the response's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing was done: whoever asks next does it. (A reverse proxy could not connect.)
+    /// Nothing was done: the next caller does the work. (Example: a reverse proxy could not connect.)
     Undone,
-    /// Something may have been done. (The connection broke in the middle.)
+    /// Some of the work may have been done. (Example: the connection broke during the request.)
     Unknown,
 }
 
@@ -50,17 +50,17 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The request's key in the store.
+    /// Returns the request's key in the store.
     pub fn key(&self) -> &str {
         self.claim.key()
     }
 
-    /// The fencing token: larger than that of every earlier run.
+    /// Returns the fencing token: larger than that of every earlier run.
     pub fn token(&self) -> Token {
         self.claim.token()
     }
 
-    /// How many runs began without an end, this one included: above 1, an earlier one has vanished.
+    /// Returns the number of runs that began without an end, including this one. Above 1, an earlier run is unknown.
     pub fn number(&self) -> u32 {
         self.claim.attempt()
     }
@@ -69,7 +69,7 @@ impl Attempt {
     /// response.
     ///
     /// # Errors
-    /// [`Error::is_lost`](crate::Error::is_lost) if somebody else's run counts now: roll back.
+    /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over: roll back.
     pub async fn complete_in(
         &self,
         tx: &mut impl CallerTx,
@@ -85,7 +85,7 @@ impl Attempt {
     }
 }
 
-/// A claim, and how its end is told.
+/// A claim, and the data to build its response.
 pub(super) struct Work {
     pub(super) shared: Arc<Shared>,
     pub(super) policy: Arc<Policy>,
@@ -99,7 +99,7 @@ impl Work {
     }
 }
 
-/// Does the work in a task of its own: a client that goes away does not stop it. An error is a panic.
+/// Runs the work in a spawned task, so that it continues if the client disconnects. An error means a panic.
 pub(super) async fn spawn<B, R, E, F>(
     work: Work,
     call: impl FnOnce(Request<Carried<B>>) -> F + Send + 'static,
@@ -119,7 +119,7 @@ where
     let works = work.shared.works.clone();
     let done = works.spawn(async move {
         let keeper = work.claim.keep();
-        // A panic drops the claim, which leaves the key unknown.
+        // A panic drops the claim, which makes the key unknown.
         let answered = call(request).await;
         let settled = match answered {
             Ok(response) => Ok(settle(&work, response).await),
@@ -134,7 +134,7 @@ where
     done.await
 }
 
-/// Stores the answer, if it is to be; then it may be sent.
+/// Stores the answer if it qualifies, and returns the response to send.
 async fn settle<R>(work: &Work, response: Response<R>) -> Response<Carried<R>>
 where
     R: Body<Data = Bytes>,
@@ -164,7 +164,7 @@ where
     let (head, body) = response.into_parts();
     let until = Instant::now() + policy.body_timeout;
     let Some(body) = Carried::read(body, policy.max_answer, until).await else {
-        // The answer broke off; what was done, nobody knows.
+        // The response body failed, so it is unknown what was done.
         give_back(work, Released::Unknown).await;
         return work.problem(Code::Failed);
     };
@@ -182,7 +182,7 @@ async fn complete<R>(
 ) -> Response<Carried<R>> {
     match store(work, stored.as_ref()).await {
         Ok(OnceSettled::Done) => response,
-        // The handler has said it in its own transaction. With a TTL of zero, the next one may have begun since.
+        // The handler has completed it in its own transaction. With a TTL of zero, the next run may have begun since.
         Ok(OnceSettled::Stale) if work.claim.is_completed_in_tx() => response,
         Ok(OnceSettled::Stale) => {
             add(&work.shared.counters.stale);
@@ -191,13 +191,13 @@ async fn complete<R>(
         // It was stored in the handler's own transaction.
         Err(_) if work.claim.is_completed_in_tx() => response,
         Err(_) if work.policy.store_down == Fails::Open => response,
-        // Sent now, it could not be repeated: the next request with this key would be told something else.
+        // If it were sent, it could not be replayed: the next request with this key would get a different response.
         Err(_) => work.problem(Code::NotStored),
     }
 }
 
-/// Stores an answer, or the fact that there was one. While the store is unavailable it is tried again, for as long as the lease
-/// lasts: it is the same completion each time, and counts once.
+/// Stores an answer, or only the fact that there was one. While the store is unavailable it retries until the lease
+/// expires: each attempt is the same completion, which counts once.
 async fn store(work: &Work, answer: Option<&StoredResponse>) -> Result<OnceSettled> {
     let until = Instant::now() + work.policy.lease;
     let mut pause = FIRST_PAUSE;
@@ -205,7 +205,7 @@ async fn store(work: &Work, answer: Option<&StoredResponse>) -> Result<OnceSettl
     loop {
         let settled = match answer {
             Some(answer) => match work.claim.complete(answer).await {
-                // Written as JSON, it was too large for the store.
+                // As JSON, it was too large for the store.
                 Err(error) if error.is_invalid() => work.claim.complete_without().await,
                 settled => settled,
             },
@@ -236,7 +236,8 @@ async fn give_back(work: &Work, released: Released) {
     }
 }
 
-/// Asks what became of an earlier run: its answer, or why there is none; nothing if the work is to be done.
+/// Calls the probe about an earlier run. Returns its answer or the reason why there is none, or `None` if the work must be
+/// done.
 pub(super) async fn ask(
     work: &Work,
     prober: &dyn Prober,
@@ -275,7 +276,7 @@ fn is_stream(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| STREAMS.iter().any(|stream| kind.starts_with(stream)))
 }
 
-/// Whether an answer must not be kept anywhere.
+/// Returns whether the response has `Cache-Control: no-store`.
 fn is_private(headers: &HeaderMap) -> bool {
     headers.get_all(CACHE_CONTROL).iter().any(|value| {
         value.to_str().is_ok_and(|value| {

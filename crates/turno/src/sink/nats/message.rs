@@ -1,4 +1,4 @@
-//! An event as a message of NATS.
+//! An event as a NATS message.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use async_nats::header::{HeaderMap, HeaderName, HeaderValue, NATS_MESSAGE_ID};
 
 use crate::sink::{Outgoing, POSSIBLE_DUPLICATE, routing_key};
 
-/// What is published.
+/// A message to publish.
 pub(super) struct Message {
     pub(super) subject: String,
     pub(super) headers: HeaderMap,
@@ -14,11 +14,11 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// The event as a message, or why NATS has no words for it.
+    /// Converts the event, or returns why NATS cannot represent it.
     pub(super) fn new(event: &Outgoing, prefix: Option<&str>) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &event.headers {
-            // Such headers are commands: one of them empties the whole stream.
+            // Such headers are commands to the server: one of them deletes all messages of the stream.
             if name.to_ascii_lowercase().starts_with("nats-") {
                 return Err(format!(
                     "its header {name} would be a command to the server"
@@ -56,7 +56,7 @@ impl Message {
     }
 }
 
-/// The subject of a kind of event.
+/// Returns the subject of an event type.
 pub(super) fn subject(kind: &str, prefix: Option<&str>) -> Result<String, String> {
     let key = routing_key(kind);
     let subject = match prefix {

@@ -1,4 +1,4 @@
-//! From what the server said to the fate of each event.
+//! Converts the server's responses to the fate of each event.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -11,7 +11,7 @@ use super::Nats;
 use super::message::subject;
 use crate::sink::{Fate, Outage, Outgoing};
 
-/// What JetStream holds against us, if its answer is an error. The rest of the answer differs between versions.
+/// Returns the error in a JetStream response, if it is one. The other fields of the response differ between versions.
 pub(super) fn denied(answer: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Denial {
@@ -27,20 +27,20 @@ pub(super) fn denied(answer: &[u8]) -> Option<String> {
     }
 }
 
-/// What is known of one event.
+/// Result of publishing one event.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is in a stream.
+    /// It is stored in a stream.
     Stored,
-    /// NATS has no words for it, or it is too large.
+    /// NATS cannot represent it, or it is too large.
     Unfit(String),
-    /// Nobody took it: no stream has its subject, or the one that has is not there at the moment.
+    /// No responders: no stream has its subject, or the stream that has it is unavailable.
     NoTaker,
-    /// JetStream answered with an error.
+    /// JetStream responded with an error.
     Error { code: usize, said: String },
-    /// It was given to the client, and no answer came.
+    /// It was passed to the client library, and no response arrived.
     Silence,
-    /// It was not given to the client.
+    /// It was not passed to the client library.
     Unsent,
 }
 
@@ -61,7 +61,7 @@ impl From<PublishError> for Answer {
     }
 }
 
-/// The fates of `events`.
+/// Returns the fates of `events`.
 pub(super) async fn fates(
     nats: &Nats,
     context: &jetstream::Context,
@@ -98,18 +98,18 @@ pub(super) async fn fates(
     fates
 }
 
-/// A stream that is full says "maximum messages exceeded" or "maximum bytes exceeded", with a code that otherwise means
-/// trouble of the server's own. That is an outage of the stream: the event is not to blame.
+/// Returns whether a stream is full. It responds "maximum messages exceeded" or "maximum bytes exceeded", with a code that
+/// usually means an internal error of the server. That is an outage of the stream: the event is not the cause.
 fn is_full(said: &str) -> bool {
     said.starts_with("maximum ")
 }
 
-/// Whether the stream has judged the event.
+/// Returns whether the stream rejected the event itself.
 fn is_refusal(code: usize) -> bool {
     (400..500).contains(&code)
 }
 
-/// "No responders" has two meanings: there is no such stream, or its server is not up yet. JetStream knows which.
+/// Finds the cause of "no responders": either there is no such stream, or its server is not up yet. JetStream knows which.
 async fn no_taker(nats: &Nats, context: &jetstream::Context, subject: &str) -> Fate {
     let outage: Outage = match context.stream_by_subject(subject).await {
         Ok(stream) => nats.outage(format!("stream {stream} has no leader at the moment")),
@@ -121,7 +121,7 @@ async fn no_taker(nats: &Nats, context: &jetstream::Context, subject: &str) -> F
     Fate::Unsent(outage)
 }
 
-/// The innermost cause, in words.
+/// Returns the message of the innermost cause.
 pub(super) fn root(error: &(dyn Error + 'static)) -> String {
     cause(error).to_string()
 }

@@ -1,4 +1,4 @@
-//! Publishing many events on one channel: all are handed over first, then their confirms are awaited.
+//! Publishes many events on one channel: all are passed to the client library first, then their confirms are awaited.
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
@@ -15,60 +15,60 @@ use super::patience::Patience;
 use crate::amqp::fault;
 use crate::sink::Outgoing;
 
-/// How much may wait to be written: more than the socket takes at once, and less than memory.
+/// Maximum number of bytes that may wait to be written: more than the socket takes at once, but bounded.
 const AHEAD_BYTES: usize = 8 << 20;
 
-/// A message that no queue takes comes back, instead of being thrown away.
+/// The broker returns a message that no queue takes, instead of dropping it.
 const MANDATORY: BasicPublishOptions = BasicPublishOptions {
     mandatory: true,
     immediate: false,
 };
 
-/// What is known of one event at the end.
+/// Result of publishing one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It cannot be said in AMQP.
+    /// AMQP cannot represent it.
     Unfit(String),
     /// The broker confirmed it.
     Acked,
-    /// The broker would not have it.
+    /// The broker rejected it.
     Nacked,
-    /// It was not given to the client, or the client did not write all of it.
+    /// It was not passed to the client library, or was not written completely.
     Unwritten,
-    /// It was written, or may have been, and no answer came.
+    /// It was written, or may have been, and no confirm arrived.
     Unanswered,
 }
 
-/// Why a batch ended before all answers were there.
+/// Why a batch ended before all confirms arrived.
 #[derive(Debug)]
 pub(super) enum End {
     /// The channel or the connection failed.
     Failed(lapin::Error),
-    /// No answer for too long.
+    /// No confirm arrived within the timeout.
     Silent,
-    /// The broker blocks publishers, and says why.
+    /// The broker blocks publishers, for this reason.
     Blocked(String),
 }
 
-/// What came of a batch.
+/// Result of a batch.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Of the events that were looked at: the others are [`Answer::Unwritten`].
+    /// Answers of the events that were processed. The others are [`Answer::Unwritten`].
     pub(super) answers: Vec<Answer>,
-    /// What the broker sent back because no queue would have it.
+    /// Messages that the broker returned because no queue took them.
     ///
-    /// The client hangs a returned message on whichever confirm it handles next, so who it was is told by its id
-    /// alone. It does come with one of the confirms of its own batch, because the broker returns a message before it
+    /// The client library attaches a returned message to whichever confirm it handles next, so only the message id identifies
+    /// it. It does arrive with a confirm of its own batch, because the broker returns a message before it
     /// confirms it, and batches do not overlap on a channel.
     pub(super) returned: HashSet<Uuid>,
-    /// All that was written was written while the channel was open: nothing can follow the channel's end, which the
-    /// broker would answer by closing the connection.
+    /// Whether everything was written while the channel was open. If not, data could follow the channel's close, and the
+    /// broker would then close the connection.
     pub(super) tidy: bool,
 }
 
 type Writing<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
 
-/// A batch under way on a channel that is its own.
+/// A batch in progress. It has its channel to itself.
 pub(super) struct Batch<'a> {
     channel: &'a Channel,
     exchange: &'a ShortString,
@@ -109,9 +109,9 @@ impl<'a> Batch<'a> {
         self.outcome
     }
 
-    /// Publishes events and waits for what the broker says to each.
+    /// Publishes events and waits for the confirm of each.
     ///
-    /// Not cancel-safe: dropped, it leaves confirms behind, and the channel must not be used again.
+    /// Not cancel-safe: if the future is dropped, confirms are outstanding, and the channel must not be used again.
     pub(super) async fn publish(&mut self, events: &'a [Outgoing]) -> Result<(), End> {
         self.outcome.tidy = false;
         self.outcome.answers.reserve(events.len());
@@ -135,8 +135,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Gives one event to the client. Its first look at a message puts the message in its queue, so that looking once
-    /// at each in turn sends them in their order, and waits for none.
+    /// Passes one event to the client library. The first poll of `basic_publish` queues the message, so polling each future
+    /// once sends the messages in order without waiting for any of them.
     async fn hand_over(&mut self, event: &'a Outgoing) -> Result<(), End> {
         let place = self.outcome.answers.len();
         let message = match Message::new(event, self.frame_bytes) {
@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Waits until the oldest is written.
+    /// Waits until the oldest message is written.
     async fn write(&mut self) -> Result<(), End> {
         if let Some((place, bytes, writing)) = self.writing.pop_front() {
             self.ahead_bytes -= bytes;
@@ -198,7 +198,7 @@ impl<'a> Batch<'a> {
                 self.outcome.answers[place] = Answer::Nacked;
                 returned
             }
-            // Only of a channel without confirms; nothing is known of it.
+            // Only on a channel without confirms; the result is unknown.
             Ok(Confirmation::NotRequested) => None,
             Err(error) => {
                 self.failed(error);
@@ -213,7 +213,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Of many errors, the one that the broker gave a reason for is the cause of the others.
+    /// Records an error. If there are several, one with a reason from the broker is the cause of the others.
     fn failed(&mut self, error: lapin::Error) {
         let better = match &self.failure {
             None => true,

@@ -1,23 +1,23 @@
-//! An event as a message of AMQP.
+//! An event as an AMQP message.
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
 use crate::sink::{Outgoing, POSSIBLE_DUPLICATE, routing_key};
 
-/// What AMQP calls persistent.
+/// AMQP's delivery mode "persistent".
 const PERSISTENT: u8 = 2;
-/// What the properties take in a header frame beside the headers, at most: seven short strings and some numbers.
+/// Maximum size of the properties in a header frame without the headers: seven short strings and some numbers.
 const PROPERTIES_BYTES: usize = 2048;
 
-/// What goes with the payload.
+/// Routing key and properties of a message.
 pub(super) struct Message {
     pub(super) routing_key: ShortString,
     pub(super) properties: BasicProperties,
 }
 
 impl Message {
-    /// The event as a message, or why AMQP has no room for it: such a message would end the whole connection.
+    /// Converts the event, or returns why AMQP cannot represent it: such a message would end the whole connection.
     pub(super) fn new(event: &Outgoing, frame_bytes: usize) -> Result<Self, String> {
         let routing_key = ShortString::try_new(routing_key(&event.kind))
             .map_err(|_| "its type makes a routing key of more than 255 bytes".to_owned())?;
@@ -56,7 +56,7 @@ impl Message {
             .with_message_id(event.id.to_string().into())
             .with_timestamp(u64::try_from(seconds).unwrap_or(0))
             .with_headers(headers.table);
-        // Properties are short; what is too long for them is whole in the headers.
+        // Properties have a length limit. A value that is too long is sent in the headers only.
         if let Ok(kind) = ShortString::try_new(event.kind.as_str()) {
             properties = properties.with_type(kind);
         }
@@ -72,7 +72,7 @@ impl Message {
     }
 }
 
-/// Headers, and how much room they take. Turno's own come last and win.
+/// Headers and their encoded size. Turno's own are added last and take precedence.
 struct Headers {
     table: FieldTable,
     bytes: usize,
@@ -92,7 +92,7 @@ impl Headers {
     }
 
     fn set(&mut self, name: &str, value: AMQPValue, bytes: usize) -> Result<(), String> {
-        // A length and a kind go before each name and value.
+        // Length and type precede each name and value.
         self.bytes += name.len() + bytes + 6;
         let name = ShortString::try_new(name)
             .map_err(|_| "the name of one of its headers has more than 255 bytes".to_owned())?;

@@ -1,4 +1,4 @@
-//! How long to wait for a broker that says nothing.
+//! Timeouts for a broker that does not respond.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use super::batch::End;
 
-/// A broker that blocks publishers still confirms what it had read before: it gets so long to say it.
+/// A broker that blocks publishers still confirms what it had read before. This is how long those confirms are awaited.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Waits for one answer after the other, and not longer than agreed for any of them.
+/// Waits for one response after the other, each with a timeout.
 #[derive(Debug)]
 pub(super) struct Patience {
     pub(super) silence: Duration,
@@ -19,9 +19,9 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// What `work` yields, unless the broker is silent, or blocks publishers.
+    /// Returns the output of `work`, unless the broker does not respond in time, or blocks publishers.
     pub(super) async fn hear<F: Future + Unpin>(&mut self, mut work: F) -> Result<F::Output, End> {
-        // Answers come in crowds: of most of them nobody has to wait, and no timer is needed.
+        // Confirms arrive in groups, so most of them are ready and need no timer.
         if let Poll::Ready(heard) = poll!(&mut work) {
             return Ok(heard);
         }
@@ -44,7 +44,7 @@ impl Patience {
 
 async fn until_blocked(blocked: &mut watch::Receiver<Option<String>>) {
     if blocked.wait_for(Option::is_some).await.is_err() {
-        // The connection has ended; its errors say so.
+        // The connection has ended; `work` returns its error.
         std::future::pending::<()>().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A connection with channels that are lent: one batch has one channel to itself.
+//! A connection with a pool of channels: each batch has one channel to itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use lapin::types::ShortString;
 
 use crate::amqp::Link;
 
-/// How many idle channels are kept.
+/// Maximum number of idle channels.
 const IDLE: usize = 16;
 
 /// A connection and its idle channels.
@@ -31,7 +31,7 @@ impl Pool {
         }
     }
 
-    /// A channel with confirms, and nobody else's.
+    /// Returns a channel with confirms for exclusive use.
     pub(super) async fn lend(self: &Arc<Self>) -> lapin::Result<Lent> {
         let kept = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,10 +53,10 @@ impl Pool {
         })
     }
 
-    /// Whether anything was ever confirmed on this connection.
+    /// Returns whether anything was ever confirmed on this connection.
     ///
-    /// A broker tells a connection that it blocks publishers only when something has been published on it, and what was
-    /// published then is in doubt. So the first thing on a connection goes alone.
+    /// A broker reports to a connection that it blocks publishers only after something was published on it, and it is then
+    /// unknown whether that arrived. So the first event on a connection is published alone.
     pub(super) fn is_proven(&self) -> bool {
         self.proven.load(Ordering::Relaxed)
     }
@@ -66,8 +66,8 @@ impl Pool {
     }
 }
 
-/// A channel that is lent. Dropped in the middle of a batch, it takes the connection with it: what the client still
-/// has in its queue would follow the channel's end.
+/// A channel in use. If it is dropped during a batch, the connection is closed too, because data that the client library
+/// still has in its queue would follow the channel's close.
 #[derive(Debug)]
 pub(super) struct Lent {
     pool: Arc<Pool>,
@@ -81,7 +81,7 @@ impl Lent {
             .expect("only what consumes a loan takes its channel")
     }
 
-    /// All answers are there: others may have it.
+    /// Returns the channel to the pool. All its confirms have arrived.
     pub(super) fn give_back(mut self) {
         if let Some(channel) = self.channel.take()
             && channel.status().connected()
@@ -97,7 +97,7 @@ impl Lent {
         }
     }
 
-    /// The channel is not used again; the connection is.
+    /// Drops the channel, but keeps the connection.
     pub(super) fn discard(mut self) {
         self.channel = None;
     }

@@ -1,10 +1,10 @@
-//! From what is known of a batch to the fate of each event.
+//! Converts the result of a batch to the fate of each event.
 
 use super::batch::{Answer, End, Outcome};
 use crate::amqp::fault;
 use crate::sink::{Fate, Outage, Outgoing, routing_key};
 
-/// The fates of `events`.
+/// Returns the fates of `events`.
 pub(super) fn fates(
     events: &[Outgoing],
     exchange: &str,
@@ -30,7 +30,7 @@ pub(super) fn fates(
     events.iter().map(fate).collect()
 }
 
-/// Who is to blame for a batch that broke off.
+/// Cause of a batch that ended early.
 enum Broken {
     ByMessage(String),
     ByBroker(Outage),
@@ -67,7 +67,7 @@ pub(super) fn blocked(reason: &str) -> Outage {
     ))
 }
 
-/// A negative acknowledgement says nothing about the event: a queue has reached its length limit
+/// Returns the outage for a negative acknowledgement. It says nothing about the event: a queue has reached its length limit
 /// (`overflow = reject-publish`), or the node that has it cannot write.
 fn full(kind: &str) -> Outage {
     Outage::new(format!(

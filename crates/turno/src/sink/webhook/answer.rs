@@ -1,4 +1,4 @@
-//! From an answer, or none, to a fate.
+//! Converts a response, or the lack of one, to a fate.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::Webhook;
 use crate::clock;
 use crate::sink::{Fate, Outage};
 
-/// How much of an answer is read. More is nobody's business, and could be without end.
+/// Maximum number of bytes of a response that are read. A response could be endless.
 const READ_BYTES: usize = 64 << 10;
-/// How much of it is told.
+/// Maximum number of characters of a response that are reported.
 const TOLD_CHARS: usize = 300;
 
-/// What an answer means.
+/// Returns the fate that a response means.
 pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
     let status = response.status();
     match status.as_u16() {
         200..=299 => {
-            // Read to its end, so that the connection can be used again; what it says does not matter.
+            // Reads the body so that the connection can be reused; its content does not matter.
             read(response).await;
             Fate::Sent
         }
@@ -51,19 +51,19 @@ pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
     }
 }
 
-/// The value of `Retry-After`: a number of seconds, or a date of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`). A date that has
-/// passed is no pause; a value that is neither is ignored.
+/// Parses `Retry-After`: a number of seconds, or an HTTP date (`Sun, 06 Nov 1994 08:49:37 GMT`). A date in the past
+/// means no pause; any other value is ignored.
 fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // One with too many digits for a number is the longest pause; the relay bounds it.
+        // A number that does not fit is the longest pause. The relay bounds it.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let date = DateTimeParser::new().parse_timestamp(value).ok()?;
     Some(Duration::try_from(date.duration_since(now)).unwrap_or(Duration::ZERO))
 }
 
-/// What it means that there is no answer.
+/// Returns the fate if there is no response.
 pub(super) fn no_answer(webhook: &Webhook, error: &reqwest::Error) -> Fate {
     let outage: Outage = match error.is_timeout() && !error.is_connect() {
         true => webhook.outage(&format!("does not answer within {:?}", webhook.timeout)),
@@ -75,7 +75,7 @@ pub(super) fn no_answer(webhook: &Webhook, error: &reqwest::Error) -> Fate {
     }
 }
 
-/// The innermost cause. The outer ones repeat the URL, which may be secret.
+/// Returns the innermost cause. The outer ones contain the URL, which may be secret.
 fn root(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(inner) = cause.source() {
@@ -98,7 +98,7 @@ async fn read(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// On one line, and not long.
+/// Returns the text on one line, shortened.
 fn bounded(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(TOLD_CHARS) {

@@ -1,4 +1,4 @@
-//! The client of one webhook.
+//! HTTP client of one webhook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::Webhook;
 use super::guard::Guarded;
 use crate::sink::tls;
 
-/// How long it may take to connect: less than a request, so that the two can be told apart.
+/// Timeout of a connection attempt: shorter than that of a request, so that the two can be distinguished.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Builds the client, or says why it cannot be built.
+/// Builds the client, or returns why that failed.
 pub(super) fn build(webhook: &Webhook) -> Result<Client, String> {
     let tls = match webhook.url.scheme() {
         "http" => tls::none(),
@@ -22,7 +22,7 @@ pub(super) fn build(webhook: &Webhook) -> Result<Client, String> {
     Client::builder()
         .user_agent(concat!("turno/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::none())
-        // A proxy would resolve names by itself, and reach what must not be reached.
+        // A proxy would resolve names itself, and could reach addresses that are not allowed.
         .no_proxy()
         .dns_resolver(Arc::new(Guarded(webhook.reach)))
         .connect_timeout(CONNECT.min(webhook.timeout / 2))

@@ -51,7 +51,7 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// The request's headers, signed at `now`.
+    /// Returns the request's headers, signed at `now`.
     pub(super) fn headers(&self, signer: &Signer, now: Timestamp) -> Result<HeaderMap, String> {
         let event = self.event;
         let id = event.id.to_string();
@@ -138,7 +138,7 @@ impl Headers {
         }
     }
 
-    /// An attribute of a CloudEvent: what is no visible ASCII is percent-encoded, as the binding for HTTP has it.
+    /// Adds an attribute of a CloudEvent. As the HTTP binding requires, characters other than visible ASCII are percent-encoded.
     fn attribute(&mut self, name: &str, value: &str) -> Result<(), String> {
         let mut encoded = String::with_capacity(value.len());
         for byte in value.bytes() {

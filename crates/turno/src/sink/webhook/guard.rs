@@ -1,5 +1,5 @@
-//! Where a webhook may go. Addresses are checked when they are connected to, not when names are looked at: a name may
-//! resolve to something else a moment later.
+//! Addresses that a webhook may call. They are checked when a connection is made, not when the URL is configured: a name
+//! may resolve to another address a moment later.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,12 +8,12 @@ use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::{TcpStream, lookup_host};
 
-/// What may be called.
+/// Which addresses may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Addresses that everybody can reach.
+    /// Public addresses.
     Public,
-    /// Whatever this machine can reach.
+    /// Every address that this machine can reach.
     All,
 }
 
@@ -23,7 +23,7 @@ impl Reach {
     }
 }
 
-/// Resolves names to addresses that may be called. The client connects to no others.
+/// Resolves names to allowed addresses. The client connects to no others.
 pub(super) struct Guarded(pub(super) Reach);
 
 impl Resolve for Guarded {
@@ -55,7 +55,7 @@ fn forbidden(address: IpAddr) -> String {
     )
 }
 
-/// Checks a URL that has an address instead of a name: the client does not resolve it.
+/// Checks a URL that has an IP address instead of a name: the client does not resolve it.
 pub(super) fn check_literal(url: &Url, reach: Reach) -> Result<(), String> {
     match literal(url) {
         Some(address) if !reach.covers(address) => {
@@ -73,7 +73,7 @@ fn literal(url: &Url) -> Option<IpAddr> {
         .ok()
 }
 
-/// Whether the other side can be connected to.
+/// Checks whether the destination can be connected to.
 pub(super) async fn connect(url: &Url, reach: Reach) -> Result<(), String> {
     check_literal(url, reach)?;
     let host = url.host_str().unwrap_or_default();
@@ -86,7 +86,7 @@ pub(super) async fn connect(url: &Url, reach: Reach) -> Result<(), String> {
     connect.await.map_err(|error| error.to_string())
 }
 
-/// Whether an address belongs to the internet, and not to this machine, its networks or nobody.
+/// Returns whether an address is a public one, and not of this machine, its networks or a reserved range.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -102,7 +102,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_multicast()
         || address.is_documentation()
-        // This network, shared by carriers, protocol assignments, benchmarks, reserved.
+        // "This network", carrier-grade NAT, protocol assignments, benchmarks, reserved.
         || a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
@@ -118,9 +118,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match (a, b, c, d, e, f) {
-        // Loopback, unspecified, and addresses of IPv4 in other clothes, which no name on the internet has.
+        // Loopback, unspecified, and embedded IPv4 addresses, which no public name has.
         (0, 0, 0, 0, _, _) => false,
-        // Translated and tunnelled IPv4: where they end counts.
+        // Translated and tunnelled IPv4: the embedded address decides.
         (0x64, 0xff9b, 0, 0, 0, 0) => embedded(g, h),
         (0x2002, ..) => embedded(b, c),
         (0x64, 0xff9b, ..) | (0x2001, 0, ..) | (0x2001, 0xdb8, ..) | (0x100, 0, 0, 0, _, _) => {

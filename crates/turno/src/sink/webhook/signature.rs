@@ -1,4 +1,4 @@
-//! Signatures of Standard Webhooks: who knows the secret knows that a request is ours, and when it was made.
+//! Signatures of Standard Webhooks. They prove to a receiver that has the secret who sent a request and when.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use sha2::Sha256;
 
 use crate::error::{Error, Result};
 
-/// What a secret begins with.
+/// Prefix of a secret.
 const PREFIX: &str = "whsec_";
 
-/// Signs with every secret that it knows.
+/// Signs with every configured secret.
 #[derive(Default)]
 pub(super) struct Signer(Vec<Vec<u8>>);
 
@@ -38,12 +38,11 @@ impl Signer {
         Ok(())
     }
 
-    /// Whether there is no secret.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The signatures of one request, if there is a secret: `v1,…`, one after the other.
+    /// Returns the signatures of one request, each as `v1,…`, separated by spaces, or `None` without a secret.
     pub(super) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> Option<String> {
         let one = |key: &Vec<u8>| {
             let mut mac =
