@@ -570,8 +570,8 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
     std::fs::write(place.path("turno.toml"), file).unwrap();
     let swept = place.turno(&["sweep"]).expect(0);
     assert!(
-        swept.out.contains("records of completed work forgotten: ")
-            && !swept.out.contains("work forgotten: 0 "),
+        swept.out.contains("records of completed work deleted: ")
+            && !swept.out.contains("work deleted: 0 "),
         "{swept:?}"
     );
 }

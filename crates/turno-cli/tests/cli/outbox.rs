@@ -533,7 +533,7 @@ fn archived_events_are_forgotten_when_told_to(place: Place) {
     place.turno(&["outbox", "relay", "--until-empty"]).expect(0);
     let swept = place.turno(&["sweep"]).expect(0);
     assert!(
-        swept.out.contains("archived events forgotten: 1"),
+        swept.out.contains("archived events deleted: 1"),
         "{swept:?}"
     );
 }

@@ -215,5 +215,5 @@ fn an_answer_is_kept_as_long_as_is_said(place: Place) {
         (place.json(0, &["sweep"])["once"] == json!(1)).then_some(())
     });
     let swept = place.turno(&["sweep"]).expect(0).out;
-    assert!(swept.contains("answers forgotten: 0"), "{swept}");
+    assert!(swept.contains("answers deleted: 0"), "{swept}");
 }
