@@ -7,7 +7,7 @@ use turno_testkit::Process;
 
 use crate::common::{Done, Kind, LONG, Place};
 
-const SHOWN: &str = "visible to every user";
+const SHOWN: &str = "visible to all users";
 
 /// `turno lock list`, without the variable that names the place's store.
 fn list(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> Done {

@@ -142,7 +142,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
     let detail = text(&error, "detail");
     assert_eq!(text(&error, "field"), "payload");
     assert!(
-        detail.starts_with("line 2500: ") && detail.contains("stored before this batch: 2000"),
+        detail.starts_with("line 2500: ") && detail.contains("Stored before this batch: 2000"),
         "{detail}"
     );
     assert!(detail.contains("at column 2"), "{detail}");
