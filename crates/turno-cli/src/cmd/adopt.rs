@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: AdoptArgs) -> Result<ExitCode> 
             if args.undo {
                 return show(
                     context,
-                    ("let go", "restored"),
+                    ("undone", "restored"),
                     &turno.unadopt(&args.table).await?,
                 );
             }

@@ -15,8 +15,8 @@ use crate::output::{number, optional, page, time};
 /// Show the history of locks and operator actions, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It begins with the held locks. Operator actions are break, requeue, reset, discard, forget and
-resolve, and the owner of a database changes its settings.
+It begins with the held locks. Operator actions are break, requeue, reset, discard, forget, resolve,
+and changes of settings by the owner of a database.
 BY is the user, and COUNT the number of items or events. Entries of the outbox have no name.")]
 pub(crate) struct HistoryArgs {
     /// Resource, queue or once key [default: all]

@@ -23,13 +23,13 @@ use crate::answer_keys;
 use crate::context::Context;
 use crate::fail::Usage;
 
-/// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
+/// Modes without a run: its options conflict with them. (Not `requires`: clap waives that for an excluded argument.)
 const NO_RUN: [&str; 5] = ["status", "forget", "done", "list", "find"];
-/// And without a list nothing of that.
+/// Modes without a list.
 const NO_LIST: [&str; 5] = ["status", "forget", "done", "command", "find"];
-/// A reason belongs to a decision: to forget, or that it was done.
+/// Modes without a decision: only `--forget` and `--done` have a reason.
 const NO_DECISION: [&str; 4] = ["status", "list", "command", "find"];
-/// An answer belongs to work that was done.
+/// Modes without an answer: only `--done` has one.
 const NO_DONE: [&str; 5] = ["status", "forget", "list", "command", "find"];
 
 /// Run a command once per key, and replay its output for later calls

@@ -19,7 +19,7 @@ use uuid::Uuid;
 pub(super) use self::discard::login;
 use crate::context::Context;
 
-/// What can be done with events.
+/// Commands for the outbox.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Emit(emit::EmitArgs),

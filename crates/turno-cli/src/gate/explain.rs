@@ -75,7 +75,7 @@ fn in_flight(route: &Route) -> String {
 fn unknown(route: &Route) -> String {
     match &route.unknown {
         WordOr::Word(VanishedWord::Refuse) => {
-            "rejected: 409, until an operator has resolved the key".to_owned()
+            "rejected: 409, until an operator resolves or forgets the key".to_owned()
         }
         WordOr::Word(VanishedWord::Rerun) => "run again".to_owned(),
         WordOr::Table(table) => format!("probe: GET {}", table.probe.path.text),

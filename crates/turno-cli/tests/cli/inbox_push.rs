@@ -67,7 +67,7 @@ fn a_known_key_is_a_duplicate(place: Place) {
     let told = place
         .turno(&["inbox", "push", "q", "1", "--key", "k"])
         .expect(0);
-    assert!(told.out.contains("is a duplicate"), "{told:?}");
+    assert!(told.out.contains("exists already"), "{told:?}");
     // In another queue it is another.
     let other = place.json(0, &["inbox", "push", "other", "1", "--key", "k"]);
     assert_eq!(other["duplicates"], json!([]));

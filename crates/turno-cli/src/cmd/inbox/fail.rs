@@ -14,7 +14,7 @@ use crate::duration;
 /// Report that attempts have failed
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An item is retried later; without attempts left, it is failed. Its errors are kept.
+An item is retried later; without attempts left, it becomes a failed item. Its errors are kept.
 Exits with 1 if a claim is stale.")]
 pub(crate) struct FailArgs {
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct FailArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     retry_in: Option<Duration>,
 
-    /// Do not retry: the item is failed at once
+    /// Do not retry: the item becomes a failed item at once
     #[arg(long = "final", conflicts_with = "retry_in")]
     last: bool,
 }

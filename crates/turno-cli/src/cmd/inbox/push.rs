@@ -55,7 +55,7 @@ pub(crate) struct PushArgs {
     max_payload: Option<u32>,
 }
 
-/// What is special about the items.
+/// Options of the items.
 #[derive(Debug, Args)]
 struct ItemArgs {
     /// Unique key: an item that is pushed again is stored once
@@ -86,7 +86,7 @@ struct ItemArgs {
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, conflicts_with = "delay")]
     run_at: Option<Timestamp>,
 
-    /// Maximum number of attempts; then the item is failed [default: 5]
+    /// Maximum number of attempts; then it becomes a failed item [default: 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_attempts: Option<u16>,
 }
@@ -184,7 +184,7 @@ fn tell(context: &Context, pushed: &[PushedItem]) -> Result<()> {
     }
     for PushedItem { id, duplicate } in pushed {
         context.output.line(&if *duplicate {
-            format!("{id} is a duplicate: it has the same key")
+            format!("{id} exists already, with the same key")
         } else {
             format!("{id} is pushed")
         })?;

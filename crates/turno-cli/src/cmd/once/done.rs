@@ -12,7 +12,7 @@ use super::forget::DecisionArgs;
 use super::{status, tell};
 use crate::context::Context;
 
-/// What the work answered, as far as the operator knows.
+/// Answer of the work, if the operator knows it.
 #[derive(Debug, Args)]
 pub(super) struct AnswerArgs {
     /// Done: answer for later calls, as JSON [default: none, only that the work is done]

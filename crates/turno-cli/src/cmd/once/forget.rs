@@ -10,7 +10,7 @@ use turno_client::wire;
 use super::tell;
 use crate::context::Context;
 
-/// Who decides what becomes of a key, and why.
+/// User and reason of a decision about a key.
 #[derive(Debug, Args)]
 pub(super) struct DecisionArgs {
     /// Forget, done: reason, for the history

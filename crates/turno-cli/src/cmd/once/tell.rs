@@ -44,7 +44,7 @@ pub(super) fn not_forgotten(context: &Context, view: &OnceView) -> ExitCode {
     )
 }
 
-/// What is in flight is not resolved.
+/// A key in flight cannot be resolved.
 pub(super) fn still_in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     let detail = format!(
         "{key} is in flight{}; its lease expires in {} unless it is extended: wait until the run ends or its lease expires. \
@@ -61,7 +61,7 @@ pub(super) fn still_in_flight(context: &Context, key: &str, run: &OnceRun) -> Ex
     )
 }
 
-/// A key that has an answer is not resolved.
+/// A key with an answer cannot be resolved.
 pub(super) fn answered(context: &Context, key: &str) -> ExitCode {
     let detail = format!(
         "{key} already has an answer: `turno once {key} --status` shows it. Nothing was changed. If the answer is wrong, \

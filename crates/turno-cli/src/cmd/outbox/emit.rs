@@ -62,7 +62,7 @@ pub(crate) struct EmitArgs {
     max_payload: Option<u32>,
 }
 
-/// What is special about the event.
+/// Options of the event.
 #[derive(Debug, Args)]
 struct AboutArgs {
     /// Ordering key: events of one key are published in order

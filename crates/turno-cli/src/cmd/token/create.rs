@@ -16,8 +16,8 @@ use crate::output::time;
 /// Create an access token, and print it once
 #[derive(Debug, Args)]
 #[command(after_help = "\
-read: can read. operate: can also use locks, push and settle items, emit events and use once keys.
-admin: can also break, requeue, reset, discard, forget, resolve and sweep.
+read allows reading only. operate also allows locks, pushing and settling items, emitting events and
+once keys. admin also allows break, requeue, reset, discard, forget, resolve and sweep.
 The store keeps only a hash, so the token cannot be shown again. Once a token was created, a server
 rejects callers without one, even if all tokens are revoked.")]
 pub(crate) struct CreateArgs {
