@@ -21,7 +21,7 @@ pub(crate) fn read(file: &Once) -> Result<Option<AnswerKeys>, Usage> {
         // Also if the variable is empty, which is an error: it was set because answers are to be encrypted.
         Ok(text) => parse(&text, VARIABLE, VARIABLE).map(Some),
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(refused(VARIABLE, VARIABLE, "it is not a text"))
+            Err(refused(VARIABLE, VARIABLE, "it is not valid UTF-8"))
         }
         Err(std::env::VarError::NotPresent) => {
             file.answer_keys_file.as_deref().map(of_file).transpose()
@@ -43,7 +43,7 @@ fn of_file(path: &Path) -> Result<AnswerKeys, Usage> {
         Err(error) => Err(refused(
             SETTING,
             &place,
-            &format!("it cannot be read, {error}"),
+            &format!("it cannot be read ({error})"),
         )),
     }
 }
@@ -61,10 +61,7 @@ fn parse(text: &str, field: &str, place: &str) -> Result<AnswerKeys, Usage> {
 }
 
 fn refused(field: &str, place: &str, why: &str) -> Usage {
-    Usage::new(
-        field,
-        format!("{place} has no keys to seal answers with: {why}"),
-    )
+    Usage::new(field, format!("{place} has no valid answer keys: {why}"))
 }
 
 #[cfg(test)]

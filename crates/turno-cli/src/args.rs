@@ -21,13 +21,13 @@ use crate::{cmd, fail, secrets};
     name = "turno",
     version,
     after_help = "\
-Options win over environment variables, those over turno.toml, and that over the defaults.
-Durations are written with their unit: 500ms, 30s, 5m, 1h30m, 1d.
-Exit codes: 0 done, 1 failed, 2 bad usage, 75 busy or nothing to do (try again later);
-`turno run` and `turno once` pass their command's own code on."
+Order of precedence: options, environment variables, turno.toml, defaults.
+Durations have a unit: 500ms, 30s, 5m, 1h30m, 1d.
+Exit codes: 0 success, 1 failure, 2 invalid usage, 75 busy or nothing to do (retry later);
+`turno run` and `turno once` exit with the code of their command."
 )]
 pub(crate) struct Cli {
-    /// The store: sqlite:FILE or postgres://user@host/database; postgres:// alone takes all from PGHOST, PGUSER and
+    /// URL of the store: sqlite:FILE or postgres://user@host/database; postgres:// alone uses PGHOST, PGUSER and
     /// so on. Put a URL with a password into TURNO_STORE or into the file TURNO_STORE_FILE [default: sqlite:turno.db]
     #[arg(
         long,
@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     )]
     pub(crate) store: Option<String>,
 
-    /// Ask a server, instead of a store: http://host:7117 or https://…; with the token in TURNO_TOKEN
+    /// URL of a server to use instead of a store: http://host:7117 or https://…; its access token is in TURNO_TOKEN
     #[arg(
         long,
         global = true,
@@ -50,7 +50,7 @@ pub(crate) struct Cli {
     )]
     pub(crate) server: Option<String>,
 
-    /// The configuration file [default: turno.toml, if it is in the current folder]
+    /// Configuration file [default: turno.toml in the current folder, if it exists]
     #[arg(
         long,
         global = true,
@@ -65,7 +65,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, display_order = 102)]
     json: bool,
 
-    /// When to use colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    /// Use of colour: auto (on a terminal, unless NO_COLOR is set), always, never
     #[arg(
         long,
         global = true,
@@ -77,7 +77,7 @@ pub(crate) struct Cli {
     )]
     color: Color,
 
-    /// Tell more on standard error, and twice still more [env: TURNO_LOG, a filter such as turno=debug]
+    /// Log more on standard error; can be repeated [env: TURNO_LOG, a filter such as turno=debug]
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = 104)]
     pub(crate) verbose: u8,
 
@@ -102,25 +102,25 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Serve(cmd::serve::ServeArgs),
     Migrate(cmd::migrate::MigrateArgs),
-    /// Take, give back and look at locks
+    /// Acquire, release and inspect locks
     #[command(subcommand)]
     Lock(cmd::lock::Verb),
     Run(cmd::run::RunArgs),
     Once(cmd::once::OnceArgs),
-    /// Push, take and settle work, and look at it
+    /// Push, claim, settle and inspect work items
     #[command(subcommand)]
     Inbox(cmd::inbox::Verb),
-    /// Emit events, relay them to a broker, and look at them
+    /// Emit events, relay them to a broker, and inspect them
     #[command(subcommand)]
     Outbox(cmd::outbox::Verb),
     History(cmd::history::HistoryArgs),
     Gate(cmd::gate::GateArgs),
     Adopt(cmd::adopt::AdoptArgs),
     Sweep(cmd::sweep::SweepArgs),
-    /// Make, list and revoke the access tokens of callers of `turno serve`
+    /// Create, list and revoke access tokens of `turno serve`
     #[command(subcommand)]
     Token(cmd::token::Verb),
-    /// Examine the store: reach, schema, clock, durability
+    /// Check the store: connection, schema, clock, durability
     Doctor,
     Top(cmd::top::TopArgs),
     Demo(cmd::demo::DemoArgs),

@@ -73,7 +73,7 @@ fn batch<T>(lines: &mut Lines, read: impl Fn(String) -> Result<T>) -> Result<Vec
 /// Adds to an error the number of the invalid line, and what was stored before.
 fn refused(error: anyhow::Error, lines: &Lines, words: &Words, stored: u64) -> anyhow::Error {
     let stored = format!(
-        "What was stored before this batch: {stored} {}; of this batch: none",
+        "Stored before this batch: {stored} {}; of this batch: none",
         words.things
     );
     match usage(error) {
@@ -107,7 +107,7 @@ fn interrupted(output: Output, words: &Words, stored: u64, first: u64) {
     } = words;
     fail::warn(
         &format!(
-            "{things} that were stored: {stored}; {push} the lines from {first} on again ({safe}, none is stored twice)"
+            "{things} stored: {stored}; {push} the lines from line {first} again ({safe}, none is stored twice)"
         ),
         output,
     );

@@ -209,7 +209,7 @@ pub(crate) fn read(named: Option<&Path>) -> Result<File, Usage> {
         Err(error) => Err(Usage::new(
             "config",
             format!(
-                "{} cannot be read ({error}): name another file with --config, or remove it",
+                "{} cannot be read ({error}): give another file with --config, or remove it",
                 path.display()
             ),
         )),
@@ -232,7 +232,9 @@ fn parse(path: &Path, text: &str) -> Result<File, Usage> {
     {
         return Err(wrong(
             Some(timeout.span()),
-            &format!("the timeout is above {max_ttl:?}, the most: lower it, or raise lock.max_ttl"),
+            &format!(
+                "the timeout is above the maximum of {max_ttl:?}: lower it, or raise lock.max_ttl"
+            ),
         ));
     }
     if let Some(lease) = &file.inbox.lease
@@ -241,7 +243,7 @@ fn parse(path: &Path, text: &str) -> Result<File, Usage> {
         let most = turno::MAX_TTL;
         return Err(wrong(
             Some(lease.span()),
-            &format!("the lease is above {most:?}, the most: lower it, and extend claims"),
+            &format!("the lease is above the maximum of {most:?}: lower it, and extend claims"),
         ));
     }
     Ok(file)

@@ -120,7 +120,7 @@ impl Context {
             Some(_) => Err(Usage::new(
                 "server",
                 format!(
-                    "turno {command} works on a store, and not through a server: name it with --store URL"
+                    "turno {command} works on a store, not through a server: give the store with --store URL"
                 ),
             )),
             None => Ok(()),

@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer};
 /// Parses `127.0.0.1:7117`, `[::1]:7117` or `localhost:7117`. If a name has several addresses, the first IPv4 address is used,
 /// because most clients try it first.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
-    let how = |reason: String| format!("{reason}: name an address such as 127.0.0.1:7117");
+    let how = |reason: String| format!("{reason}: give an address such as 127.0.0.1:7117");
     let found = text.to_socket_addrs();
     let found: Vec<SocketAddr> = found.map_err(|error| how(error.to_string()))?.collect();
     let chosen = found.iter().find(|address| address.is_ipv4());

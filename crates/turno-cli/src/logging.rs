@@ -69,7 +69,7 @@ pub(crate) fn start(command: &Command, verbose: u8, context: &Context) -> anyhow
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
             Usage::new(
                 FILTER,
-                format!("{FILTER} is no filter ({error}): write turno=debug, for example"),
+                format!("{FILTER} is not a filter ({error}): write, for example, turno=debug"),
             )
         })?,
         _ => EnvFilter::new(default_filter(command.is_service(), verbose)),

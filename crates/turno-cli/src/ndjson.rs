@@ -41,7 +41,7 @@ impl Lines {
         } else {
             let file = File::open(path).map_err(|error| {
                 let detail = format!(
-                    "{} cannot be read ({error}): name another file, or - for standard input",
+                    "{} cannot be read ({error}): give another file, or - for standard input",
                     path.display()
                 );
                 Usage::new("file", detail)
@@ -121,7 +121,7 @@ impl Lines {
         } = self.kind;
         Usage::new(
             field,
-            format!("{field} has more than {longest} bytes, the most: {remedy}"),
+            format!("{field} has more than the maximum of {longest} bytes: {remedy}"),
         )
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn check(text: &str) -> Result<(), Usage> {
         .map(drop)
         .map_err(|error| {
             let detail =
-                format!("payload is not JSON ({error}): quote a plain text, as in '\"hello\"'");
+                format!("payload is not JSON ({error}): quote a plain string, as in '\"hello\"'");
             Usage::new("payload", detail)
         })
 }

@@ -66,12 +66,12 @@ impl Remote {
             Ok(token) if token.is_empty() => Err(Usage::new(
                 TOKEN,
                 format!(
-                    "{TOKEN} is empty: give the token as `turno token create` printed it, or unset it"
+                    "{TOKEN} is empty: set it to the token that `turno token create` printed, or unset it"
                 ),
             )),
             Ok(token) => Ok(Some(token)),
             Err(std::env::VarError::NotUnicode(_)) => {
-                Err(Usage::new(TOKEN, format!("{TOKEN} is not a text")))
+                Err(Usage::new(TOKEN, format!("{TOKEN} is not valid UTF-8")))
             }
             Err(std::env::VarError::NotPresent) => {
                 self.token_file.as_deref().map(of_file).transpose()
@@ -84,16 +84,16 @@ fn of_file(path: &Path) -> Result<String, Usage> {
     let refused = |why: String| {
         Usage::new(
             TOKEN_FILE,
-            format!("{} has no token: {why}", path.display()),
+            format!("{} has no access token: {why}", path.display()),
         )
     };
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
     match read {
-        Ok(length) if length as u64 > LONGEST => Err(refused("it is too long to be one".into())),
+        Ok(length) if length as u64 > LONGEST => Err(refused("it is too long".into())),
         Ok(_) if text.trim().is_empty() => Err(refused("it is empty".into())),
         Ok(_) => Ok(text.trim().to_owned()),
-        Err(error) => Err(refused(format!("it cannot be read, {error}"))),
+        Err(error) => Err(refused(format!("it cannot be read ({error})"))),
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn warnings(matches: &ArgMatches) -> Vec<String> {
                 .find_map(option.secret)?;
             let SecretOption { id, instead, .. } = option;
             Some(format!(
-                "the {secret} in --{id} is visible to every user of this machine (ps): use {instead} instead"
+                "the {secret} in --{id} is visible to all users of this machine (ps): use {instead} instead"
             ))
         })
         .collect();
@@ -112,7 +112,7 @@ pub(crate) fn of_file(field: &str, path: &Path) -> Result<String, Usage> {
         Err(error) => Err(wrong(&format!("cannot be read ({error})"))),
         Ok(bytes) if bytes as u64 > MAX_SECRET_FILE_BYTES => Err(wrong("is too long")),
         Ok(_) => match text.trim() {
-            "" => Err(wrong("is empty: write it into the file")),
+            "" => Err(wrong("is empty: write the value into the file")),
             secret => Ok(secret.to_owned()),
         },
     }

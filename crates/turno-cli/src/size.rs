@@ -19,7 +19,7 @@ pub(crate) fn parse(text: &str) -> Result<usize, String> {
     let number: Option<usize> = number.trim().parse().ok();
     number
         .and_then(|number| number.checked_mul(factor))
-        .ok_or_else(|| "a size is written 65536, 64KiB or 1MiB".to_owned())
+        .ok_or_else(|| "write a size as 65536, 64KiB or 1MiB".to_owned())
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub(crate) fn start() -> Result<Option<Telemetry>> {
         .with_http()
         .with_http_client(client()?)
         .build()
-        .with_context(|| format!("traces cannot be sent: look at {}", ENDPOINTS.join(", ")))?;
+        .with_context(|| format!("traces cannot be sent: check {}", ENDPOINTS.join(", ")))?;
     let mut resource = Resource::builder();
     if std::env::var("OTEL_SERVICE_NAME").map_or(true, |name| name.is_empty()) {
         resource = resource.with_service_name(SERVICE);

@@ -32,7 +32,7 @@ export function ask({ title, what, go, deed, more = [], kind = '' }) {
   clear(fields);
   fields.append(...more.map(([name, label, attributes]) => field(name, label, attributes)));
   fields.append(field('reason', t('reason'), { required: true, maxlength: 1000 }, t('reason_hint')));
-  // A token has a name, which is taken. Where there are none, a person says theirs.
+  // The name of an access token is the user. Without tokens, the user enters a name.
   if (state.me?.name === 'anonymous') fields.append(field('user', t('your_name'), { maxlength: 255, value: localStorage.getItem(NAME) ?? '' }));
   $('ask').showModal();
   (fields.querySelector('input, textarea') ?? $('ask-go')).focus();

@@ -47,7 +47,7 @@ export const json = (value) => JSON.stringify(value, null, 2) ?? '';
 /** The user and service of a holder, or else its owner. */
 export function person(one) {
   const who = [one.user && t('user', one.user), one.service].filter(Boolean).join(' · ');
-  return who || one.owner || t('nobody');
+  return who || one.owner || t('unnamed');
 }
 
 /** Host and process id. */

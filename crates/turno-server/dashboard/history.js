@@ -7,7 +7,7 @@ import { t } from './words.js';
 
 /** A release or renewal that was stale or came after the expiry: the holder worked on after it had lost the lock. */
 const LATE = new Set(['late', 'renewed_late']);
-/** What a person did by force. */
+/** Operator actions. */
 const FORCED = new Set(['broken', 'requeued', 'reset', 'discarded', 'forgotten', 'resolved']);
 
 /** The label of an event. Some have a name that the page already uses with another meaning. */

@@ -10,51 +10,51 @@ use turno::adopt::{Adopt, Adoption, Shape};
 
 use crate::context::Context;
 
-/// Process the rows of a table that you already have one at a time
+/// Add processing columns and functions to an existing table
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Adds columns and small indexes and, on PostgreSQL, functions such as acquire_processing_lock, as
-far as they are missing; doing so again changes nothing. No row is rewritten. Functions of your own
-that have these names are an error: --diff shows them next to those that would replace them, and
---replace shows the same and replaces them, in one transaction. --undo drops what was added, with
-what it says, and nothing else, and restores what was replaced.")]
+Each row of the table can then be processed by one worker at a time. Adds the missing columns and
+small indexes and, on PostgreSQL, functions such as acquire_processing_lock. A second call changes
+nothing. No row is rewritten. If the database has other functions with these names, the command
+fails: --diff compares them with the new ones, and --replace also replaces them, in one transaction.
+--undo drops what was added, including its data, and restores the replaced functions.")]
 pub(crate) struct AdoptArgs {
-    /// The table
+    /// Table
     table: String,
 
-    /// The column that tells one row from another
+    /// Column that identifies a row
     #[arg(long, value_name = "COLUMN", required_unless_present = "undo")]
     id: Option<String>,
 
-    /// The column that rows of one user are chosen by [default: user_id, if there is one]
+    /// Column that selects the rows of one user [default: user_id, if it exists]
     #[arg(long, value_name = "COLUMN")]
     user: Option<String>,
 
-    /// processing (locks, attempts, errors) or processed (one flag)
+    /// Shape of the added columns: processing (locks, attempts, errors) or processed (one flag)
     #[arg(long, value_name = "SHAPE", default_value = "processing", value_parser = ["processing", "processed"], hide_possible_values = true)]
     shape: String,
 
-    /// The end of the functions' names, if another table has those names already
+    /// Suffix of the function names, if another table already uses the names
     #[arg(long, value_name = "TEXT")]
     suffix: Option<String>,
 
-    /// How often a row is handed out
+    /// Maximum number of attempts per row
     #[arg(long, value_name = "N", default_value_t = turno::adopt::ADOPTED_ATTEMPTS)]
     max_attempts: u32,
 
-    /// Print what would be done as SQL, and do nothing
+    /// Print the SQL, and change nothing
     #[arg(long)]
     print: bool,
 
-    /// Show your own functions next to those that would replace them, and do nothing
+    /// Compare existing functions with the new ones, and change nothing
     #[arg(long, conflicts_with_all = ["print", "replace"])]
     diff: bool,
 
-    /// Replace functions of your own that have the same names
+    /// Replace existing functions with the same names
     #[arg(long)]
     replace: bool,
 
-    /// Drop what was added, and restore what was replaced
+    /// Drop what was added, and restore the replaced functions
     #[arg(long, conflicts_with_all = ["id", "user", "shape", "suffix", "max_attempts", "print", "diff", "replace"])]
     undo: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: AdoptArgs) -> Result<ExitCode> 
             if args.undo {
                 return show(
                     context,
-                    ("let go", "restored"),
+                    ("undone", "restored"),
                     &turno.unadopt(&args.table).await?,
                 );
             }
@@ -118,9 +118,7 @@ fn difference(context: &Context, difference: &str) -> Result<()> {
         return context.output.json(&json!({"difference": difference}));
     }
     if difference.is_empty() {
-        return context
-            .output
-            .line("no function of yours has a name that is needed");
+        return context.output.line("there are no functions to replace");
     }
     context.output.line(difference)
 }

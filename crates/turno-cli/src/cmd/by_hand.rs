@@ -7,11 +7,11 @@ use turno::outbox::Outbox;
 /// For the history.
 #[derive(Debug, Args)]
 pub(super) struct ByHand {
-    /// Why; it goes into the history
+    /// Reason, for the history
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
 
-    /// Who does it [default: that of turno.toml]
+    /// User, for the history [default: user of turno.toml]
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     pub(super) user: Option<String>,
 }

@@ -208,5 +208,5 @@ fn own_program() -> Result<std::path::PathBuf> {
     if cfg!(target_os = "linux") {
         return Ok("/proc/self/exe".into());
     }
-    std::env::current_exe().context("the path of turno itself is not known")
+    std::env::current_exe().context("the path of the turno program is not known")
 }

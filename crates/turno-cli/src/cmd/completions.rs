@@ -14,7 +14,7 @@ use crate::context::Context;
 #[command(after_help = "\
 For bash: turno completions bash > ~/.local/share/bash-completion/completions/turno")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 

@@ -33,30 +33,30 @@ use crate::context::Context;
 use crate::fail::Usage;
 use crate::signals::exit_code;
 
-/// Show what goes wrong without Turno, and not with it, with real processes
+/// Show what fails without Turno and works with it, with real processes
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Scenarios, each run first without Turno and then with it:
   flowpay        lock: processes register payments on one loan at the same moment
   presentations  inbox: instances call a web service for each presentation; one is killed with -9
-  notes          inbox: cron, manual and batch runs process the same notes, and each costs money
+  notes          inbox: cron, manual and batch runs process the same notes; each run costs money
   afore          once: the same certification requests reach all instances at the same moment
-  ticketflow     outbox: tickets are written and told of; processes are killed with -9 in between
-Without a NAME all of them run, which takes less than a minute. Nothing has to be installed or
-started: the store is an SQLite file that vanishes afterwards, unless --store names another one.
-Give it a database of its own then: the outbox has to be empty, and no relay may be at work on it.
+  ticketflow     outbox: processes store tickets and publish events; some are killed with -9
+Without a NAME all scenarios run, which takes less than a minute. Nothing has to be installed or
+started: by default the store is a temporary SQLite file. With --store, use a separate database: its
+outbox must be empty, and no relay may run on it.
 
-Exits with 0 if nothing was doubled and nothing lost with Turno, with 1 otherwise.")]
+Exits with 0 if nothing was duplicated or lost with Turno, else with 1.")]
 pub(crate) struct DemoArgs {
-    /// The scenario to run; all of them, if none is named
+    /// Scenario to run [default: all]
     #[arg(value_name = "NAME", value_enum, hide_possible_values = true)]
     name: Option<Scenario>,
 
-    /// List the scenarios, and run none
+    /// List the scenarios without running them
     #[arg(long, conflicts_with = "name")]
     list: bool,
 
-    /// ticketflow: publish to RabbitMQ at amqp://…, and not to a file; an exchange and a queue named turno.demo stay there
+    /// ticketflow: publish to RabbitMQ at amqp://… instead of a file; leaves an exchange and a queue named turno.demo
     #[arg(
         long,
         env = worker::BROKER,
@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitCode> {
         Some(one) => vec![one],
         None => Scenario::value_variants().to_vec(),
     };
-    let folder = tempfile::tempdir().context("a temporary folder is needed")?;
+    let folder = tempfile::tempdir().context("a temporary folder could not be created")?;
     let store = store(context, folder.path())?;
     // Migrated once, before the processes start. An unavailable store is reported here.
     let turno = Turno::connect(&store).await?;
@@ -126,7 +126,7 @@ fn store(context: &Context, folder: &Path) -> Result<String> {
     match &context.named_store {
         Some(store) if store.contains(":memory:") => Err(Usage::new(
             "store",
-            "a store in memory is one process's own, and the demonstration has many: name a file, or no store",
+            "the demonstration has several processes, which cannot share a store in memory: use a file, or no --store",
         )
         .into()),
         Some(store) => Ok(store.clone()),

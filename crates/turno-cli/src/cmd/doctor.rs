@@ -71,7 +71,7 @@ async fn examine(context: &Context) -> Result<Examined> {
         findings.push(Finding {
             check: "webhook".into(),
             severity: Severity::Warning,
-            detail: "events go to a webhook, and are not signed: the receiver cannot know who sent them. Give a secret \
+            detail: "events go to a webhook without a signature: the receiver cannot verify the sender. Set a secret \
                      (secret or secret_file in [outbox] of turno.toml, TURNO_WEBHOOK_SECRET, or TURNO_WEBHOOK_SECRET_FILE)"
                 .to_owned(),
         });

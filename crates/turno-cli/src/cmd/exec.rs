@@ -17,7 +17,7 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 /// End of the message for a command that cannot be run.
-const REFUSED_END: &str = "): check its name and its rights";
+const REFUSED_END: &str = "): check its name and its permissions";
 
 /// Returns the beginning of that message.
 fn refused_begin(program: &OsStr) -> String {
@@ -38,7 +38,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         .next()
         .and_then(|pid| pid.to_str()?.parse::<i32>().ok());
     let (Some(parent), Some(program)) = (parent, arguments.next()) else {
-        eprintln!("error: {VERB} is for `turno run` and `turno once` only: call those");
+        eprintln!("error: {VERB} is internal: use `turno run` or `turno once`");
         return ExitCode::from(2);
     };
     if let Err(error) = die_with(parent) {
@@ -61,7 +61,7 @@ fn die_with(parent: i32) -> io::Result<()> {
     // If the parent died before the request, no signal comes: then the parent is now another process.
     match rustix::process::getppid() {
         Some(now) if now.as_raw_nonzero().get() == parent => Ok(()),
-        _ => Err(io::Error::other("turno has died meanwhile")),
+        _ => Err(io::Error::other("the parent process has ended")),
     }
 }
 

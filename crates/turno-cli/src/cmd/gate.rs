@@ -29,20 +29,20 @@ const SECRET: &str = "TURNO_ONCE_SECRET";
 /// Number of connections to the store. Concurrent begins and completions share a call; this many calls run at once.
 const CONNECTIONS: usize = 8;
 
-/// Answer the requests of a service once: a reverse proxy before it
+/// Run a reverse proxy that applies once keys to the requests of a service
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The routes file says which requests are answered once, and how; all others pass as they are. It is
-described in docs/gate.md, and examples/gate/routes.toml is one. Begin with switch = \"shadow\": it
-counts what would be a duplicate, and changes nothing.
-A secret (16 bytes or more, in --secret-file or TURNO_ONCE_SECRET) keeps whoever reads the store
-from guessing contents and keys; all gates before one service need the same. Answers are sealed with
+The routes file lists the requests to which once keys apply; all other requests are forwarded
+unchanged. Its format is in docs/gate.md, and examples/gate/routes.toml is an example. Start with
+switch = \"shadow\": it counts duplicates, and changes nothing.
+With a secret (16 bytes or more, in --secret-file or TURNO_ONCE_SECRET), readers of the store cannot
+guess contents and keys. All gates of a service must use the same secret. Answers are encrypted with
 the keys in TURNO_ANSWER_KEYS, or in the file that answer_keys_file in [once] of turno.toml names.
-The gate speaks HTTP/1.1 and HTTP/2 without TLS, and adds no authentication: put it between your TLS
-terminator and the service.
-INT and TERM end it when what is in flight is done, a second one ends it at once.")]
+The gate supports HTTP/1.1 and HTTP/2 without TLS, and adds no authentication: put it between your
+TLS terminator and the service.
+INT and TERM stop it after the requests in flight are done; a second signal ends it at once.")]
 pub(crate) struct GateArgs {
-    /// The service behind the gate: http://HOST:PORT, or h2c://HOST:PORT for HTTP/2
+    /// URL of the service: http://HOST:PORT, or h2c://HOST:PORT for HTTP/2
     #[arg(
         long,
         env = "TURNO_UPSTREAM",
@@ -52,7 +52,7 @@ pub(crate) struct GateArgs {
     )]
     upstream: Option<Upstream>,
 
-    /// The routes file
+    /// Routes file
     #[arg(
         long,
         env = "TURNO_ROUTES",
@@ -61,7 +61,7 @@ pub(crate) struct GateArgs {
     )]
     routes: PathBuf,
 
-    /// Where to listen
+    /// Address to listen on
     #[arg(
         long,
         env = "TURNO_GATE_LISTEN",
@@ -72,7 +72,7 @@ pub(crate) struct GateArgs {
     )]
     listen: SocketAddr,
 
-    /// Where to answer /healthz, /readyz and /metrics; nowhere, unless given
+    /// Address of /healthz, /readyz and /metrics [default: none]
     #[arg(
         long,
         env = "TURNO_GATE_ADMIN_LISTEN",
@@ -81,43 +81,43 @@ pub(crate) struct GateArgs {
     )]
     admin_listen: Option<SocketAddr>,
 
-    /// The file with the secret of the identities
+    /// File with the secret of the identities
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 
-    /// Which Host the service gets: the client's, or its own
+    /// Host header of requests to the service: from the client, or of the upstream
     #[arg(long, value_enum, value_name = "WHOSE", default_value = "client")]
     host: Host,
 
-    /// How long the service may take to begin its answer
+    /// Maximum time until the service begins its response
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = above_zero, allow_hyphen_values = true)]
     answer_timeout: Duration,
 
-    /// How long a client may send nothing of its body; under a policy, body_timeout bounds the whole
+    /// Maximum time without data in a request body; under a policy, body_timeout limits the whole body
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = above_zero, allow_hyphen_values = true)]
     body_timeout: Duration,
 
-    /// How long a streamed answer may stand still: the service sends nothing, or the client reads nothing
+    /// Maximum time without progress of a streamed response: nothing sent by the service or read by the client
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = above_zero, allow_hyphen_values = true)]
     stream_timeout: Duration,
 
-    /// How long a connection to the service may take
+    /// Timeout for connecting to the service
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = above_zero, allow_hyphen_values = true)]
     connect_timeout: Duration,
 
-    /// How long an idle connection to the service is used again; keep it below the service's own
+    /// Maximum idle time of a reused connection; keep it below the idle timeout of the service
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_alive: Duration,
 
-    /// How long work in flight may take to end when the gate is stopped
+    /// Maximum time for requests in flight to end at shutdown
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse, allow_hyphen_values = true)]
     drain: Duration,
 
-    /// How many clients may be connected; more wait
+    /// Maximum number of client connections; further clients wait
     #[arg(long, value_name = "NUMBER", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
 
-    /// Only examine the routes file, and print what each route does
+    /// Only check the routes file, and print what each route does
     #[arg(long)]
     check: bool,
 }
@@ -190,7 +190,7 @@ async fn serve(
         if let Some(admin) = admin
             && let Err(error) = gate.serve_admin(admin, stop.clone(), ended.clone()).await
         {
-            tracing::error!(%error, "/healthz and /metrics are not answered");
+            tracing::error!(%error, "/healthz, /readyz and /metrics are not available");
         }
     };
     let both = async { tokio::join!(work, administered).0 };
@@ -207,9 +207,7 @@ async fn listen(field: &'static str, option: &str, address: SocketAddr) -> Resul
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Usage::new(
             field,
-            format!(
-                "{address} cannot be listened on ({error}): name another address with {option}"
-            ),
+            format!("cannot listen on {address} ({error}): give another address with {option}"),
         )
     })?;
     Ok(listener)
@@ -225,11 +223,11 @@ fn announce(
     tracing::info!(
         store = redact::url(&context.store),
         upstream = %upstream.authority(),
-        "the gate is open"
+        "the gate has started"
     );
     if !address.ip().is_loopback() {
         fail::warn(
-            "the gate listens on more than this machine, and adds no authentication and no TLS: let only those reach it who may reach the service",
+            "the gate is reachable from other machines, and adds no authentication and no TLS: allow only clients that may use the service to reach it",
             context.output,
         );
     }
@@ -257,7 +255,9 @@ fn stopped(signal: Signal, stop: &CancellationToken) {
         // Does not even wait for the store: requests in flight become unknown when their lease expires.
         std::process::exit(exit_code(signal.as_raw()).into());
     }
-    tracing::info!("told to stop; what is in flight is done first. Once more, and it ends at once");
+    tracing::info!(
+        "shutting down: waiting for requests in flight. A second signal ends the process at once"
+    );
     stop.cancel();
 }
 
@@ -290,7 +290,9 @@ fn tell(context: &Context, counts: Counts) -> Result<()> {
 impl GateArgs {
     fn upstream(&self) -> Result<Upstream> {
         let Some(upstream) = &self.upstream else {
-            return Err(Usage::new("upstream", "name the service with --upstream URL").into());
+            return Err(
+                Usage::new("upstream", "give the URL of the service with --upstream").into(),
+            );
         };
         Ok(upstream
             .clone()
@@ -321,7 +323,7 @@ pub(crate) fn identities(secret_file: Option<&Path>) -> Result<Identities> {
             Usage::new(
                 "secret_file",
                 format!(
-                    "{} cannot be read ({error}): name the file of the secret",
+                    "{} cannot be read ({error}): give the file with the secret",
                     path.display()
                 ),
             )

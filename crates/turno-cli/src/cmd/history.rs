@@ -12,17 +12,17 @@ use turno_client::wire;
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
 
-/// Show who had which lock, and what people did by hand and why, newest first
+/// Show the history of locks and operator actions, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It begins with the locks that are held now. People break locks, requeue, reset, discard, forget and
-resolve, and the owner of a database changes its settings:
-BY says who, and COUNT how many items or events it was done to. The outbox has no name.")]
+It begins with the held locks. Operator actions are break, requeue, reset, discard, forget, resolve,
+and changes of settings by the owner of a database.
+BY is the user, and COUNT the number of items or events. Entries of the outbox have no name.")]
 pub(crate) struct HistoryArgs {
-    /// Of one resource, queue or once key; of all, if none is named
+    /// Resource, queue or once key [default: all]
     resource: Option<String>,
 
-    /// Only of this: lock, inbox, outbox, once or setting
+    /// Only this component: lock, inbox, outbox, once or setting
     #[arg(long, value_name = "PART", hide_possible_values = true, value_parser = PossibleValuesParser::new(Part::ALL.map(Part::as_str)).try_map(|word| word.parse::<Part>()))]
     part: Option<Part>,
 
@@ -33,7 +33,7 @@ pub(crate) struct HistoryArgs {
 /// Which entries.
 #[derive(Debug, Args)]
 pub(super) struct PageArgs {
-    /// Only names that begin with this, such as PRESTAMO/
+    /// Only names with this prefix, such as PRESTAMO/
     #[arg(
         long,
         value_name = "TEXT",
@@ -43,11 +43,11 @@ pub(super) struct PageArgs {
     )]
     prefix: String,
 
-    /// At most so many, 1000 at the most
+    /// Maximum number of entries, up to 1000
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 
-    /// Only entries before this id: the last of the page before
+    /// Only entries before this id: the last id of the previous page
     #[arg(long, value_name = "ID")]
     before: Option<i64>,
 }
@@ -84,7 +84,7 @@ pub(super) async fn show(context: &Context, ask: History) -> Result<ExitCode> {
             history: entries,
         })?;
     } else if entries.is_empty() {
-        context.output.line("nothing has happened yet")?;
+        context.output.line("the history is empty")?;
     } else {
         let columns: Vec<_> = COLUMNS
             .iter()

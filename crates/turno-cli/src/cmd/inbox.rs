@@ -22,7 +22,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 
-/// What can be done with work.
+/// Commands for the inbox.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Push(push::PushArgs),

@@ -17,7 +17,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 
-/// What can be done with locks.
+/// Commands for locks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Acquire(acquire::AcquireArgs),

@@ -13,14 +13,14 @@ pub(crate) const VERB: &str = "__man";
 
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(folder) = arguments.next().map(PathBuf::from) else {
-        eprintln!("error: name the folder that the pages go to");
+        eprintln!("error: give the folder for the pages");
         return ExitCode::from(2);
     };
     match write(&folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let folder = folder.display();
-            eprintln!("error: {folder} cannot be written ({error}): name a folder that is there");
+            eprintln!("error: {folder} cannot be written ({error}): give an existing folder");
             ExitCode::FAILURE
         }
     }

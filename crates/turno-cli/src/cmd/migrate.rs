@@ -11,33 +11,33 @@ use turno::store::{MigrateOptions, Migrated, SchemaDrift, SettingChange};
 use crate::context::Context;
 use crate::fail::Usage;
 
-/// Bring the store's schema up to date
+/// Migrate the schema of the store to the current version
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Instances that do so together take turns, and those that run meanwhile keep running.
+Concurrent migrations run one after the other. Running instances keep working.
 
-On PostgreSQL, other roles than the owner's use the schema through turno_app (applications) and
+On PostgreSQL, roles other than the owner use the schema through turno_app (applications) and
 turno_operator (also break, requeue, reset, discard, forget, resolve, sweep). They are created if
-the owner may create roles; otherwise an administrator creates them, and --repair then grants.
+the owner may create roles. If not, an administrator creates them, and --repair grants the rights.
 
-Settings hold for every caller of a PostgreSQL database, and stay until they are changed:
-  app_role, operator_role  other roles in the place of turno_app and turno_operator
-  max_ttl                  the longest lease of a lock that any caller can take [default: 30 days]
-  max_payload              the largest payload that any caller can store [default: 64MB]
-  notify                   whether waiters are notified, on or off [default: on]
-`turno doctor` shows those that are changed, `turno history --part setting` who changed them.")]
+Settings apply to all callers of a PostgreSQL database, and are stored in it:
+  app_role, operator_role  roles to use instead of turno_app and turno_operator
+  max_ttl                  maximum TTL of a lock, for all callers [default: 30 days]
+  max_payload              maximum size of a payload, for all callers [default: 64MB]
+  notify                   notifications to waiters, on or off [default: on]
+`turno doctor` shows changed settings, `turno history --part setting` who changed them.")]
 pub(crate) struct MigrateArgs {
-    /// Print the whole schema as SQL, and connect to nothing
+    /// Print the schema as SQL, without connecting to a store
     #[arg(long)]
     print: bool,
-    /// Create no database roles, and grant nothing to them
+    /// Do not create database roles or grant them rights
     #[arg(long)]
     no_roles: bool,
     /// Re-create functions and re-apply grants that differ from what this program ships
     #[arg(long, conflicts_with = "print")]
     repair: bool,
 
-    /// Change a setting of the database; NAME= gives it its default again
+    /// Change a setting of the database; NAME= restores its default
     #[arg(
         long = "setting",
         value_name = "NAME=VALUE",
@@ -45,11 +45,11 @@ pub(crate) struct MigrateArgs {
     )]
     settings: Vec<SettingChange>,
 
-    /// Who changes settings, for the history [default: that of turno.toml]
+    /// User who changes settings, for the history [default: user of turno.toml]
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     user: Option<String>,
 
-    /// With --print: as a migration file for supabase, whose command line applies it
+    /// With --print: format of a migration file for this service
     #[arg(
         long = "for",
         value_name = "SERVICE",
@@ -141,7 +141,7 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<ExitCode
 fn print(context: &Context, report: &Report) -> Result<()> {
     let Migrated { from, to, .. } = report.migrated;
     let unchanged = if to > turno::store::SCHEMA_VERSION {
-        " (newer than this program, and compatible: nothing to do)"
+        " (newer than this program, and compatible: nothing was changed)"
     } else if from == Some(to) {
         " (already up to date)"
     } else {
@@ -180,8 +180,8 @@ fn explain(context: &Context, report: &Report) {
     if !report.administrator_sql.is_empty() {
         context.output.note(&format!(
             "warning: missing roles, which this role may not create: {}. Only the owner can use the schema.\n\
-             If other roles should, an administrator runs\n    {}\n\
-             and then `turno migrate --repair` grants them their functions. --no-roles leaves them out.",
+             To let other roles use it, an administrator runs\n    {}\n\
+             and then `turno migrate --repair` grants them the functions. --no-roles works without them.",
             report.drift.missing_roles.join(", "),
             report.administrator_sql.join("\n    "),
         ));
@@ -191,10 +191,10 @@ fn explain(context: &Context, report: &Report) {
 /// Returns the kinds of difference that occur, each with its names.
 fn differing(drift: &SchemaDrift) -> impl Iterator<Item = (&'static str, String)> {
     [
-        ("functions that are missing", &drift.missing_functions),
-        ("functions that are changed", &drift.changed_functions),
-        ("grants that are missing", &drift.missing_grants),
-        ("grants that are too many", &drift.excess_grants),
+        ("missing functions", &drift.missing_functions),
+        ("changed functions", &drift.changed_functions),
+        ("missing grants", &drift.missing_grants),
+        ("excess grants", &drift.excess_grants),
     ]
     .into_iter()
     .filter(|(_, names)| !names.is_empty())
@@ -208,10 +208,10 @@ fn script(store: &str, options: &MigrateOptions) -> Result<String> {
         }
         Some("sqlite") if !options.settings.is_empty() => Err(Usage::new(
             "setting",
-            "setting is for a PostgreSQL database: an SQLite store has its settings in turno.toml",
+            "setting applies to PostgreSQL only: put the settings of an SQLite store into turno.toml",
         )
         .into()),
         Some("sqlite") => Ok(turno::store::sqlite::script()),
-        _ => Err(Usage::new("store", "unknown store: give --store sqlite: or --store postgres: to choose whose schema is printed").into()),
+        _ => Err(Usage::new("store", "unknown store: choose the schema to print with --store sqlite: or --store postgres:").into()),
     }
 }

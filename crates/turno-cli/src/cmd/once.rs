@@ -23,16 +23,16 @@ use crate::answer_keys;
 use crate::context::Context;
 use crate::fail::Usage;
 
-/// Without a run there is nothing to say of one. (Not `requires`: that is waived for what is excluded anyway.)
+/// Modes without a run: its options conflict with them. (Not `requires`: clap waives that for an excluded argument.)
 const NO_RUN: [&str; 5] = ["status", "forget", "done", "list", "find"];
-/// And without a list nothing of that.
+/// Modes without a list.
 const NO_LIST: [&str; 5] = ["status", "forget", "done", "command", "find"];
-/// A reason belongs to a decision: to forget, or that it was done.
+/// Modes without a decision: only `--forget` and `--done` have a reason.
 const NO_DECISION: [&str; 4] = ["status", "list", "command", "find"];
-/// An answer belongs to work that was done.
+/// Modes without an answer: only `--done` has one.
 const NO_DONE: [&str; 5] = ["status", "forget", "list", "command", "find"];
 
-/// Run a command once, however often it is asked for
+/// Run a command once per key, and replay its output for later calls
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("what").required(true).args(["status", "forget", "done", "list", "find", "command"]),
@@ -44,56 +44,57 @@ turno once [OPTIONS] <KEY> -- <COMMAND>...
        turno once --list [--state <STATE>] [--prefix <TEXT>] [--limit <N>] [--after <KEY>]
        turno once --find --routes <FILE> --route <NAME> --key <KEY> [--header <NAME: VALUE>]...",
     after_help = "\
-The first to come runs the command. What it prints is passed on as it comes, and stored with its
-exit code when it ends; whoever comes later with the same key and the same command line gets just
-that, byte for byte, and the command does not run. The key is of this command line only: standard
-input, environment and folder are not compared. What the command leaves behind in the background
-is not waited for. A command that is not there or cannot be run leaves the key free.
-The command finds TURNO_ONCE_KEY, TURNO_ONCE_TOKEN and TURNO_ONCE_ATTEMPT in its environment: the
-token is larger than that of every earlier run, and above attempt 1 an earlier one has vanished.
+The first call runs the command. Its output is printed as it arrives, and stored with its exit code
+when it ends. Later calls with the same key and the same command line print the stored output, byte
+for byte, and do not run the command. Only the command line is compared: standard input, environment
+and folder are not. Background processes of the command are not waited for. A command that was not
+found or cannot run leaves the key free.
+The environment of the command has TURNO_ONCE_KEY, TURNO_ONCE_TOKEN and TURNO_ONCE_ATTEMPT. The
+token is larger than the tokens of all earlier runs. Above attempt 1, the outcome of an earlier run
+is unknown.
 
-If the command is ended by a signal, or fails after one was handed on to it, or if turno once is
-killed (and the command with it), it is not known what was done: the key is unknown, and refused
-until an operator has looked, and said --done (it was done), --forget (it was not), or
---unknown rerun. --done is refused for a key that is in flight or has an answer. Commands under
-this key then exit with the code of --exit-code; without an answer they exit with 1 and say that
-the work is done.
+The key becomes unknown if a signal ends the command, if the command fails after turno once sent a
+signal on to it, or if turno once is killed, and the command with it. Calls with an unknown key are
+rejected until an operator has checked the effects and decides: --done (the work was done), --forget
+(it was not), or --unknown rerun. --done is rejected for a key that is in flight or has an answer.
+After --done, calls exit with the code of --exit-code; without it, with 1 and a message that the
+work is done.
 
-Exits with the command's own code (128 + N if signal N ended it), also when it is replayed; with 75
-if it is in flight elsewhere; with 1 if the key is unknown, belongs to another command, or another
-run has taken over; with 127 or 126 if the command is not there or cannot be run.
-With --json, turno's own word on a run is one line on standard error, the last: {\"claim\", …},
-{\"replay\", …}, or {\"code\", …} with in_flight, mismatch, unknown or stale. --status, --forget, --done
-and --list print theirs on standard output.
+Exits with the code of the command (128 + N if signal N ended it), also for a replay; with 75 if the
+key is in flight; with 1 if the key is unknown, belongs to another command, or another run has taken
+over; with 127 or 126 if the command was not found or cannot run.
+With --json, the last line on standard error describes the run: {\"claim\", …}, {\"replay\", …}, or
+{\"code\", …} with in_flight, mismatch, unknown or stale. --status, --forget, --done and --list print
+JSON on standard output.
 
-Answers are sealed with the keys in TURNO_ANSWER_KEYS (ID:BASE64, …), or in the file that
+Answers are encrypted with the keys in TURNO_ANSWER_KEYS (ID:BASE64, …), or in the file that
 answer_keys_file in [once] of turno.toml names."
 )]
 pub(crate) struct OnceArgs {
-    /// What is done once, such as pago/77
+    /// Once key of the work, such as pago/77
     #[arg(value_name = "KEY", required_unless_present_any = ["list", "find"])]
     key: Option<String>,
 
     #[command(flatten)]
     run: run::RunArgs,
 
-    /// Tell what is known of the key, and what was answered
+    /// Show the state of the key and its answer
     #[arg(long)]
     status: bool,
 
-    /// Forget the key, unless it is in flight: the next call runs the command
+    /// Delete the key, unless it is in flight: the next call runs the command
     #[arg(long)]
     forget: bool,
 
-    /// Say that the work of an unknown key was done: the next call does not run the command
+    /// Resolve an unknown key whose work was done: the next call does not run the command
     #[arg(long)]
     done: bool,
 
-    /// List the keys, in order
+    /// List the keys, sorted
     #[arg(long, conflicts_with = "key")]
     list: bool,
 
-    /// Tell what is known of a request that came through a gate, by the key that its client sent
+    /// Show the key of a request that came through a gate, by the key that its client sent
     #[arg(long, conflicts_with = "key")]
     find: bool,
 
@@ -109,7 +110,7 @@ pub(crate) struct OnceArgs {
     #[command(flatten)]
     page: list::PageArgs,
 
-    /// The command and its arguments, after --
+    /// Command and its arguments, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -122,7 +123,7 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
         return find::run(context, args.request).await;
     }
     let Some(key) = args.key else {
-        bail!("clap has let a missing key pass");
+        bail!("the key is missing");
     };
     if args.status {
         status::run(context, &key).await
@@ -139,7 +140,7 @@ pub(crate) async fn run(context: &Context, args: OnceArgs) -> Result<ExitCode> {
 fn settings(context: &Context) -> Result<Settings> {
     let answer_keys = answer_keys::read(&context.once)?;
     if answer_keys.is_some() && context.remote().is_some() {
-        let detail = "a server seals answers with keys of its own: give them to `turno serve`, and not to this command";
+        let detail = "a server encrypts answers with its own keys: give the keys to `turno serve`, not to this command";
         return Err(Usage::new(answer_keys::VARIABLE, detail).into());
     }
     Ok(Settings {

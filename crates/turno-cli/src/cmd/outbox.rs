@@ -19,12 +19,12 @@ use uuid::Uuid;
 pub(super) use self::discard::login;
 use crate::context::Context;
 
-/// What can be done with events.
+/// Commands for the outbox.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Emit(emit::EmitArgs),
     Relay(Box<relay::RelayArgs>),
-    /// Tell how many events are in which state
+    /// Show the number of events by state
     Stats,
     List(list::ListArgs),
     Show(show::ShowArgs),
@@ -46,6 +46,7 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
 
 /// Parses the id of an event.
 fn id(text: &str) -> Result<Uuid, String> {
-    text.parse()
-        .map_err(|_| "an id is a UUID such as 0190f1f4-2b3c-7d4e-8f50-112233445566".to_owned())
+    text.parse().map_err(|_| {
+        "write an id as a UUID, such as 0190f1f4-2b3c-7d4e-8f50-112233445566".to_owned()
+    })
 }

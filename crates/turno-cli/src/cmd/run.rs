@@ -27,22 +27,22 @@ const LATE_RELEASE: Duration = Duration::from_secs(2);
 /// Run a command under a lock
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The lease is renewed for as long as the command runs, and released when it ends. When the lease is
-lost or cannot be renewed, the command gets TERM and then KILL, before the lease could have expired.
-If turno run itself is killed, the command (though not what it has started) is killed with it.
-The command finds TURNO_RESOURCE, TURNO_FENCING_TOKEN, TURNO_LEASE and TURNO_OWNER in its environment.
+The lease is renewed while the command runs, and released when it ends. If the lease is lost or
+cannot be renewed, the command gets TERM and then KILL, before the lease can have expired.
+If turno run itself is killed, the command is killed too, but not the processes that it started.
+The environment of the command has TURNO_RESOURCE, TURNO_FENCING_TOKEN, TURNO_LEASE and TURNO_OWNER.
 
-Exits with the command's own code (128 + N if signal N ended it), with 75 if somebody else has the
-lock, with 1 if the lease was lost, with 127 or 126 if the command is not there or cannot be run.")]
+Exits with the code of the command (128 + N if signal N ended it), with 75 if another owner holds
+the lock, with 1 if the lease was lost, with 127 or 126 if the command was not found or cannot run.")]
 pub(crate) struct RunArgs {
-    /// What to lock, such as PRESTAMO/123
+    /// Resource to lock, such as PRESTAMO/123
     #[arg(long = "lock", value_name = "RESOURCE")]
     resource: String,
 
     #[command(flatten)]
     lock: LockArgs,
 
-    /// The command and its arguments, after --
+    /// Command and its arguments, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -107,8 +107,8 @@ async fn under(
             // The store may be available again. Then the next holder need not wait for the expiry.
             let _ = tokio::time::timeout(LATE_RELEASE, lease.release()).await;
             let detail = format!(
-                "the lease {id} was lost, could not be renewed, or is at its max-hold, and the command was stopped: \
-                 check the store with `turno doctor`, and the lock with `turno lock history {}`",
+                "the lease {id} was lost, could not be renewed, or reached its max-hold, so the command was stopped: \
+                 check the store with `turno doctor` and the lock with `turno lock history {}`",
                 id.resource
             );
             Err(fail::Lost(detail).into())
@@ -139,7 +139,7 @@ async fn give_back(context: &Context, lease: Lease) -> bool {
         Ok(ReleaseOutcome::Released { .. }) => true,
         Ok(ReleaseOutcome::Lost) => {
             let detail = format!(
-                "the lease {id} was lost before the command ended, so it may not have been alone: see `turno lock history {}`",
+                "the lease {id} was lost before the command ended, so another holder may have run at the same time: see `turno lock history {}`",
                 id.resource
             );
             fail::warn(&detail, context.output);
@@ -147,9 +147,7 @@ async fn give_back(context: &Context, lease: Lease) -> bool {
         }
         Err(error) => {
             fail::warn(
-                &format!(
-                    "the lease {id} was not released, and ends with its time to live: {error}"
-                ),
+                &format!("the lease {id} was not released, and ends with its TTL: {error}"),
                 context.output,
             );
             true

@@ -46,9 +46,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Usage::new(
             "listen",
-            format!(
-                "{address} cannot be listened on ({error}): name another address with --listen"
-            ),
+            format!("cannot listen on {address} ({error}): give another address with --listen"),
         )
     })?;
     let scheme = if has_certificate { "https" } else { "http" };
@@ -71,7 +69,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
 fn or_insecure(error: turno::Error) -> anyhow::Error {
     match error.field() {
         Some("listen") => {
-            let detail = format!("{error}, or let everybody in with --insecure");
+            let detail = format!("{error}, or admit all callers without a token with --insecure");
             Usage::new("listen", detail).into()
         }
         _ => error.into(),
@@ -81,19 +79,24 @@ fn or_insecure(error: turno::Error) -> anyhow::Error {
 /// Prints the address and which callers are admitted, for people and for programs that start the server.
 fn announce(context: &Context, scheme: &str, address: SocketAddr, opening: Opening) -> Result<()> {
     let output = context.output;
-    tracing::info!(store = redact::url(&context.store), "the server is up");
+    tracing::info!(
+        store = redact::url(&context.store),
+        "the server has started"
+    );
     let (word, warning) = match opening {
         Opening::Tokens => ("tokens", None),
         Opening::Local => (
             "local",
             Some(
-                "no access token was ever made: whoever is on this machine may do everything. \
-                 `turno token create NAME --role admin` makes one, and ends that",
+                "no access token was ever created: every caller on this machine has full access. \
+                 Create one with `turno token create NAME --role admin` to require tokens",
             ),
         ),
         Opening::Everybody => (
             "everybody",
-            Some("--insecure: whoever reaches this address may do everything, without a token"),
+            Some(
+                "--insecure: every caller that can reach this address has full access, without a token",
+            ),
         ),
     };
     if let Some(warning) = warning {
@@ -113,9 +116,9 @@ fn announce(context: &Context, scheme: &str, address: SocketAddr, opening: Openi
 
 async fn reload(server: &Server) {
     match server.reload().await {
-        Ok(()) => tracing::info!("the certificate was read again"),
+        Ok(()) => tracing::info!("the certificate was reloaded"),
         Err(error) => {
-            tracing::error!(%error, "the certificate cannot be used; the one from before is used on");
+            tracing::error!(%error, "the new certificate is invalid; the previous one stays in use");
         }
     }
 }
@@ -127,7 +130,7 @@ fn stopped(signal: Signal, stop: &CancellationToken) {
         std::process::exit(exit_code(signal.as_raw()).into());
     }
     tracing::info!(
-        "told to stop; what is in flight is answered first. Once more, and it ends at once"
+        "shutting down: waiting for requests in flight. A second signal ends the process at once"
     );
     stop.cancel();
 }

@@ -13,41 +13,41 @@ use crate::context::Context;
 use crate::signals::{ENDING, Signals};
 use crate::{duration, fail};
 
-/// Close what has expired and forget what is old
+/// Close expired leases, and delete old records
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It keeps the tables small. No lock or claim depends on it: an expired one is taken over anyway.
-With --every, or with [cleanup] in turno.toml, it goes on until it is stopped.")]
+Keeps the tables small. Locks and claims do not depend on it: expired ones are taken over anyway.
+With --every, or with [cleanup] in turno.toml, it runs until it is stopped.")]
 pub(crate) struct SweepArgs {
-    /// Forget resources unused for this long; their tokens never go back [default: 1d]
+    /// Retention of unused resources; their fencing tokens never decrease [default: 1d]
     #[arg(long, env = "TURNO_PURGE_AFTER", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     purge_after: Option<Duration>,
 
-    /// Forget history older than this [default: 90d]
+    /// Retention of the history [default: 90d]
     #[arg(long, env = "TURNO_KEEP_HISTORY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_history: Option<Duration>,
 
-    /// Forget completed items and dispatched events, and their keys and ids, after this [default: 7d]
+    /// Retention of completed items and dispatched events, with their keys and ids [default: 7d]
     #[arg(long, env = "TURNO_KEEP_COMPLETED", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_completed: Option<Duration>,
 
-    /// Delete failed items after this; their keys stay known as those of completed items do [default: never]
+    /// Retention of failed items; their keys are kept like those of completed items [default: unlimited]
     #[arg(long, env = "TURNO_KEEP_FAILED", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_failed: Option<Duration>,
 
-    /// Forget archived events after this [default: 365d]
+    /// Retention of archived events [default: 365d]
     #[arg(long, env = "TURNO_KEEP_ARCHIVE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_archive: Option<Duration>,
 
-    /// Forget what consumers have seen after this; longer than any broker delivers again [default: 30d]
+    /// Retention of the events marked as processed; must exceed the redelivery time of your broker [default: 30d]
     #[arg(long, env = "TURNO_KEEP_SEEN", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_seen: Option<Duration>,
 
-    /// Sweep again and again, with this pause between
+    /// Sweep repeatedly, with this pause
     #[arg(long, env = "TURNO_SWEEP_EVERY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     every: Option<Duration>,
 
-    /// Sweep once, whatever turno.toml says
+    /// Sweep once, even if turno.toml has [cleanup]
     #[arg(long, conflicts_with = "every")]
     once: bool,
 }
@@ -96,7 +96,7 @@ async fn again_and_again(
         match swept {
             Ok(swept) => print(context, swept)?,
             Err(error) => fail::warn(
-                &format!("the sweep failed, and is tried again: {error}"),
+                &format!("the sweep failed, and will be retried: {error}"),
                 context.output,
             ),
         }
@@ -112,7 +112,7 @@ fn print(context: &Context, swept: Swept) -> Result<()> {
         return context.output.json(&swept);
     }
     context.output.line(&format!(
-        "expired leases closed: {}   resources forgotten: {}   dead waiters: {}   history entries forgotten: {}   records of completed work forgotten: {}   archived events forgotten: {}   seen events forgotten: {}   answers forgotten: {}   failed items deleted: {}",
+        "expired leases closed: {}   resources deleted: {}   dead waiters: {}   history entries deleted: {}   records of completed work deleted: {}   archived events deleted: {}   processed marks deleted: {}   answers deleted: {}   failed items deleted: {}",
         swept.expired,
         swept.purged,
         swept.waiters,

@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 
-/// What can be done with access tokens.
+/// Commands for access tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Create(create::CreateArgs),

@@ -40,15 +40,15 @@ const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of polls and outcomes that wait to be drawn.
 const QUEUED: usize = 16;
 
-/// Watch locks, queues, outbox, once keys and history live, and act on them
+/// Show locks, queues, outbox, once keys and history live, with operator actions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys: 1 to 5 or Tab switch, arrows or j and k select, / filters, Enter opens, ? helps, q quits.
-b breaks a lock, r requeues, d discards, s resets what is stuck, f forgets an unknown once key,
-c says that it was done: each asks for a reason first, which goes into the history.
-It looks about once a second, and less often if that is slow.")]
+b breaks a lock, r requeues, d discards, s resets stuck items, f forgets an unknown once key, c
+resolves one whose work was done. Each action requires a reason, which is stored in the history.
+It polls about once per second, and less often if polls are slow.")]
 pub(crate) struct TopArgs {
-    /// Only names that begin with this, such as payments/; events have none
+    /// Only names with this prefix, such as payments/; hides the outbox, whose events have no name
     #[arg(
         long,
         value_name = "TEXT",
@@ -57,7 +57,7 @@ pub(crate) struct TopArgs {
     )]
     prefix: String,
 
-    /// Who acts, for the history [default: that of turno.toml, or the user that runs this]
+    /// User, for the history [default: user of turno.toml, or the system user]
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     user: Option<String>,
 }
@@ -67,8 +67,8 @@ pub(crate) async fn run(context: &Context, args: TopArgs) -> Result<ExitCode> {
     if context.output.is_json() || !is_shown {
         return Err(Usage::new(
             "top",
-            "turno top draws on a terminal: for programs there are `turno lock list`, `turno inbox stats`, \
-             `turno outbox stats`, `turno once --list` and `turno history`, each with --json",
+            "turno top requires a terminal: in programs, use `turno lock list`, `turno inbox stats`, \
+             `turno outbox stats`, `turno once --list` or `turno history`, with --json",
         )
         .into());
     }

@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let written = toml::Value::deserialize(from)?;
         json(written).map(Payload).ok_or_else(|| {
-            de::Error::custom("JSON has no such number: leave out what is infinite or not a number")
+            de::Error::custom("JSON has no such number: remove infinite and NaN values")
         })
     }
 }

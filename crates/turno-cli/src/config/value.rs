@@ -40,7 +40,9 @@ pub(crate) struct Tries(pub(crate) u32);
 impl<'de> Deserialize<'de> for Tries {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match u32::deserialize(from)? {
-            0 => Err(de::Error::custom("must be 1 or more: 1 is a single try")),
+            0 => Err(de::Error::custom(
+                "must be 1 or more: 1 is a single attempt",
+            )),
             tries => Ok(Tries(tries)),
         }
     }
@@ -83,7 +85,7 @@ impl<'de> Deserialize<'de> for Lease {
         if lease > turno::MAX_TTL {
             let most = turno::MAX_TTL;
             return Err(de::Error::custom(format!(
-                "the lease is above {most:?}, the most: lower it"
+                "the lease is above the maximum of {most:?}: lower it"
             )));
         }
         Ok(Lease(lease))

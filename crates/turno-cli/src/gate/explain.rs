@@ -42,7 +42,7 @@ fn principal(route: &Route) -> String {
     match (&route.principal, &route.key) {
         (None, KeyFrom::Content) => "authorization".to_owned(),
         (None, KeyFrom::Header(_)) => {
-            "authorization; without it, and without cookies, none".to_owned()
+            "authorization; none if the request has neither it nor cookies".to_owned()
         }
         (Some(Principal::None), _) => "none: answers go to every caller".to_owned(),
         (Some(Principal::Headers(headers)), _) => list(headers).unwrap_or_default(),
@@ -62,27 +62,29 @@ fn in_flight(route: &Route) -> String {
         WordOr::Word(FlightWord::Conflict) => "conflict: 409".to_owned(),
         WordOr::Table(FlightTable::Wait(wait)) => {
             format!(
-                "waits {} for the first one's answer, then 409",
+                "waits {} for the answer of the first request, then 409",
                 Shown(*wait)
             )
         }
         WordOr::Table(FlightTable::Template(answer)) => {
-            format!("{} with an answer of its own", answer.status)
+            format!("{} with a custom response", answer.status)
         }
     }
 }
 
 fn unknown(route: &Route) -> String {
     match &route.unknown {
-        WordOr::Word(VanishedWord::Refuse) => "refused: 409, until somebody has looked".to_owned(),
-        WordOr::Word(VanishedWord::Rerun) => "done again".to_owned(),
-        WordOr::Table(table) => format!("GET {} is asked", table.probe.path.text),
+        WordOr::Word(VanishedWord::Refuse) => {
+            "rejected: 409, until an operator resolves or forgets the key".to_owned()
+        }
+        WordOr::Word(VanishedWord::Rerun) => "run again".to_owned(),
+        WordOr::Table(table) => format!("probe: GET {}", table.probe.path.text),
     }
 }
 
 fn stored(route: &Route) -> String {
     let statuses = match &route.store {
-        None => "below 500, but 408, 409, 423, 425 and 429".to_owned(),
+        None => "below 500, except 408, 409, 423, 425 and 429".to_owned(),
         Some(ranges) if ranges.is_empty() => "none".to_owned(),
         Some(ranges) => {
             let texts: Vec<&str> = ranges.iter().map(|range| range.text.as_str()).collect();
@@ -90,7 +92,7 @@ fn stored(route: &Route) -> String {
         }
     };
     let others = match route.unstored {
-        Unstored::Release => "others are done again",
+        Unstored::Release => "others are run again",
         Unstored::Unknown => "others are unknown",
     };
     format!("{statuses}; {others}")
@@ -98,22 +100,22 @@ fn stored(route: &Route) -> String {
 
 fn door(door: Door) -> &'static str {
     match door {
-        Door::Closed => "refused",
-        Door::Open => "passes, and may be done twice",
+        Door::Closed => "rejected",
+        Door::Open => "forwarded, and may run twice",
     }
 }
 
 fn switch(route: &Route) -> &'static str {
     match route.switch {
         Force::On => "on",
-        Force::Shadow => "shadow: counts, and changes nothing",
+        Force::Shadow => "shadow: counts duplicates, and changes nothing",
         Force::Off => "off",
     }
 }
 
 fn lines(route: &Route) -> Vec<(&'static str, Option<String>)> {
     let kept = match route.ttl.is_zero() {
-        true => "not kept: only duplicates in flight are turned away".to_owned(),
+        true => "not kept: only duplicates in flight are rejected".to_owned(),
         false => format!("kept for {}", Shown(route.ttl)),
     };
     vec![

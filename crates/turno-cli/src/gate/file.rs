@@ -72,7 +72,7 @@ pub(crate) fn read(path: &Path) -> Result<RoutesFile, Usage> {
         Usage::new(
             "routes",
             format!(
-                "{} cannot be read ({error}): name the file of the routes with --routes",
+                "{} cannot be read ({error}): give the routes file with --routes",
                 path.display()
             ),
         )
@@ -94,10 +94,7 @@ fn parse(path: &Path, text: &str) -> Result<RoutesFile, Usage> {
         .are_defaults()
         .map_err(|(span, message)| wrong(Some(span), message))?;
     if said.route.is_empty() {
-        return Err(wrong(
-            None,
-            "there is no route, and the gate would do nothing: add [[route]] with a path",
-        ));
+        return Err(wrong(None, "there is no route: add [[route]] with a path"));
     }
     let mut known = Known::default();
     let mut routes = Vec::new();
@@ -129,7 +126,7 @@ impl Known {
             return Err((
                 Some(at),
                 format!(
-                    "the name {:?} is that of {other} already: give each route a name of its own",
+                    "the name {:?} is already used by {other}: give each route its own name",
                     route.name
                 ),
             ));
@@ -186,8 +183,8 @@ mod tests {
             ("[defaults]\nttl = \"1h\"\n", 1, 1, "[[route]]"),
             ("[[rout]]\npath = \"/a\"", 1, 3, "unknown field `rout`"),
             ("[[route]]\nname = \"a\"", 1, 1, "path"),
-            ("[[route]]\npath = \"a\"", 2, 8, "no path"),
-            ("[[route]]\npath = \"/a?b\"", 2, 8, "no path"),
+            ("[[route]]\npath = \"a\"", 2, 8, "not a path"),
+            ("[[route]]\npath = \"/a?b\"", 2, 8, "not a path"),
             ("[[route]]\npath = \"/a/{\"", 2, 8, "cannot be used"),
             (
                 "[[route]]\npath = \"/a\"\ntll = \"1h\"",
@@ -232,7 +229,7 @@ mod tests {
                 "[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }",
                 3,
                 18,
-                "no name of a header",
+                "not a header name",
             ),
             (
                 "[[route]]\npath = \"/a\"\nkey = { heder = \"a\" }",
@@ -244,7 +241,7 @@ mod tests {
                 "[[route]]\npath = \"/a\"\nprincipal = [\"x user\"]",
                 3,
                 13,
-                "no name of a header",
+                "not a header name",
             ),
             (
                 "[[route]]\npath = \"/a\"\nprincipal = []",
@@ -262,7 +259,7 @@ mod tests {
                 "[[route]]\npath = \"/a\"\nprincipal = { cookie = \"a b\" }",
                 3,
                 13,
-                "name of a cookie",
+                "not a cookie name",
             ),
             (
                 "[[route]]\npath = \"/a\"\nin_flight = \"wait\"",
@@ -322,7 +319,7 @@ mod tests {
                 "[[route]]\npath = \"/a\"\nstore = [\"2xx\", \"9xx\"]",
                 3,
                 9,
-                "no status",
+                "not a status",
             ),
             (
                 "[[route]]\npath = \"/a\"\nunstored = \"done\"",
@@ -361,7 +358,7 @@ mod tests {
                 "[defaults]\npath = \"/a\"\n[[route]]\npath = \"/a\"",
                 2,
                 8,
-                "of one route",
+                "a single route",
             ),
             (
                 "[[route]]\npath = \"/a\"\n\n[[route]]\nname = \"b\"\npath = \"/a\"\nmethods = [\"PATCH\"]",
@@ -373,7 +370,7 @@ mod tests {
                 "[[route]]\npath = \"/a\"\n[[route]]\nname = \"/a\"\npath = \"/b\"",
                 5,
                 8,
-                "of its own",
+                "its own name",
             ),
             (
                 "[[route]]\npath = \"/a/{b}\"\n[[route]]\npath = \"/a/{c}\"",

@@ -85,7 +85,7 @@ pub(super) struct Route {
 impl Keys {
     /// Checks that `[defaults]` has no key that belongs to a single route.
     pub(super) fn are_defaults(&self) -> Result<(), (Span<usize>, &'static str)> {
-        const OF_ONE: &str = "is of one route, and not of all: move it there";
+        const OF_ONE: &str = "belongs to a single route, not to [defaults]: move it there";
         let name = self.name.as_ref().map(Spanned::span);
         match name.or(self.path.as_ref().map(Spanned::span)) {
             Some(span) => Err((span, OF_ONE)),
@@ -98,7 +98,7 @@ impl Keys {
         let Some(path) = self.path else {
             return Err((
                 None,
-                "the route has no path: add path = \"/pagos\", for example".to_owned(),
+                "the route has no path: add, for example, path = \"/pagos\"".to_owned(),
             ));
         };
         let at = path.span();
@@ -109,8 +109,7 @@ impl Keys {
         {
             return Err((
                 Some(methods.span()),
-                "methods is empty, and the route would do nothing: write [\"POST\"], for example"
-                    .to_owned(),
+                "methods is empty: write, for example, [\"POST\"]".to_owned(),
             ));
         }
         let headers = self.headers.as_ref().or(defaults.headers.as_ref());

@@ -51,7 +51,7 @@ impl TryFrom<String> for Path {
     fn try_from(path: String) -> Result<Self, String> {
         if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
             return Err(
-                "is no path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
+                "is not a path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
                     .to_owned(),
             );
         }
@@ -73,7 +73,7 @@ impl TryFrom<String> for Verb {
                 Ok(Verb(known))
             }
             _ => Err(format!(
-                "{method:?} is no method: write POST, for example, in capitals"
+                "{method:?} is not a method: write, for example, POST, in capitals"
             )),
         }
     }
@@ -89,7 +89,7 @@ impl TryFrom<String> for Header {
 
     fn try_from(name: String) -> Result<Self, String> {
         let known: HeaderName = name.parse().map_err(|_| {
-            format!("{name:?} is no name of a header: write X-Request-Id, for example")
+            format!("{name:?} is not a header name: write, for example, X-Request-Id")
         })?;
         Ok(Header(known.as_str().to_owned()))
     }
@@ -97,7 +97,9 @@ impl TryFrom<String> for Header {
 
 impl Header {
     pub(super) fn name(&self) -> HeaderName {
-        self.0.parse().expect("it was checked when it was read")
+        self.0
+            .parse()
+            .expect("the name was checked when it was parsed")
     }
 }
 
@@ -139,7 +141,7 @@ impl<'de> Deserialize<'de> for Principal {
                 let headers = Vec::deserialize(SeqAccessDeserializer::new(list))?;
                 if headers.is_empty() {
                     return Err(de::Error::custom(
-                        "is empty: name a header, or write \"none\" if answers may go to every caller",
+                        "is empty: name a header, or write \"none\" if every caller may get the answers",
                     ));
                 }
                 Ok(Principal::Headers(headers))
@@ -149,7 +151,7 @@ impl<'de> Deserialize<'de> for Principal {
                 let table = PrincipalTable::deserialize(MapAccessDeserializer::new(table))?;
                 if table.cookie.is_empty() || table.cookie.contains(['=', ';', ' ', ',', '"']) {
                     return Err(de::Error::custom(
-                        "is no name of a cookie: write session, for example",
+                        "is not a cookie name: write, for example, session",
                     ));
                 }
                 Ok(Principal::Cookie(table.cookie))
@@ -177,7 +179,7 @@ impl TryFrom<Header> for AnswerHeader {
         ];
         if carries.contains(&header.name()) {
             return Err(format!(
-                "{} says how an answer is carried, and the gate says that itself: leave it out",
+                "{} is a header of the transfer, which the gate sets itself: leave it out",
                 header.0
             ));
         }
@@ -195,7 +197,7 @@ impl TryFrom<String> for HeaderText {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse().map(HeaderText).map_err(|_| {
-            format!("{text:?} is no value of a header: it has visible letters on one line")
+            format!("{text:?} is not a header value: use visible characters on one line")
         })
     }
 }
@@ -262,7 +264,7 @@ impl TryFrom<Time> for Wait {
 
     fn try_from(time: Time) -> Result<Self, String> {
         if time.0 > MAX_WAIT {
-            return Err(format!("{MAX_WAIT:?} is the longest wait: lower it"));
+            return Err(format!("the maximum wait is {MAX_WAIT:?}: lower it"));
         }
         Ok(Wait(time.0))
     }
@@ -389,7 +391,7 @@ impl TryFrom<String> for Range {
         match known {
             Some(range) => Ok(Range { text, range }),
             None => Err(format!(
-                "{text:?} is no status: write 2xx, 404 or 500-503, between 200 and 599"
+                "{text:?} is not a status: write 2xx, 404 or 500-503, between 200 and 599"
             )),
         }
     }
@@ -430,7 +432,7 @@ impl TryFrom<Pause> for Ttl {
 
     fn try_from(pause: Pause) -> Result<Self, &'static str> {
         match pause.0 {
-            ttl if ttl > MAX_TTL => Err("ten years are the most: keep answers for less"),
+            ttl if ttl > MAX_TTL => Err("the maximum is ten years: lower the TTL"),
             ttl => Ok(Ttl(ttl)),
         }
     }

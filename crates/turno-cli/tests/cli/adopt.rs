@@ -218,7 +218,10 @@ fn functions_in_the_way_are_shown_and_replaced() {
     );
     assert_eq!(place.ask("select acquire_processing_lock(1)"), "t");
     let again = place.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
-    assert!(again.out.contains("no function of yours"), "{again:?}");
+    assert!(
+        again.out.contains("there are no functions to replace"),
+        "{again:?}"
+    );
     let gone = place.json(0, &["adopt", "notes", "--undo"]);
     assert_eq!(
         gone["replaced"],

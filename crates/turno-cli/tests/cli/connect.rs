@@ -7,7 +7,7 @@ use turno_testkit::Process;
 
 use crate::common::{Done, Kind, LONG, Place};
 
-const SHOWN: &str = "visible to every user";
+const SHOWN: &str = "visible to all users";
 
 /// Runs `turno lock list`, without the variable for the test's store.
 fn list(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> Done {
@@ -172,7 +172,10 @@ fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
             );
         }
         assert!(!said.contains(SHOWN), "{said}");
-        assert!(!said.contains("not signed"), "the secret was read: {said}");
+        assert!(
+            !said.contains("without a signature"),
+            "the secret was read: {said}"
+        );
     }
     let both = "[outbox]\nsink = 'stdout:'\nsink_file = 'sink'\n";
     fs::write(place.path("turno.toml"), both).unwrap();

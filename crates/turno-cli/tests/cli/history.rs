@@ -70,7 +70,7 @@ fn what_people_do_is_told(place: Place) {
 fn parts_and_names_are_told_apart(place: Place) {
     place.turno(&["migrate"]).expect(0);
     let none = place.turno(&["history"]).expect(0);
-    assert_eq!(none.out, "nothing has happened yet\n");
+    assert_eq!(none.out, "the history is empty\n");
     place.turno(&["once", "mail", "--", "true"]).expect(0);
     place.json(0, &["once", "mail", "--forget"]);
     place.json(0, &["lock", "acquire", "mail"]);

@@ -157,7 +157,7 @@ fn what_is_shown_is_for_people(place: Place) {
     says(&["reset", "mail"], "reset: 0");
     says(
         &["list", "mail", "--state", "failed"],
-        "mail: nothing is failed",
+        "mail: no item is failed",
     );
 
     let stats = place.turno(&["inbox", "stats"]).expect(0);
@@ -455,7 +455,7 @@ fn queues_are_counted(place: Place) {
             .turno(&["inbox", "stats"])
             .expect(0)
             .out
-            .contains("nothing was pushed yet")
+            .contains("there are no queues")
     );
     for queue in ["a/1", "a/2", "b/1"] {
         place.json(0, &["inbox", "push", queue, "1", "2"]);
@@ -468,7 +468,7 @@ fn queues_are_counted(place: Place) {
     assert_eq!(names(&[]), ["a/1", "a/2", "b/1"]);
     assert_eq!(names(&["--prefix", "a/"]), ["a/1", "a/2"]);
     let none = place.turno(&["inbox", "stats", "--prefix", "c/"]).expect(0);
-    assert_eq!(none.out, "no queue begins with c/\n");
+    assert_eq!(none.out, "there are no queues with the prefix c/\n");
     let one = place.json(0, &["inbox", "stats", "b/1"]);
     assert_eq!(
         (text(&one, "queue"), &one["total"], &one["pending"]),
@@ -570,8 +570,8 @@ fn completed_work_is_forgotten_when_told_to(place: Place) {
     std::fs::write(place.path("turno.toml"), file).unwrap();
     let swept = place.turno(&["sweep"]).expect(0);
     assert!(
-        swept.out.contains("records of completed work forgotten: ")
-            && !swept.out.contains("work forgotten: 0 "),
+        swept.out.contains("records of completed work deleted: ")
+            && !swept.out.contains("work deleted: 0 "),
         "{swept:?}"
     );
 }

@@ -67,7 +67,7 @@ fn a_known_key_is_a_duplicate(place: Place) {
     let told = place
         .turno(&["inbox", "push", "q", "1", "--key", "k"])
         .expect(0);
-    assert!(told.out.contains("was there already"), "{told:?}");
+    assert!(told.out.contains("exists already"), "{told:?}");
     // In another queue it is a different key.
     let other = place.json(0, &["inbox", "push", "other", "1", "--key", "k"]);
     assert_eq!(other["duplicates"], json!([]));
@@ -142,7 +142,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
     let detail = text(&error, "detail");
     assert_eq!(text(&error, "field"), "payload");
     assert!(
-        detail.starts_with("line 2500: ") && detail.contains("stored before this batch: 2000"),
+        detail.starts_with("line 2500: ") && detail.contains("Stored before this batch: 2000"),
         "{detail}"
     );
     assert!(detail.contains("at column 2"), "{detail}");

@@ -93,7 +93,7 @@ fn roles_that_cannot_be_created_are_named_and_granted_later() {
     crate::common::ask_postgres(&admin, "create role app login in role turno_app");
     let told = place.turno(&["migrate"]).expect(0);
     assert!(
-        told.err.contains("grants that are missing") && told.err.contains("--repair"),
+        told.err.contains("missing grants") && told.err.contains("--repair"),
         "{told:?}"
     );
     let app = place.store.replace("owner@", "app@");

@@ -353,9 +353,9 @@ fn events_are_counted_and_listed_page_by_page(place: Place) {
     }
     assert_eq!(none["oldest_pending_ms"], json!(null));
     let told = place.turno(&["outbox", "stats"]).expect(0);
-    assert_eq!(told.out, "nothing was emitted yet\n");
+    assert_eq!(told.out, "there are no events\n");
     let told = place.turno(&["outbox", "list"]).expect(0);
-    assert_eq!(told.out, "nothing is pending\n");
+    assert_eq!(told.out, "no event is pending\n");
 
     let ids: Vec<String> = (0..3)
         .map(|n| emit(&place, &["T", &n.to_string()]))
@@ -533,7 +533,7 @@ fn archived_events_are_forgotten_when_told_to(place: Place) {
     place.turno(&["outbox", "relay", "--until-empty"]).expect(0);
     let swept = place.turno(&["sweep"]).expect(0);
     assert!(
-        swept.out.contains("archived events forgotten: 1"),
+        swept.out.contains("archived events deleted: 1"),
         "{swept:?}"
     );
 }

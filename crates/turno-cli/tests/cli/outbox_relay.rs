@@ -342,7 +342,7 @@ fn a_second_signal_ends_it_at_once() {
     printed.read_exact(&mut [0]).unwrap();
     let mut told = BufReader::new(relay.0.stderr.take().unwrap()).lines();
     relay.term();
-    assert!(told.any(|line| line.unwrap().contains("told to stop")));
+    assert!(told.any(|line| line.unwrap().contains("shutting down")));
     let ended = relay.0.try_wait().unwrap();
     assert!(ended.is_none(), "it waits for its reader");
     relay.term();

@@ -74,10 +74,10 @@ fn a_good_file_is_explained() {
         .expect(0);
     for said in [
         "POST /disposicionimss/certificacion",
-        "200 with an answer of its own",
-        "only duplicates in flight are turned away",
-        "GET /pagos/by-key/{key} is asked",
-        "shadow: counts, and changes nothing",
+        "200 with a custom response",
+        "only duplicates in flight are rejected",
+        "probe: GET /pagos/by-key/{key}",
+        "shadow: counts duplicates, and changes nothing",
         "kept for 24h",
     ] {
         assert!(told.out.contains(said), "{said}: {}", told.out);

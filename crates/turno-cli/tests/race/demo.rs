@@ -82,7 +82,7 @@ fn notes_are_paid_for_twice_without_an_inbox(place: Place) {
     assert!(runs.figure("without", "duplicates") >= 4);
     assert_eq!(runs.figure("with turno", "duplicates"), 0);
     let remark = text(runs.run("with turno"), "remark");
-    assert_eq!(remark, "2.70 spent, 0.00 of it for nothing");
+    assert_eq!(remark, "2.70 spent, 0.00 of it on duplicates");
 }
 
 fn requests_are_executed_by_all_without_once(place: Place) {
@@ -90,10 +90,7 @@ fn requests_are_executed_by_all_without_once(place: Place) {
     assert_eq!(runs.figure("without", "duplicates"), 175);
     assert_eq!(runs.figure("with turno", "duplicates"), 0);
     let remark = text(runs.run("with turno"), "remark");
-    assert_eq!(
-        remark,
-        "25 executed, and 175 told that it is in flight (02/532)"
-    );
+    assert_eq!(remark, "25 executed, 175 rejected as in flight (02/532)");
 }
 
 fn events_are_lost_without_an_outbox(place: Place) {

@@ -305,7 +305,7 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
         "plain HTTP gets nothing"
     );
     let said = ended(&process, reader);
-    assert!(said.contains("read again"), "{said}");
+    assert!(said.contains("reloaded"), "{said}");
 }
 
 /// While the database is unavailable, every request logs a warning. At most one line per second and cause is written, and the

@@ -72,7 +72,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.await_row(&["mail", "2", "0", "1", "0", "0"]);
     top.press("s");
     top.reason("Reset stuck items?", "it hangs");
-    top.await_text("nothing is stuck in mail");
+    top.await_text("no item of mail is stuck");
 
     // Of the unknown keys, one was not done, and one was.
     top.press("4");
@@ -82,7 +82,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.await_text("pago/77 was forgotten");
     top.await_text("1 unknown");
     top.press("c");
-    top.reason("Answer, in JSON, or none:", "{\"charged\": 78}");
+    top.reason("Answer in JSON (optional):", "{\"charged\": 78}");
     top.reason("Reason:", "the bank has the charge");
     top.await_text("pago/78 is done");
     let known = place.json(0, &["once", "pago/78", "--status"]);
@@ -101,7 +101,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     });
     top.press("b");
     top.reason("Break this lock?", "its host is gone");
-    top.await_text("loan/2 is broken open");
+    top.await_text("loan/2 was broken");
     top.press("Escape");
     // A key immediately after Escape would be read as a different key.
     top.await_screen("no filter", |screen| {

@@ -116,7 +116,7 @@ fn a_server_that_goes_away_is_told_of() {
     let top = Tmux::start(&place, &[("TURNO_SERVER", &url)]);
     top.await_text("loan/1");
     server.kill_9();
-    let old = top.await_text("What you see is from before");
+    let old = top.await_text("The data shown is old");
     assert!(old.contains("old: ") && old.contains("loan/1"), "{old}");
 }
 

@@ -52,7 +52,7 @@ async fn a_name_that_means_up_is_not_followed() {
     browser.type_into("#ask-reason", "it hangs").await;
     browser.click("#ask-go").await;
     browser
-        .until_text("#ask-problem", "No address can say this name")
+        .until_text("#ask-problem", "This name cannot be part of a URL")
         .await;
     assert_eq!(
         server.get("/v1/locks").await.expect(200)["locks"][0]["resource"],

@@ -36,7 +36,7 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
         ("3", "TicketCreatedEvent", "d", "Discard this event?"),
         ("3", "TicketCreatedEvent", "r", "Requeue this event?"),
         ("4", "pagos/77", "f", "Forget this key?"),
-        ("4", "pagos/77", "c", "Say that it was done?"),
+        ("4", "pagos/77", "c", "Resolve this key?"),
     ] {
         browser.press(part).await;
         assert_eq!(selected(&browser).await, name);
@@ -63,7 +63,7 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
     // If a key does not apply to the selected row, the page says so.
     browser.press("d").await;
     browser
-        .until_text("#news", "Nothing is selected for this")
+        .until_text("#news", "The selected row has no such action")
         .await;
     assert_eq!(browser.count("#ask[open]").await, 0);
 

@@ -132,7 +132,7 @@ async fn a_server_that_was_away_is_found_again() {
     browser.until_text("#locks-list", "before").await;
     network.cut().await;
     browser.until_text("#live-text", "Reconnecting").await;
-    browser.until_text("#banner", "from before").await;
+    browser.until_text("#banner", "data shown is old").await;
     lock(&server, "meanwhile", "Alta").await;
     assert_eq!(browser.count("#locks-list .row").await, 1);
     network.restore().await.unwrap();

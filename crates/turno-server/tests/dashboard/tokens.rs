@@ -95,7 +95,7 @@ async fn a_token_for_some_names_sees_these() {
     sign_in(&browser, &token).await;
     browser.until_text("#once-list", "pagos/77").await;
     browser
-        .until_text("#outbox-empty", "this access token is for some")
+        .until_text("#outbox-empty", "this access token is limited to a prefix")
         .await;
     browser.until_text("#who", "pagos/").await;
     assert_eq!(browser.count("#locks-list .row").await, 0);

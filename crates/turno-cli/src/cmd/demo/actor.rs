@@ -56,7 +56,8 @@ impl Actor {
         index: usize,
         said: &UnboundedSender<(usize, Said)>,
     ) -> Result<Self> {
-        let program = std::env::current_exe().context("the path of turno itself is not known")?;
+        let program =
+            std::env::current_exe().context("the path of the turno program is not known")?;
         let mut command = Command::new(&program);
         // Through `exec`, so that the process dies with this one, even if this one is killed.
         command
@@ -77,8 +78,14 @@ impl Actor {
             .process_group(0)
             .kill_on_drop(true);
         let mut child = command.spawn().context("a process could not be started")?;
-        let cue = child.stdin.take().context("its input is a pipe")?;
-        let output = child.stdout.take().context("its output is a pipe")?;
+        let cue = child
+            .stdin
+            .take()
+            .context("the input of the process is not a pipe")?;
+        let output = child
+            .stdout
+            .take()
+            .context("the output of the process is not a pipe")?;
         tokio::spawn(listen(index, output, said.clone()));
         Ok(Actor {
             child,
@@ -129,7 +136,7 @@ impl Actor {
         let status = self.child.wait().await?;
         ensure!(
             self.is_killed || status.success(),
-            "a process of the demonstration failed ({status}): its message is above"
+            "a process of the demonstration failed ({status}): see its message above"
         );
         Ok(())
     }

@@ -107,10 +107,10 @@ pub(super) fn count(set: &Set) -> Result<Count> {
     };
     let remark = match set.how {
         How::Turno => format!(
-            "{executed} executed, and {} told that it is in flight (02/532)",
+            "{executed} executed, {} rejected as in flight (02/532)",
             in_flight.count()
         ),
-        _ => format!("{executed} executed, of {different} that were asked for"),
+        _ => format!("{executed} executed for {different} requests"),
     };
     Ok(Count { figures, remark })
 }

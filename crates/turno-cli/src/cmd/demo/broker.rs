@@ -28,7 +28,10 @@ const NAME: &str = "turno.demo";
 pub(super) async fn check(url: &str) -> Result<()> {
     let wrong = |detail: String| Usage::new("broker", detail);
     if !url.starts_with("amqp://") && !url.starts_with("amqps://") {
-        return Err(wrong("broker must be amqp://… or amqps://…: RabbitMQ".to_owned()).into());
+        return Err(wrong(
+            "broker must be the URL of a RabbitMQ: amqp://… or amqps://…".to_owned(),
+        )
+        .into());
     }
     let sink = from_url(url, &options()).map_err(|error| wrong(error.to_string()))?;
     sink.ready().await?;
@@ -114,7 +117,7 @@ impl Sink for Ours {
         let is_ours = |event: &Outgoing| event.headers.get(RUN) == Some(&self.run);
         if !events.iter().all(is_ours) {
             let outage =
-                Outage::new("somebody else uses this outbox: its events stay where they are");
+                Outage::new("another program uses this outbox: its events are not published");
             return vec![Fate::Unsent(outage); events.len()];
         }
         let (may_go, went) = oneshot::channel();
@@ -156,7 +159,7 @@ async fn offer(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<Fate> {
     fates
         .into_iter()
         .next()
-        .context("a sink answers for each event")
+        .context("the sink returned no result for the event")
 }
 
 /// Creates the queue, so that the events are kept until they are counted.
@@ -179,5 +182,5 @@ pub(super) async fn told(set: &Set) -> Result<BTreeSet<String>> {
 fn ticket(payload: &str) -> Result<String> {
     let event: serde_json::Value = serde_json::from_str(payload)?;
     let ticket = event["ticketId"].as_str();
-    Ok(ticket.context("an event tells of a ticket")?.to_owned())
+    Ok(ticket.context("the event has no ticketId")?.to_owned())
 }

@@ -115,7 +115,7 @@ fn select(set: &Set, limit: usize) -> Result<Vec<Task>> {
     let mut names = fs::read_dir(set.folder.join(PENDING))?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<Result<Vec<_>>>()
-        .context("the pending work cannot be read")?;
+        .context("the pending tasks cannot be read")?;
     names.sort();
     let free = names
         .into_iter()

@@ -105,9 +105,9 @@ pub(super) fn count(set: &Set) -> Result<Count> {
         ..Figures::default()
     };
     let remark = match set.how {
-        How::Turno => "they take turns, and every payment is in the balance".to_owned(),
+        How::Turno => "one process at a time: the balance includes every payment".to_owned(),
         _ => format!(
-            "those that read the same balance overwrite each other: {}.00 were paid, and the loan does not know",
+            "processes that read the same balance overwrite each other: payments of {}.00 are lost",
             u64::from(lost) * PAYMENT / 100
         ),
     };
@@ -140,7 +140,9 @@ impl Loan {
 
     fn read(set: &Set) -> Result<Self> {
         let text = fs::read_to_string(Self::file(set)).context("the loan cannot be read")?;
-        let (balance, token) = text.split_once(' ').context("the loan is cut off")?;
+        let (balance, token) = text
+            .split_once(' ')
+            .context("the file of the loan is incomplete")?;
         Ok(Loan {
             balance: balance.parse()?,
             token: token.parse()?,

@@ -12,7 +12,7 @@ use super::part::Part;
 use super::set::{Cast, Role, Set};
 
 pub(super) const STORY: &str =
-    "cron, manual and batch runs process the same notes, and each costs money";
+    "cron, manual and batch runs process the same notes; each run costs money";
 
 /// What starts a process, and how many notes it takes at a time.
 const TRIGGERS: [(&str, u32); 5] = [
@@ -78,7 +78,7 @@ pub(super) fn count(set: &Set) -> Result<Count> {
         format!("{}.{:02}", cents / 100, cents % 100)
     };
     let remark = format!(
-        "{} spent, {} of it for nothing",
+        "{} spent, {} of it on duplicates",
         money(processed),
         money(duplicates)
     );

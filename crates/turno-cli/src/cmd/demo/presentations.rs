@@ -62,11 +62,14 @@ pub(super) fn count(set: &Set) -> Result<Count> {
     };
     let remark = match (set.how, lost) {
         (How::Turno, 0) => {
-            "each is claimed by one, and what the killed one had claimed was done by another"
-                .to_owned()
+            "one instance claims each item; another one did the items of the killed one".to_owned()
         }
-        (_, 0) => format!("all select the same one: {called} calls for {OPERATIONS} presentations"),
-        _ => format!("what the killed one had marked as processed ({lost}) is never done"),
+        (_, 0) => format!(
+            "all instances select the same row: {called} calls for {OPERATIONS} presentations"
+        ),
+        _ => {
+            format!("rows that the killed instance had marked as processed are never done: {lost}")
+        }
     };
     Ok(Count { figures, remark })
 }

@@ -31,7 +31,7 @@ impl How {
         let all = [How::Plain, How::MarkedFirst, How::Turno];
         match all.into_iter().find(|how| how.word() == word) {
             Some(how) => Ok(how),
-            None => bail!("there is no way {word:?}"),
+            None => bail!("there is no variant {word:?}"),
         }
     }
 }

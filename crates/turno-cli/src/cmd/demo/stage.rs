@@ -47,7 +47,8 @@ impl Stage {
 
     /// Prepares a run, runs it, and counts the results.
     pub(super) async fn play(&mut self, set: &Set, turno: &Turno) -> Result<Run> {
-        std::fs::create_dir(&set.folder).context("a folder for the scenario is needed")?;
+        std::fs::create_dir(&set.folder)
+            .context("a folder for the scenario could not be created")?;
         self.heed(set.scenario.prepare(set, turno)).await?;
         let casts = set.scenario.casts(set.how);
         let mut run = Running {
@@ -99,7 +100,7 @@ impl Running<'_> {
         let mut began = None;
         while actors.iter().any(|actor| !actor.is_gone) {
             let (index, word) = tokio::select! {
-                heard = hears.recv() => heard.context("nobody says anything any more")?,
+                heard = hears.recv() => heard.context("all processes have closed their output")?,
                 signal = signals.next() => {
                     for actor in actors {
                         actor.end().await;

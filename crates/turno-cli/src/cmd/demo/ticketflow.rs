@@ -22,7 +22,7 @@ use super::set::{Cast, How, Role, Set};
 use crate::fail::Usage;
 
 pub(super) const STORY: &str =
-    "tickets are written and told of; processes are killed with -9 in between";
+    "processes store tickets and publish events; some are killed with -9";
 
 pub(super) const TICKET_CREATED: &str = "TicketCreatedEvent";
 
@@ -64,8 +64,8 @@ pub(super) async fn check(turno: &Turno) -> Result<()> {
     Err(Usage::new(
         "store",
         format!(
-            "the outbox of this store has {others} events that wait for a relay, and ticketflow needs an empty one: \
-             name another store, or none"
+            "the outbox of this store has {others} unpublished events, and ticketflow requires an empty outbox: \
+             use another store, or no --store"
         ),
     )
     .into())
@@ -111,7 +111,7 @@ async fn commit(part: &Part, ticket: &str) -> Result<()> {
 
 /// Publishes until nothing is left. Reports before it publishes, and may be killed at that point.
 async fn relay(part: &mut Part) -> Result<()> {
-    let turno = part.turno.clone().context("a relay has a store")?;
+    let turno = part.turno.clone().context("the relay has no store")?;
     let (ask, mut asks) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
     let sink = Arc::new(Ours::new(broker::sink(&part.set)?, &part.set, ask));
     part.here(0).await;
@@ -159,9 +159,9 @@ pub(super) async fn count(set: &Set) -> Result<Count> {
         ..Figures::default()
     };
     let remark = match set.how {
-        How::Turno => "the commit stores the event; a relay was killed too, and the next one published everything"
+        How::Turno => "the commit stores the event; a relay was killed too, and the next one published all events"
             .to_owned(),
-        _ => format!("{lost} tickets are there that nobody has heard of"),
+        _ => format!("{lost} tickets have no published event"),
     };
     Ok(Count { figures, remark })
 }

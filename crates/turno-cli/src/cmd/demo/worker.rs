@@ -36,10 +36,10 @@ fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let mut next = |what: &str| {
         arguments
             .next()
-            .with_context(|| format!("{VERB} is for `turno demo` only: the {what} is missing"))
+            .with_context(|| format!("{VERB} is internal, use `turno demo`: the {what} is missing"))
     };
     let scenario = text(next("scenario")?)?;
-    let how = How::from_word(&text(next("way")?)?)?;
+    let how = How::from_word(&text(next("variant")?)?)?;
     let role = Role::from_word(&text(next("role")?)?)?;
     let set = Set {
         scenario: Scenario::from_str(&scenario, false).map_err(|error| anyhow!(error))?,
@@ -51,7 +51,7 @@ fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     };
     let index = text(next("index")?)?
         .parse()
-        .context("the index is no number")?;
+        .context("the index is not a number")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -84,5 +84,5 @@ async fn connect(store: &str) -> Result<Turno> {
 
 fn text(word: OsString) -> Result<String> {
     word.into_string()
-        .map_err(|word| anyhow!("{} is no text", word.display()))
+        .map_err(|word| anyhow!("{} is not valid UTF-8", word.display()))
 }

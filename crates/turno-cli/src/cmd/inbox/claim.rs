@@ -12,29 +12,29 @@ use crate::context::Context;
 use crate::output::time;
 use crate::{BUSY, duration, payload};
 
-/// Take items to work on
+/// Claim items to process
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints each item with its claim, which `complete`, `fail`, `extend` and `give-back` want.
-An item that is not settled before its lease ends is handed out again.
-Exits with 75 if there is nothing to do.")]
+Prints each item with its claim, for `complete`, `fail`, `extend` and `give-back`.
+An item that is not settled before its lease expires can be claimed again.
+Exits with 75 if no item can be claimed.")]
 pub(crate) struct ClaimArgs {
-    /// From where
+    /// Queue
     queue: String,
 
-    /// At most so many, 10000 at the most
+    /// Maximum number of items, up to 10000
     #[arg(long, value_name = "N", default_value_t = 1)]
     limit: u32,
 
-    /// How long the claims live unless they are extended [default: 30s]
+    /// Lease of the claims, unless they are extended [default: 30s]
     #[arg(long, env = "TURNO_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     lease: Option<Duration>,
 
-    /// Who takes them, as people see it [default: this host and process]
+    /// Name of the worker, for operators [default: this host and process]
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
 
-    /// Wait this long for a first item
+    /// Maximum time to wait for the first item [default: do not wait]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Option<Duration>,
 }

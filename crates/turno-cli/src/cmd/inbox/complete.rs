@@ -8,10 +8,10 @@ use clap::Args;
 use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 
-/// End items that are done
+/// Complete items
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exits with 1 if a claim is stale: somebody else may have the item, and does it again.")]
+Exits with 1 if a claim is stale: another worker may process the item again.")]
 pub(crate) struct CompleteArgs {
     #[command(flatten)]
     claims: ClaimsArgs,

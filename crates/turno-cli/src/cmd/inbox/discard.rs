@@ -9,12 +9,12 @@ use turno_client::wire;
 use super::failed::FailedItems;
 use crate::context::Context;
 
-/// Delete failed items for good
+/// Discard failed items: delete them
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Their payloads and errors are deleted. Their keys stay known for as long as those of completed
-items, so that a repeated push is still a duplicate.
-An id that is not of a failed item of the queue is passed over.")]
+Payloads and errors are deleted. Unique keys are kept as long as those of completed items, so that a
+repeated push is still a duplicate.
+Ids that are not of failed items of the queue are ignored.")]
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
     items: FailedItems,

@@ -10,16 +10,16 @@ use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 use crate::duration;
 
-/// Lengthen claims, counted from now
+/// Extend claims
 #[derive(Debug, Args)]
 #[command(after_help = "\
-They never become shorter, and items that were claimed together live together.
+This never shortens a claim. Items that were claimed together are extended together.
 Exits with 1 if a claim is stale.")]
 pub(crate) struct ExtendArgs {
     #[command(flatten)]
     claims: ClaimsArgs,
 
-    /// How long they live from now [default: 30s]
+    /// Lease of the claims, counted from now [default: 30s]
     #[arg(long, env = "TURNO_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     lease: Option<Duration>,
 }

@@ -11,24 +11,24 @@ use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 use crate::duration;
 
-/// Say that attempts have failed
+/// Report that attempts have failed
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An item is tried again later or, when it has no attempts left, set aside. Its errors are kept.
+An item is retried later; without attempts left, it becomes a failed item. Its errors are kept.
 Exits with 1 if a claim is stale.")]
 pub(crate) struct FailArgs {
     #[command(flatten)]
     claims: ClaimsArgs,
 
-    /// What went wrong
+    /// Error message
     #[arg(long, value_name = "TEXT")]
     error: String,
 
-    /// Try again after this; after a longer pause each time, if not said
+    /// Time before the next attempt [default: a backoff that grows with each attempt]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     retry_in: Option<Duration>,
 
-    /// Do not try again: set it aside at once
+    /// Do not retry: the item becomes a failed item at once
     #[arg(long = "final", conflicts_with = "retry_in")]
     last: bool,
 }

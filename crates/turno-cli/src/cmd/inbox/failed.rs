@@ -11,10 +11,10 @@ use crate::progress;
 /// Which failed items a person decides about.
 #[derive(Debug, Args)]
 pub(super) struct FailedItems {
-    /// Where they failed
+    /// Queue
     queue: String,
 
-    /// Their numbers, as `turno inbox list --state failed` shows them
+    /// Ids, as `turno inbox list --state failed` shows them
     #[arg(
         value_name = "ID",
         required_unless_present = "all",

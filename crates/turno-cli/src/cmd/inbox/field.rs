@@ -38,27 +38,33 @@ impl<'a> Source<'a> {
     /// Returns the text of a string, or a number as it is written.
     pub(super) fn take(self, payload: &str) -> Result<String, Usage> {
         let (part, field) = (self.part, self.field);
-        let fields: BTreeMap<String, &RawValue> = serde_json::from_str(payload)
-            .map_err(|_| self.wrong(format!("payload is no object, and has no field {field:?}")))?;
+        let fields: BTreeMap<String, &RawValue> = serde_json::from_str(payload).map_err(|_| {
+            self.wrong(format!(
+                "payload is not an object, so it has no field {field:?}"
+            ))
+        })?;
         let value = fields
             .get(field)
             .ok_or_else(|| self.wrong(format!("payload has no field {field:?}")))?;
         let taken = payload::word(value).ok_or_else(|| {
             self.wrong(format!(
-                "the payload's field {field:?} is neither text nor a number"
+                "the payload's field {field:?} is neither a string nor a number"
             ))
         })?;
         name::check(&taken).map_err(|rule| {
             Usage::new(
                 part,
-                format!("{part} {rule}: that of the payload's field {field:?} is not so"),
+                format!("{part} {rule}: change the payload's field {field:?}"),
             )
         })?;
         Ok(taken)
     }
 
     fn wrong(self, what: String) -> Usage {
-        let detail = format!("{what}: name one that has the {} of every item", self.part);
+        let detail = format!(
+            "{what}: name a field that has the {} of every item",
+            self.part
+        );
         Usage::new(self.option, detail)
     }
 }

@@ -8,10 +8,10 @@ use clap::Args;
 use super::settle::{ClaimsArgs, tell};
 use crate::context::Context;
 
-/// Give items back that were not begun
+/// Give back items that were not processed
 #[derive(Debug, Args)]
 #[command(after_help = "\
-They are claimable at once, and no attempt is counted. Exits with 1 if a claim is stale.")]
+They can be claimed at once, and no attempt is counted. Exits with 1 if a claim is stale.")]
 pub(crate) struct GiveBackArgs {
     #[command(flatten)]
     claims: ClaimsArgs,

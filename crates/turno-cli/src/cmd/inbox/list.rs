@@ -19,24 +19,24 @@ const CUT: usize = 100;
 /// Number of columns, from the first, that are never cut: id and time of an item.
 const WHOLE: usize = 2;
 
-/// List the items in one state
+/// List the items of one state
 #[derive(Debug, Args)]
 #[command(after_help = "\
-In order of their ids, completed ones newest first.
-Payloads are cut to fit; --json prints them whole, and all errors that were kept.")]
+Ordered by id; completed items newest first.
+Payloads are cut to fit; --json prints whole payloads and all stored errors.")]
 pub(crate) struct ListArgs {
-    /// Where they are
+    /// Queue
     queue: String,
 
-    /// Which
+    /// State of the items
     #[arg(long, value_name = "STATE", default_value = "pending", value_parser = PossibleValuesParser::new(ItemState::ALL.map(ItemState::as_str)).try_map(|word| word.parse::<ItemState>()))]
     state: ItemState,
 
-    /// At most so many, 1000 at the most
+    /// Maximum number of items, up to 1000
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 
-    /// Only items after this one: the last of the page before
+    /// Only items after this id: the last id of the previous page
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     after: Option<i64>,
 }
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     } else if items.is_empty() {
         context
             .output
-            .line(&format!("{}: nothing is {}", args.queue, args.state))?;
+            .line(&format!("{}: no item is {}", args.queue, args.state))?;
     } else {
         show(context, args.state, &items)?;
     }

@@ -25,17 +25,17 @@ const WORDS: Words = Words {
     safe: "with --key-field",
 };
 
-/// Put work into a queue
+/// Push items into a queue
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A payload is JSON: '{\"id\": 7}', 7 or, with quotes of its own, '\"a text\"'.
-All are stored or none; of a file, all or none of each 1000.
-An item whose key is known already is told as a duplicate, and not stored again.")]
+A payload is JSON: '{\"id\": 7}', 7 or, with its own quotes, '\"a text\"'.
+Either all items are stored or none; of a file, either all or none of each 1000.
+An item whose key exists already is reported as a duplicate, and not stored again.")]
 pub(crate) struct PushArgs {
-    /// Where the work waits, such as presentations
+    /// Queue, such as presentations
     queue: String,
 
-    /// The work, as JSON
+    /// Payload of an item, as JSON
     #[arg(
         value_name = "PAYLOAD",
         required_unless_present = "file",
@@ -43,57 +43,57 @@ pub(crate) struct PushArgs {
     )]
     payload: Vec<String>,
 
-    /// Read the payloads from a file, one a line (NDJSON); - is standard input
+    /// File with one payload per line (NDJSON); - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "payload")]
     file: Option<PathBuf>,
 
     #[command(flatten)]
     item: ItemArgs,
 
-    /// The largest payload that is accepted, in bytes [default: 1048576]
+    /// Maximum size of a payload, in bytes [default: 1048576]
     #[arg(long, env = "TURNO_MAX_PAYLOAD", hide_env_values = true, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     max_payload: Option<u32>,
 }
 
-/// What is special about the items.
+/// Options of the items.
 #[derive(Debug, Args)]
 struct ItemArgs {
-    /// Its unique key: pushed again, it is stored once
+    /// Unique key: an item that is pushed again is stored once
     #[arg(long, value_name = "KEY", conflicts_with_all = ["file", "key_field"])]
     key: Option<String>,
 
-    /// Take each item's key from this field of its payload
+    /// Field of the payload that is the item's unique key
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
 
-    /// Items of one group run one at a time, in order
+    /// Group: its items are processed in order, one at a time
     #[arg(long, value_name = "GROUP", conflicts_with = "group_field")]
     group: Option<String>,
 
-    /// Take each item's group from this field of its payload
+    /// Field of the payload that is the item's group
     #[arg(long, value_name = "FIELD")]
     group_field: Option<String>,
 
-    /// From 0, the most urgent, to 3 [default: 1]
+    /// Priority from 0, which is claimed first, to 3 [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<u8>,
 
-    /// Not before this has passed
+    /// Time before the item may be claimed
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     delay: Option<Duration>,
 
-    /// Not before this time, such as 2030-01-31T09:00:00Z
+    /// Due time: when the item may be claimed, such as 2030-01-31T09:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, conflicts_with = "delay")]
     run_at: Option<Timestamp>,
 
-    /// Set it aside as failed after so many attempts [default: 5]
+    /// Maximum number of attempts; then it becomes a failed item [default: 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_attempts: Option<u16>,
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| {
-        "a time is written 2030-01-31T09:00:00Z, or with an offset such as +02:00".to_owned()
+        "write a time as 2030-01-31T09:00:00Z, or with an offset such as +02:00".to_owned()
     })
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn run(context: &Context, args: PushArgs) -> Result<ExitCode> {
             let kind = Kind {
                 field: "payload",
                 longest: settings.max_payload,
-                remedy: "write one a line, store it elsewhere and push a reference, or raise max_payload",
+                remedy: "write one payload per line, store it elsewhere and push a reference, or raise max_payload",
             };
             let lines = Lines::open(path, kind)?;
             context
@@ -171,7 +171,7 @@ fn items(args: &PushArgs) -> Result<Vec<Item>, Usage> {
     if args.item.key.is_some() && args.payload.len() > 1 {
         return Err(Usage::new(
             "key",
-            "key is that of one payload, and several are given: push them one by one, or say --key-field",
+            "key applies to one payload, but several are given: push them one by one, or use --key-field",
         ));
     }
     let payloads = args.payload.iter().cloned();
@@ -184,7 +184,7 @@ fn tell(context: &Context, pushed: &[PushedItem]) -> Result<()> {
     }
     for PushedItem { id, duplicate } in pushed {
         context.output.line(&if *duplicate {
-            format!("{id} was there already, with the same key")
+            format!("{id} exists already, with the same key")
         } else {
             format!("{id} is pushed")
         })?;

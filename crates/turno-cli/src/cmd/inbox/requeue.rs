@@ -9,11 +9,11 @@ use turno_client::wire;
 use super::failed::FailedItems;
 use crate::context::Context;
 
-/// Revive failed items
+/// Requeue failed items
 #[derive(Debug, Args)]
 #[command(after_help = "\
-They have all their attempts before them again.
-An id that is not of a failed item of the queue is passed over.")]
+Requeued items have all their attempts again.
+Ids that are not of failed items of the queue are ignored.")]
 pub(crate) struct RequeueArgs {
     #[command(flatten)]
     items: FailedItems,
@@ -22,7 +22,7 @@ pub(crate) struct RequeueArgs {
 pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode> {
     let requeued = args
         .items
-        .decide(context, "reviving failed items", async |inbox, ids| {
+        .decide(context, "requeuing failed items", async |inbox, ids| {
             inbox.requeue(ids).await
         })
         .await?;

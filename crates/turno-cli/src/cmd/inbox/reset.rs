@@ -11,16 +11,16 @@ use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::{duration, progress};
 
-/// Take stuck items away from their workers
+/// Reset stuck items: take them from their workers
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For a worker that hangs and keeps its claims alive; one that has died needs no help.
-The claims are stale from then on, and the items claimable.")]
+For a worker that hangs and still extends its claims. The claims of a dead worker expire.
+The claims become stale, and other workers can claim the items.")]
 pub(crate) struct ResetArgs {
-    /// Where they are
+    /// Queue
     queue: String,
 
-    /// Only those that were claimed this long ago
+    /// Only items that were claimed longer ago than this
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration::parse, allow_hyphen_values = true)]
     older_than: Duration,
 
@@ -29,7 +29,7 @@ pub(crate) struct ResetArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> {
-    let spinner = progress::spinner(context.output, "taking items away from their workers");
+    let spinner = progress::spinner(context.output, "resetting stuck items");
     let reset = context
         .with_store(async |turno| {
             let inbox = args.by_hand.inbox(turno.inbox(&args.queue));

@@ -13,11 +13,11 @@ const ANY: &str = "-";
 
 #[derive(Debug, Args)]
 pub(super) struct ClaimsArgs {
-    /// The claims, as `turno inbox claim` printed them
+    /// Claims, as `turno inbox claim` printed them
     #[arg(value_name = "CLAIM", required = true)]
     pub(super) claims: Vec<ClaimId>,
 
-    /// Where the items are; a server has to be told if the token is for some queues only
+    /// Queue of the items; a server requires it if the access token is limited to a prefix
     #[arg(long, value_name = "QUEUE")]
     pub(super) queue: Option<String>,
 }

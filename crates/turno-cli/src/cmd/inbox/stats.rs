@@ -12,13 +12,13 @@ use crate::context::Context;
 use crate::duration::Shown;
 use crate::output::{number, optional};
 
-/// Tell how many items are in which state
+/// Show the number of items by state
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
-    /// Of one queue; of all, if none is named
+    /// Queue [default: all]
     queue: Option<String>,
 
-    /// Only names that begin with this, such as payments/
+    /// Only queues with this prefix, such as payments/
     #[arg(
         long,
         value_name = "TEXT",
@@ -42,9 +42,9 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
             let queues = all.to_vec();
             context.output.json(&wire::Queues { queues })?;
         }
-        (_, []) if args.prefix.is_empty() => context.output.line("nothing was pushed yet")?,
+        (_, []) if args.prefix.is_empty() => context.output.line("there are no queues")?,
         (_, []) => {
-            let none = format!("no queue begins with {}", args.prefix);
+            let none = format!("there are no queues with the prefix {}", args.prefix);
             context.output.line(&none)?;
         }
         (_, all) => show(context, all)?,

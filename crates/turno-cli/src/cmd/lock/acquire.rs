@@ -14,12 +14,13 @@ use crate::duration::Shown;
 use crate::output::time;
 use crate::signals::{ENDING, Signals, exit_code};
 
-/// Take a lock, and keep it until it is released or expires
+/// Acquire a lock, and keep it until it is released or expires
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints the lease, whose id `turno lock release` wants. Exits with 75 if somebody else has it.")]
+Prints the lease, with the id for `turno lock release`.
+Exits with 75 if another owner holds the lock.")]
 pub(crate) struct AcquireArgs {
-    /// What to lock, such as PRESTAMO/123
+    /// Resource to lock, such as PRESTAMO/123
     resource: String,
 
     #[command(flatten)]

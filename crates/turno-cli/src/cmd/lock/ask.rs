@@ -15,27 +15,27 @@ use crate::signals::Signals;
 
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// How long the lease lives unless it is renewed [default: 30s]
+    /// TTL of the lease, unless it is renewed [default: 30s]
     #[arg(long, env = "TURNO_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     ttl: Option<Duration>,
 
-    /// Wait this long for it; without, a busy lock is told at once
+    /// Maximum time to wait for a busy lock [default: do not wait]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Option<Duration>,
 
-    /// Wait in line: nobody who comes later is served first
+    /// Wait in first in, first out order
     #[arg(long, requires = "wait")]
     fifo: bool,
 
-    /// Who holds it, as a machine sees it; the same owner enters again [default: a new UUID]
+    /// Owner of the lock, for programs; the same owner can acquire it again [default: a new UUID]
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
-    /// The person who holds it
+    /// User who holds the lock
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     user: Option<String>,
 
-    /// The application that holds it
+    /// Application that holds the lock
     #[arg(
         long,
         env = "TURNO_SERVICE",
@@ -44,35 +44,35 @@ pub(crate) struct LockArgs {
     )]
     service: Option<String>,
 
-    /// What is being done
+    /// Description of the work
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Share it with other shared holders
+    /// Acquire a shared lock, which several shared holders can hold
     #[arg(long, conflicts_with = "permits")]
     shared: bool,
 
-    /// Take one of so many permits; all who use the resource name the same number
+    /// Acquire one of N permits; all callers of a resource must give the same number
     #[arg(long, value_name = "N")]
     permits: Option<u32>,
 
-    /// Nobody may take it again before this has passed, even if it is released sooner
+    /// Minimum time before the lock can be acquired again, even if it is released earlier
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     min_hold: Option<Duration>,
 
-    /// However often it is renewed, it ends after this
+    /// Maximum time that the lock can be held, including renewals
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     max_hold: Option<Duration>,
 
-    /// Try a busy lock this often in all; instead of --wait [default: 1]
+    /// Maximum number of attempts at a busy lock, instead of --wait [default: 1]
     #[arg(long, env = "TURNO_RETRY_MAX", hide_env_values = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     retry_max: Option<u32>,
 
-    /// The pause between two tries [default: 500ms]
+    /// Pause between two attempts [default: 500ms]
     #[arg(long, env = "TURNO_RETRY_DELAY", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     retry_delay: Option<Duration>,
 
-    /// The longest time to live that is accepted [default: 24h]
+    /// Maximum TTL that is accepted [default: 24h]
     #[arg(long, env = "TURNO_MAX_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     max_ttl: Option<Duration>,
 }

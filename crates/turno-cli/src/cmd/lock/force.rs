@@ -10,24 +10,24 @@ use turno::lock::BreakOutcome;
 
 use crate::context::Context;
 
-/// Force a lock open, whoever holds it
+/// Break a lock: take it from its holder
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For a person who knows that the holder is gone. Its token says which holding is meant, so that
-nobody who came meanwhile is hit. Exits with 1 if that token does not hold it.")]
+For an operator who knows that the holder is gone. The token identifies the holder: a lock that
+another caller has acquired since is not broken. Exits with 1 if the token does not hold the lock.")]
 pub(crate) struct BreakArgs {
-    /// What is locked
+    /// Resource
     resource: String,
 
-    /// The token that is broken, as `turno lock status` shows it
+    /// Fencing token of the holder, as `turno lock status` shows it
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     token: i64,
 
-    /// Why; it goes into the history
+    /// Reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
-    /// Who does it
+    /// User, for the history
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     user: Option<String>,
 }
@@ -46,13 +46,13 @@ pub(crate) async fn run(context: &Context, args: BreakArgs) -> Result<ExitCode> 
         BreakOutcome::Broken => (
             "broken",
             ExitCode::SUCCESS,
-            format!("{} is broken open", args.resource),
+            format!("{} was broken", args.resource),
         ),
         BreakOutcome::NotHeld => (
             "not_held",
             ExitCode::FAILURE,
             format!(
-                "token {token} does not hold {}: see who does with `turno lock status {}`",
+                "token {token} does not hold {}: `turno lock status {}` shows the holder",
                 args.resource, args.resource
             ),
         ),

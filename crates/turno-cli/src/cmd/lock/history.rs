@@ -9,11 +9,13 @@ use turno::history::Part;
 use crate::cmd::history::{PageArgs, show};
 use crate::context::Context;
 
-/// Show the audit trail, newest first; it begins with what is held now
+/// Show the history of locks, newest first, beginning with the held locks
 #[derive(Debug, Args)]
-#[command(after_help = "`turno history` has what people did to queues, events and once keys, too.")]
+#[command(
+    after_help = "`turno history` also shows operator actions on queues, events and once keys."
+)]
 pub(crate) struct HistoryArgs {
-    /// Of one resource; of all, if none is named
+    /// Resource [default: all]
     resource: Option<String>,
 
     #[command(flatten)]

@@ -13,10 +13,10 @@ use crate::fail::Usage;
 
 #[derive(Debug, Args)]
 pub(crate) struct LeaseArgs {
-    /// What is locked
+    /// Resource
     resource: String,
 
-    /// The lease's id as acquire printed it, or its token alone
+    /// Id of the lease, as acquire printed it, or its fencing token
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     lease: String,
 }
@@ -32,7 +32,7 @@ impl LeaseArgs {
         let id: LeaseId = self.lease.parse()?;
         if id.resource != self.resource {
             let detail = format!(
-                "lease is one on {}, and not on {}: give the id that was printed for this resource",
+                "lease is for {}, not for {}: give the id that was printed for this resource",
                 id.resource, self.resource
             );
             return Err(Usage::new("lease", detail).into());

@@ -12,10 +12,10 @@ use crate::context::Context;
 use crate::duration::Shown;
 use crate::output::{number, optional, page};
 
-/// List the locks that are held, in order of their names
+/// List the held locks, ordered by resource
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only names that begin with this, such as PRESTAMO/
+    /// Only resources with this prefix, such as PRESTAMO/
     #[arg(
         long,
         value_name = "TEXT",
@@ -24,11 +24,11 @@ pub(crate) struct ListArgs {
     )]
     prefix: String,
 
-    /// At most so many, 1000 at the most
+    /// Maximum number of locks, up to 1000
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 
-    /// Only names after this one: the last of the page before
+    /// Only resources after this one: the last of the previous page
     #[arg(
         long,
         value_name = "NAME",
@@ -52,7 +52,7 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         let next = wire::next(&locks, limit, |lock| lock.resource.clone());
         context.output.json(&wire::Locks { locks, next })?;
     } else if locks.is_empty() {
-        context.output.line("nothing is locked")?;
+        context.output.line("no lock is held")?;
     } else {
         let header = [
             "RESOURCE",

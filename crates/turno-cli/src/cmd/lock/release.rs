@@ -10,10 +10,11 @@ use turno::lock::ReleaseOutcome;
 use super::lease::{LeaseArgs, tell_lost};
 use crate::context::Context;
 
-/// Give a lock back
+/// Release a lock
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An owner who entered several times gives one hold back each time. Exits with 1 if the lease is lost.")]
+If the owner has acquired the lock several times, this releases one hold.
+Exits with 1 if the lease is lost.")]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     lease: LeaseArgs,
@@ -38,7 +39,7 @@ pub(crate) async fn run(context: &Context, args: ReleaseArgs) -> Result<ExitCode
             .line(&format!("{} is released", id.resource))?;
     } else {
         context.output.line(&format!(
-            "one hold of {} is given back; left: {holds}",
+            "one hold of {} is released; left: {holds}",
             id.resource
         ))?;
     }

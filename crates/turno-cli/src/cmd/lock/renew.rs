@@ -15,19 +15,19 @@ use crate::context::Context;
 use crate::duration::{self, Shown};
 use crate::output::time;
 
-/// Lengthen a lease, counted from now
+/// Renew a lease
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It never becomes shorter. Exits with 1 if the lease is lost.")]
+A renewal never shortens a lease. Exits with 1 if the lease is lost.")]
 pub(crate) struct RenewArgs {
     #[command(flatten)]
     lease: LeaseArgs,
 
-    /// How long it lives from now [default: 30s]
+    /// TTL of the lease, counted from now [default: 30s]
     #[arg(long, env = "TURNO_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     ttl: Option<Duration>,
 
-    /// The longest time to live that is accepted [default: 24h]
+    /// Maximum TTL that is accepted [default: 24h]
     #[arg(long, env = "TURNO_MAX_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     max_ttl: Option<Duration>,
 }

@@ -11,12 +11,12 @@ use crate::context::Context;
 use crate::duration::Shown;
 use crate::output::time;
 
-/// Tell who holds a resource
+/// Show the holders of a resource
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exits with 0 whether it is held or not.")]
+Exits with 0 whether the resource is held or not.")]
 pub(crate) struct StatusArgs {
-    /// What to ask about
+    /// Resource
     resource: String,
 }
 

@@ -71,7 +71,7 @@ impl Answer {
     pub(super) fn described(&self) -> String {
         let Some(output) = &self.output else {
             return format!(
-                "without its output of {} bytes, too much to keep",
+                "without its output of {} bytes, too large to store",
                 self.output_bytes
             );
         };

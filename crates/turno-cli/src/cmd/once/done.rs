@@ -12,14 +12,14 @@ use super::forget::DecisionArgs;
 use super::{status, tell};
 use crate::context::Context;
 
-/// What the work answered, as far as the operator knows.
+/// Answer of the work, if the operator knows it.
 #[derive(Debug, Args)]
 pub(super) struct AnswerArgs {
-    /// Done: the answer that callers get, as JSON [default: none, only that the work is done]
+    /// Done: answer for later calls, as JSON [default: none, only that the work is done]
     #[arg(long, value_name = "JSON", conflicts_with_all = super::NO_DONE, allow_hyphen_values = true)]
     answer: Option<String>,
 
-    /// Done: the exit code that the command had, for a key of a command; its output is not known
+    /// Done: exit code of the command, for a key of a command; its output stays unknown
     #[arg(long, value_name = "CODE", conflicts_with_all = super::NO_DONE, conflicts_with = "answer")]
     exit_code: Option<u8>,
 }

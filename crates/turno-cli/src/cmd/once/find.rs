@@ -16,7 +16,7 @@ use crate::gate::{self, Found};
 
 #[derive(Debug, Args)]
 pub(super) struct FindArgs {
-    /// Find: the routes file of the gate
+    /// Find: routes file of the gate
     // The environment may set this for every gate, so no option conflicts with it.
     #[arg(
         long,
@@ -26,31 +26,31 @@ pub(super) struct FindArgs {
     )]
     routes: Option<PathBuf>,
 
-    /// Find: the name of the route
+    /// Find: name of the route
     #[arg(long, value_name = "NAME", requires = "find")]
     route: Option<String>,
 
-    /// Find: the key that the client sent
+    /// Find: key that the client sent
     #[arg(long = "key", value_name = "KEY", requires = "find")]
     client_key: Option<String>,
 
-    /// Find: a header that says who sent the request, or for which tenant; can be repeated
+    /// Find: header that identifies the sender or the tenant of the request; can be repeated
     #[arg(long, value_name = "NAME: VALUE", requires = "find")]
     header: Vec<String>,
 
-    /// Find: the path of the request, if that of the route has parameters
+    /// Find: path of the request, if the path of the route has parameters
     #[arg(long, value_name = "PATH", requires = "find")]
     path: Option<String>,
 
-    /// Find: the method of the request [default: the first of the route]
+    /// Find: method of the request [default: the first method of the route]
     #[arg(long, value_name = "METHOD", requires = "find")]
     method: Option<Method>,
 
-    /// Find: the file with the body of the request, where the content is the key
+    /// Find: file with the body of the request, if the content is the key
     #[arg(long, value_name = "FILE", requires = "find")]
     body_file: Option<PathBuf>,
 
-    /// Find: the file with the secret of the gate
+    /// Find: file with the secret of the gate
     #[arg(long, value_name = "FILE", requires = "find")]
     secret_file: Option<PathBuf>,
 }
@@ -89,7 +89,7 @@ impl FindArgs {
             Some(path) => path.as_str(),
             None if found.path.contains('{') => {
                 let detail = format!(
-                    "the path of the route is {}: name that of the request with --path",
+                    "the path of the route is {}: give the path of the request with --path",
                     found.path
                 );
                 return Err(Usage::new("path", detail).into());
@@ -100,7 +100,7 @@ impl FindArgs {
             .method(self.method.clone().unwrap_or_else(|| found.method.clone()))
             .uri(path)
             .body(())
-            .map_err(|error| Usage::new("path", format!("{path:?} is no path ({error})")))?;
+            .map_err(|error| Usage::new("path", format!("{path:?} is not a path ({error})")))?;
         let mut head = request.into_parts().0;
         for header in &self.header {
             let (name, value) = named(header)?;
@@ -108,7 +108,7 @@ impl FindArgs {
         }
         if let (Some(name), Some(key)) = (&found.key_header, &self.client_key) {
             let key = HeaderValue::from_str(key)
-                .map_err(|_| Usage::new("key", "a key is visible ASCII"))?;
+                .map_err(|_| Usage::new("key", "a key consists of visible ASCII characters"))?;
             head.headers.insert(name.clone(), key);
         }
         Ok(head)
@@ -120,7 +120,7 @@ fn named(header: &str) -> Result<(HeaderName, HeaderValue)> {
     let parsed = parts
         .and_then(|(name, value)| Some((name.trim().parse().ok()?, value.trim().parse().ok()?)));
     parsed.ok_or_else(|| {
-        let detail = format!("{header:?} is no header: write \"x-user: ana\", for example");
+        let detail = format!("{header:?} is not a header: write, for example, \"x-user: ana\"");
         Usage::new("header", detail).into()
     })
 }

@@ -10,14 +10,14 @@ use turno_client::wire;
 use super::tell;
 use crate::context::Context;
 
-/// Who decides what becomes of a key, and why.
+/// User and reason of a decision about a key.
 #[derive(Debug, Args)]
 pub(super) struct DecisionArgs {
-    /// Forget, done: why; it goes into the history
+    /// Forget, done: reason, for the history
     #[arg(long, value_name = "TEXT", conflicts_with_all = super::NO_DECISION)]
     pub(super) reason: Option<String>,
 
-    /// Forget, done: who decides [default: that of turno.toml]
+    /// Forget, done: user, for the history [default: user of turno.toml]
     // What the environment says is said of every run, so nothing excludes it.
     #[arg(long, env = "TURNO_USER", hide_env_values = true, value_name = "NAME")]
     pub(super) user: Option<String>,
@@ -48,7 +48,7 @@ pub(super) async fn run(context: &Context, key: &str, args: DecisionArgs) -> Res
     } else if forgotten {
         context.output.line(&format!("forgotten: {key}"))?;
     } else {
-        context.output.line(&format!("nothing is known of {key}"))?;
+        context.output.line(&format!("there is no key {key}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -126,7 +126,7 @@ impl Call<'_> {
         let ends = Ends::default();
         let streams = child
             .take_output()
-            .context("a started command has the pipes asked for")?;
+            .context("the command was started without its pipes")?;
         let (status, read) = tokio::join!(
             async {
                 let status = self.watch(child, claim, signals).await;
@@ -228,11 +228,11 @@ impl Call<'_> {
         let key = &claim.key;
         let detail = match end {
             End::Unknown => format!(
-                "the command was cut off, and what it did is not known: {key} is unknown. Look at its effects; then \
+                "the command was interrupted, so its outcome is not known: {key} is unknown. Check its effects; then \
                  `turno once {key} --done` or `--forget`, or run the command again with --unknown rerun"
             ),
             End::Done if !is_kept && !self.args.quiet => format!(
-                "the output of {} bytes is more than --max-output, and was not kept: a repeat will print none",
+                "the output of {} bytes is larger than --max-output, and was not stored: a replay prints none",
                 answer.output_bytes
             ),
             End::Done | End::Released => return None,

@@ -17,11 +17,11 @@ const STATES: [OnceState; 3] = [OnceState::Unknown, OnceState::InFlight, OnceSta
 
 #[derive(Debug, Args)]
 pub(super) struct PageArgs {
-    /// List: only what is unknown, in_flight or done
+    /// List: only keys in this state: unknown, in_flight or done
     #[arg(long, value_name = "STATE", conflicts_with_all = super::NO_LIST, hide_possible_values = true, value_parser = PossibleValuesParser::new(STATES.map(OnceState::as_str)).try_map(|word| word.parse::<OnceState>()))]
     state: Option<OnceState>,
 
-    /// List: only keys that begin with this, such as pago/
+    /// List: only keys with this prefix, such as pago/
     #[arg(
         long,
         value_name = "TEXT",
@@ -31,11 +31,11 @@ pub(super) struct PageArgs {
     )]
     prefix: String,
 
-    /// List: at most so many, 1000 at the most
+    /// List: maximum number of keys, up to 1000
     #[arg(long, value_name = "N", conflicts_with_all = super::NO_LIST, default_value_t = 100)]
     limit: u32,
 
-    /// List: only keys after this one, the last of the page before
+    /// List: only keys after this one: the last key of the previous page
     #[arg(
         long,
         value_name = "KEY",
@@ -63,7 +63,7 @@ pub(super) async fn run(context: &Context, args: PageArgs) -> Result<ExitCode> {
     } else if keys.is_empty() {
         context.output.line(&match args.state {
             Some(state) => format!("no key is {state}"),
-            None => "no key is known".to_owned(),
+            None => "there are no keys".to_owned(),
         })?;
     } else {
         let header = [

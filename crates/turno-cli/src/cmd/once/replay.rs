@@ -38,7 +38,7 @@ pub(super) async fn run(
     let is_json = context.output.is_json();
     if told == Told::Aloud && !is_json {
         context.output.note(&format!(
-            "replayed: {key} was done before, and this is its stored answer: {}",
+            "replayed: {key} was done before; this is its stored answer: {}",
             answer.described()
         ));
     }

@@ -32,31 +32,31 @@ const FRAME: usize = 4096;
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// How long a run that is silent counts as under way; it is extended while the command runs [default: 30s]
+    /// Lease of the run; it is extended while the command runs [default: 30s]
     #[arg(long, env = "TURNO_ONCE_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     lease: Option<Duration>,
 
-    /// How long the answer is kept; 0 keeps none, and turns away only who comes meanwhile [default: 24h]
+    /// TTL of the answer; 0 stores none, and rejects only calls that come while the command runs [default: 24h]
     #[arg(long, env = "TURNO_ONCE_TTL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     ttl: Option<Duration>,
 
-    /// Wait this long for the answer of a run that is in flight; without, it is told at once
+    /// Maximum time to wait for the answer of a run that is in flight [default: do not wait]
     #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Option<Duration>,
 
-    /// If an earlier run vanished half-way: refuse, or rerun
+    /// What to do if the key is unknown: refuse or rerun
     #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "WHAT", default_value = AfterUnknown::Refuse.as_str(), hide_possible_values = true, value_parser = PossibleValuesParser::new([AfterUnknown::Refuse, AfterUnknown::Rerun].map(AfterUnknown::as_str)).map(after_unknown))]
     unknown: AfterUnknown,
 
-    /// Store no failure: the next call runs the command again
+    /// Do not store failures: after one, the next call runs the command again
     #[arg(long, conflicts_with_all = super::NO_RUN)]
     pub(super) retry_failures: bool,
 
-    /// Keep no more output than this; beyond, only the exit code is stored
+    /// Maximum size of the stored output; of a larger one, only the exit code is stored
     #[arg(long, conflicts_with_all = super::NO_RUN, value_name = "SIZE", default_value = "1MiB", value_parser = max_output)]
     pub(super) max_output: usize,
 
-    /// Do not tell that an answer is a replay, or was too large to keep
+    /// Do not report that an answer is a replay, or was too large to store
     #[arg(short, long, conflicts_with_all = super::NO_RUN)]
     pub(super) quiet: bool,
 }
@@ -71,7 +71,7 @@ fn after_unknown(word: String) -> AfterUnknown {
 fn max_output(text: &str) -> Result<usize, String> {
     match size::parse(text)? {
         bytes if bytes > MAX_OUTPUT => Err(format!(
-            "{}MiB is the most: let the command write to a file",
+            "the maximum is {}MiB: let the command write to a file",
             MAX_OUTPUT / 1024 / 1024
         )),
         bytes => Ok(bytes),
@@ -143,7 +143,7 @@ impl Call<'_> {
             Begin::InFlight(run) => Ok(tell::in_flight(self.context, key, &run)),
             Begin::Mismatch => Ok(tell::mismatch(self.context, key)),
             Begin::Unknown(run) => Ok(tell::unknown(self.context, key, &run)),
-            Begin::OverQuota => bail!("there is a quota on {key}, and nobody asked for one"),
+            Begin::OverQuota => bail!("{key} is over a quota, although none was requested"),
         }
     }
 }

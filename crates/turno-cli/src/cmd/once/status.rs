@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
 /// The error for a key that the store does not know.
 pub(super) fn not_known(key: &str) -> NotFound {
     NotFound(format!(
-        "nothing is known of {key}: no caller has begun it, or it was given back or forgotten, or its answer was kept long enough"
+        "there is no key {key}: no caller has begun it, it was given back or forgotten, or its answer has expired"
     ))
 }
 
@@ -101,7 +101,7 @@ fn printed(context: &Context, output: &Output) -> Result<()> {
             }
             Err(_) => context
                 .output
-                .line("  (not a text; --json prints it as base64)")?,
+                .line("  (binary; --json prints it as base64)")?,
         }
     }
     Ok(())

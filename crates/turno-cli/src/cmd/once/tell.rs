@@ -15,7 +15,7 @@ use crate::payload::printable;
 /// Another run is in flight.
 pub(super) fn in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     let detail = format!(
-        "{key} is in flight{}, for {} more unless that is extended: try again later, or wait for its answer with --wait",
+        "{key} is in flight{}; its lease expires in {} unless it is extended: retry later, or wait for its answer with --wait",
         by(run.worker.as_deref(), run.began_at),
         Shown(run.remaining)
     );
@@ -31,7 +31,7 @@ pub(super) fn in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode
 /// A key in flight cannot be deleted.
 pub(super) fn not_forgotten(context: &Context, view: &OnceView) -> ExitCode {
     let detail = format!(
-        "{} is in flight{}: end that, or wait until it is over, before it is forgotten",
+        "{} is in flight{}: stop that run, or wait until it ends, before you forget the key",
         view.key,
         by(view.worker.as_deref(), view.began_at)
     );
@@ -44,11 +44,11 @@ pub(super) fn not_forgotten(context: &Context, view: &OnceView) -> ExitCode {
     )
 }
 
-/// What is in flight is not resolved.
+/// A key in flight cannot be resolved.
 pub(super) fn still_in_flight(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     let detail = format!(
-        "{key} is in flight{}, for {} more unless that is extended: wait until it ends, or until its lease is over; nothing \
-         was changed",
+        "{key} is in flight{}; its lease expires in {} unless it is extended: wait until the run ends or its lease expires. \
+         Nothing was changed",
         by(run.worker.as_deref(), run.began_at),
         Shown(run.remaining)
     );
@@ -61,11 +61,11 @@ pub(super) fn still_in_flight(context: &Context, key: &str, run: &OnceRun) -> Ex
     )
 }
 
-/// A key that has an answer is not resolved.
+/// A key with an answer cannot be resolved.
 pub(super) fn answered(context: &Context, key: &str) -> ExitCode {
     let detail = format!(
-        "{key} has an answer already, and nothing was changed: `turno once {key} --status` shows it; if it is wrong, \
-         `turno once {key} --forget`"
+        "{key} already has an answer: `turno once {key} --status` shows it. Nothing was changed. If the answer is wrong, \
+         use `turno once {key} --forget`"
     );
     fail::problem(
         "answered",
@@ -76,10 +76,10 @@ pub(super) fn answered(context: &Context, key: &str) -> ExitCode {
     )
 }
 
-/// An earlier run has vanished.
+/// The outcome of an earlier run is unknown.
 pub(super) fn unknown(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
     let detail = format!(
-        "{key} is unknown: an earlier run{} vanished half-way, and what it did is not known. Look at its effects; then \
+        "{key} is unknown: an earlier run{} ended without an answer, so its outcome is not known. Check its effects; then \
          `turno once {key} --done` if it was done, `turno once {key} --forget` if not, or run the command again with \
          --unknown rerun",
         by(run.worker.as_deref(), run.began_at)
@@ -96,8 +96,8 @@ pub(super) fn unknown(context: &Context, key: &str, run: &OnceRun) -> ExitCode {
 /// The key belongs to another command line.
 pub(super) fn mismatch(context: &Context, key: &str) -> ExitCode {
     let detail = format!(
-        "{key} belongs to another command, or the same one with other arguments: use a new key for it, or, if the old answer \
-         is not wanted any more, `turno once {key} --forget`"
+        "{key} belongs to another command, or to the same one with other arguments: use a new key. If the old answer is \
+         not needed any more, use `turno once {key} --forget`"
     );
     fail::problem(
         "mismatch",
@@ -111,7 +111,8 @@ pub(super) fn mismatch(context: &Context, key: &str) -> ExitCode {
 /// The work is done, and its answer was not stored.
 pub(super) fn not_stored(context: &Context, key: &str) -> ExitCode {
     let detail = format!(
-        "{key} is done, and its answer was not stored: look for its effects, or `turno once {key} --forget`"
+        "{key} is done, and its answer was not stored: check its effects. To run the command again, use \
+         `turno once {key} --forget`"
     );
     fail::problem(
         "not_stored",
@@ -126,8 +127,8 @@ pub(super) fn not_stored(context: &Context, key: &str) -> ExitCode {
 pub(super) fn stale(context: &Context, claim: &OnceClaim) -> ExitCode {
     let key = &claim.key;
     let detail = format!(
-        "{key} was taken over, or forgotten, while the command ran, for its lease was over: the answer of this run was \
-         not stored. Ask again to get that of the newer one; a longer --lease outlives longer pauses"
+        "the lease of {key} expired while the command ran, and another run has taken over, or the key was forgotten: the \
+         answer of this run was not stored. Repeat the call to get the newer answer; use a longer --lease to survive longer pauses"
     );
     let more = json!({"key": key, "claim": claim});
     fail::problem("stale", &detail, &more, context.output, Exit::Failed)
@@ -142,8 +143,8 @@ pub(super) fn lost_answer(
 ) -> ExitCode {
     let key = &claim.key;
     let detail = format!(
-        "the command has ended with exit code {exit_code}, and that could not be stored ({error}): {key} is unknown when its \
-         lease is over, as `turno once {key} --status` will tell"
+        "the command ended with exit code {exit_code}, but its answer could not be stored ({error}): {key} becomes unknown when \
+         its lease expires; `turno once {key} --status` shows its state"
     );
     let more = json!({"key": key, "claim": claim, "exit_code": exit_code});
     fail::problem("not_stored", &detail, &more, context.output, Exit::Failed)

@@ -9,22 +9,22 @@ use uuid::Uuid;
 
 use crate::context::Context;
 
-/// Give dead and blocked events up for good
+/// Discard dead and blocked events: never publish them
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What was blocked behind one goes on; what was parked behind it waits to be requeued.
-An id that is not of a dead or blocked event is passed over.
-Who discarded an event is kept with its id, for as long as dispatched ones are, and in the history.")]
+Events that were blocked behind a discarded one continue; parked ones wait until they are requeued.
+Ids that are not of dead or blocked events are ignored.
+The user is stored in the history and, as long as dispatched events are kept, with the event id.")]
 pub(crate) struct DiscardArgs {
-    /// Their ids, as `turno outbox list --state dead` shows them
+    /// Ids, as `turno outbox list --state dead` shows them
     #[arg(value_name = "ID", required = true, value_parser = super::id)]
     id: Vec<Uuid>,
 
-    /// Why; it goes into the history
+    /// Reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Who does it [default: that of turno.toml, or the user that runs this]
+    /// User, for the history [default: user of turno.toml, or the system user]
     #[arg(
         long,
         alias = "by",

@@ -28,68 +28,68 @@ const WORDS: Words = Words {
     things: "events",
     push: "emit",
     pushed: "emitted",
-    safe: "with ids of their own",
+    safe: "with an id in each line",
 };
 
-/// Put events into the outbox
+/// Emit events
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For scripts and for looking at things: an application emits in its own transaction, so that an event
-is published if and only if what it tells of has happened.
-A payload is JSON: '{\"id\": 7}', 7 or, with quotes of its own, '\"a text\"'.
-A line of a file is {\"type\": …, \"payload\": …} and, if wanted, \"key\", \"correlation_id\",
+For scripts and tests. An application emits in its own transaction, so that an event is published if
+and only if the transaction commits.
+A payload is JSON: '{\"id\": 7}', 7 or, with its own quotes, '\"a text\"'.
+A line of a file is {\"type\": …, \"payload\": …} and optionally \"key\", \"correlation_id\",
 \"headers\": {…}, \"delay\": \"5m\", \"traceparent\", \"tracestate\" and \"id\".
-Of a file, all or none of each 1000 are stored.
-An event whose id is known already is not stored again.")]
+Of a file, either all or none of each 1000 events are stored.
+An event whose id exists already is not stored again.")]
 pub(crate) struct EmitArgs {
-    /// What happened, such as TicketCreatedEvent
+    /// Type of the event, such as TicketCreatedEvent
     #[arg(value_name = "TYPE", required_unless_present = "file")]
     kind: Option<String>,
 
-    /// What there is to say of it, as JSON; - reads it from standard input, @FILE from a file [default: null]
+    /// Payload, as JSON; - reads it from standard input, @FILE from a file [default: null]
     #[arg(value_name = "PAYLOAD", allow_negative_numbers = true)]
     payload: Option<String>,
 
-    /// Read the events from a file, one a line (NDJSON); - is standard input
+    /// File with one event per line (NDJSON); - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "payload"])]
     file: Option<PathBuf>,
 
     #[command(flatten)]
     about: AboutArgs,
 
-    /// The largest payload that is accepted, in bytes [default: 1048576]
+    /// Maximum size of a payload, in bytes [default: 1048576]
     #[arg(long, env = "TURNO_MAX_PAYLOAD", hide_env_values = true, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     max_payload: Option<u32>,
 }
 
-/// What is special about the event.
+/// Options of the event.
 #[derive(Debug, Args)]
 struct AboutArgs {
-    /// Its ordering key: events with one key are published in order
+    /// Ordering key: events of one key are published in order
     #[arg(long, value_name = "KEY", conflicts_with = "file")]
     key: Option<String>,
 
-    /// What it belongs to, across services
+    /// Correlation id, which relates events across services
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     correlation_id: Option<String>,
 
-    /// A header of your own; may be said again
+    /// Custom header; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = header, conflicts_with = "file")]
     header: Vec<(String, String)>,
 
-    /// Not before this has passed
+    /// Time before the event may be published
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, conflicts_with = "file")]
     delay: Option<Duration>,
 
-    /// The W3C trace context, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+    /// W3C trace context, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     traceparent: Option<String>,
 
-    /// The W3C trace state
+    /// W3C trace state
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     tracestate: Option<String>,
 
-    /// Its id: emitted again, it is stored once [default: a new UUID]
+    /// Id of the event: an event that is emitted again is stored once [default: a new UUID]
     #[arg(long, value_name = "UUID", value_parser = super::id, conflicts_with = "file")]
     id: Option<Uuid>,
 }
@@ -97,7 +97,7 @@ struct AboutArgs {
 fn header(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or_else(|| "a header is written NAME=VALUE".to_owned())
+        .ok_or_else(|| "write a header as NAME=VALUE".to_owned())
 }
 
 impl AboutArgs {
@@ -129,7 +129,7 @@ pub(crate) async fn run(context: &Context, args: EmitArgs) -> Result<ExitCode> {
             let kind = Kind {
                 field: "event",
                 longest: settings.max_payload.saturating_add(BESIDE_PAYLOAD),
-                remedy: "write one a line, store its payload elsewhere and emit a reference, or raise max_payload",
+                remedy: "write one event per line, store its payload elsewhere and emit a reference, or raise max_payload",
             };
             let lines = Lines::open(path, kind)?;
             context
@@ -186,7 +186,7 @@ fn payload(said: Option<&str>, most: usize) -> Result<String, Usage> {
     let wrong = |detail| Usage::new("payload", detail);
     let bytes = read.map_err(|error| {
         wrong(format!(
-            "{from} cannot be read ({error}): name a file as in @event.json, or - for standard input"
+            "{from} cannot be read ({error}): give a file as in @event.json, or - for standard input"
         ))
     })?;
     let text = String::from_utf8(bytes)

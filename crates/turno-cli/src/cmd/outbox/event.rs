@@ -84,12 +84,12 @@ struct Line<'a> {
 pub(super) fn from_line(text: &str) -> Result<Event, Usage> {
     let line: Line = serde_json::from_str(text).map_err(|error| {
         let detail = format!(
-            "event cannot be read ({error}): write {{\"type\": …, \"payload\": …}}, one a line"
+            "event is invalid ({error}): write {{\"type\": …, \"payload\": …}}, one per line"
         );
         Usage::new("event", detail)
     })?;
     Draft {
-        kind: read("type", "a text", line.r#type)?,
+        kind: read("type", "a string", line.r#type)?,
         payload: line.payload.get().to_owned(),
         key: line.key.map(|value| word("key", value)).transpose()?,
         correlation_id: line
@@ -100,11 +100,11 @@ pub(super) fn from_line(text: &str) -> Result<Event, Usage> {
         delay: line.delay.map(delay).transpose()?,
         traceparent: line
             .traceparent
-            .map(|value| read("traceparent", "a text", value))
+            .map(|value| read("traceparent", "a string", value))
             .transpose()?,
         tracestate: line
             .tracestate
-            .map(|value| read("tracestate", "a text", value))
+            .map(|value| read("tracestate", "a string", value))
             .transpose()?,
         id: line
             .id
@@ -125,11 +125,11 @@ fn read<T: DeserializeOwned>(field: &'static str, how: &str, value: &RawValue) -
 /// Parses a text or a number: keys are often numbers in the systems that they come from.
 fn word(field: &'static str, value: &RawValue) -> Result<String, Usage> {
     payload::word(value)
-        .ok_or_else(|| Usage::new(field, format!("{field} must be a text or a number")))
+        .ok_or_else(|| Usage::new(field, format!("{field} must be a string or a number")))
 }
 
 fn headers(value: &RawValue) -> Result<BTreeMap<String, String>, Usage> {
-    read("headers", "an object of texts", value)
+    read("headers", "an object of strings", value)
 }
 
 fn delay(value: &RawValue) -> Result<Duration, Usage> {

@@ -21,22 +21,22 @@ const CUT: usize = 100;
 /// Number of columns, from the first, that are never cut: number, id and time of an event.
 const WHOLE: usize = 3;
 
-/// List the events in one state
+/// List the events of one state
 #[derive(Debug, Args)]
 #[command(after_help = "\
-In the order of their emission; dispatched ones newest first, and in whole batches.
+In the order in which they were emitted; dispatched events newest first, and in whole batches.
 Of dispatched events only the ids are kept, unless the relay archives them.
-Payloads are cut to fit; --json prints them whole, and `turno outbox show` all there is to say.")]
+Payloads are cut to fit; --json prints whole payloads, and `turno outbox show` all data of an event.")]
 pub(crate) struct ListArgs {
-    /// Which
+    /// State of the events
     #[arg(long, value_name = "STATE", default_value = "pending", value_parser = PossibleValuesParser::new(EventState::LISTED.map(EventState::as_str)).try_map(|word| word.parse::<EventState>()))]
     state: EventState,
 
-    /// At most so many, 1000 at the most
+    /// Maximum number of events, up to 1000
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 
-    /// Only events after this one: the last number of the page before
+    /// Only events after this number: the last one of the previous page
     #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
     after: Option<i64>,
 }
@@ -52,7 +52,9 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         let events = events.collect::<turno::Result<_>>()?;
         context.output.json(&wire::Events { events, next })?;
     } else if events.is_empty() {
-        context.output.line(&format!("nothing is {}", args.state))?;
+        context
+            .output
+            .line(&format!("no event is {}", args.state))?;
     } else {
         show(context, args.state, &events)?;
     }

@@ -26,17 +26,17 @@ use crate::signals::{ENDING, Signals, exit_code};
 /// Number of connections: settling a batch, claiming the next, extending claims, and reading the statistics run concurrently.
 const CONNECTIONS: usize = 4;
 
-/// Publish events to a broker, until it is stopped
+/// Publish events to a sink until stopped
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A sink is amqp://user:password@host:5672/vhost or amqps://… (RabbitMQ), nats://… or tls://… (NATS
 JetStream), https://… or http://… (a webhook), or stdout: (one line of JSON for each event).
-Events are published at least once; their ids are stable, and receivers de-duplicate by them.
-While the sink is out nothing is lost and no attempt is spent.
-An event that it refuses is tried again, and at last is dead: see `turno outbox list --state dead`.
-INT and TERM end it when what is under way is settled, a second one ends it at once.
-Every option but --until-empty may also be in [outbox] of turno.toml. Keep secrets there, in the
-environment or in files: other users of the machine can see the options of a command.")]
+Events are published at least once. Their ids are stable: receivers use them to remove duplicates.
+While the sink is unavailable, no event is lost and no attempt is counted.
+An event that the sink refuses is retried, and finally dead: see `turno outbox list --state dead`.
+INT and TERM stop it after the events in flight are settled; a second signal ends it at once.
+Every option except --until-empty can also be set in [outbox] of turno.toml. Keep secrets there, in
+the environment or in files: other users of the machine can see the options of a command.")]
 pub(crate) struct RelayArgs {
     #[command(flatten)]
     sink: sink::SinkArgs,
@@ -44,7 +44,7 @@ pub(crate) struct RelayArgs {
     #[command(flatten)]
     flow: flow::FlowArgs,
 
-    /// End when nothing is pending and nothing under way; what waits for its time is left
+    /// End when no event is pending or processing; scheduled events are left
     #[arg(long)]
     until_empty: bool,
 }
@@ -116,7 +116,7 @@ fn stopped(signal: Signal, stop: &CancellationToken) {
         std::process::exit(exit_code(signal.as_raw()).into());
     }
     tracing::info!(
-        "told to stop; what is under way is settled first. Once more, and it ends at once"
+        "shutting down: waiting for events in flight. A second signal ends the process at once"
     );
     stop.cancel();
 }

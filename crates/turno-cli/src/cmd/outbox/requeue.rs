@@ -11,17 +11,17 @@ use crate::cmd::by_hand::ByHand;
 use crate::context::Context;
 use crate::progress;
 
-/// Revive dead and blocked events
+/// Requeue dead and blocked events
 #[derive(Debug, Args)]
 #[command(after_help = "\
-They have all their attempts before them again. What was parked behind one comes with it, in order.
-An id that is not of a dead or blocked event is passed over.")]
+Requeued events have all their attempts again. Events parked behind them are requeued too, in order.
+Ids that are not of dead or blocked events are ignored.")]
 pub(crate) struct RequeueArgs {
-    /// Their ids, as `turno outbox list --state dead` shows them
+    /// Ids, as `turno outbox list --state dead` shows them
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = super::id)]
     id: Vec<Uuid>,
 
-    /// Revive all of them
+    /// All dead and blocked events
     #[arg(long, conflicts_with = "id")]
     all: bool,
 
@@ -31,7 +31,7 @@ pub(crate) struct RequeueArgs {
 
 pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode> {
     let which = (!args.all).then_some(args.id.as_slice());
-    let spinner = progress::spinner(context.output, "reviving dead events");
+    let spinner = progress::spinner(context.output, "requeuing dead events");
     let requeued = context
         .with_store(async |turno| {
             let outbox = args.by_hand.outbox(turno.outbox());

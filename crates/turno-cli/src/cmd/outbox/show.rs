@@ -15,13 +15,13 @@ use crate::fail::NotFound;
 use crate::output::{number, optional, time};
 use crate::payload::{self, printable};
 
-/// Show all there is to say of one event
+/// Show one event
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Of a dispatched event only the id is kept, unless the relay archives it.
-Exits with 1 if the outbox does not know the event, or not any more.")]
+Exits with 1 if the event does not exist, or was deleted.")]
 pub(crate) struct ShowArgs {
-    /// Its id
+    /// Id of the event
     #[arg(value_name = "ID", value_parser = super::id)]
     id: Uuid,
 }
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, args: ShowArgs) -> Result<ExitCode> {
         .await?;
     let event = found.ok_or_else(|| {
         NotFound(format!(
-            "the outbox does not know {}: it was never emitted here, or was dispatched or discarded so long ago that it is forgotten",
+            "there is no event {}: it was never emitted here, or was dispatched or discarded and then deleted by a sweep",
             args.id
         ))
     })?;
@@ -63,7 +63,7 @@ fn show(context: &Context, event: &EventView) -> Result<()> {
         (since(event.state), event.at.map(time)),
         (by, text(&event.by)),
         ("refused", Some(event.refused.to_string())),
-        ("perhaps arrived", count(event.doubtful)),
+        ("maybe delivered", count(event.doubtful)),
     ])?;
     if !event.headers.is_empty() {
         let rows = event.headers.iter();

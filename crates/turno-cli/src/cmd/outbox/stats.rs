@@ -17,7 +17,7 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     if context.output.is_json() {
         context.output.json(&stats)?;
     } else if stats.total == 0 {
-        context.output.line("nothing was emitted yet")?;
+        context.output.line("there are no events")?;
     } else {
         show(context, &stats)?;
     }

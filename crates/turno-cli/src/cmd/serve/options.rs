@@ -16,18 +16,18 @@ use crate::fail::Usage;
 use crate::logging::LogFormat;
 use crate::{duration, redact, size};
 
-/// Serve locks, inbox, outbox and once over HTTP, to programs in any language
+/// Serve locks, inbox, outbox and once over HTTP, for programs in any language
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It answers at http://127.0.0.1:7117 unless told otherwise; /openapi.json says what can be asked, and
-docs/serve.md how. As long as no access token was made it runs open, for this machine only; `turno
-token create` makes one. On other addresses it does not start without a token.
-It sweeps the store as [cleanup] in turno.toml says, pushes what [[schedule]] says, and relays
-events if [outbox] names a sink.
-INT and TERM end it when what is in flight is answered, a second one ends it at once.
-Every option may also be in [serve] of turno.toml.")]
+The API is described in /openapi.json and docs/serve.md.
+Until the first access token is created with `turno token create`, the server is open to callers on
+this machine, and does not start on other addresses.
+It sweeps the store according to [cleanup] in turno.toml, pushes the items of [[schedule]], and
+relays events if [outbox] has a sink.
+INT and TERM stop it after the requests in flight are answered; a second signal ends it at once.
+Every option can also be set in [serve] of turno.toml.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen [default: 127.0.0.1:7117]
+    /// Address to listen on [default: 127.0.0.1:7117]
     #[arg(
         long,
         env = "TURNO_LISTEN",
@@ -37,7 +37,7 @@ pub(crate) struct ServeArgs {
     )]
     listen: Option<SocketAddr>,
 
-    /// The certificate and those that it is signed with, in PEM; read again when it changes, and on HUP
+    /// TLS certificate with its chain, in PEM; reloaded when it changes, and on HUP
     #[arg(
         long,
         env = "TURNO_TLS_CERT",
@@ -46,7 +46,7 @@ pub(crate) struct ServeArgs {
     )]
     tls_cert: Option<PathBuf>,
 
-    /// Its private key, in PEM
+    /// Private key of the TLS certificate, in PEM
     #[arg(
         long,
         env = "TURNO_TLS_KEY",
@@ -55,39 +55,39 @@ pub(crate) struct ServeArgs {
     )]
     tls_key: Option<PathBuf>,
 
-    /// Let everybody in, from anywhere, without a token
+    /// Admit all callers without a token, on any address
     #[arg(long)]
     insecure: bool,
 
-    /// A name by which clients address a server that runs with --insecure, besides its addresses
+    /// Host name that clients may use for a server with --insecure, besides its addresses
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 
-    /// Connections to the store, where it has many [default: 16]
+    /// Number of connections to a PostgreSQL store [default: 16]
     #[arg(long, env = "TURNO_CONNECTIONS", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     connections: Option<u32>,
 
-    /// How many clients may be connected; more wait [default: 10000]
+    /// Maximum number of client connections; further clients wait [default: 10000]
     #[arg(long, env = "TURNO_MAX_CONNECTIONS", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     max_connections: Option<u32>,
 
-    /// The largest body of a request that is accepted [default: 16MiB]
+    /// Maximum size of a request body [default: 16MiB]
     #[arg(long, env = "TURNO_MAX_BODY", hide_env_values = true, value_name = "BYTES", value_parser = some_bytes)]
     max_body: Option<usize>,
 
-    /// The longest that one request may wait for its turn; it asks again to wait longer [default: 60s]
+    /// Maximum time that one request may wait; clients repeat it to wait longer [default: 60s]
     #[arg(long, env = "TURNO_MAX_WAIT", hide_env_values = true, value_name = "DURATION", value_parser = above_zero, allow_hyphen_values = true)]
     max_wait: Option<Duration>,
 
-    /// How many requests a second each caller may make [default: any number]
+    /// Maximum number of requests per second and caller [default: no limit]
     #[arg(long, env = "TURNO_RATE", hide_env_values = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     rate: Option<u32>,
 
-    /// How long work in flight may take to end when the server is stopped [default: 30s]
+    /// Maximum time for requests in flight to end at shutdown [default: 30s]
     #[arg(long, env = "TURNO_DRAIN", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     drain: Option<Duration>,
 
-    /// How the log is written on standard error: human or json [default: human]
+    /// Format of the log on standard error: human or json [default: human]
     #[arg(
         long,
         env = "TURNO_LOG_FORMAT",
@@ -123,7 +123,7 @@ impl ServeArgs {
             .listen
             .or(file.listen)
             .map_or_else(|| ADDRESS.parse(), Ok);
-        said.map_err(|_| Usage::new("listen", "name an address such as 127.0.0.1:7117"))
+        said.map_err(|_| Usage::new("listen", "give an address such as 127.0.0.1:7117"))
     }
 
     pub(super) fn connections(&self, file: &Serve) -> usize {
@@ -149,11 +149,11 @@ impl ServeArgs {
             (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
             (Some(_), None) => Err(Usage::new(
                 "tls_key",
-                "a certificate needs its key: name it with --tls-key",
+                "a certificate needs its key: give it with --tls-key",
             )),
             (None, Some(_)) => Err(Usage::new(
                 "tls_cert",
-                "a key needs its certificate: name it with --tls-cert",
+                "a key needs its certificate: give it with --tls-cert",
             )),
         }
     }
@@ -215,7 +215,7 @@ fn relay(context: &Context, turno: &Turno) -> anyhow::Result<Option<MakeRelay>> 
     let Some(inside) = Inside::configured(&context.outbox)? else {
         return Ok(None);
     };
-    tracing::info!(sink = inside.sink_name(), "events are relayed");
+    tracing::info!(sink = inside.sink_name(), "the relay is configured");
     let turno = turno.clone();
     Ok(Some(MakeRelay::new(move || inside.relay(&turno))))
 }

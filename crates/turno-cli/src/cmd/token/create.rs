@@ -13,19 +13,18 @@ use crate::context::Context;
 use crate::duration;
 use crate::output::time;
 
-/// Make an access token, and print it once
+/// Create an access token, and print it once
 #[derive(Debug, Args)]
 #[command(after_help = "\
-read may look. operate may also take locks, push and settle work, emit events and begin work that is
-done once. admin may also do what a person decides: break, requeue, reset, discard, forget, resolve,
-sweep.
-The store keeps a hash only: what is printed here can not be shown again. From the first token on, a
-server lets nobody in without one, also when all of them are revoked.")]
+read allows reading only. operate also allows locks, pushing and settling items, emitting events and
+once keys. admin also allows break, requeue, reset, discard, forget, resolve and sweep.
+The store keeps only a hash, so the token cannot be shown again. Once a token was created, a server
+rejects callers without one, even if all tokens are revoked.")]
 pub(crate) struct CreateArgs {
-    /// What people call it: who or what uses it
+    /// Name of the token: who or what uses it
     name: String,
 
-    /// What it allows: read, operate or admin
+    /// Role: read, operate or admin
     #[arg(
         long,
         value_name = "ROLE",
@@ -34,7 +33,7 @@ pub(crate) struct CreateArgs {
     )]
     role: Role,
 
-    /// Only for names that begin with this, such as payments/ [default: all names]
+    /// Only names with this prefix, such as payments/ [default: all names]
     #[arg(
         long,
         value_name = "TEXT",
@@ -43,7 +42,7 @@ pub(crate) struct CreateArgs {
     )]
     prefix: String,
 
-    /// It ends after this, such as 90d [default: when it is revoked]
+    /// Time until the token expires, such as 90d [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     expires: Option<Duration>,
 }
@@ -82,7 +81,7 @@ fn described(token: &AccessView) -> String {
     let names = if token.prefix.is_empty() {
         "all names".to_owned()
     } else {
-        format!("names that begin with {}", token.prefix)
+        format!("names with the prefix {}", token.prefix)
     };
     let until = token
         .expires_at
@@ -90,7 +89,7 @@ fn described(token: &AccessView) -> String {
             format!("until {}", time(end))
         });
     format!(
-        "access token {} ({}): {} on {names}, {until}. Keep it now: it is not shown again",
+        "access token {} ({}): {} on {names}, {until}. Store it now: it is not shown again",
         token.id, token.name, token.role
     )
 }

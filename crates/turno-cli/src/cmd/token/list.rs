@@ -22,9 +22,9 @@ pub(crate) async fn run(context: &Context, _: ListArgs) -> Result<ExitCode> {
     if context.output.is_json() {
         context.output.json(&json!({"tokens": tokens}))?;
     } else if tokens.is_empty() {
-        context
-            .output
-            .line("there are no access tokens: a server runs open, for its own machine only")?;
+        context.output.line(
+            "there are no access tokens: a server is open to callers on its own machine only",
+        )?;
     } else {
         let header = [
             "ID", "NAME", "ROLE", "PREFIX", "STATE", "CREATED", "EXPIRES", "REVOKED",

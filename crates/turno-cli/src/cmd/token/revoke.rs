@@ -9,12 +9,12 @@ use serde_json::json;
 use crate::context::Context;
 use crate::fail::NotFound;
 
-/// End an access token for good
+/// Revoke an access token
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Servers that run let it in for up to five seconds more. It stays in the list, as revoked.")]
+Running servers accept it for up to five more seconds. It stays in the list, as revoked.")]
 pub(crate) struct RevokeArgs {
-    /// Its id, as `turno token list` shows it
+    /// Id of the token, as `turno token list` shows it
     id: String,
 }
 
@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context, args: RevokeArgs) -> Result<ExitCode>
         .await?;
     if !revoked {
         return Err(NotFound(format!(
-            "no access token with the id {id} is left to revoke: see `turno token list`"
+            "there is no active access token with the id {id}: see `turno token list`"
         ))
         .into());
     }

@@ -87,7 +87,7 @@ impl Deed {
             Deed::Discard { .. } | Deed::DiscardEvent { .. } => "discard",
             Deed::Reset { .. } => "reset stuck",
             Deed::Forget { .. } => "forget",
-            Deed::Answer { .. } | Deed::Resolve { .. } => "it was done",
+            Deed::Answer { .. } | Deed::Resolve { .. } => "resolve",
         }
     }
 
@@ -101,14 +101,14 @@ impl Deed {
             Deed::DiscardEvent { .. } => "Discard this event?",
             Deed::Reset { .. } => "Reset stuck items?",
             Deed::Forget { .. } => "Forget this key?",
-            Deed::Answer { .. } | Deed::Resolve { .. } => "Say that it was done?",
+            Deed::Answer { .. } | Deed::Resolve { .. } => "Resolve this key?",
         }
     }
 
     /// Returns the label of the input.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Deed::Answer { .. } => "Answer, in JSON, or none: ",
+            Deed::Answer { .. } => "Answer in JSON (optional): ",
             _ => "Reason: ",
         }
     }
@@ -123,7 +123,7 @@ impl Deed {
         }
     }
 
-    /// What is asked for next, once this was typed; `None` if nothing is left to ask for.
+    /// Returns the next prompt after this input; `None` if there is none.
     pub(super) fn next(&self, typed: &str) -> Option<Deed> {
         match self {
             Deed::Answer { key } => Some(Deed::Resolve {
@@ -134,50 +134,54 @@ impl Deed {
         }
     }
 
-    /// What it means.
+    /// Returns the effect of the action.
     pub(super) fn meaning(&self) -> String {
         match self {
             Deed::Break {
                 resource, holder, ..
             } => {
-                format!("{resource} is taken from {holder}; its token is refused from now on.")
+                format!("Takes {resource} from {holder}; its token is rejected from now on.")
             }
             Deed::RequeueAll { queue, failed } => {
-                format!("{failed} of {queue}: tried again, with all their attempts before them.")
+                format!("Requeues {failed} failed items of {queue} with all their attempts.")
             }
             Deed::Requeue { queue, id } => {
-                format!("{id} of {queue}: tried again, with all its attempts before it.")
+                format!("Requeues item {id} of {queue} with all its attempts.")
             }
             Deed::RequeueEvent { kind, .. } => {
-                format!("{kind} is published again; what was parked behind it comes with it.")
+                format!("Publishes {kind} again, and the events parked behind it.")
             }
             Deed::Discard { queue, id } => {
-                format!("{id} of {queue} is deleted for good, with its payload and errors.")
+                format!(
+                    "Deletes item {id} of {queue} with its payload and errors. This cannot be undone."
+                )
             }
             Deed::DiscardEvent { kind, .. } => {
-                format!("{kind} is given up for good: nobody will ever receive it.")
+                format!("{kind} will never be published. This cannot be undone.")
             }
             Deed::Reset { queue } => format!(
-                "What a worker has had for longer than 15 minutes is taken from it, and given to another worker of {queue}."
+                "Takes items of {queue} from workers that have been processing them for longer than 15 minutes. Other workers can claim them."
             ),
             Deed::Answer { key } => {
-                format!("Each request for {key} gets this answer, and the work is not done again.")
+                format!("Every request for {key} gets this answer. The work is not done again.")
             }
             Deed::Resolve { key, answer } => match answer {
-                Some(answer) => format!("Each request for {key} gets the answer {answer}"),
+                Some(answer) => format!("Every request for {key} gets the answer {answer}"),
                 None => {
                     format!(
-                        "Each request for {key} is answered: it is done, and its answer was not stored."
+                        "Every request for {key} gets the response that the work is done and its answer was not stored."
                     )
                 }
             },
             Deed::Forget { key } => {
-                format!("Whoever asks next for {key} does the work: twice, if it was done.")
+                format!(
+                    "The next request for {key} does the work. If the work was already done, it is done twice."
+                )
             }
         }
     }
 
-    /// Does it. What was typed is the reason.
+    /// Performs the action.
     pub(super) async fn carry_out(
         &self,
         turno: &Turno,
@@ -190,7 +194,7 @@ impl Deed {
             } => {
                 let broken = turno.lock_break_as(resource, *token, reason, user);
                 Ok(match broken.await? {
-                    BreakOutcome::Broken => Told::Done(format!("{resource} is broken open")),
+                    BreakOutcome::Broken => Told::Done(format!("{resource} was broken")),
                     BreakOutcome::NotHeld => Told::Nothing(format!(
                         "token {token} does not hold {resource} any more: nothing was broken"
                     )),
@@ -199,7 +203,7 @@ impl Deed {
             Deed::Reset { queue } => {
                 let reset = inbox(turno, queue, user, reason).reset(STUCK).await?;
                 Ok(match reset {
-                    0 => Told::Nothing(format!("nothing is stuck in {queue}: nothing was reset")),
+                    0 => Told::Nothing(format!("no item of {queue} is stuck: nothing was reset")),
                     _ => counted("reset", "item", reset),
                 })
             }
@@ -247,7 +251,7 @@ impl Deed {
                 Ok(match turno.once_forget_with(&ask).await? {
                     true => Told::Done(format!("{key} was forgotten")),
                     false => Told::Nothing(format!(
-                        "{key} is in flight, or gone: nothing was forgotten"
+                        "{key} is in flight, or does not exist any more: nothing was forgotten"
                     )),
                 })
             }
@@ -271,12 +275,14 @@ async fn resolve(
     Ok(match turno.once_resolve(&ask).await? {
         OnceResolved::Resolved => Told::Done(format!("{key} is done")),
         OnceResolved::InFlight(_) => {
-            Told::Nothing(format!("{key} has begun anew: nothing was changed"))
+            Told::Nothing(format!("{key} is in flight again: nothing was changed"))
         }
         OnceResolved::Answered => {
-            Told::Nothing(format!("{key} has an answer: nothing was changed"))
+            Told::Nothing(format!("{key} already has an answer: nothing was changed"))
         }
-        OnceResolved::NotFound => Told::Nothing(format!("{key} is gone: nothing was changed")),
+        OnceResolved::NotFound => Told::Nothing(format!(
+            "{key} does not exist any more: nothing was changed"
+        )),
     })
 }
 
@@ -302,7 +308,7 @@ fn inbox(turno: &Turno, queue: &str, user: Option<&str>, reason: &str) -> Inbox 
 
 fn counted(done: &str, what: &str, count: u64) -> Told {
     match count {
-        0 => Told::Nothing(format!("somebody was faster: nothing was {done}")),
+        0 => Told::Nothing(format!("another caller was faster: nothing was {done}")),
         1 => Told::Done(format!("1 {what} was {done}")),
         _ => Told::Done(format!("{count} {what}s were {done}")),
     }

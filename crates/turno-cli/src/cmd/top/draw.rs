@@ -187,7 +187,7 @@ fn tab_words(tab: Tab, sight: Option<&Sight>) -> (&'static str, Option<String>, 
 
 fn summary_line(view: &View, list: Option<&List>, ink: Ink, width: u16) -> Line<'static> {
     if let Some(why) = &view.trouble {
-        let says = format!("What you see is from before: {why}");
+        let says = format!("The data shown is old: {why}");
         let says = fit(&says, usize::from(width).saturating_sub(2));
         return Line::styled(format!(" {says}"), ink.style(Tone::Bad));
     }
@@ -196,7 +196,7 @@ fn summary_line(view: &View, list: Option<&List>, ink: Ink, width: u16) -> Line<
         all.insert(0, (format!("/{}", view.filter), Tone::Warn));
     }
     if let Some(command) = list.and_then(|list| list.beyond) {
-        all.push((format!("there are more: {command}"), Tone::Warn));
+        all.push((format!("more with {command}"), Tone::Warn));
     }
     joined(&all, ink, usize::from(width))
 }
@@ -207,7 +207,7 @@ fn empty(frame: &mut Frame<'_>, area: Rect, view: &View, list: &List, ink: Ink) 
         lines.push(Line::raw(format!(" {}", list.empty)));
         if !list.fill.is_empty() {
             lines.push(Line::default());
-            lines.push(Line::styled(" This would fill it:", ink.style(Tone::Faint)));
+            lines.push(Line::styled(" Example:", ink.style(Tone::Faint)));
             lines.push(Line::styled(
                 format!("   {}", list.fill),
                 ink.style(Tone::Title),
@@ -256,7 +256,7 @@ fn details_lines(row: &Row, width: usize) -> Vec<Vec<Piece>> {
             used = 0;
         }
         let line = lines.last_mut();
-        let line = line.expect("a line was begun for the first one");
+        let line = line.expect("the first detail starts a line");
         line.push((format!(" {name} "), Tone::Title));
         let room = width.saturating_sub(lines::width(name) + 3);
         let mut rest = lines::broken(value, room.max(1)).into_iter();

@@ -78,7 +78,7 @@ impl Looker {
             let began = Instant::now();
             let looked = match tokio::time::timeout(PATIENCE, self.look(&wanted)).await {
                 Ok(looked) => looked.map_err(|error| error.to_string()),
-                Err(_) => Err("it does not answer in time".to_owned()),
+                Err(_) => Err("no response in time".to_owned()),
             };
             rest = (began.elapsed() * REST).clamp(EVERY, LONGEST_REST);
             if looks.send(looked).await.is_err() {

@@ -228,7 +228,7 @@ const FRAMES: [(&str, &str, u16, u16); 11] = [
     ("history", "5", 100, 20),
     ("ask", "bits host is gone", 80, 20),
     ("help", "?", 100, 24),
-    ("filter", "/nobody has this\n", 80, 12),
+    ("filter", "/no such name\n", 80, 12),
 ];
 
 #[test]
@@ -285,7 +285,7 @@ fn what_is_selected_stays_so_when_others_come_and_go() {
     view.see(next);
     press(&mut view, "b");
     let shown = text(&mut view, 80, 20);
-    assert!(shown.contains("loan/2 is taken from user ana"), "{shown}");
+    assert!(shown.contains("Takes loan/2 from user ana"), "{shown}");
     // The dialog keeps the row that was selected, whatever the next poll brings.
     let mut next = sight();
     next.locks = vec![lock("loan/2", 77, 5, 5)];
@@ -335,7 +335,7 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
     assert_eq!(verb("3d"), "discard");
     assert_eq!(verb("2s"), "reset stuck");
     assert_eq!(verb("4f"), "forget");
-    assert_eq!(verb("4c\n"), "it was done");
+    assert_eq!(verb("4c\n"), "resolve");
     for nowhere in ["d", "r", "2jr", "2d", "3b", "3s", "4jf", "4jc", "5b", "5r"] {
         assert_eq!(verb(nowhere), "nothing", "{nowhere}");
     }

@@ -71,17 +71,17 @@ fn too_much_output_is_passed_on_and_not_kept(place: Place) {
             (first.stdout.len(), first.status.code()),
             (200_000, Some(4))
         );
-        assert!(String::from_utf8_lossy(&first.stderr).contains("not kept"));
+        assert!(String::from_utf8_lossy(&first.stderr).contains("not stored"));
         let again = once(&place, most, &options, &script).expect(4);
         assert!(again.out.is_empty(), "{most}");
         assert!(
-            again.err.contains("200000 bytes, too much to keep"),
+            again.err.contains("200000 bytes, too large to store"),
             "{again:?}"
         );
         let answer = status(&place, most)["answer"].clone();
         assert_eq!(answer, json!({"exit_code": 4, "output_bytes": 200_000}));
         let shown = place.turno(&["once", most, "--status"]).expect(0).out;
-        assert!(shown.contains("too much to keep"), "{shown}");
+        assert!(shown.contains("too large to store"), "{shown}");
     }
     assert_eq!(runs(&place), 3);
     let options = ["--max-output", "200000"];
@@ -215,5 +215,5 @@ fn an_answer_is_kept_as_long_as_is_said(place: Place) {
         (place.json(0, &["sweep"])["once"] == json!(1)).then_some(())
     });
     let swept = place.turno(&["sweep"]).expect(0).out;
-    assert!(swept.contains("answers forgotten: 0"), "{swept}");
+    assert!(swept.contains("answers deleted: 0"), "{swept}");
 }

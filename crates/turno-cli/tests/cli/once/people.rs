@@ -62,7 +62,7 @@ fn json_says_how_it_went(place: Place) {
 fn people_see_and_forget_keys(place: Place) {
     place.turno(&["migrate"]).expect(0);
     let nothing = place.turno(&["once", "--list"]).expect(0);
-    assert_eq!(nothing.out, "no key is known\n");
+    assert_eq!(nothing.out, "there are no keys\n");
     let script = "echo 'to see'; printf 'not\\033[2J to obey' >&2; exit 2";
     once(&place, "pago/1", &[], script).expect(2);
     raw(&place, "pago/2", &[], "printf '\\377'");
@@ -123,7 +123,7 @@ fn people_see_and_forget_keys(place: Place) {
     let forgotten = place.turno(&["once", "pago/1", "--forget"]).expect(0);
     assert_eq!(forgotten.out, "forgotten: pago/1\n");
     let again = place.turno(&["once", "pago/1", "--forget"]).expect(0);
-    assert_eq!(again.out, "nothing is known of pago/1\n");
+    assert_eq!(again.out, "there is no key pago/1\n");
     let again = place.json(0, &["once", "pago/1", "--forget"]);
     assert_eq!(again, json!({"forgotten": false}));
     let gone = place.turno(&["--json", "once", "pago/1", "--status"]);

@@ -28,7 +28,7 @@ fn a_run_that_was_killed_is_unknown(place: Place) {
     let refused = once(&place, "it", &["--wait", "60s"], &script).expect(1);
     for word in [
         "unknown",
-        "vanished",
+        "ended without an answer",
         "--done",
         "--forget",
         "--unknown rerun",

@@ -29,7 +29,7 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
             .bind(NAME, "ticket.#")
             .run(stop.clone(), move |event| {
                 let sent = heard.send(event);
-                async { sent.map_err(|_| "nobody counts any more") }
+                async { sent.map_err(|_| "the counter has stopped") }
             });
     let sink = sink(set)?;
     let run = Some(&set.run);
@@ -56,7 +56,7 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
     let both = async { tokio::join!(collect, consumer) };
     let (payloads, ended) = tokio::time::timeout(PATIENCE, both)
         .await
-        .context("RabbitMQ did not deliver in time: look at its queue turno.demo")?;
+        .context("RabbitMQ did not deliver in time: check its queue turno.demo")?;
     ended?;
     sink.close().await;
     payloads

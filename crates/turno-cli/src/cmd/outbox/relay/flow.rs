@@ -15,7 +15,7 @@ use crate::{duration, name};
 
 #[derive(Debug, Args)]
 pub(super) struct FlowArgs {
-    /// single (one relay at a time), parallel (any number) or ordered (any number, the events of one key in order) [default: ordered]
+    /// Mode: single (one relay at a time), parallel (any number) or ordered (any number, the events of one key in order) [default: ordered]
     #[arg(
         long,
         env = "TURNO_RELAY_MODE",
@@ -26,7 +26,7 @@ pub(super) struct FlowArgs {
     )]
     mode: Option<Mode>,
 
-    /// Take so many events at once, 1000 at the most [default: 50]
+    /// Number of events per batch, up to 1000 [default: 50]
     #[arg(
         long,
         env = "TURNO_RELAY_BATCH",
@@ -35,7 +35,7 @@ pub(super) struct FlowArgs {
     )]
     batch: Option<u32>,
 
-    /// An event that was refused so often is dead [default: 20, about eight hours with growing pauses]
+    /// Maximum number of attempts; then an event is dead [default: 20, about eight hours with backoff]
     #[arg(
         long,
         env = "TURNO_RELAY_MAX_ATTEMPTS",
@@ -44,15 +44,15 @@ pub(super) struct FlowArgs {
     )]
     max_attempts: Option<u32>,
 
-    /// Others take over what a relay has that was silent for so long [default: 15s]
+    /// Lease of claimed events: other relays take them over when it expires [default: 15s]
     #[arg(long, env = "TURNO_RELAY_LEASE", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     lease: Option<Duration>,
 
-    /// Look by itself this often, should no emission wake it [default: idle_poll_max of turno.toml, 15m]
+    /// Poll interval without notifications [default: idle_poll_max of turno.toml, 15m]
     #[arg(long, env = "TURNO_RELAY_POLL", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     poll: Option<Duration>,
 
-    /// Who relays, as people see it [default: this host and process]
+    /// Name of the relay, for operators [default: this host and process]
     #[arg(
         long,
         env = "TURNO_RELAY_NAME",
@@ -61,7 +61,7 @@ pub(super) struct FlowArgs {
     )]
     name: Option<String>,
 
-    /// The number of the advisory lock of those that relay alone (--mode single) [default: 42]
+    /// Advisory lock id of the leader election (--mode single) [default: 42]
     #[arg(
         long,
         env = "TURNO_RELAY_LOCK_ID",
@@ -71,11 +71,11 @@ pub(super) struct FlowArgs {
     )]
     lock_id: Option<i64>,
 
-    /// What a dead event does to the others of its key: skip, block or park; TYPE=block for one type; may be said again [default: skip]
+    /// Effect of a dead event on later events of its key: skip, block or park; TYPE=block for one type; can be repeated [default: skip]
     #[arg(long, env = "TURNO_RELAY_ON_DEAD", hide_env_values = true, value_name = "[TYPE=]CHOICE", value_parser = on_dead)]
     on_dead: Vec<Choice>,
 
-    /// Keep dispatched events whole, and not their ids only
+    /// Archive dispatched events: keep whole events, not only their ids
     #[arg(
         long,
         env = "TURNO_RELAY_ARCHIVE",
@@ -99,12 +99,13 @@ struct Choice {
 
 fn on_dead(text: &str) -> Result<Choice, String> {
     let (kind, word) = match text.rsplit_once('=') {
-        Some(("", _)) => return Err("name a type, as in TicketClosedEvent=block".to_owned()),
+        Some(("", _)) => return Err("give a type, as in TicketClosedEvent=block".to_owned()),
         Some((kind, word)) => (Some(kind.to_owned()), word),
         None => (None, text),
     };
     let choice = word.parse().map_err(|_| {
-        "say skip, block or park, or the same of one type, as in TicketClosedEvent=block".to_owned()
+        "write skip, block or park, or one of them for a type, as in TicketClosedEvent=block"
+            .to_owned()
     })?;
     Ok(Choice { kind, choice })
 }

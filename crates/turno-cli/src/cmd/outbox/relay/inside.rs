@@ -14,7 +14,7 @@ use super::sink::SinkArgs;
 use crate::args;
 use crate::config::Outbox;
 
-/// What the environment says of a relay; there are no options for it.
+/// Settings of a relay from the environment. The server has no options for them.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Said {

@@ -17,11 +17,11 @@ use crate::secrets;
 
 #[derive(Debug, Args)]
 pub(super) struct SinkArgs {
-    /// Where events go, such as amqp://broker:5672/vhost; put a URL with a password into TURNO_SINK or a file
+    /// URL of the sink, such as amqp://broker:5672/vhost; put a URL with a password into TURNO_SINK or a file
     #[arg(long, env = "TURNO_SINK", hide_env_values = true, value_name = "URL")]
     sink: Option<String>,
 
-    /// The file with the sink's URL, if --sink does not say it
+    /// File with the URL of the sink, used without --sink
     #[arg(
         long,
         env = "TURNO_SINK_FILE",
@@ -30,7 +30,7 @@ pub(super) struct SinkArgs {
     )]
     sink_file: Option<PathBuf>,
 
-    /// RabbitMQ: the exchange, durable and of type topic [default: turno.events]
+    /// RabbitMQ: exchange, durable and of type topic [default: turno.events]
     #[arg(
         long,
         env = "TURNO_EXCHANGE",
@@ -39,7 +39,7 @@ pub(super) struct SinkArgs {
     )]
     exchange: Option<String>,
 
-    /// NATS: goes before the routing key, with a dot, to make the subject
+    /// NATS: prefix of the subject, before a dot and the routing key
     #[arg(
         long,
         env = "TURNO_SUBJECT_PREFIX",
@@ -48,7 +48,7 @@ pub(super) struct SinkArgs {
     )]
     subject_prefix: Option<String>,
 
-    /// Webhook: the `source` of CloudEvents [default: turno]
+    /// Webhook: `source` of the CloudEvents [default: turno]
     #[arg(
         long,
         env = "TURNO_EVENT_SOURCE",
@@ -57,7 +57,7 @@ pub(super) struct SinkArgs {
     )]
     source: Option<String>,
 
-    /// Webhook: the secret that requests are signed with, whsec_ and base64; better in TURNO_WEBHOOK_SECRET or a file
+    /// Webhook: secret that signs the requests, whsec_ and base64; better in TURNO_WEBHOOK_SECRET or a file
     #[arg(
         long,
         env = "TURNO_WEBHOOK_SECRET",
@@ -66,7 +66,7 @@ pub(super) struct SinkArgs {
     )]
     secret: Option<String>,
 
-    /// Webhook: the file with the secret, if --secret does not say it
+    /// Webhook: file with the secret, used without --secret
     #[arg(
         long,
         env = "TURNO_WEBHOOK_SECRET_FILE",
@@ -75,7 +75,7 @@ pub(super) struct SinkArgs {
     )]
     secret_file: Option<PathBuf>,
 
-    /// Webhook: private and local addresses may be called
+    /// Webhook: allow private and local addresses
     #[arg(
         long,
         env = "TURNO_ALLOW_PRIVATE",
@@ -89,7 +89,7 @@ pub(super) struct SinkArgs {
     )]
     allow_private: Option<bool>,
 
-    /// How long the sink may take to answer [default: 10s]
+    /// Timeout of the sink [default: 10s]
     #[arg(long, env = "TURNO_SINK_TIMEOUT", hide_env_values = true, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 }
@@ -149,7 +149,7 @@ impl SinkArgs {
         let url = self.url(file)?.ok_or_else(|| {
             Usage::new(
                 "sink",
-                "sink is not given: say where events go with --sink amqp://… (or nats://…, https://…, stdout:), \
+                "sink is missing: set it with --sink amqp://… (or nats://…, https://…, stdout:), \
                  TURNO_SINK, a file that --sink-file names, or sink in [outbox] of turno.toml",
             )
         })?;

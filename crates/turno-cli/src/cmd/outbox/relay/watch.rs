@@ -35,7 +35,7 @@ impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the outbox does not get empty: {} events are pending and do not move, and {} are blocked. \
+            "the outbox does not become empty: {} events are pending without progress, and {} are blocked. \
              See `turno outbox list --state blocked`, and requeue or discard them",
             self.pending, self.blocked
         )
@@ -83,7 +83,7 @@ impl Watch<'_> {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the outbox does not say what is left; asking again");
+                    tracing::warn!(%error, "the counts of the outbox cannot be read; retrying");
                 }
             }
             tokio::time::sleep(LOOK.min(self.poll.unwrap_or(LOOK))).await;

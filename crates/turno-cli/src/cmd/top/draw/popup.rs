@@ -11,20 +11,20 @@ use crate::cmd::top::screen::{Ink, Tone};
 use crate::cmd::top::view::{Mode, View};
 
 const HELP: [(&str, &str); 12] = [
-    ("1 – 5, Tab, ← →", "switch between the parts"),
-    ("↑ ↓ or k j, PgUp PgDn, g G", "select"),
-    ("Enter", "list what failed in a queue; Esc goes back"),
-    ("/", "filter everything; Esc clears"),
+    ("1 – 5, Tab, ← →", "switch between the tabs"),
+    ("↑ ↓ or k j, PgUp PgDn, g G", "select a row"),
+    ("Enter", "list the failed items of a queue; Esc goes back"),
+    ("/", "filter everything; Esc clears the filter"),
     ("b", "break a lock"),
     (
         "r",
         "requeue a failed item, all of a queue, or a dead event",
     ),
-    ("d", "discard a failed item, or a dead event"),
-    ("f", "forget an unknown once key: it was not done"),
-    ("c", "resolve an unknown once key: it was done"),
-    ("s", "reset what is stuck in a queue"),
-    ("?", "this"),
+    ("d", "discard a failed item or a dead event"),
+    ("f", "forget an unknown once key: its work was not done"),
+    ("c", "resolve an unknown once key: its work was done"),
+    ("s", "reset the stuck items of a queue"),
+    ("?", "this help"),
     ("q", "quit"),
 ];
 
@@ -110,7 +110,7 @@ pub(super) fn help(frame: &mut Frame<'_>, ink: Ink) {
     });
     let mut text = Text::from_iter(lines);
     text.push_line(Line::default());
-    text.push_line("Whatever takes something away from others asks for a reason first.");
+    text.push_line("Every action requires a reason, which is stored in the history.");
     let width = all.width.min(90);
     // Wide text is wrapped.
     let height = all.height.min(if width < 90 { 26 } else { 16 });

@@ -25,7 +25,7 @@ pub(in crate::cmd::top) fn list(entries: &[HistoryEntry]) -> List {
             figure(late, "late", alarm(late as u64)),
         ],
         rows: entries.iter().map(row).collect(),
-        empty: "Nothing has happened yet.",
+        empty: "The history is empty.",
         fill: "turno run --lock nightly --ttl 30s -- ./report.sh",
         beyond: (entries.len() >= MOST as usize).then_some("turno history"),
     }

@@ -101,7 +101,7 @@ fn row(lock: &LockHolder, memory: &Memory, ago: Duration) -> Row {
         deeds: vec![Deed::Break {
             resource: lock.resource.clone(),
             token: lock.token,
-            holder: printable(&holder.unwrap_or_else(|| "whoever holds it".to_owned())),
+            holder: printable(&holder.unwrap_or_else(|| "its holder".to_owned())),
         }],
     }
 }

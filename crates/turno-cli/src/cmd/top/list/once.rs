@@ -14,8 +14,9 @@ const COLUMNS: &[Column] = &[
     column("LATE", Side::Right, 100),
     column("WORKER", Side::Text, 50),
 ];
-const HELP: &str = "A run vanished half-way: its work was done, or was not. Look where the work is done. Was it \
-    not done, forget the key (f), and the next request does it. Was it done, say so (c), and nobody does it again.";
+const HELP: &str = "A run ended without an answer, so its work may or may not be done. Check the effects of the \
+    work. Not done: forget the key (f), and the next request does the work. Done: resolve the key (c), and the work is not \
+    done again.";
 
 pub(in crate::cmd::top) fn list(keys: &[OnceView]) -> List {
     let count = |state| keys.iter().filter(|view| view.state == state).count() as u64;
@@ -28,7 +29,7 @@ pub(in crate::cmd::top) fn list(keys: &[OnceView]) -> List {
             figure(flying, "in flight", Tone::Normal),
         ],
         rows: keys.iter().map(row).collect(),
-        empty: "No request is in flight, and none is unknown.",
+        empty: "No key is in flight or unknown.",
         fill: "turno once pago/77 -- ./charge.sh 77",
         beyond: (unknown.max(flying) >= MOST.into()).then_some("turno once --list"),
     }

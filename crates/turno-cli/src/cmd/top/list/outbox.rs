@@ -23,7 +23,7 @@ const CUT: usize = 120;
 const CUT_LONG: usize = 2000;
 const PLOT: usize = 20;
 const HIDDEN: &str =
-    "The outbox concerns all names; you have asked for some, or your access token is for some.";
+    "The outbox is not shown: --prefix or the access token limits the view to a prefix.";
 
 pub(in crate::cmd::top) fn list(
     stats: Option<&OutboxStats>,
@@ -36,7 +36,7 @@ pub(in crate::cmd::top) fn list(
         rows: events.iter().map(row).collect(),
         empty: match stats {
             None => HIDDEN,
-            Some(stats) if stats.total == 0 => "No event was ever emitted.",
+            Some(stats) if stats.total == 0 => "There are no events.",
             Some(_) => "No event is dead.",
         },
         fill: match stats {
@@ -51,7 +51,7 @@ fn summary(stats: &OutboxStats, memory: &Memory) -> Vec<Piece> {
     let count = memory.outbox();
     let lag = match stats.oldest_pending {
         Some(age) => format!("lag {}", Shown(age)),
-        None => "in time".to_owned(),
+        None => "no lag".to_owned(),
     };
     let mut all = vec![
         (lag, Tone::Normal),
@@ -83,11 +83,11 @@ fn row(event: &EventView) -> Row {
         ("key", event.key.clone()),
         (
             "blocked",
-            blocks.then(|| "it keeps its key waiting".to_owned()),
+            blocks.then(|| "it blocks its ordering key".to_owned()),
         ),
         (
             "doubtful",
-            (event.doubtful > 0).then(|| "it may have arrived".to_owned()),
+            (event.doubtful > 0).then(|| "it may have been delivered".to_owned()),
         ),
         ("correlation", event.correlation_id.clone()),
         ("relay", event.by.clone()),

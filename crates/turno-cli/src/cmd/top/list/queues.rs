@@ -44,7 +44,7 @@ pub(in crate::cmd::top) fn queues(queues: &[QueueStats], memory: &Memory) -> Lis
             figure(failed, "failed", alarm(failed)),
         ],
         rows: queues.iter().map(|stats| queue(stats, memory)).collect(),
-        empty: "No queue was ever pushed to.",
+        empty: "There are no queues.",
         fill: "turno inbox push mail '{\"to\": \"ana\"}'",
         beyond: None,
     }
@@ -89,7 +89,7 @@ pub(in crate::cmd::top) fn items(queue: &str, items: &[ItemView]) -> List {
             ("Esc goes back".to_owned(), Tone::Faint),
         ],
         rows: items.iter().map(|item| row(queue, item)).collect(),
-        empty: "Nothing failed here.",
+        empty: "No item has failed.",
         fill: "turno inbox fail CLAIM --error 'no such address'",
         beyond: (items.len() >= MOST as usize).then_some("turno inbox list QUEUE --state failed"),
     }
@@ -117,7 +117,7 @@ fn row(queue: &str, item: &ItemView) -> Row {
             optional(item.at.map(at)),
             normal(item.attempts),
             optional(item.key.as_deref()),
-            toned(error.as_deref().unwrap_or("no error was told"), Tone::Bad),
+            toned(error.as_deref().unwrap_or("no error message"), Tone::Bad),
             optional(payload.as_deref().map(|text| cut(text, CUT))),
         ],
         details: more,

@@ -118,14 +118,14 @@ impl View {
             Some(deed) => self.mode = Mode::Asking(deed, String::new()),
             None => {
                 let what = match letter {
-                    'b' => "be broken: locks can",
-                    'r' => "be requeued: failed items and dead events can",
-                    'd' => "be discarded: failed items and dead events can",
-                    's' => "be reset: queues whose items a worker has in hand can",
-                    'c' => "be said to be done: unknown once keys can",
-                    _ => "be forgotten: unknown once keys can",
+                    'b' => "be broken, only locks",
+                    'r' => "be requeued, only failed items and dead events",
+                    'd' => "be discarded, only failed items and dead events",
+                    's' => "be reset, only queues with items in processing",
+                    'c' => "be resolved, only unknown once keys",
+                    _ => "be forgotten, only unknown once keys",
                 };
-                self.note = Some((format!("nothing that is selected can {what}"), Tone::Warn));
+                self.note = Some((format!("the selected row cannot {what}"), Tone::Warn));
             }
         }
     }
