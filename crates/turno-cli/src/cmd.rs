@@ -1,7 +1,6 @@
 //! The commands, one file each.
 
 pub(crate) mod adopt;
-mod by_hand;
 mod child;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -14,6 +13,7 @@ pub(crate) mod lock;
 mod man;
 pub(crate) mod migrate;
 pub(crate) mod once;
+mod operator;
 pub(crate) mod outbox;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -29,7 +29,7 @@ const DISABLED: &str = "OTEL_SDK_DISABLED";
 /// Default name of the service.
 const SERVICE: &str = "turno";
 /// Timeout for sending the last spans.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sender of traces.
 pub(crate) struct Telemetry {
@@ -114,7 +114,7 @@ impl Telemetry {
 
     /// Sends the remaining spans. Must not be called inside a runtime.
     pub(crate) fn end(self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(PATIENCE) {
+        if let Err(error) = self.provider.shutdown_with_timeout(TIMEOUT) {
             tracing::warn!(%error, "the last traces could not be sent");
         }
     }

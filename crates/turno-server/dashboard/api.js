@@ -12,10 +12,10 @@ export const token = {
 
 /** An error response of the server: RFC 9457. */
 export class Problem extends Error {
-  constructor(status, told) {
-    super([told?.detail || t('no_answer'), told?.reason].filter(Boolean).join(' '));
+  constructor(status, problem) {
+    super([problem?.detail || t('no_answer'), problem?.reason].filter(Boolean).join(' '));
     this.status = status;
-    this.code = told?.code;
+    this.code = problem?.code;
   }
 }
 

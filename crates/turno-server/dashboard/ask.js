@@ -18,11 +18,11 @@ function field(name, label, attributes, hint) {
 }
 
 /**
- * Opens the dialog and runs the action: `deed` gets the values of the fields, among them `{reason, user}`, and returns the text to
+ * Opens the dialog and runs the action: `action` gets the values of the fields, among them `{reason, user}`, and returns the text to
  * show. If it fails, the error is shown and the user can try again.
  */
-export function ask({ title, what, go, deed, more = [], kind = '' }) {
-  act = deed;
+export function ask({ title, what, go, action, more = [], kind = '' }) {
+  act = action;
   write($('ask-title'), title);
   write($('ask-what'), what);
   write($('ask-go'), go);

@@ -1,7 +1,7 @@
 // Failed items and their errors. An administrator requeues or discards them.
 import { digits, get, path } from './api.js';
 import { ask, offered } from './ask.js';
-import { discardItems, requeueItems } from './deeds.js';
+import { discardItems, requeueItems } from './actions.js';
 import { $, button, el, show, write } from './dom.js';
 import { clock, json, number } from './format.js';
 import { fold, found, list } from './list.js';
@@ -95,14 +95,14 @@ const heading = ({ queue }) => Object.assign(el('li', { class: 'whose' }, el('sp
 function revive(queue, item) {
   ask({
     title: t('requeue_title'), what: t('requeue_what', t('item', digits(item.id)), queue), go: t('requeue_go'),
-    deed: async (_, why) => t('requeued', number((await requeueItems(queue, [item.id], why)).requeued)),
+    action: async (_, why) => t('requeued', number((await requeueItems(queue, [item.id], why)).requeued)),
   });
 }
 
 function discard(queue, item) {
   ask({
     title: t('item_discard_title'), what: t('item_discard_what', t('item', digits(item.id)), queue), go: t('item_discard_go'), kind: 'bad',
-    deed: async (_, why) => t('item_discarded', number((await discardItems(queue, [item.id], why)).discarded)),
+    action: async (_, why) => t('item_discarded', number((await discardItems(queue, [item.id], why)).discarded)),
   });
 }
 
@@ -110,7 +110,7 @@ function reviveAll(queue) {
   const failed = number(state.queues.get(queue)?.failed ?? 0);
   ask({
     title: t('requeue_all', failed).replace('…', '?'), what: t('requeue_all_what', failed, queue), go: t('requeue_go'),
-    deed: async (_, why) => t('requeued', number((await requeueItems(queue, undefined, why)).requeued)),
+    action: async (_, why) => t('requeued', number((await requeueItems(queue, undefined, why)).requeued)),
   });
 }
 

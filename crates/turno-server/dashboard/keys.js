@@ -7,7 +7,7 @@ import { t } from './words.js';
 const OFF = 'turno.keys.off';
 const PARTS = ['locks', 'queues', 'outbox', 'once', 'history'];
 /** Letters of actions. A letter presses the button that the selected row has for it. */
-const DEEDS = ['b', 'r', 'd', 'f', 'c', 's'];
+const ACTIONS = ['b', 'r', 'd', 'f', 'c', 's'];
 const HELP = [['1 – 5', 'key_parts'], ['j k', 'key_rows'], ['g G', 'key_ends'], ['/', 'key_search'],
   ['b', 'key_b'], ['r', 'key_r'], ['d', 'key_d'], ['f', 'key_f'], ['c', 'key_c'], ['s', 'key_s'], ['?', 'key_help']];
 
@@ -49,7 +49,7 @@ function press(letter) {
 const KEYS = {
   j: () => step(1), k: () => step(-1), g: () => end(0), G: () => end(-1), '/': () => $('search').focus(), '?': help,
   ...Object.fromEntries(PARTS.map((name, index) => [String(index + 1), () => turn(name)])),
-  ...Object.fromEntries(DEEDS.map((letter) => [letter, () => press(letter)])),
+  ...Object.fromEntries(ACTIONS.map((letter) => [letter, () => press(letter)])),
 };
 
 function help() {

@@ -1,6 +1,6 @@
 // The locks that are held: holder, description, remaining time and waiters.
 import { ask, offered } from './ask.js';
-import { breakLock } from './deeds.js';
+import { breakLock } from './actions.js';
 import { $, button, clear, el, mark, part, show, write } from './dom.js';
 import { machine, number, person, span } from './format.js';
 import { found, list } from './list.js';
@@ -51,7 +51,7 @@ function make(lock) {
 function force(lock) {
   ask({
     title: t('break_title'), what: t('break_what', lock.resource, person(lock)), go: t('break_go'), kind: 'bad',
-    deed: async (_, why) => {
+    action: async (_, why) => {
       await breakLock(lock, why);
       return t('broken', lock.resource);
     },

@@ -73,18 +73,18 @@ function tile(name, value, says, kind, unit = '') {
   for (const word of ['bad', 'busy']) mark(place, word, kind === word);
 }
 
-let told = null;
-let toldAt = 0;
+let announced = null;
+let announcedAt = 0;
 
 /** Announces to screen readers that the counts have risen, at most every ten seconds. */
 function attention(...counts) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   document.title = total ? `(${total}) Turno` : 'Turno';
-  if (told != null && total > told && Date.now() - toldAt > 10_000) {
+  if (announced != null && total > announced && Date.now() - announcedAt > 10_000) {
     news(t('attention', ...counts));
-    toldAt = Date.now();
-  } else if (told != null && total > told) return;
-  told = total;
+    announcedAt = Date.now();
+  } else if (announced != null && total > announced) return;
+  announced = total;
 }
 
 /** Requests the user's role, then reads the stream until the user signs out. */
@@ -112,7 +112,7 @@ async function begin() {
     // The stream retries, and shows the reason.
   }
   identify();
-  if (!own.signal.aborted) listen({ ...on, state(...told) { on.state(...told); who(); } }, own.signal);
+  if (!own.signal.aborted) listen({ ...on, state(...state) { on.state(...state); who(); } }, own.signal);
 }
 
 /** Requests the user's role if that failed before. */

@@ -1,7 +1,7 @@
 // Once keys that are in flight or unknown. An operator has to decide about the unknown ones.
 import { parse } from './api.js';
 import { ask, offered } from './ask.js';
-import { forgetKey, resolveKey } from './deeds.js';
+import { forgetKey, resolveKey } from './actions.js';
 import { button, el, mark, show, write } from './dom.js';
 import { number, span } from './format.js';
 import { found, list } from './list.js';
@@ -39,7 +39,7 @@ function make(key) {
 function forget(key) {
   ask({
     title: t('forget_title'), what: t('forget_what', key.key), go: t('forget_go'), kind: 'bad',
-    deed: async (_, why) => ((await forgetKey(key.key, why)).forgotten ? t('forgotten', key.key) : t('not_forgotten')),
+    action: async (_, why) => ((await forgetKey(key.key, why)).forgotten ? t('forgotten', key.key) : t('not_forgotten')),
   });
 }
 
@@ -47,7 +47,7 @@ function settle(key) {
   ask({
     title: t('settle_title'), what: t('settle_what', key.key), go: t('settle_go'),
     more: [['answer', t('answer'), { tag: 'textarea', rows: 4, spellcheck: 'false' }]],
-    deed: async ({ answer }, why) => {
+    action: async ({ answer }, why) => {
       await resolveKey(key.key, answer === undefined ? {} : { answer: read(answer) }, why);
       return t('settled', key.key);
     },

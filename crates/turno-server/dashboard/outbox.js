@@ -1,7 +1,7 @@
 // The outbox: how far the relay is behind, and the events that the sink refused.
 import { get } from './api.js';
 import { ask, offered } from './ask.js';
-import { discardEvents, requeueEvents } from './deeds.js';
+import { discardEvents, requeueEvents } from './actions.js';
 import { $, button, clear, el, mark, show, write } from './dom.js';
 import { every, last } from './failed.js';
 import { clock, json, number } from './format.js';
@@ -67,7 +67,7 @@ function make(event) {
 function revive(event) {
   ask({
     title: t('event_requeue_title'), what: t('event_requeue_what', event.type), go: t('requeue_go'),
-    deed: async (_, why) => {
+    action: async (_, why) => {
       await requeueEvents([event.id], why);
       return t('event_requeued');
     },
@@ -77,7 +77,7 @@ function revive(event) {
 function giveUp(event) {
   ask({
     title: t('discard_title'), what: t('discard_what', event.type), go: t('discard_go'), kind: 'bad',
-    deed: async (_, why) => {
+    action: async (_, why) => {
       await discardEvents([event.id], why);
       return t('discarded');
     },

@@ -1,6 +1,6 @@
 // The queues: items per state, throughput and waiting time.
 import { ask, offered } from './ask.js';
-import { resetItems } from './deeds.js';
+import { resetItems } from './actions.js';
 import { button, el, mark, write } from './dom.js';
 import { allOf } from './failed.js';
 import { number, rate, span } from './format.js';
@@ -61,7 +61,7 @@ function reset(queue) {
   ask({
     title: t('reset_title'), what: t('reset_what', queue), go: t('reset_go'),
     more: [['older', t('older_than'), { required: true, value: '15m', pattern: '[0-9a-z ]+', maxlength: 20 }]],
-    deed: async ({ older }, why) => {
+    action: async ({ older }, why) => {
       const { reset } = await resetItems(queue, older, why);
       return t('was_reset', number(reset));
     },

@@ -23,8 +23,8 @@ let skew = 0;
 export const now = () => Date.now() + skew;
 /** Sets the store's clock from the `Date` header, which is a rough value. Locks give a better one. */
 export function date(text) {
-  const told = Date.parse(text ?? '');
-  if (told && Math.abs(told - Date.now()) > 2000) skew = told - Date.now();
+  const time = Date.parse(text ?? '');
+  if (time && Math.abs(time - Date.now()) > 2000) skew = time - Date.now();
 }
 
 const nameOf = (lock) => `${lock.resource}\n${lock.owner}`;

@@ -63,7 +63,7 @@ pub(super) struct Child {
     process: tokio::process::Child,
     pid: Pid,
     reach: Reach,
-    is_told_to_end: bool,
+    is_terminating: bool,
 }
 
 impl Child {
@@ -99,7 +99,7 @@ impl Child {
             process,
             pid,
             reach,
-            is_told_to_end: false,
+            is_terminating: false,
         })
     }
 
@@ -109,8 +109,8 @@ impl Child {
     }
 
     /// Whether the command got a signal to end, from us or together with us.
-    pub(super) fn is_told_to_end(&self) -> bool {
-        self.is_told_to_end
+    pub(super) fn is_terminating(&self) -> bool {
+        self.is_terminating
     }
 
     /// Waits for the command and forwards signals to it; `None` if `over` resolves first. After a pause the command continues
@@ -161,7 +161,7 @@ impl Child {
 
     /// Forwards a signal that was sent to us.
     fn forward(&mut self, signal: Signal) {
-        self.is_told_to_end = true;
+        self.is_terminating = true;
         // The terminal has already sent these to the command.
         if self.reach == Reach::Group || !matches!(signal, Signal::INT | Signal::QUIT) {
             self.signal(signal);

@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use self::figures::Shown;
 use self::scenario::Scenario;
-use self::set::{How, Set};
+use self::set::{Set, Variant};
 use self::stage::{Stage, Stopped};
 use crate::context::Context;
 use crate::fail::Usage;
@@ -101,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitCode> {
                         .path()
                         .join(format!("{}-{}", scenario.name(), how.word())),
                     run: Uuid::now_v7().simple().to_string(),
-                    store: (how == How::Turno).then(|| store.clone()),
+                    store: (how == Variant::Turno).then(|| store.clone()),
                     broker: broker.clone(),
                 };
                 runs.push(stage.play(&set, &turno).await?);

@@ -12,7 +12,7 @@ use clap::Args;
 use turno::lock::{Acquire, Lease, ReleaseOutcome};
 
 use super::child::{Child, Prints, Reach, code_of, stopped_by};
-use super::lock::ask::{Asked, LockArgs, tell_busy};
+use super::lock::ask::{AcquireResult, LockArgs, tell_busy};
 use crate::context::Context;
 use crate::signals::Signals;
 use crate::{BUSY, fail};
@@ -53,14 +53,14 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<ExitCode> {
     context
         .with(args.lock.settings(context), async |turno| {
             match args.lock.ask(turno, &args.resource, &mut signals).await? {
-                Asked::Answered(Acquire::Acquired(lease)) => {
+                AcquireResult::Answered(Acquire::Acquired(lease)) => {
                     under(context, lease, &args.command, reach, &mut signals).await
                 }
-                Asked::Answered(Acquire::Busy(busy)) => {
+                AcquireResult::Answered(Acquire::Busy(busy)) => {
                     tell_busy(context, &busy)?;
                     Ok(ExitCode::from(BUSY))
                 }
-                Asked::Stopped(signal) => Ok(stopped_by(signal)),
+                AcquireResult::Stopped(signal) => Ok(stopped_by(signal)),
             }
         })
         .await

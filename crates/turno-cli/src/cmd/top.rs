@@ -1,9 +1,9 @@
 //! `turno top`: the dashboard on a terminal.
 //!
 //! One task polls the store or the server (`look`), and one thread reads keys (`keys`). Their input changes the view (`view`),
-//! which is drawn (`draw`). Operator actions (`deed`) run concurrently, so that the screen does not freeze.
+//! which is drawn (`draw`). Operator actions (`action`) run concurrently, so that the screen does not freeze.
 
-mod deed;
+mod action;
 mod draw;
 mod keys;
 mod list;
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use turno::Turno;
 
-use self::deed::{Deed, Told};
+use self::action::{Action, ActionOutcome};
 use self::keys::{Input, Keys};
 use self::look::{Looked, Looker};
 use self::screen::{Ink, Screen};
@@ -87,7 +87,7 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
     let user = user(context, args.user);
 
     let (looks, mut looked) = mpsc::channel::<Looked>(QUEUED);
-    let (outcomes, mut done) = mpsc::channel::<turno::Result<Told>>(QUEUED);
+    let (outcomes, mut done) = mpsc::channel::<turno::Result<ActionOutcome>>(QUEUED);
     let mut tasks = JoinSet::new();
     tasks.spawn(looker.watch(focused, looks));
 
@@ -108,9 +108,9 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
                 Input::Key(key) => match view.key(key) {
                     Step::Stay => {}
                     Step::Quit => break ExitCode::SUCCESS,
-                    Step::Do(deed, reason) => {
+                    Step::Do(action, reason) => {
                         let (turno, user, outcomes) = (turno.clone(), user.clone(), outcomes.clone());
-                        tasks.spawn(act(turno, deed, user, reason, outcomes));
+                        tasks.spawn(act(turno, action, user, reason, outcomes));
                     }
                 },
             },
@@ -143,12 +143,12 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
 
 async fn act(
     turno: Turno,
-    deed: Deed,
+    action: Action,
     user: Option<String>,
     reason: String,
-    outcomes: mpsc::Sender<turno::Result<Told>>,
+    outcomes: mpsc::Sender<turno::Result<ActionOutcome>>,
 ) {
-    let outcome = deed.carry_out(&turno, user.as_deref(), &reason).await;
+    let outcome = action.carry_out(&turno, user.as_deref(), &reason).await;
     // An error means that the user has quit meanwhile.
     let _ = outcomes.send(outcome).await;
 }

@@ -65,7 +65,7 @@ const FILES: &[(&str, &str, &str)] = &[
     file!("es.js", SCRIPT),
     file!("settings.js", SCRIPT),
     file!("ask.js", SCRIPT),
-    file!("deeds.js", SCRIPT),
+    file!("actions.js", SCRIPT),
     file!("keys.js", SCRIPT),
     file!("locks.js", SCRIPT),
     file!("queues.js", SCRIPT),

@@ -14,7 +14,7 @@ use crate::cmd::exec;
 
 /// A message of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Message {
     /// It has reached this meeting, and waits.
     Here(u32),
     /// The others need not wait for it before its next meeting.
@@ -25,12 +25,12 @@ pub(super) enum Said {
     Gone,
 }
 
-impl Said {
+impl Message {
     fn from_line(line: &str) -> Option<Self> {
         match line.split_once(' ') {
-            Some(("here", meeting)) => meeting.parse().ok().map(Said::Here),
-            None if line == "away" => Some(Said::Away),
-            None if line == "done" => Some(Said::Done),
+            Some(("here", meeting)) => meeting.parse().ok().map(Message::Here),
+            None if line == "away" => Some(Message::Away),
+            None if line == "done" => Some(Message::Done),
             _ => None,
         }
     }
@@ -54,7 +54,7 @@ impl Actor {
         set: &Set,
         cast: &Cast,
         index: usize,
-        said: &UnboundedSender<(usize, Said)>,
+        said: &UnboundedSender<(usize, Message)>,
     ) -> Result<Self> {
         let program =
             std::env::current_exe().context("the path of the turno program is not known")?;
@@ -99,16 +99,16 @@ impl Actor {
     }
 
     /// Records a message.
-    pub(super) fn note(&mut self, said: Said) {
+    pub(super) fn note(&mut self, said: Message) {
         match said {
-            Said::Here(meeting) => {
+            Message::Here(meeting) => {
                 self.meeting = Some(meeting);
                 self.is_waiting = true;
                 self.is_away = false;
             }
-            Said::Away => self.is_away = true,
-            Said::Done => {}
-            Said::Gone => self.is_gone = true,
+            Message::Away => self.is_away = true,
+            Message::Done => {}
+            Message::Gone => self.is_gone = true,
         }
     }
 
@@ -143,15 +143,15 @@ impl Actor {
 }
 
 /// Forwards the messages of a process until it ends.
-async fn listen(index: usize, output: ChildStdout, said: UnboundedSender<(usize, Said)>) {
+async fn listen(index: usize, output: ChildStdout, said: UnboundedSender<(usize, Message)>) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        if let Some(word) = Said::from_line(&line) {
+        if let Some(word) = Message::from_line(&line) {
             // The receiver may have been dropped.
             let _ = said.send((index, word));
         }
     }
-    let _ = said.send((index, Said::Gone));
+    let _ = said.send((index, Message::Gone));
 }
 
 /// Lets the processes continue whose meeting is complete. Returns whether there were any.

@@ -13,7 +13,7 @@ use turno::once::{OnceError, canonical_json};
 use super::figures::{Count, Figures};
 use super::ledger;
 use super::part::Part;
-use super::set::{Cast, How, Role, Set};
+use super::set::{Cast, Role, Set, Variant};
 
 pub(super) const STORY: &str =
     "the same certification requests reach all instances at the same moment";
@@ -39,8 +39,8 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
             None => certify(part, request).await?,
             Some(turno) => certify_once(part, request, &turno).await?,
         };
-        let told = format!("{} {}", answer["diagnosticoProcesar"], part.index);
-        ledger::append(&part.set.folder.join("respuestas"), &told)?;
+        let response = format!("{} {}", answer["diagnosticoProcesar"], part.index);
+        ledger::append(&part.set.folder.join("respuestas"), &response)?;
         part.done();
     }
     Ok(())
@@ -106,7 +106,7 @@ pub(super) fn count(set: &Set) -> Result<Count> {
         ..Figures::default()
     };
     let remark = match set.how {
-        How::Turno => format!(
+        Variant::Turno => format!(
             "{executed} executed, {} rejected as in flight (02/532)",
             in_flight.count()
         ),

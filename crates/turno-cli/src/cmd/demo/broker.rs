@@ -171,7 +171,7 @@ pub(super) async fn prepare(set: &Set) -> Result<()> {
 }
 
 /// Returns the tickets that were published.
-pub(super) async fn told(set: &Set) -> Result<BTreeSet<String>> {
+pub(super) async fn received(set: &Set) -> Result<BTreeSet<String>> {
     let payloads = match &set.broker {
         Some(url) => rabbit::take(set, url, "last").await?,
         None => ledger::lines(&heard(set))?,

@@ -9,11 +9,11 @@ use turno::Turno;
 use turno::inbox::{ClaimId, Inbox, Item};
 
 use super::part::Part;
-use super::set::{How, Set};
+use super::set::{Set, Variant};
 
 /// Lease of a claim: the tasks of a killed process are claimed again after this time.
 const LEASE: Duration = Duration::from_secs(4);
-/// How often an idle process checks whether all work is done.
+/// Variant often an idle process checks whether all work is done.
 const LOOK: Duration = Duration::from_millis(250);
 
 const PENDING: &str = "pending";
@@ -35,7 +35,7 @@ pub(super) struct Task {
 
 /// Stores the tasks, before the processes start.
 pub(super) async fn fill(set: &Set, turno: &Turno, names: Vec<String>) -> Result<()> {
-    if set.how == How::Turno {
+    if set.how == Variant::Turno {
         let items = names.iter().map(Item::new).collect::<Result<Vec<_>, _>>()?;
         queue(set, turno).push_many(items).await?;
         return Ok(());
@@ -119,7 +119,7 @@ fn select(set: &Set, limit: usize) -> Result<Vec<Task>> {
     names.sort();
     let free = names
         .into_iter()
-        .filter(|name| set.how != How::MarkedFirst || mark(set, name));
+        .filter(|name| set.how != Variant::MarkedFirst || mark(set, name));
     let task = |name| Task { name, claim: None };
     Ok(free.take(limit).map(task).collect())
 }

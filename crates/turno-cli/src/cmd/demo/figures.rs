@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scenario::Scenario;
-use super::set::How;
+use super::set::Variant;
 
 /// Counts of a run. `None` for what cannot happen in a scenario.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Count {
 /// One run, in one variant.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub(super) how: How,
+    pub(super) how: Variant,
     pub(super) processes: usize,
     pub(super) killed: usize,
     pub(super) count: Count,
@@ -59,7 +59,7 @@ pub(super) struct Shown {
 impl Shown {
     /// Whether all runs with Turno are clean.
     pub(super) fn is_clean(&self) -> bool {
-        let mut with = self.runs.iter().filter(|run| run.how == How::Turno);
+        let mut with = self.runs.iter().filter(|run| run.how == Variant::Turno);
         with.all(|run| run.count.figures.is_clean())
     }
 }

@@ -12,7 +12,7 @@ use turno::{Token, Turno};
 use super::figures::{Count, Figures};
 use super::ledger::number;
 use super::part::Part;
-use super::set::{Cast, How, Role, Set};
+use super::set::{Cast, Role, Set, Variant};
 
 pub(super) const STORY: &str = "processes register payments on one loan at the same moment";
 
@@ -105,7 +105,7 @@ pub(super) fn count(set: &Set) -> Result<Count> {
         ..Figures::default()
     };
     let remark = match set.how {
-        How::Turno => "one process at a time: the balance includes every payment".to_owned(),
+        Variant::Turno => "one process at a time: the balance includes every payment".to_owned(),
         _ => format!(
             "processes that read the same balance overwrite each other: payments of {}.00 are lost",
             u64::from(lost) * PAYMENT / 100

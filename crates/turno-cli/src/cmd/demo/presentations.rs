@@ -10,7 +10,7 @@ use super::desk::{self, Desk};
 use super::figures::{Count, Figures};
 use super::ledger;
 use super::part::Part;
-use super::set::{Cast, How, Role, Set};
+use super::set::{Cast, Role, Set, Variant};
 
 pub(super) const STORY: &str =
     "instances call a web service for each presentation; one is killed with -9";
@@ -61,7 +61,7 @@ pub(super) fn count(set: &Set) -> Result<Count> {
         ..Figures::default()
     };
     let remark = match (set.how, lost) {
-        (How::Turno, 0) => {
+        (Variant::Turno, 0) => {
             "one instance claims each item; another one did the items of the killed one".to_owned()
         }
         (_, 0) => format!(

@@ -6,7 +6,7 @@ use turno::Turno;
 
 use super::figures::Count;
 use super::part::Part;
-use super::set::{Cast, How, Set};
+use super::set::{Cast, Set, Variant};
 use super::{afore, flowpay, notes, presentations, ticketflow};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -51,20 +51,20 @@ impl Scenario {
     }
 
     /// Returns the variants of the scenario, with Turno last.
-    pub(super) fn ways(self) -> &'static [How] {
+    pub(super) fn ways(self) -> &'static [Variant] {
         match self {
-            Scenario::Presentations => &[How::Plain, How::MarkedFirst, How::Turno],
-            _ => &[How::Plain, How::Turno],
+            Scenario::Presentations => &[Variant::Plain, Variant::MarkedFirst, Variant::Turno],
+            _ => &[Variant::Plain, Variant::Turno],
         }
     }
 
     /// Returns the label of a variant in the table.
-    pub(super) fn label(self, how: How) -> &'static str {
+    pub(super) fn label(self, how: Variant) -> &'static str {
         match (self, how) {
-            (_, How::Turno) => "with turno",
-            (_, How::MarkedFirst) => "marked first",
-            (Scenario::Presentations, How::Plain) => "plain select",
-            (_, How::Plain) => "without",
+            (_, Variant::Turno) => "with turno",
+            (_, Variant::MarkedFirst) => "marked first",
+            (Scenario::Presentations, Variant::Plain) => "plain select",
+            (_, Variant::Plain) => "without",
         }
     }
 
@@ -80,7 +80,7 @@ impl Scenario {
     }
 
     /// Returns the groups of processes, which run one after the other.
-    pub(super) fn casts(self, how: How) -> Vec<Cast> {
+    pub(super) fn casts(self, how: Variant) -> Vec<Cast> {
         match self {
             Scenario::Flowpay => flowpay::casts(),
             Scenario::Presentations => presentations::casts(),

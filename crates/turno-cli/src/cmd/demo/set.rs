@@ -8,7 +8,7 @@ use super::scenario::Scenario;
 
 /// Variant of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Variant {
     /// Without any coordination.
     Plain,
     /// Marked as done before the work, by a conditional update that only one process wins.
@@ -17,18 +17,18 @@ pub(super) enum How {
     Turno,
 }
 
-impl How {
+impl Variant {
     /// Returns the argument for the processes.
     pub(super) fn word(self) -> &'static str {
         match self {
-            How::Plain => "plain",
-            How::MarkedFirst => "marked-first",
-            How::Turno => "turno",
+            Variant::Plain => "plain",
+            Variant::MarkedFirst => "marked-first",
+            Variant::Turno => "turno",
         }
     }
 
     pub(super) fn from_word(word: &str) -> Result<Self> {
-        let all = [How::Plain, How::MarkedFirst, How::Turno];
+        let all = [Variant::Plain, Variant::MarkedFirst, Variant::Turno];
         match all.into_iter().find(|how| how.word() == word) {
             Some(how) => Ok(how),
             None => bail!("there is no variant {word:?}"),
@@ -40,7 +40,7 @@ impl How {
 #[derive(Debug, Clone)]
 pub(super) struct Set {
     pub(super) scenario: Scenario,
-    pub(super) how: How,
+    pub(super) how: Variant,
     /// The run's own folder, which stands for what the processes share besides the store.
     pub(super) folder: PathBuf,
     /// Unique id of the run.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Figures, Run, Shown};
 use super::scenario::Scenario;
-use super::set::How;
+use super::set::Variant;
 use crate::output::{Output, number};
 
 const HEADER: [&str; 8] = [
@@ -64,7 +64,7 @@ fn object(shown: &Shown) -> Value {
         let figures = &run.count.figures;
         json!({
             "how": shown.scenario.label(run.how),
-            "turno": run.how == How::Turno,
+            "turno": run.how == Variant::Turno,
             "processes": run.processes,
             "killed": run.killed,
             "operations": figures.operations,

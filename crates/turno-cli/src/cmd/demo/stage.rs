@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 use turno::Turno;
 
-use super::actor::{Actor, Said, cue};
+use super::actor::{Actor, Message, cue};
 use super::figures::Run;
 use super::set::{Cast, Set};
 use crate::output::Output;
@@ -108,12 +108,12 @@ impl Running<'_> {
                     return Err(Stopped(signal).into());
                 }
             };
-            if word == Said::Done {
+            if word == Message::Done {
                 self.done += 1;
                 self.tell();
             }
             actors[index].note(word);
-            if let Said::Here(meeting) = word
+            if let Message::Here(meeting) = word
                 && cast.kills.contains(&(index, meeting))
             {
                 actors[index].kill()?;

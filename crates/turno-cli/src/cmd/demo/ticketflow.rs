@@ -18,7 +18,7 @@ use super::broker::{self, Ours, RUN};
 use super::figures::{Count, Figures};
 use super::ledger::{self, number};
 use super::part::Part;
-use super::set::{Cast, How, Role, Set};
+use super::set::{Cast, Role, Set, Variant};
 use crate::fail::Usage;
 
 pub(super) const STORY: &str =
@@ -34,16 +34,16 @@ const KILLED: [(usize, u32); 3] = [(1, 5), (2, 10), (3, 20)];
 
 /// Lease of a relay's claim: the events of a killed relay are claimed again after this time.
 const LEASE: Duration = Duration::from_secs(3);
-/// How often the relay checks whether events are left.
+/// Variant often the relay checks whether events are left.
 const LOOK: Duration = Duration::from_millis(50);
 
-pub(super) fn casts(how: How) -> Vec<Cast> {
+pub(super) fn casts(how: Variant) -> Vec<Cast> {
     let mut casts = vec![Cast {
         role: Role::Work,
         processes: PROCESSES,
         kills: KILLED.to_vec(),
     }];
-    if how == How::Turno {
+    if how == Variant::Turno {
         // One relay after the other, so that the one that is killed certainly has claimed events.
         casts.extend([vec![(0, 1)], Vec::new()].map(|kills| Cast {
             role: Role::Relay,
@@ -151,15 +151,15 @@ async fn emptied(turno: &Turno) -> Result<()> {
 pub(super) async fn count(set: &Set) -> Result<Count> {
     let committed: BTreeSet<String> = ledger::lines(&tickets(set))?.into_iter().collect();
     // An event may arrive twice; receivers recognize it by its id.
-    let told = broker::told(set).await?;
-    let lost = number(committed.difference(&told).count());
+    let received = broker::received(set).await?;
+    let lost = number(committed.difference(&received).count());
     let figures = Figures {
         operations: number(committed.len()),
         lost_events: Some(lost),
         ..Figures::default()
     };
     let remark = match set.how {
-        How::Turno => "the commit stores the event; a relay was killed too, and the next one published all events"
+        Variant::Turno => "the commit stores the event; a relay was killed too, and the next one published all events"
             .to_owned(),
         _ => format!("{lost} tickets have no published event"),
     };

@@ -10,7 +10,7 @@ use turno::{Migrate, Turno};
 
 use super::part::Part;
 use super::scenario::Scenario;
-use super::set::{How, Role, Set};
+use super::set::{Role, Set, Variant};
 
 /// Name under which `turno demo` starts it.
 pub(crate) const VERB: &str = "__demo";
@@ -39,7 +39,7 @@ fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
             .with_context(|| format!("{VERB} is internal, use `turno demo`: the {what} is missing"))
     };
     let scenario = text(next("scenario")?)?;
-    let how = How::from_word(&text(next("variant")?)?)?;
+    let how = Variant::from_word(&text(next("variant")?)?)?;
     let role = Role::from_word(&text(next("role")?)?)?;
     let set = Set {
         scenario: Scenario::from_str(&scenario, false).map_err(|error| anyhow!(error))?,
@@ -60,9 +60,9 @@ fn work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
 
 async fn play(set: Set, role: Role, index: usize) -> Result<()> {
     let turno = match (set.how, &set.store) {
-        (How::Turno, Some(store)) => Some(connect(store).await?),
-        (How::Turno, None) => return Err(anyhow!("{STORE} is missing")),
-        (How::Plain | How::MarkedFirst, _) => None,
+        (Variant::Turno, Some(store)) => Some(connect(store).await?),
+        (Variant::Turno, None) => return Err(anyhow!("{STORE} is missing")),
+        (Variant::Plain | Variant::MarkedFirst, _) => None,
     };
     let mut part = Part::new(set, role, index, turno.clone());
     part.set.scenario.work(&mut part).await?;

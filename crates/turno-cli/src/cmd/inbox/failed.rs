@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use turno::inbox::{Inbox, ItemId};
 
-use crate::cmd::by_hand::ByHand;
+use crate::cmd::operator::OperatorArgs;
 use crate::context::Context;
 use crate::progress;
 
@@ -27,7 +27,7 @@ pub(super) struct FailedItems {
     all: bool,
 
     #[command(flatten)]
-    by_hand: ByHand,
+    operator: OperatorArgs,
 }
 
 impl FailedItems {
@@ -43,7 +43,7 @@ impl FailedItems {
         let spinner = progress::spinner(context.output, progress);
         let count = context
             .with_store(async |turno| {
-                let inbox = self.by_hand.inbox(turno.inbox(&self.queue));
+                let inbox = self.operator.inbox(turno.inbox(&self.queue));
                 let count = decision(&inbox, which).await?;
                 if count == 0 {
                     // An error if there is no such queue.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use turno_client::wire;
 
-use crate::cmd::by_hand::ByHand;
+use crate::cmd::operator::OperatorArgs;
 use crate::context::Context;
 use crate::{duration, progress};
 
@@ -25,14 +25,14 @@ pub(crate) struct ResetArgs {
     older_than: Duration,
 
     #[command(flatten)]
-    by_hand: ByHand,
+    operator: OperatorArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> {
     let spinner = progress::spinner(context.output, "resetting stuck items");
     let reset = context
         .with_store(async |turno| {
-            let inbox = args.by_hand.inbox(turno.inbox(&args.queue));
+            let inbox = args.operator.inbox(turno.inbox(&args.queue));
             let reset = inbox.reset(args.older_than).await?;
             if reset == 0 {
                 // An error if there is no such queue.

@@ -7,7 +7,7 @@ use clap::Args;
 use turno::lock::{Acquire, Lease};
 use turno_client::wire;
 
-use super::ask::{Asked, LockArgs, tell_busy};
+use super::ask::{AcquireResult, LockArgs, tell_busy};
 use crate::BUSY;
 use crate::context::Context;
 use crate::duration::Shown;
@@ -33,7 +33,7 @@ pub(crate) async fn run(context: &Context, args: AcquireArgs) -> Result<ExitCode
     context
         .with(settings, async |turno| {
             match args.lock.ask(turno, &args.resource, &mut signals).await? {
-                Asked::Answered(Acquire::Acquired(lease)) => {
+                AcquireResult::Answered(Acquire::Acquired(lease)) => {
                     let printed = print(context, &lease);
                     // The lease outlives this process, unless its id could not be printed.
                     match printed {
@@ -45,11 +45,11 @@ pub(crate) async fn run(context: &Context, args: AcquireArgs) -> Result<ExitCode
                     }
                     Ok(ExitCode::SUCCESS)
                 }
-                Asked::Answered(Acquire::Busy(busy)) => {
+                AcquireResult::Answered(Acquire::Busy(busy)) => {
                     tell_busy(context, &busy)?;
                     Ok(ExitCode::from(BUSY))
                 }
-                Asked::Stopped(signal) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
+                AcquireResult::Stopped(signal) => Ok(ExitCode::from(exit_code(signal.as_raw()))),
             }
         })
         .await

@@ -78,7 +78,7 @@ pub(crate) struct LockArgs {
 }
 
 /// Outcome of acquiring a lock.
-pub(crate) enum Asked {
+pub(crate) enum AcquireResult {
     /// The store's outcome.
     Answered(Acquire),
     /// A signal came first; the lock is not held.
@@ -104,7 +104,7 @@ impl LockArgs {
         turno: &Turno,
         resource: &str,
         signals: &mut Signals,
-    ) -> Result<Asked> {
+    ) -> Result<AcquireResult> {
         let mut lock = turno.lock(resource);
         if let Some(owner) = self.owner {
             lock = lock.owner(owner);
@@ -131,9 +131,9 @@ impl LockArgs {
             lock = lock.max_hold(max_hold);
         }
         tokio::select! {
-            answer = lock.acquire() => Ok(Asked::Answered(answer?)),
+            answer = lock.acquire() => Ok(AcquireResult::Answered(answer?)),
             // Dropping the call also removes the waiter registration.
-            signal = signals.next() => Ok(Asked::Stopped(signal)),
+            signal = signals.next() => Ok(AcquireResult::Stopped(signal)),
         }
     }
 }

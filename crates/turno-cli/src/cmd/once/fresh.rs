@@ -168,7 +168,7 @@ impl Call<'_> {
             End::Done
         } else if !is_there || self.args.retry_failures {
             End::Released
-        } else if child.is_told_to_end() {
+        } else if child.is_terminating() {
             // It was interrupted, and handled the signal with its own exit code.
             End::Unknown
         } else {
@@ -188,7 +188,7 @@ impl Call<'_> {
             End::Done => {
                 let answer = ran.answer.stored();
                 let settled =
-                    patiently(self.lease, signals, async || claim.complete(&answer).await);
+                    with_retry(self.lease, signals, async || claim.complete(&answer).await);
                 let settled = settled.await;
                 drop(keeper);
                 return settled;
@@ -199,7 +199,7 @@ impl Call<'_> {
         // First: a claim that is released must not be extended.
         drop(keeper);
         let claim = claim.detach();
-        patiently(self.lease, signals, async || {
+        with_retry(self.lease, signals, async || {
             self.turno.once_release(&claim, released).await
         })
         .await
@@ -259,12 +259,12 @@ async fn linger(ends: &Ends, signals: &mut Signals) {
 }
 
 /// Retries a call while the store is unavailable, until the time is over or a signal comes.
-async fn patiently<T>(
-    patience: Duration,
+async fn with_retry<T>(
+    timeout: Duration,
     signals: &mut Signals,
     ask: impl AsyncFn() -> turno::Result<T>,
 ) -> turno::Result<T> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         match ask().await {
             Err(error) if error.is_unavailable() && Instant::now() < deadline => {

@@ -16,16 +16,16 @@ use crate::signals::Signals;
 
 /// Whether a message says that the answer is a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    Aloud,
-    Not,
+pub(super) enum Notice {
+    Print,
+    Omit,
 }
 
 pub(super) async fn run(
     context: &Context,
     key: &str,
     answer: &once::Answer,
-    told: Told,
+    notice: Notice,
     signals: &mut Signals,
 ) -> Result<ExitCode> {
     let Some(text) = answer.text() else {
@@ -36,7 +36,7 @@ pub(super) async fn run(
         return Ok(tell::mismatch(context, key));
     };
     let is_json = context.output.is_json();
-    if told == Told::Aloud && !is_json {
+    if notice == Notice::Print && !is_json {
         context.output.note(&format!(
             "replayed: {key} was done before; this is its stored answer: {}",
             answer.described()
@@ -48,7 +48,7 @@ pub(super) async fn run(
             signal = signals.next() => return Ok(stopped_by(signal)),
         }
     }
-    if told == Told::Aloud && is_json {
+    if notice == Notice::Print && is_json {
         tell_json(context, &answer);
     }
     Ok(ExitCode::from(answer.exit_code))

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use turno::once::{AfterUnknown, Begin, DEFAULT_LEASE, DEFAULT_TTL};
 use turno::{Settings, Turno};
 
-use super::replay::{self, Told};
+use super::replay::{self, Notice};
 use super::tell;
 use crate::cmd::child::{Reach, stopped_by};
 use crate::context::Context;
@@ -133,12 +133,12 @@ impl Call<'_> {
         match begun {
             Begin::Fresh(claim) => self.fresh(claim, signals).await,
             Begin::Replay(answer) => {
-                let told = if self.args.quiet {
-                    Told::Not
+                let notice = if self.args.quiet {
+                    Notice::Omit
                 } else {
-                    Told::Aloud
+                    Notice::Print
                 };
-                replay::run(self.context, key, &answer, told, signals).await
+                replay::run(self.context, key, &answer, notice, signals).await
             }
             Begin::InFlight(run) => Ok(tell::in_flight(self.context, key, &run)),
             Begin::Mismatch => Ok(tell::mismatch(self.context, key)),

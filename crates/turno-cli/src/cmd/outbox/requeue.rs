@@ -7,7 +7,7 @@ use clap::Args;
 use turno_client::wire;
 use uuid::Uuid;
 
-use crate::cmd::by_hand::ByHand;
+use crate::cmd::operator::OperatorArgs;
 use crate::context::Context;
 use crate::progress;
 
@@ -26,7 +26,7 @@ pub(crate) struct RequeueArgs {
     all: bool,
 
     #[command(flatten)]
-    by_hand: ByHand,
+    operator: OperatorArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode> {
@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     let spinner = progress::spinner(context.output, "requeuing dead events");
     let requeued = context
         .with_store(async |turno| {
-            let outbox = args.by_hand.outbox(turno.outbox());
+            let outbox = args.operator.outbox(turno.outbox());
             Ok(outbox.requeue(which).await?)
         })
         .await;

@@ -7,7 +7,7 @@ mod table;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
-use ratatui::text::{Line, Span, Text};
+use ratatui::text::{Line as TextLine, Span, Text};
 use ratatui::widgets::{Block, Borders, Paragraph, Wrap};
 use turno::MAX_PAGE;
 use turno::once::OnceState;
@@ -50,9 +50,9 @@ pub(super) fn frame(frame: &mut Frame<'_>, view: &mut View, ink: Ink) {
         summary_line(view, list.as_ref(), ink, summary.width),
         summary,
     );
-    let deeds: Vec<_> = selected.map_or_else(Vec::new, |row| row.deeds.clone());
+    let actions: Vec<_> = selected.map_or_else(Vec::new, |row| row.actions.clone());
     match &list {
-        None => frame.render_widget(Line::styled(" looking…", ink.style(Tone::Faint)), body),
+        None => frame.render_widget(TextLine::styled(" looking…", ink.style(Tone::Faint)), body),
         Some(list) if list.rows.is_empty() => empty(frame, body, view, list, ink),
         Some(list) => {
             table::draw(frame.buffer_mut(), body, list, &mut view.cursor, ink);
@@ -61,21 +61,21 @@ pub(super) fn frame(frame: &mut Frame<'_>, view: &mut View, ink: Ink) {
             }
         }
     }
-    popup::footer(frame, footer, view, &deeds, ink);
+    popup::footer(frame, footer, view, &actions, ink);
     match &view.mode {
-        Mode::Asking(deed, reason) => popup::ask(frame, deed, reason, ink),
+        Mode::Asking(action, reason) => popup::ask(frame, action, reason, ink),
         Mode::Helping => popup::help(frame, ink),
         Mode::Looking | Mode::Filtering => {}
     }
 }
 
-fn title_line(view: &View, ink: Ink, width: u16) -> Line<'static> {
+fn title_line(view: &View, ink: Ink, width: u16) -> TextLine<'static> {
     let state = match &view.trouble {
         Some(_) => (format!("old: {} ", Shown(view.age())), Tone::Bad),
         None => ("live ".to_owned(), Tone::Good),
     };
     let name = fit(&view.store, usize::from(width).saturating_sub(21));
-    let left = Line::from(vec![
+    let left = TextLine::from(vec![
         Span::styled(
             " turno top",
             ink.style(Tone::Title).add_modifier(Modifier::BOLD),
@@ -86,7 +86,7 @@ fn title_line(view: &View, ink: Ink, width: u16) -> Line<'static> {
     let mut spans = left.spans;
     spans.push(Span::raw(" ".repeat(gap)));
     spans.push(Span::styled(state.0, ink.style(state.1)));
-    Line::from(spans)
+    TextLine::from(spans)
 }
 
 /// How much text the tabs have: as much as fits.
@@ -99,15 +99,15 @@ enum Say {
 }
 
 /// Returns the tabs with their counts. Tabs that need attention are highlighted.
-fn tabs_line(view: &View, ink: Ink, width: u16) -> Line<'static> {
+fn tabs_line(view: &View, ink: Ink, width: u16) -> TextLine<'static> {
     let lines = [Say::All, Say::Trouble, Say::Names].map(|say| tabs_saying(view, ink, say));
     let mut lines = lines.into_iter();
     let fits = lines.find(|line| line.width() <= width.into());
     fits.unwrap_or_else(|| tabs_saying(view, ink, Say::Keys))
 }
 
-fn tabs_saying(view: &View, ink: Ink, say: Say) -> Line<'static> {
-    let mut line = Line::default();
+fn tabs_saying(view: &View, ink: Ink, say: Say) -> TextLine<'static> {
+    let mut line = TextLine::default();
     for (tab, key) in Tab::ALL.into_iter().zip(1..) {
         let (name, figure, trouble) = tab_words(tab, view.sight.as_ref());
         let (figure, trouble) = match say {
@@ -185,11 +185,11 @@ fn tab_words(tab: Tab, sight: Option<&Sight>) -> (&'static str, Option<String>, 
     (name, figure, trouble)
 }
 
-fn summary_line(view: &View, list: Option<&List>, ink: Ink, width: u16) -> Line<'static> {
+fn summary_line(view: &View, list: Option<&List>, ink: Ink, width: u16) -> TextLine<'static> {
     if let Some(why) = &view.trouble {
         let says = format!("The data shown is old: {why}");
         let says = fit(&says, usize::from(width).saturating_sub(2));
-        return Line::styled(format!(" {says}"), ink.style(Tone::Bad));
+        return TextLine::styled(format!(" {says}"), ink.style(Tone::Bad));
     }
     let mut all: Vec<Piece> = list.map_or_else(Vec::new, |list| list.summary.clone());
     if !view.filter.is_empty() && view.mode != Mode::Filtering {
@@ -202,19 +202,19 @@ fn summary_line(view: &View, list: Option<&List>, ink: Ink, width: u16) -> Line<
 }
 
 fn empty(frame: &mut Frame<'_>, area: Rect, view: &View, list: &List, ink: Ink) {
-    let mut lines = vec![Line::default()];
+    let mut lines = vec![TextLine::default()];
     if view.filter.is_empty() {
-        lines.push(Line::raw(format!(" {}", list.empty)));
+        lines.push(TextLine::raw(format!(" {}", list.empty)));
         if !list.fill.is_empty() {
-            lines.push(Line::default());
-            lines.push(Line::styled(" Example:", ink.style(Tone::Faint)));
-            lines.push(Line::styled(
+            lines.push(TextLine::default());
+            lines.push(TextLine::styled(" Example:", ink.style(Tone::Faint)));
+            lines.push(TextLine::styled(
                 format!("   {}", list.fill),
                 ink.style(Tone::Title),
             ));
         }
     } else {
-        lines.push(Line::raw(format!(
+        lines.push(TextLine::raw(format!(
             " Nothing here contains “{}”.",
             view.filter
         )));

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use tokio::sync::mpsc;
 
 /// Interval in which the thread checks whether its receiver still exists.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum number of keys that are buffered.
 const AHEAD: usize = 64;
 
@@ -48,7 +48,7 @@ impl Keys {
 }
 
 fn next() -> Option<io::Result<Input>> {
-    match event::poll(PATIENCE) {
+    match event::poll(TIMEOUT) {
         Ok(false) => return None,
         Ok(true) => {}
         Err(error) => return Some(Err(error)),

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use turno::inbox::{AttemptError, ItemId};
 use uuid::Uuid;
 
-use super::deed::Deed;
+use super::action::Action;
 use super::screen::Tone;
 use crate::payload::printable;
 
@@ -50,7 +50,7 @@ pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
     /// Details that are shown when the row is selected.
     pub(super) details: Vec<(&'static str, String)>,
-    pub(super) deeds: Vec<Deed>,
+    pub(super) actions: Vec<Action>,
 }
 
 impl Row {

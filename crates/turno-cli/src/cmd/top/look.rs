@@ -18,7 +18,7 @@ const REST: u32 = 10;
 /// Maximum pause.
 const LONGEST_REST: Duration = Duration::from_secs(15);
 /// Timeout of a poll.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of failed items, of dead events, of once keys per state and of history entries.
 pub(super) const MOST: u32 = 200;
 
@@ -76,7 +76,7 @@ impl Looker {
             }
             let wanted = focus.borrow_and_update().clone();
             let began = Instant::now();
-            let looked = match tokio::time::timeout(PATIENCE, self.look(&wanted)).await {
+            let looked = match tokio::time::timeout(TIMEOUT, self.look(&wanted)).await {
                 Ok(looked) => looked.map_err(|error| error.to_string()),
                 Err(_) => Err("no response in time".to_owned()),
             };

@@ -18,7 +18,7 @@ use turno::outbox::{EventState, EventView, OutboxStats};
 use turno::store::Attribution;
 use uuid::Uuid;
 
-use super::deed::{Deed, Told};
+use super::action::{Action, ActionOutcome};
 use super::draw;
 use super::look::{Focus, Sight};
 use super::screen::Ink;
@@ -290,11 +290,11 @@ fn what_is_selected_stays_so_when_others_come_and_go() {
     let mut next = sight();
     next.locks = vec![lock("loan/2", 77, 5, 5)];
     view.see(next);
-    let Step::Do(deed, reason) = press(&mut view, "  gone \n") else {
+    let Step::Do(action, reason) = press(&mut view, "  gone \n") else {
         panic!("nothing was done");
     };
-    let Deed::Break { token, .. } = deed else {
-        panic!("{deed:?}");
+    let Action::Break { token, .. } = action else {
+        panic!("{action:?}");
     };
     assert_eq!((token, reason.as_str()), (Token(2), "gone"));
     // If the selected row is gone, the row in its place is selected.
@@ -323,7 +323,7 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
     let verb = |keys: &str| {
         let mut view = view();
         match press(&mut view, &format!("{keys}why\n")) {
-            Step::Do(deed, _) => deed.verb(),
+            Step::Do(action, _) => action.verb(),
             _ => "nothing",
         }
     };
@@ -346,7 +346,7 @@ fn every_key_does_what_it_says_and_nothing_elsewhere() {
 #[test]
 fn an_answer_is_json_or_none() {
     let answer = |typed: &str| match press(&mut view(), &format!("4c{typed}\nwhy\n")) {
-        Step::Do(Deed::Resolve { key, answer }, reason) => Some((key, answer, reason)),
+        Step::Do(Action::Resolve { key, answer }, reason) => Some((key, answer, reason)),
         _ => None,
     };
     let of = |answer: Option<&str>| {
@@ -396,6 +396,6 @@ fn what_is_old_says_so() {
     assert!(shown.contains("loan/1"), "what was seen is still there");
     view.see(sight());
     assert!(text(&mut view, 80, 20).contains("live"));
-    view.tell(Ok(Told::Done("1 item was requeued".into())));
+    view.tell(Ok(ActionOutcome::Done("1 item was requeued".into())));
     assert!(text(&mut view, 80, 20).contains("1 item was requeued"));
 }

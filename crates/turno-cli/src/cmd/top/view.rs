@@ -4,7 +4,7 @@ mod command;
 
 use std::time::{Duration, Instant};
 
-use super::deed::{Deed, Told};
+use super::action::{Action, ActionOutcome};
 use super::list::{self, List, Subject};
 use super::look::{Focus, Sight};
 use super::memory::Memory;
@@ -38,7 +38,7 @@ pub(super) enum Mode {
     /// The user types the filter.
     Filtering,
     /// The user types a reason or an answer.
-    Asking(Deed, String),
+    Asking(Action, String),
     Helping,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Mode {
 pub(super) enum Step {
     Stay,
     Quit,
-    Do(Deed, String),
+    Do(Action, String),
 }
 
 /// The selected row: the same subject as before or, if it is gone, the row in its place.
@@ -119,10 +119,10 @@ impl View {
     }
 
     /// Shows the outcome of an action.
-    pub(super) fn tell(&mut self, outcome: turno::Result<Told>) {
+    pub(super) fn tell(&mut self, outcome: turno::Result<ActionOutcome>) {
         let (text, tone) = match outcome {
-            Ok(Told::Done(text)) => (text, Tone::Good),
-            Ok(Told::Nothing(text)) => (text, Tone::Warn),
+            Ok(ActionOutcome::Done(text)) => (text, Tone::Good),
+            Ok(ActionOutcome::Nothing(text)) => (text, Tone::Warn),
             Err(error) => (error.to_string(), Tone::Bad),
         };
         self.note = Some((printable(&text), tone));

@@ -18,7 +18,7 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
     use super::{NAME, RUN, offer, sink, ticket};
 
     /// Timeout of the broker.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
     /// Interval between two attempts to publish an event while no queue exists.
     const AGAIN: Duration = Duration::from_millis(100);
 
@@ -54,7 +54,7 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
         anyhow::Ok(payloads)
     };
     let both = async { tokio::join!(collect, consumer) };
-    let (payloads, ended) = tokio::time::timeout(PATIENCE, both)
+    let (payloads, ended) = tokio::time::timeout(TIMEOUT, both)
         .await
         .context("RabbitMQ did not deliver in time: check its queue turno.demo")?;
     ended?;

@@ -17,7 +17,7 @@ use crate::config::Outbox;
 /// Settings of a relay from the environment. The server has no options for them.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
-struct Said {
+struct EnvironmentArgs {
     #[command(flatten)]
     sink: SinkArgs,
 
@@ -36,7 +36,7 @@ pub(crate) struct Inside {
 /// Whether the sink is a webhook without a secret to sign its requests.
 pub(crate) fn has_unsigned_webhook(file: &Outbox) -> Result<bool> {
     let nothing = std::iter::empty::<OsString>();
-    let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
+    let said = EnvironmentArgs::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
     Ok(said.sink.is_unsigned_webhook(file)?)
 }
 
@@ -44,7 +44,8 @@ impl Inside {
     /// Returns a relay, not connected, if a sink is configured.
     pub(crate) fn configured(file: &Outbox) -> Result<Option<Self>> {
         let nothing = std::iter::empty::<OsString>();
-        let said = Said::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
+        let said =
+            EnvironmentArgs::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
         if !said.sink.is_named(file) {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! Width, cutting and wrapping of text.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line as TextLine, Span};
 
 use crate::cmd::top::list::Piece;
 use crate::cmd::top::screen::{Ink, Tone};
@@ -53,16 +53,16 @@ pub(super) fn broken(text: &str, room: usize) -> Vec<String> {
     }
 }
 
-pub(super) fn styled(pieces: &[Piece], ink: Ink) -> Line<'static> {
+pub(super) fn styled(pieces: &[Piece], ink: Ink) -> TextLine<'static> {
     let spans = pieces
         .iter()
         .map(|(text, tone)| Span::styled(text.clone(), ink.style(*tone)));
-    Line::from_iter(spans)
+    TextLine::from_iter(spans)
 }
 
 /// Joins pieces on one line, as many as fit.
-pub(super) fn joined(pieces: &[Piece], ink: Ink, room: usize) -> Line<'static> {
-    let mut line = Line::raw(" ");
+pub(super) fn joined(pieces: &[Piece], ink: Ink, room: usize) -> TextLine<'static> {
+    let mut line = TextLine::raw(" ");
     for (text, tone) in pieces.iter().filter(|(text, _)| !text.is_empty()) {
         let between = if line.spans.len() > 1 { " · " } else { "" };
         if line.width() + width(between) + width(text) > room {

@@ -2,11 +2,11 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
-use ratatui::text::{Line, Span, Text};
+use ratatui::text::{Line as TextLine, Span, Text};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 
 use super::lines::{broken, fit, width};
-use crate::cmd::top::deed::Deed;
+use crate::cmd::top::action::Action;
 use crate::cmd::top::screen::{Ink, Tone};
 use crate::cmd::top::view::{Mode, View};
 
@@ -29,12 +29,12 @@ const HELP: [(&str, &str); 12] = [
 ];
 
 /// Draws the last message, the text that is being typed, or the keys.
-pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[Deed], ink: Ink) {
+pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, actions: &[Action], ink: Ink) {
     let room = usize::from(area.width).saturating_sub(1);
     if view.mode == Mode::Filtering {
         // Shows the end of the text, where the cursor is.
         let text = tail(&view.filter, room.saturating_sub(2));
-        let line = Line::from(vec![
+        let line = TextLine::from(vec![
             Span::styled(" /", ink.style(Tone::Title)),
             Span::raw(text.clone()),
         ]);
@@ -44,20 +44,20 @@ pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[De
     }
     if let Some((text, tone)) = &view.note {
         let text = format!(" {}", fit(text, room));
-        frame.render_widget(Line::styled(text, ink.style(*tone)), area);
+        frame.render_widget(TextLine::styled(text, ink.style(*tone)), area);
         return;
     }
     let opens = view
         .is_openable()
         .then(|| ("Enter".to_owned(), "failed items"));
-    let deeds = deeds
+    let actions = actions
         .iter()
-        .map(|deed| (deed.key().to_string(), deed.verb()));
-    let deeds = opens.into_iter().chain(deeds);
+        .map(|action| (action.key().to_string(), action.verb()));
+    let actions = opens.into_iter().chain(actions);
     let always = [("/", "filter"), ("?", "help"), ("q", "quit")];
     let always = always.map(|(key, word)| (key.to_owned(), word));
-    let mut line = Line::raw("");
-    for (key, word) in deeds.chain(always) {
+    let mut line = TextLine::raw("");
+    for (key, word) in actions.chain(always) {
         if line.width() + width(&key) + width(word) + 3 > room {
             break;
         }
@@ -68,22 +68,23 @@ pub(super) fn footer(frame: &mut Frame<'_>, area: Rect, view: &View, deeds: &[De
 }
 
 /// Draws the dialog for a reason or an answer. It is at the bottom, so that the selected row stays visible.
-pub(super) fn ask(frame: &mut Frame<'_>, deed: &Deed, reason: &str, ink: Ink) {
+pub(super) fn ask(frame: &mut Frame<'_>, action: &Action, reason: &str, ink: Ink) {
     let all = frame.area();
     let room = usize::from(all.width).saturating_sub(4).max(1);
-    let meaning = broken(&deed.meaning(), room);
-    let label = deed.label();
+    let meaning = broken(&action.meaning(), room);
+    let label = action.label();
     let typed = tail(reason, room.saturating_sub(width(label) + 1));
-    let mut lines: Vec<Line<'_>> = meaning.into_iter().map(Line::raw).collect();
-    lines.push(Line::from(vec![
+    let mut lines: Vec<TextLine<'_>> = meaning.into_iter().map(TextLine::raw).collect();
+    lines.push(TextLine::from(vec![
         Span::styled(label, ink.style(Tone::Title)),
         Span::raw(typed.clone()),
     ]));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let height = height.min(all.height);
     let area = Rect::new(all.x, all.bottom() - height, all.width, height);
-    let keys = format!(" Enter: {} · Esc: cancel ", deed.verb());
-    let block = boxed(deed.title(), Tone::Warn, ink).title_bottom(Line::raw(keys).right_aligned());
+    let keys = format!(" Enter: {} · Esc: cancel ", action.verb());
+    let block =
+        boxed(action.title(), Tone::Warn, ink).title_bottom(TextLine::raw(keys).right_aligned());
     let inner = block.inner(area);
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(Text::from(lines)).block(block), area);
@@ -102,14 +103,14 @@ pub(super) fn help(frame: &mut Frame<'_>, ink: Ink) {
         .unwrap_or_default();
     let lines = HELP.map(|(keys, does)| {
         let gap = " ".repeat(wide - width(keys) + 2);
-        Line::from(vec![
+        TextLine::from(vec![
             Span::styled(keys, ink.style(Tone::Title)),
             Span::raw(gap),
             Span::raw(does),
         ])
     });
     let mut text = Text::from_iter(lines);
-    text.push_line(Line::default());
+    text.push_line(TextLine::default());
     text.push_line("Every action requires a reason, which is stored in the history.");
     let width = all.width.min(90);
     // Wide text is wrapped.

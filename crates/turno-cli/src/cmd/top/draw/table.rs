@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line as TextLine, Span};
 
 use super::lines::{fit, width};
 use crate::cmd::top::list::{Cell, Column, List, Side};
@@ -39,7 +39,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, list: &List, cursor: &mut Cu
     let widths = widths(&columns, &needs, usize::from(area.width).saturating_sub(2));
 
     let mut y = area.y;
-    let mut write = |line: Line<'_>, style: Style| {
+    let mut write = |line: TextLine<'_>, style: Style| {
         if y < area.bottom() {
             buffer.set_line(area.x, y, &line, area.width);
             buffer.set_style(Rect::new(area.x, y, area.width, 1), style);
@@ -91,7 +91,7 @@ fn line<'a>(
     widths: &[usize],
     cells: impl Iterator<Item = &'a Cell>,
     ink: Ink,
-) -> Line<'static> {
+) -> TextLine<'static> {
     let mut spans = vec![Span::raw(" ")];
     for (((_, column), room), cell) in columns.iter().zip(widths).zip(cells) {
         let gap = room.saturating_sub(wide(cell));
@@ -112,5 +112,5 @@ fn line<'a>(
         }
         spans.push(Span::raw(" ".repeat(BETWEEN)));
     }
-    Line::from(spans)
+    TextLine::from(spans)
 }

@@ -66,7 +66,7 @@ fn row(entry: &HistoryEntry) -> Row {
             ("pid", who.pid.map(|pid| pid.to_string())),
             ("since", entry.acquired_at.map(at)),
         ]),
-        deeds: Vec::new(),
+        actions: Vec::new(),
     }
 }
 

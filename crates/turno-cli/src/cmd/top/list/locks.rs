@@ -98,7 +98,7 @@ fn row(lock: &LockHolder, memory: &Memory, ago: Duration) -> Row {
             ("since", Some(at(lock.acquired_at))),
             ("until", Some(at(lock.expires_at))),
         ]),
-        deeds: vec![Deed::Break {
+        actions: vec![Action::Break {
             resource: lock.resource.clone(),
             token: lock.token,
             holder: printable(&holder.unwrap_or_else(|| "its holder".to_owned())),

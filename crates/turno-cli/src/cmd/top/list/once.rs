@@ -37,10 +37,10 @@ pub(in crate::cmd::top) fn list(keys: &[OnceView]) -> List {
 
 fn row(view: &OnceView) -> Row {
     let is_unknown = view.state == OnceState::Unknown;
-    let forget = Deed::Forget {
+    let forget = Action::Forget {
         key: view.key.clone(),
     };
-    let resolve = Deed::Answer {
+    let resolve = Action::Answer {
         key: view.key.clone(),
     };
     Row {
@@ -62,7 +62,7 @@ fn row(view: &OnceView) -> Row {
             ("fingerprint", view.fingerprint.clone()),
             ("unknown", is_unknown.then(|| HELP.to_owned())),
         ]),
-        deeds: if is_unknown {
+        actions: if is_unknown {
             vec![forget, resolve]
         } else {
             Vec::new()

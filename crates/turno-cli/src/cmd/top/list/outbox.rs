@@ -110,12 +110,12 @@ fn row(event: &EventView) -> Row {
             optional(payload.as_deref().map(|text| cut(text, CUT))),
         ],
         details: more,
-        deeds: vec![
-            Deed::RequeueEvent {
+        actions: vec![
+            Action::RequeueEvent {
                 id: event.id,
                 kind: kind.clone(),
             },
-            Deed::DiscardEvent { id: event.id, kind },
+            Action::DiscardEvent { id: event.id, kind },
         ],
     }
 }

@@ -52,11 +52,11 @@ pub(in crate::cmd::top) fn queues(queues: &[QueueStats], memory: &Memory) -> Lis
 
 fn queue(stats: &QueueStats, memory: &Memory) -> Row {
     let count = memory.queue(&stats.queue);
-    let requeue = (stats.failed > 0).then(|| Deed::RequeueAll {
+    let requeue = (stats.failed > 0).then(|| Action::RequeueAll {
         queue: stats.queue.clone(),
         failed: stats.failed,
     });
-    let reset = (stats.processing > 0).then(|| Deed::Reset {
+    let reset = (stats.processing > 0).then(|| Action::Reset {
         queue: stats.queue.clone(),
     });
     Row {
@@ -76,7 +76,7 @@ fn queue(stats: &QueueStats, memory: &Memory) -> Row {
             ),
         ],
         details: Vec::new(),
-        deeds: requeue.into_iter().chain(reset).collect(),
+        actions: requeue.into_iter().chain(reset).collect(),
     }
 }
 
@@ -121,12 +121,12 @@ fn row(queue: &str, item: &ItemView) -> Row {
             optional(payload.as_deref().map(|text| cut(text, CUT))),
         ],
         details: more,
-        deeds: vec![
-            Deed::Requeue {
+        actions: vec![
+            Action::Requeue {
                 queue: queue.to_owned(),
                 id: item.id,
             },
-            Deed::Discard {
+            Action::Discard {
                 queue: queue.to_owned(),
                 id: item.id,
             },

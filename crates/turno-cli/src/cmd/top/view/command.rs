@@ -26,15 +26,15 @@ impl View {
                     self.mode = Mode::Filtering;
                 }
             },
-            Mode::Asking(deed, mut typed) => match key.code {
+            Mode::Asking(action, mut typed) => match key.code {
                 KeyCode::Esc => self.note = Some(("nothing was done".to_owned(), Tone::Faint)),
-                KeyCode::Enter if deed.accepts(typed.trim()) => match deed.next(typed.trim()) {
+                KeyCode::Enter if action.accepts(typed.trim()) => match action.next(typed.trim()) {
                     Some(next) => self.mode = Mode::Asking(next, String::new()),
-                    None => return Step::Do(deed, typed.trim().to_owned()),
+                    None => return Step::Do(action, typed.trim().to_owned()),
                 },
                 _ => {
                     edit(&mut typed, key);
-                    self.mode = Mode::Asking(deed, typed);
+                    self.mode = Mode::Asking(action, typed);
                 }
             },
         }
@@ -113,9 +113,9 @@ impl View {
         let Some(list) = self.list() else { return };
         self.settle(&list);
         let row = list.rows.into_iter().nth(self.cursor.index);
-        let deeds = row.map(|row| row.deeds).unwrap_or_default();
-        match deeds.into_iter().find(|deed| deed.key() == letter) {
-            Some(deed) => self.mode = Mode::Asking(deed, String::new()),
+        let actions = row.map(|row| row.actions).unwrap_or_default();
+        match actions.into_iter().find(|action| action.key() == letter) {
+            Some(action) => self.mode = Mode::Asking(action, String::new()),
             None => {
                 let what = match letter {
                     'b' => "be broken, only locks",

@@ -6,7 +6,7 @@ use turno::outbox::Outbox;
 
 /// For the history.
 #[derive(Debug, Args)]
-pub(super) struct ByHand {
+pub(super) struct OperatorArgs {
     /// Reason, for the history
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct ByHand {
     pub(super) user: Option<String>,
 }
 
-impl ByHand {
+impl OperatorArgs {
     /// Sets user and reason on a queue.
     pub(super) fn inbox(self, mut inbox: Inbox) -> Inbox {
         if let Some(user) = self.user {

@@ -14,7 +14,7 @@ const STUCK: Duration = Duration::from_secs(15 * 60);
 
 /// An action on the selected row, with the values that the row had when it was selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Action {
     Break {
         resource: String,
         token: Token,
@@ -46,7 +46,7 @@ pub(super) enum Deed {
     Forget {
         key: String,
     },
-    /// Asks for the answer of a key; [`Deed::Resolve`] follows, which asks for the reason.
+    /// Asks for the answer of a key; [`Action::Resolve`] follows, which asks for the reason.
     Answer {
         key: String,
     },
@@ -59,56 +59,56 @@ pub(super) enum Deed {
 
 /// Outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ActionOutcome {
     Done(String),
     /// Another caller was faster.
     Nothing(String),
 }
 
-impl Deed {
+impl Action {
     /// Returns the key of the action. It is the same in the dashboard.
     pub(super) fn key(&self) -> char {
         match self {
-            Deed::Break { .. } => 'b',
-            Deed::RequeueAll { .. } | Deed::Requeue { .. } | Deed::RequeueEvent { .. } => 'r',
-            Deed::Discard { .. } | Deed::DiscardEvent { .. } => 'd',
-            Deed::Reset { .. } => 's',
-            Deed::Forget { .. } => 'f',
-            Deed::Answer { .. } | Deed::Resolve { .. } => 'c',
+            Action::Break { .. } => 'b',
+            Action::RequeueAll { .. } | Action::Requeue { .. } | Action::RequeueEvent { .. } => 'r',
+            Action::Discard { .. } | Action::DiscardEvent { .. } => 'd',
+            Action::Reset { .. } => 's',
+            Action::Forget { .. } => 'f',
+            Action::Answer { .. } | Action::Resolve { .. } => 'c',
         }
     }
 
     /// Returns the verb of the action.
     pub(super) fn verb(&self) -> &'static str {
         match self {
-            Deed::Break { .. } => "break",
-            Deed::RequeueAll { .. } => "requeue all",
-            Deed::Requeue { .. } | Deed::RequeueEvent { .. } => "requeue",
-            Deed::Discard { .. } | Deed::DiscardEvent { .. } => "discard",
-            Deed::Reset { .. } => "reset stuck",
-            Deed::Forget { .. } => "forget",
-            Deed::Answer { .. } | Deed::Resolve { .. } => "resolve",
+            Action::Break { .. } => "break",
+            Action::RequeueAll { .. } => "requeue all",
+            Action::Requeue { .. } | Action::RequeueEvent { .. } => "requeue",
+            Action::Discard { .. } | Action::DiscardEvent { .. } => "discard",
+            Action::Reset { .. } => "reset stuck",
+            Action::Forget { .. } => "forget",
+            Action::Answer { .. } | Action::Resolve { .. } => "resolve",
         }
     }
 
     pub(super) fn title(&self) -> &'static str {
         match self {
-            Deed::Break { .. } => "Break this lock?",
-            Deed::RequeueAll { .. } => "Requeue all failed items?",
-            Deed::Requeue { .. } => "Requeue this item?",
-            Deed::RequeueEvent { .. } => "Requeue this event?",
-            Deed::Discard { .. } => "Discard this item?",
-            Deed::DiscardEvent { .. } => "Discard this event?",
-            Deed::Reset { .. } => "Reset stuck items?",
-            Deed::Forget { .. } => "Forget this key?",
-            Deed::Answer { .. } | Deed::Resolve { .. } => "Resolve this key?",
+            Action::Break { .. } => "Break this lock?",
+            Action::RequeueAll { .. } => "Requeue all failed items?",
+            Action::Requeue { .. } => "Requeue this item?",
+            Action::RequeueEvent { .. } => "Requeue this event?",
+            Action::Discard { .. } => "Discard this item?",
+            Action::DiscardEvent { .. } => "Discard this event?",
+            Action::Reset { .. } => "Reset stuck items?",
+            Action::Forget { .. } => "Forget this key?",
+            Action::Answer { .. } | Action::Resolve { .. } => "Resolve this key?",
         }
     }
 
     /// Returns the label of the input.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Deed::Answer { .. } => "Answer in JSON (optional): ",
+            Action::Answer { .. } => "Answer in JSON (optional): ",
             _ => "Reason: ",
         }
     }
@@ -116,7 +116,7 @@ impl Deed {
     /// Whether the input is valid: an answer in JSON or none, or a reason.
     pub(super) fn accepts(&self, typed: &str) -> bool {
         match self {
-            Deed::Answer { .. } => {
+            Action::Answer { .. } => {
                 typed.is_empty() || serde_json::from_str::<&RawValue>(typed).is_ok()
             }
             _ => !typed.is_empty(),
@@ -124,9 +124,9 @@ impl Deed {
     }
 
     /// Returns the next prompt after this input; `None` if there is none.
-    pub(super) fn next(&self, typed: &str) -> Option<Deed> {
+    pub(super) fn next(&self, typed: &str) -> Option<Action> {
         match self {
-            Deed::Answer { key } => Some(Deed::Resolve {
+            Action::Answer { key } => Some(Action::Resolve {
                 key: key.clone(),
                 answer: Some(typed.to_owned()).filter(|text| !text.is_empty()),
             }),
@@ -137,35 +137,35 @@ impl Deed {
     /// Returns the effect of the action.
     pub(super) fn meaning(&self) -> String {
         match self {
-            Deed::Break {
+            Action::Break {
                 resource, holder, ..
             } => {
                 format!("Takes {resource} from {holder}; its token is rejected from now on.")
             }
-            Deed::RequeueAll { queue, failed } => {
+            Action::RequeueAll { queue, failed } => {
                 format!("Requeues {failed} failed items of {queue} with all their attempts.")
             }
-            Deed::Requeue { queue, id } => {
+            Action::Requeue { queue, id } => {
                 format!("Requeues item {id} of {queue} with all its attempts.")
             }
-            Deed::RequeueEvent { kind, .. } => {
+            Action::RequeueEvent { kind, .. } => {
                 format!("Publishes {kind} again, and the events parked behind it.")
             }
-            Deed::Discard { queue, id } => {
+            Action::Discard { queue, id } => {
                 format!(
                     "Deletes item {id} of {queue} with its payload and errors. This cannot be undone."
                 )
             }
-            Deed::DiscardEvent { kind, .. } => {
+            Action::DiscardEvent { kind, .. } => {
                 format!("{kind} will never be published. This cannot be undone.")
             }
-            Deed::Reset { queue } => format!(
+            Action::Reset { queue } => format!(
                 "Takes items of {queue} from workers that have been processing them for longer than 15 minutes. Other workers can claim them."
             ),
-            Deed::Answer { key } => {
+            Action::Answer { key } => {
                 format!("Every request for {key} gets this answer. The work is not done again.")
             }
-            Deed::Resolve { key, answer } => match answer {
+            Action::Resolve { key, answer } => match answer {
                 Some(answer) => format!("Every request for {key} gets the answer {answer}"),
                 None => {
                     format!(
@@ -173,7 +173,7 @@ impl Deed {
                     )
                 }
             },
-            Deed::Forget { key } => {
+            Action::Forget { key } => {
                 format!(
                     "The next request for {key} does the work. If the work was already done, it is done twice."
                 )
@@ -187,33 +187,37 @@ impl Deed {
         turno: &Turno,
         user: Option<&str>,
         reason: &str,
-    ) -> turno::Result<Told> {
+    ) -> turno::Result<ActionOutcome> {
         match self {
-            Deed::Break {
+            Action::Break {
                 resource, token, ..
             } => {
                 let broken = turno.lock_break_as(resource, *token, reason, user);
                 Ok(match broken.await? {
-                    BreakOutcome::Broken => Told::Done(format!("{resource} was broken")),
-                    BreakOutcome::NotHeld => Told::Nothing(format!(
+                    BreakOutcome::Broken => ActionOutcome::Done(format!("{resource} was broken")),
+                    BreakOutcome::NotHeld => ActionOutcome::Nothing(format!(
                         "token {token} does not hold {resource} any more: nothing was broken"
                     )),
                 })
             }
-            Deed::Reset { queue } => {
+            Action::Reset { queue } => {
                 let reset = inbox(turno, queue, user, reason).reset(STUCK).await?;
                 Ok(match reset {
-                    0 => Told::Nothing(format!("no item of {queue} is stuck: nothing was reset")),
+                    0 => ActionOutcome::Nothing(format!(
+                        "no item of {queue} is stuck: nothing was reset"
+                    )),
                     _ => counted("reset", "item", reset),
                 })
             }
-            Deed::Answer { key } => resolve(turno, key, None, user, reason).await,
-            Deed::Resolve { key, answer } => {
+            Action::Answer { key } => resolve(turno, key, None, user, reason).await,
+            Action::Resolve { key, answer } => {
                 resolve(turno, key, answer.as_deref(), user, reason).await
             }
-            Deed::RequeueAll { queue, .. } => requeue(turno, queue, None, user, reason).await,
-            Deed::Requeue { queue, id } => requeue(turno, queue, Some(&[*id]), user, reason).await,
-            Deed::RequeueEvent { id, .. } => {
+            Action::RequeueAll { queue, .. } => requeue(turno, queue, None, user, reason).await,
+            Action::Requeue { queue, id } => {
+                requeue(turno, queue, Some(&[*id]), user, reason).await
+            }
+            Action::RequeueEvent { id, .. } => {
                 let mut outbox = turno.outbox().reason(reason);
                 if let Some(user) = user {
                     outbox = outbox.user(user);
@@ -224,7 +228,7 @@ impl Deed {
                     outbox.requeue(Some(&[*id])).await?,
                 ))
             }
-            Deed::Discard { queue, id } => {
+            Action::Discard { queue, id } => {
                 let inbox = inbox(turno, queue, user, reason);
                 Ok(counted(
                     "discarded",
@@ -232,7 +236,7 @@ impl Deed {
                     inbox.discard(Some(&[*id])).await?,
                 ))
             }
-            Deed::DiscardEvent { id, .. } => {
+            Action::DiscardEvent { id, .. } => {
                 // The user who discards an event is stored with it, so there must be one.
                 let user = user.map_or_else(crate::cmd::outbox::login, str::to_owned);
                 let outbox = turno.outbox().reason(reason);
@@ -242,15 +246,15 @@ impl Deed {
                     outbox.discard(&[*id], &user).await?,
                 ))
             }
-            Deed::Forget { key } => {
+            Action::Forget { key } => {
                 let ask = OnceForget {
                     key: key.clone(),
                     user: user.map(str::to_owned),
                     reason: Some(reason.to_owned()),
                 };
                 Ok(match turno.once_forget_with(&ask).await? {
-                    true => Told::Done(format!("{key} was forgotten")),
-                    false => Told::Nothing(format!(
+                    true => ActionOutcome::Done(format!("{key} was forgotten")),
+                    false => ActionOutcome::Nothing(format!(
                         "{key} is in flight, or does not exist any more: nothing was forgotten"
                     )),
                 })
@@ -265,7 +269,7 @@ async fn resolve(
     answer: Option<&str>,
     user: Option<&str>,
     reason: &str,
-) -> turno::Result<Told> {
+) -> turno::Result<ActionOutcome> {
     let ask = OnceResolve {
         key: key.to_owned(),
         answer: answer.map(str::to_owned),
@@ -273,14 +277,14 @@ async fn resolve(
         reason: Some(reason.to_owned()),
     };
     Ok(match turno.once_resolve(&ask).await? {
-        OnceResolved::Resolved => Told::Done(format!("{key} is done")),
+        OnceResolved::Resolved => ActionOutcome::Done(format!("{key} is done")),
         OnceResolved::InFlight(_) => {
-            Told::Nothing(format!("{key} is in flight again: nothing was changed"))
+            ActionOutcome::Nothing(format!("{key} is in flight again: nothing was changed"))
         }
         OnceResolved::Answered => {
-            Told::Nothing(format!("{key} already has an answer: nothing was changed"))
+            ActionOutcome::Nothing(format!("{key} already has an answer: nothing was changed"))
         }
-        OnceResolved::NotFound => Told::Nothing(format!(
+        OnceResolved::NotFound => ActionOutcome::Nothing(format!(
             "{key} does not exist any more: nothing was changed"
         )),
     })
@@ -292,7 +296,7 @@ async fn requeue(
     ids: Option<&[ItemId]>,
     user: Option<&str>,
     reason: &str,
-) -> turno::Result<Told> {
+) -> turno::Result<ActionOutcome> {
     let requeued = inbox(turno, queue, user, reason).requeue(ids).await?;
     Ok(counted("requeued", "item", requeued))
 }
@@ -306,10 +310,10 @@ fn inbox(turno: &Turno, queue: &str, user: Option<&str>, reason: &str) -> Inbox 
     }
 }
 
-fn counted(done: &str, what: &str, count: u64) -> Told {
+fn counted(done: &str, what: &str, count: u64) -> ActionOutcome {
     match count {
-        0 => Told::Nothing(format!("another caller was faster: nothing was {done}")),
-        1 => Told::Done(format!("1 {what} was {done}")),
-        _ => Told::Done(format!("{count} {what}s were {done}")),
+        0 => ActionOutcome::Nothing(format!("another caller was faster: nothing was {done}")),
+        1 => ActionOutcome::Done(format!("1 {what} was {done}")),
+        _ => ActionOutcome::Done(format!("{count} {what}s were {done}")),
     }
 }
