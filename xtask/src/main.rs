@@ -4,6 +4,8 @@ mod contract;
 mod deny;
 mod dist;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod map;
 mod memory;
 mod needs;

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::{Gather, Turno};
-use turno_server::serve::{Options, Server};
+use turno_server::{Options, Server};
 use turno_testkit::PostgresServer;
 
 use self::process::{Connection, Served};

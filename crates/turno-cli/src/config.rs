@@ -320,8 +320,8 @@ mod tests {
             file.once.answer_keys_file.is_none(),
             "a secret has no default"
         );
-        let server = turno_server::serve::Options::default();
-        assert_eq!(file.serve.listen, turno_server::serve::ADDRESS.parse().ok());
+        let server = turno_server::Options::default();
+        assert_eq!(file.serve.listen, turno_server::ADDRESS.parse().ok());
         assert_eq!(file.serve.insecure, Some(false));
         assert_eq!(
             file.serve.connections().map(|count| count as usize),

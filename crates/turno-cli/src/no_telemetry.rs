@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use tracing_subscriber::layer::Identity;
-use turno_server::serve::Adopt;
+use turno_server::SetSpanParent;
 
 /// Never constructed.
 pub(crate) enum Telemetry {}
 
-pub(crate) fn adopt() -> Option<Adopt> {
+pub(crate) fn set_span_parent() -> Option<SetSpanParent> {
     None
 }
 

@@ -18,7 +18,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
-use turno_server::serve::Adopt;
+use turno_server::SetSpanParent;
 
 /// Variables that name a collector. `DISABLED` turns traces off.
 const ENDPOINTS: [&str; 2] = [
@@ -37,7 +37,7 @@ pub(crate) struct Telemetry {
 }
 
 /// Returns how requests get the parent of their span, if traces are sent.
-pub(crate) fn adopt() -> Option<Adopt> {
+pub(crate) fn set_span_parent() -> Option<SetSpanParent> {
     is_wanted().then_some(parent)
 }
 

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
-use turno_server::serve::{Options, Server};
+use turno_server::{Options, Server};
 use turno_testkit::conformance::{Rule, TestStore};
 
 /// Reasons why rules do not run over HTTP, each with rules, or with modules (`::` at the end).

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
-use turno_server::serve::{Opening, Server};
+use turno_server::{CurrentAdmission, Server};
 
 pub(crate) use self::options::ServeArgs;
 use crate::answer_keys;
@@ -41,7 +41,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
     }
     let has_certificate = options.tls.is_some();
     let server = Server::new(turno.clone(), options);
-    let opening = server.check(address).await.map_err(or_insecure)?;
+    let admission = server.check(address).await.map_err(or_insecure)?;
     let mut signals = Signals::listen(&ENDING)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Usage::new(
@@ -50,7 +50,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
         )
     })?;
     let scheme = if has_certificate { "https" } else { "http" };
-    announce(context, scheme, listener.local_addr()?, opening)?;
+    announce(context, scheme, listener.local_addr()?, admission)?;
     let stop = CancellationToken::new();
     let mut work = std::pin::pin!(server.serve(listener, stop.clone()));
     loop {
@@ -77,22 +77,27 @@ fn or_insecure(error: turno::Error) -> anyhow::Error {
 }
 
 /// Prints the address and which callers are admitted, for people and for programs that start the server.
-fn announce(context: &Context, scheme: &str, address: SocketAddr, opening: Opening) -> Result<()> {
+fn announce(
+    context: &Context,
+    scheme: &str,
+    address: SocketAddr,
+    admission: CurrentAdmission,
+) -> Result<()> {
     let output = context.output;
     tracing::info!(
         store = redact::url(&context.store),
         "the server has started"
     );
-    let (word, warning) = match opening {
-        Opening::Tokens => ("tokens", None),
-        Opening::Local => (
+    let (word, warning) = match admission {
+        CurrentAdmission::Token => ("tokens", None),
+        CurrentAdmission::Local => (
             "local",
             Some(
                 "no access token was ever created: every caller on this machine has full access. \
                  Create one with `turno token create NAME --role admin` to require tokens",
             ),
         ),
-        Opening::Everybody => (
+        CurrentAdmission::All => (
             "everybody",
             Some(
                 "--insecure: every caller that can reach this address has full access, without a token",

@@ -6,7 +6,7 @@ use turno::once::http::KeyFrom;
 use super::file::RoutesFile;
 use super::route::Route;
 use super::value::{
-    Door, FlightTable, FlightWord, Force, Header, Principal, Unstored, VanishedWord,
+    FailureMode, Header, InFlightTable, InFlightWord, Mode, Principal, UnknownWord, Unstored,
 };
 use super::word::WordOr;
 use crate::duration::Shown;
@@ -59,14 +59,14 @@ fn key(route: &Route) -> String {
 
 fn in_flight(route: &Route) -> String {
     match &route.in_flight {
-        WordOr::Word(FlightWord::Conflict) => "conflict: 409".to_owned(),
-        WordOr::Table(FlightTable::Wait(wait)) => {
+        WordOr::Word(InFlightWord::Conflict) => "conflict: 409".to_owned(),
+        WordOr::Table(InFlightTable::Wait(wait)) => {
             format!(
                 "waits {} for the answer of the first request, then 409",
                 Shown(*wait)
             )
         }
-        WordOr::Table(FlightTable::Template(answer)) => {
+        WordOr::Table(InFlightTable::Template(answer)) => {
             format!("{} with a custom response", answer.status)
         }
     }
@@ -74,10 +74,10 @@ fn in_flight(route: &Route) -> String {
 
 fn unknown(route: &Route) -> String {
     match &route.unknown {
-        WordOr::Word(VanishedWord::Refuse) => {
+        WordOr::Word(UnknownWord::Refuse) => {
             "rejected: 409, until an operator resolves or forgets the key".to_owned()
         }
-        WordOr::Word(VanishedWord::Rerun) => "run again".to_owned(),
+        WordOr::Word(UnknownWord::Rerun) => "run again".to_owned(),
         WordOr::Table(table) => format!("probe: GET {}", table.probe.path.text),
     }
 }
@@ -98,18 +98,18 @@ fn stored(route: &Route) -> String {
     format!("{statuses}; {others}")
 }
 
-fn door(door: Door) -> &'static str {
+fn door(door: FailureMode) -> &'static str {
     match door {
-        Door::Closed => "rejected",
-        Door::Open => "forwarded, and may run twice",
+        FailureMode::Closed => "rejected",
+        FailureMode::Open => "forwarded, and may run twice",
     }
 }
 
 fn switch(route: &Route) -> &'static str {
     match route.switch {
-        Force::On => "on",
-        Force::Shadow => "shadow: counts duplicates, and changes nothing",
-        Force::Off => "off",
+        Mode::On => "on",
+        Mode::Shadow => "shadow: counts duplicates, and changes nothing",
+        Mode::Off => "off",
     }
 }
 
@@ -137,8 +137,8 @@ fn lines(route: &Route) -> Vec<(&'static str, Option<String>)> {
 
 fn told(route: &Route) -> Value {
     let word = |door| match door {
-        Door::Closed => "closed",
-        Door::Open => "open",
+        FailureMode::Closed => "closed",
+        FailureMode::Open => "open",
     };
     json!({
         "name": route.name,
@@ -166,9 +166,9 @@ fn told(route: &Route) -> Value {
         "quota": route.quota,
         "retry_after_ms": route.retry_after.as_millis() as u64,
         "switch": match route.switch {
-            Force::On => "on",
-            Force::Shadow => "shadow",
-            Force::Off => "off",
+            Mode::On => "on",
+            Mode::Shadow => "shadow",
+            Mode::Off => "off",
         },
     })
 }

@@ -16,8 +16,8 @@ use turno_server::gate::{HttpProber, Upstream};
 
 use super::file::Wrong;
 use super::value::{
-    AnswerHeader, Door, Flight, FlightTable, FlightWord, Force, Header, Key, KeyWord, Name, Path,
-    Principal, Range, Ttl, Unstored, Vanished, VanishedWord, Verb,
+    AnswerHeader, FailureMode, Header, InFlightPolicy, InFlightTable, InFlightWord, Key, KeyWord,
+    Mode, Name, Path, Principal, Range, Ttl, UnknownPolicy, UnknownWord, Unstored, Verb,
 };
 use super::word::WordOr;
 use crate::config::value::{Bytes, Count, Lease, Time};
@@ -39,19 +39,19 @@ pub(super) struct Keys {
     tenant: Option<Vec<Header>>,
     lease: Option<Lease>,
     ttl: Option<Ttl>,
-    in_flight: Option<Flight>,
-    unknown: Option<Vanished>,
+    in_flight: Option<InFlightPolicy>,
+    unknown: Option<UnknownPolicy>,
     store: Option<Vec<Range>>,
     unstored: Option<Unstored>,
-    store_down: Option<Door>,
-    unidentified: Option<Door>,
+    store_down: Option<FailureMode>,
+    unidentified: Option<FailureMode>,
     headers: Option<Vec<AnswerHeader>>,
     max_body: Option<Bytes>,
     max_answer: Option<Bytes>,
     body_timeout: Option<Time>,
     quota: Option<Count<MAX_QUOTA>>,
     retry_after: Option<Time>,
-    switch: Option<Force>,
+    switch: Option<Mode>,
 }
 
 /// A route with all defaults applied.
@@ -66,20 +66,20 @@ pub(super) struct Route {
     pub(super) tenant: Vec<Header>,
     pub(super) lease: Duration,
     pub(super) ttl: Duration,
-    pub(super) in_flight: Flight,
-    pub(super) unknown: Vanished,
+    pub(super) in_flight: InFlightPolicy,
+    pub(super) unknown: UnknownPolicy,
     /// `None`: the library's default.
     pub(super) store: Option<Vec<Range>>,
     pub(super) unstored: Unstored,
-    pub(super) store_down: Door,
-    pub(super) unidentified: Door,
+    pub(super) store_down: FailureMode,
+    pub(super) unidentified: FailureMode,
     pub(super) headers: Vec<HeaderName>,
     pub(super) max_body: usize,
     pub(super) max_answer: usize,
     pub(super) body_timeout: Duration,
     pub(super) quota: Option<u32>,
     pub(super) retry_after: Duration,
-    pub(super) switch: Force,
+    pub(super) switch: Mode,
 }
 
 impl Keys {
@@ -140,11 +140,11 @@ impl Keys {
             in_flight: self
                 .in_flight
                 .or_else(|| defaults.in_flight.clone())
-                .unwrap_or(WordOr::Word(FlightWord::Conflict)),
+                .unwrap_or(WordOr::Word(InFlightWord::Conflict)),
             unknown: self
                 .unknown
                 .or_else(|| defaults.unknown.clone())
-                .unwrap_or(WordOr::Word(VanishedWord::Refuse)),
+                .unwrap_or(WordOr::Word(UnknownWord::Refuse)),
             store: self.store.or_else(|| defaults.store.clone()),
             unstored: self
                 .unstored
@@ -153,11 +153,11 @@ impl Keys {
             store_down: self
                 .store_down
                 .or(defaults.store_down)
-                .unwrap_or(Door::Closed),
+                .unwrap_or(FailureMode::Closed),
             unidentified: self
                 .unidentified
                 .or(defaults.unidentified)
-                .unwrap_or(Door::Closed),
+                .unwrap_or(FailureMode::Closed),
             headers: match headers {
                 Some(headers) => headers.iter().map(|header| header.0.name()).collect(),
                 None => DEFAULT_HEADERS.into(),
@@ -179,7 +179,7 @@ impl Keys {
                 .retry_after
                 .or(defaults.retry_after)
                 .map_or(Duration::from_secs(1), |time| time.0),
-            switch: self.switch.or(defaults.switch).unwrap_or(Force::On),
+            switch: self.switch.or(defaults.switch).unwrap_or(Mode::On),
         };
         Ok((route, at))
     }
@@ -197,11 +197,11 @@ fn names(headers: &[Header]) -> impl Iterator<Item = HeaderName> {
     headers.iter().map(Header::name)
 }
 
-impl Door {
+impl FailureMode {
     fn fails(self) -> Fails {
         match self {
-            Door::Closed => Fails::Closed,
-            Door::Open => Fails::Open,
+            FailureMode::Closed => Fails::Closed,
+            FailureMode::Open => Fails::Open,
         }
     }
 }
@@ -230,9 +230,9 @@ impl Route {
             .body_timeout(self.body_timeout)
             .retry_after(self.retry_after)
             .switch(match self.switch {
-                Force::On => Switch::On,
-                Force::Shadow => Switch::Shadow,
-                Force::Off => Switch::Off,
+                Mode::On => Switch::On,
+                Mode::Shadow => Switch::Shadow,
+                Mode::Off => Switch::Off,
             });
         let policy = match &self.principal {
             None => policy,
@@ -267,9 +267,9 @@ impl Route {
 
     fn in_flight(&self) -> InFlight {
         match &self.in_flight {
-            WordOr::Word(FlightWord::Conflict) => InFlight::Conflict,
-            WordOr::Table(FlightTable::Wait(wait)) => InFlight::Wait(*wait),
-            WordOr::Table(FlightTable::Template(answer)) => {
+            WordOr::Word(InFlightWord::Conflict) => InFlight::Conflict,
+            WordOr::Table(InFlightTable::Wait(wait)) => InFlight::Wait(*wait),
+            WordOr::Table(InFlightTable::Template(answer)) => {
                 InFlight::Template(answer.template.clone())
             }
         }
@@ -277,8 +277,8 @@ impl Route {
 
     fn unknown(&self, upstream: &Upstream) -> Unknown {
         let probe = match &self.unknown {
-            WordOr::Word(VanishedWord::Refuse) => return Unknown::Refuse,
-            WordOr::Word(VanishedWord::Rerun) => return Unknown::Rerun,
+            WordOr::Word(UnknownWord::Refuse) => return Unknown::Refuse,
+            WordOr::Word(UnknownWord::Rerun) => return Unknown::Rerun,
             WordOr::Table(table) => &table.probe,
         };
         let mut prober =

@@ -219,35 +219,35 @@ pub(super) struct KeyTable {
 }
 
 /// Response to a request whose own work is in flight.
-pub(super) type Flight = WordOr<FlightWord, FlightTable>;
+pub(super) type InFlightPolicy = WordOr<InFlightWord, InFlightTable>;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum FlightWord {
+pub(super) enum InFlightWord {
     Conflict,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "FlightKeys")]
-pub(super) enum FlightTable {
+#[serde(try_from = "InFlightKeys")]
+pub(super) enum InFlightTable {
     Wait(Duration),
     Template(Answer),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FlightKeys {
+struct InFlightKeys {
     wait: Option<Wait>,
     template: Option<Answer>,
 }
 
-impl TryFrom<FlightKeys> for FlightTable {
+impl TryFrom<InFlightKeys> for InFlightTable {
     type Error = &'static str;
 
-    fn try_from(keys: FlightKeys) -> Result<Self, &'static str> {
+    fn try_from(keys: InFlightKeys) -> Result<Self, &'static str> {
         match (keys.wait, keys.template) {
-            (Some(wait), None) => Ok(FlightTable::Wait(wait.0)),
-            (None, Some(template)) => Ok(FlightTable::Template(template)),
+            (Some(wait), None) => Ok(InFlightTable::Wait(wait.0)),
+            (None, Some(template)) => Ok(InFlightTable::Template(template)),
             _ => Err(
                 "must be \"conflict\", { wait = \"30s\" } or { template = { status = 200, body = '…' } }",
             ),
@@ -318,18 +318,18 @@ impl TryFrom<AnswerKeys> for Answer {
 }
 
 /// What happens to a request whose earlier run is unknown.
-pub(super) type Vanished = WordOr<VanishedWord, VanishedTable>;
+pub(super) type UnknownPolicy = WordOr<UnknownWord, UnknownTable>;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum VanishedWord {
+pub(super) enum UnknownWord {
     Refuse,
     Rerun,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VanishedTable {
+pub(super) struct UnknownTable {
     pub(super) probe: Probe,
 }
 
@@ -408,7 +408,7 @@ pub(super) enum Unstored {
 /// What happens on a failure: reject the request (closed) or pass it on (open).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Door {
+pub(super) enum FailureMode {
     Closed,
     Open,
 }
@@ -416,7 +416,7 @@ pub(super) enum Door {
 /// Whether a route's policy is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Force {
+pub(super) enum Mode {
     On,
     Shadow,
     Off,

@@ -3,15 +3,15 @@
 /// The page's table has each problem code, and no other.
 #[test]
 fn the_page_names_every_code_with_its_status() {
-    let words = include_str!("../../../turno-server/src/serve/words.rs");
+    let codes_file = include_str!("../../../turno-server/src/http/problem_code.rs");
     let page = include_str!("../../../../docs/serve.md");
-    let mut lines = words
+    let mut lines = codes_file
         .lines()
         .map(str::trim)
         .skip_while(|line| !line.contains("fn entry"));
     let mut codes = Vec::new();
     while let Some(line) = lines.next() {
-        if !line.starts_with("Code::") || !line.contains("=> (") {
+        if !line.starts_with("ProblemCode::") || !line.contains("=> (") {
             continue;
         }
         let word = lines.next().unwrap().trim_matches(['"', ',']);

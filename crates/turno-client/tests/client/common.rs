@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
-use turno_server::serve::{Options, Server};
+use turno_server::{Options, Server};
 
 /// Long enough for a loaded machine; nothing waits for it when all is well.
 pub const LONG: Duration = Duration::from_secs(60);

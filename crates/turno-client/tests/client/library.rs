@@ -6,7 +6,7 @@ use std::time::Duration;
 use turno::inbox::Job;
 use turno::lock::Acquire;
 use turno::once::Begin;
-use turno_server::serve::Options;
+use turno_server::Options;
 
 use crate::common::{LONG, Running};
 

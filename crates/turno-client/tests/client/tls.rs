@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use turno_client::{Client, Error};
-use turno_server::serve::{Options, TlsFiles};
+use turno_server::{Options, TlsFiles};
 
 use crate::common::Running;
 

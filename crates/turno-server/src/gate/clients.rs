@@ -20,15 +20,15 @@ use turno::once::http::{Counts, OnceLayer};
 
 use super::headers::Peer;
 use super::proxy::{Forward, Proxy};
-use crate::accept::{Place, Room};
-use crate::serve::patient::{Busy, Patient};
+use crate::http::connection_limit::{ConnectionLimit, ConnectionPermit};
+use crate::http::io_timeout::{ConnectionActivity, TimeoutStream};
 
 /// Timeout for the head of a request.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent requests per HTTP/2 connection: each may hold a body in memory.
 const MAX_STREAMS: u32 = 100;
 /// How often the counts are logged if they have changed.
-const REPORT: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The connection of a request.
 #[derive(Debug)]
@@ -39,25 +39,25 @@ pub(super) struct Origin {
     /// Runs the tunnels.
     pub(super) tasks: TaskTracker,
     /// Counts against the connection limit as long as a request or a tunnel of the client exists.
-    _place: Place,
+    _permit: ConnectionPermit,
 }
 
 /// The connections of one listener.
 pub(super) struct Clients {
     proxy: Arc<Proxy>,
     layer: OnceLayer,
-    room: Room,
+    limit: ConnectionLimit,
     graceful: GracefulShutdown,
     connections: JoinSet<()>,
     tunnels: TaskTracker,
 }
 
 impl Clients {
-    pub(super) fn new(proxy: Arc<Proxy>, layer: OnceLayer, most: usize) -> Self {
+    pub(super) fn new(proxy: Arc<Proxy>, layer: OnceLayer, max_connections: usize) -> Self {
         Clients {
             proxy,
             layer,
-            room: Room::new(most),
+            limit: ConnectionLimit::new(max_connections),
             graceful: GracefulShutdown::new(),
             connections: JoinSet::new(),
             tunnels: TaskTracker::new(),
@@ -66,26 +66,27 @@ impl Clients {
 
     /// Accepts connections until `closing` is cancelled.
     pub(super) async fn accept(&mut self, listener: &TcpListener, closing: &CancellationToken) {
-        let mut told = self.layer.counts();
-        let mut minutes = tokio::time::interval_at(Instant::now() + REPORT, REPORT);
+        let mut reported = self.layer.counts();
+        let mut minutes =
+            tokio::time::interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
         minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = closing.cancelled() => return,
                 _ = minutes.tick() => {
                     let counts = self.layer.counts();
-                    if counts != told {
+                    if counts != reported {
                         report(&counts);
-                        told = counts;
+                        reported = counts;
                     }
                 }
                 // Drop the tasks of closed connections.
                 Some(_) = self.connections.join_next() => {}
-                (stream, peer, place) = self.room.next(listener) => self.start(stream, Origin {
+                (stream, peer, permit) = self.limit.next(listener) => self.start(stream, Origin {
                     peer: Peer::new(peer),
                     closing: closing.clone(),
                     tasks: self.tunnels.clone(),
-                    _place: place,
+                    _permit: permit,
                 }),
             }
         }
@@ -108,7 +109,7 @@ impl Clients {
         };
         if tokio::time::timeout(bound, ended).await.is_err() {
             tracing::warn!(
-                "work in flight did not end in {bound:?} and is cut off: what was sent is unknown when its lease is over"
+                "requests in flight did not end in {bound:?}; closing their connections: they become unknown when their leases expire"
             );
         }
         self.connections.shutdown().await;
@@ -120,12 +121,12 @@ async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Wa
     // hyper detects the protocol version without a timeout, so wait here until there are bytes to read.
     let spoken = tokio::select! {
         () = client.closing().cancelled() => return,
-        spoken = tokio::time::timeout(HEAD_PATIENCE, stream.readable()) => spoken,
+        spoken = tokio::time::timeout(HEAD_TIMEOUT, stream.readable()) => spoken,
     };
     if !matches!(spoken, Ok(Ok(()))) || stream.set_nodelay(true).is_err() {
         return;
     }
-    let longest_silence = client.stream_timeout();
+    let stream_timeout = client.stream_timeout();
     let service = layer.layer(client);
     // No `poll_ready` is needed: the proxy is always ready.
     let answer = service_fn(move |request: Request<Incoming>| service.clone().call(request));
@@ -133,12 +134,12 @@ async fn serve(stream: TcpStream, client: Forward, layer: OnceLayer, watcher: Wa
     server
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE);
+        .header_read_timeout(HEAD_TIMEOUT);
     server
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS);
-    let stream = Patient::new(stream, Arc::new(Busy::new()), longest_silence);
+    let stream = TimeoutStream::new(stream, Arc::new(ConnectionActivity::new()), stream_timeout);
     let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), answer);
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a client's connection ended");

@@ -9,8 +9,8 @@ use hyper_util::client::legacy;
 use turno::lock::Language;
 use turno::once::http::Fate;
 
+use super::problem::Problem;
 use super::sending::SilentClient;
-use crate::problem::Problem;
 
 /// Kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use turno::once::http::{
     Asked, DEFAULT_HEADERS, KeyFrom, MAX_ANSWER_BYTES, Prober, StoredResponse,
 };
 
-use super::upstream::Unsent;
-use super::{Upstream, headers};
+use super::headers;
+use super::upstream::{Unsent, Upstream};
 
 /// Default timeout of a probe.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -23,9 +23,10 @@ use turno::once::http::{Attempt, Carried, language};
 use super::answering::Answering;
 use super::clients::Origin;
 use super::failure::Failure;
+use super::options::{HostHeader, Options};
 use super::sending::{Sending, Silence};
-use super::upstream::Unsent;
-use super::{HostHeader, Options, Upstream, headers, tunnel};
+use super::upstream::{Unsent, Upstream};
+use super::{headers, tunnel};
 
 type Sent = Sending<Carried<Incoming>>;
 /// Body of the service's response, or of a problem of the gate.

@@ -1,6 +1,6 @@
 //! How the page is served.
 
-use turno_server::serve::{Admission, Options};
+use turno_server::{Admission, Options};
 
 use crate::common::Running;
 

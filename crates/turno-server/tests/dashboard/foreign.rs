@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use turno_server::serve::{Admission, Options, openapi};
+use turno_server::{Admission, Options, openapi};
 
 use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
@@ -119,5 +119,5 @@ async fn a_page_of_another_site_changes_nothing_on_an_open_server() {
 
 #[tokio::test]
 async fn a_page_of_another_site_changes_nothing_where_everybody_is_let_in() {
-    is_left_alone(Admission::Everybody).await;
+    is_left_alone(Admission::All).await;
 }

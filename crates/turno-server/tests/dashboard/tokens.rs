@@ -3,7 +3,7 @@
 use serde_json::json;
 use turno::Turno;
 use turno::access::Role;
-use turno_server::serve::{Admission, Options};
+use turno_server::{Admission, Options};
 
 use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;

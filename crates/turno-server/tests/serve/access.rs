@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::access::{AccessNew, Role};
-use turno_server::serve::{Admission, Opening, Options, Server};
+use turno_server::{Admission, CurrentAdmission, Options, Server};
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running, Told};
@@ -116,7 +116,7 @@ async fn a_head_has_a_bound() {
 #[tokio::test]
 async fn everybody_is_let_in_if_that_is_said() {
     let server = Running::start_with(Options {
-        admission: Admission::Everybody,
+        admission: Admission::All,
         ..Options::default()
     })
     .await;
@@ -218,7 +218,7 @@ async fn nothing_is_served_to_other_machines_without_a_token() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let server = Server::new(turno.clone(), Options::default());
     let local = server.check("[::1]:7117".parse().unwrap()).await;
-    assert_eq!(local.unwrap(), Opening::Local);
+    assert_eq!(local.unwrap(), CurrentAdmission::Local);
     let refused = server.check(everywhere).await.unwrap_err();
     assert_eq!(refused.field(), Some("listen"));
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
@@ -226,14 +226,17 @@ async fn nothing_is_served_to_other_machines_without_a_token() {
     assert_eq!(served.unwrap_err().field(), Some("listen"));
 
     let insecure = Options {
-        admission: Admission::Everybody,
+        admission: Admission::All,
         ..Options::default()
     };
     let insecure = Server::new(turno.clone(), insecure).check(everywhere).await;
-    assert_eq!(insecure.unwrap(), Opening::Everybody);
+    assert_eq!(insecure.unwrap(), CurrentAdmission::All);
     token(&turno, "first").await;
     let server = Server::new(turno, Options::default());
-    assert_eq!(server.check(everywhere).await.unwrap(), Opening::Tokens);
+    assert_eq!(
+        server.check(everywhere).await.unwrap(),
+        CurrentAdmission::Token
+    );
 }
 
 /// Many clients can share one address: invalid tokens of one must not lock out the valid token of another, even one
@@ -259,7 +262,7 @@ async fn wrong_tokens_do_not_lock_out_right_ones_of_the_same_address() {
 #[tokio::test]
 async fn a_server_that_lets_everybody_in_answers_only_to_names_of_its_own() {
     let server = Running::start_with(Options {
-        admission: Admission::Everybody,
+        admission: Admission::All,
         hosts: vec!["turno.example".to_owned()],
         ..Options::default()
     })

@@ -5,7 +5,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use turno::Turno;
 use turno::access::{AccessNew, Role};
-use turno_server::serve::{Admission, Options};
+use turno_server::{Admission, Options};
 use turno_testkit::PostgresServer;
 
 use crate::common::{LONG, Running, Told};

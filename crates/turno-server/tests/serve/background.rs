@@ -10,7 +10,7 @@ use turno::lock::{Acquire, HistoryEvent, LockHistory};
 use turno::outbox::Event;
 use turno::sink::{Fate, Outage, Outgoing, Sink};
 use turno::store::Sweep;
-use turno_server::serve::{MakeRelay, Options};
+use turno_server::{MakeRelay, Options};
 use turno_testkit::eventually_async;
 
 use crate::common::{LONG, Running};

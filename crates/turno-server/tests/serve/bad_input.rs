@@ -6,7 +6,7 @@ mod rows;
 
 use http::request::Builder;
 use serde_json::{Value, json};
-use turno_server::serve::Options;
+use turno_server::Options;
 
 use self::rows::{BODIES, Body, NAMES, QUERIES, Row, VALUES};
 use crate::common::{Running, Told, both};

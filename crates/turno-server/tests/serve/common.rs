@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno_server::serve::{Options, Server};
+use turno_server::{Options, Server};
 use turno_testkit::{PostgresServer, eventually_async};
 
 /// Long enough for a busy machine. A test that succeeds does not wait for it.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_postgres::NoTls;
 use turno::Turno;
 use turno::lock::Acquire;
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running};

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls};
 use turno::store::InboxClaim;
 use turno::{Gather, Turno};
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use turno::Turno;
-use turno_server::serve::{Admission, Options};
+use turno_server::{Admission, Options};
 use turno_testkit::PostgresServer;
 
 use crate::common::Running;
@@ -280,7 +280,7 @@ async fn what_the_process_counts_is_there_without_the_store() {
     let turno = Turno::connect(&database.create_database()).await.unwrap();
     // No token has to be looked up in the store that is down.
     let options = Options {
-        admission: Admission::Everybody,
+        admission: Admission::All,
         ..Options::default()
     };
     let server = Running::on(turno, options).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
-use turno_server::serve::openapi;
+use turno_server::openapi;
 
 use crate::common::Running;
 

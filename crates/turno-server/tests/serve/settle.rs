@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use turno::access::{AccessNew, Role};
-use turno_server::serve::{Admission, Options};
+use turno_server::{Admission, Options};
 
 use crate::common::{Running, both};
 use crate::inbox::{claim, push};

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::net::TcpStream;
 use turno::Turno;
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running, both};

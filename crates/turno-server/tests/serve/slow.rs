@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use turno::inbox::Item;
-use turno_server::serve::Options;
+use turno_server::Options;
 
 use crate::common::Running;
 use crate::raw::{Raw, get, post};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use turno::Turno;
 use turno::access::{AccessNew, Role};
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running};

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 use turno::Turno;
 use turno::access::{AccessNew, Role};
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running, Told};

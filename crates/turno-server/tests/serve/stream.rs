@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use turno::Turno;
 use turno::access::{AccessNew, Role};
 use turno::outbox::Event;
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::eventually_async;
 
 use crate::common::{LONG, Running};

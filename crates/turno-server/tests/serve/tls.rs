@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno_server::serve::{Options, Server, TlsFiles};
+use turno_server::{Options, Server, TlsFiles};
 
 use crate::common::LONG;
 use crate::raw::{Raw, get};

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_postgres::{Client, NoTls};
 use turno::Turno;
-use turno_server::serve::Options;
+use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::common::{LONG, Running};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use turno::lock::Sweep;
 use turno::{Settings, Turno};
-use turno_server::serve::{ADDRESS, Admission, MakeRelay, Options, TlsFiles};
+use turno_server::{ADDRESS, Admission, MakeRelay, Options, TlsFiles};
 
 use crate::cmd::outbox::relay::Inside;
 use crate::config::{Cleanup, MOST, MOST_CONNECTIONS, Serve};
@@ -164,7 +164,7 @@ impl ServeArgs {
         Ok(Options {
             store: Some(redact::url(&context.store)),
             admission: if self.is_insecure(file) {
-                Admission::Everybody
+                Admission::All
             } else {
                 Admission::TokenOrLocal
             },
@@ -188,7 +188,7 @@ impl ServeArgs {
             rate: self.rate.or(file.rate()),
             drain: self.drain.or(file.drain()).unwrap_or(defaults.drain),
             tls: self.tls(file)?,
-            trace: crate::telemetry::adopt(),
+            set_span_parent: crate::telemetry::set_span_parent(),
             sweep: sweep(context.cleanup.as_ref()),
             schedules: context
                 .schedules

@@ -1,0 +1,5 @@
+//! Authentication and authorization of callers.
+
+pub(crate) mod caller;
+pub(crate) mod gatekeeper;
+pub(crate) mod token_cache;

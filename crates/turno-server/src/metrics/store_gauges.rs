@@ -1,0 +1,241 @@
+//! Gauges of the store: read on a scrape, with a timeout, and cached for a moment.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::sync::Mutex;
+use turno::inbox::QueueStats;
+use turno::lock::LockList;
+use turno::outbox::OutboxStats;
+use turno::{MAX_PAGE, Turno};
+
+/// How long a result is cached, so that several scrapers share it.
+const CACHE_TTL: Duration = Duration::from_secs(2);
+/// Timeout of the store.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of queues with their own samples.
+const MAX_QUEUES: usize = 200;
+
+/// States of items that are not completed.
+const STATES: [&str; 4] = ["pending", "scheduled", "processing", "failed"];
+
+type Float = Gauge<f64, AtomicU64>;
+type OfQueue = [(&'static str, String); 1];
+type OfState = [(&'static str, &'static str); 1];
+
+/// Reads the gauges of the store.
+pub(crate) struct StoreCollector {
+    turno: Turno,
+    /// Prefix of all metric names.
+    prefix: &'static str,
+    /// The cached text. Locked while the store is read: concurrent scrapes wait for the result.
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+impl fmt::Debug for StoreCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreCollector").finish_non_exhaustive()
+    }
+}
+
+impl StoreCollector {
+    pub(crate) fn new(turno: Turno, prefix: &'static str) -> Self {
+        StoreCollector {
+            turno,
+            prefix,
+            last: Mutex::default(),
+        }
+    }
+
+    /// Returns the gauges as text.
+    pub(crate) async fn collect(&self) -> Arc<str> {
+        let mut last = self.last.lock().await;
+        if let Some((at, text)) = &*last
+            && at.elapsed() < CACHE_TTL
+        {
+            return text.clone();
+        }
+        let snapshot = match tokio::time::timeout(STORE_TIMEOUT, Snapshot::read(&self.turno)).await
+        {
+            Ok(Ok(snapshot)) => Some(snapshot),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "could not read the store for /metrics");
+                None
+            }
+            Err(_) => {
+                tracing::warn!("could not read the store for /metrics in time");
+                None
+            }
+        };
+        let text: Arc<str> = render(self.prefix, snapshot.as_ref()).into();
+        *last = Some((Instant::now(), text.clone()));
+        text
+    }
+}
+
+/// State of the store.
+struct Snapshot {
+    queues: Vec<QueueStats>,
+    outbox: OutboxStats,
+    held: usize,
+    waiters: u64,
+}
+
+impl Snapshot {
+    async fn read(turno: &Turno) -> turno::Result<Self> {
+        let queues = turno.inbox_stats("").await?;
+        let outbox = turno.outbox().stats().await?;
+        let list = LockList {
+            limit: MAX_PAGE,
+            ..LockList::default()
+        };
+        let locks = turno.lock_list(list).await?;
+        Ok(Snapshot {
+            queues,
+            outbox,
+            held: locks.len(),
+            waiters: locks.iter().map(|lock| lock.waiters).sum(),
+        })
+    }
+}
+
+/// Renders the gauges. Unknown values are left out, because a zero would be false.
+fn render(prefix: &str, snapshot: Option<&Snapshot>) -> String {
+    let mut registry = Registry::with_prefix(prefix);
+    let up = Gauge::<i64>::default();
+    up.set(snapshot.is_some().into());
+    registry.register("store_up", "1 if the store is available, else 0", up);
+    inbox(&mut registry, snapshot);
+    outbox(&mut registry, snapshot);
+    locks(&mut registry, snapshot);
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = encode_registry(&mut text, &registry);
+    text
+}
+
+/// Registers a gauge without labels, if its value is known.
+fn gauge(registry: &mut Registry, name: &str, help: &str, value: Option<u64>) {
+    let Some(value) = value else { return };
+    let gauge = Gauge::<i64>::default();
+    gauge.set(as_i64(value));
+    registry.register(name, help, gauge);
+}
+
+/// Registers a gauge in seconds, if its value is known.
+fn seconds(registry: &mut Registry, name: &str, help: &str, value: Option<Duration>) {
+    let Some(value) = value else { return };
+    let gauge = Float::default();
+    gauge.set(value.as_secs_f64());
+    registry.register_with_unit(name, help, Unit::Seconds, gauge);
+}
+
+fn inbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
+    let items = Family::<OfState, Gauge>::default();
+    let of_queue = Family::<[(&'static str, String); 2], Gauge>::default();
+    let completed = Family::<OfQueue, Counter>::default();
+    let oldest = Family::<OfQueue, Float>::default();
+    let queues = snapshot.map_or(&[][..], |snapshot| &snapshot.queues);
+    if snapshot.is_some() {
+        // Without queues the counts are zero.
+        for state in STATES {
+            items.get_or_create(&[("state", state)]).set(0);
+        }
+    }
+    for (state, count) in queues.iter().flat_map(states) {
+        items
+            .get_or_create(&[("state", state)])
+            .inc_by(as_i64(count));
+    }
+    for queue in queues.iter().take(MAX_QUEUES) {
+        let name = [("queue", queue.queue.clone())];
+        for (state, count) in states(queue) {
+            let labels = [("queue", queue.queue.clone()), ("state", state.to_owned())];
+            of_queue.get_or_create(&labels).set(as_i64(count));
+        }
+        completed.get_or_create(&name).inc_by(queue.completed);
+        let age = queue.oldest_pending.unwrap_or_default();
+        oldest.get_or_create(&name).set(age.as_secs_f64());
+    }
+    let help = "Items of all queues, by state";
+    registry.register("inbox_items", help, items);
+    let help = "How long the oldest pending item of all queues has been due";
+    let age = queues.iter().filter_map(|queue| queue.oldest_pending).max();
+    let age = snapshot.map(|_| age.unwrap_or_default());
+    seconds(registry, "inbox_oldest_pending", help, age);
+    let help = "Items of a queue, by state; of the first 200 queues, in order of their names";
+    registry.register("inbox_queue_items", help, of_queue);
+    let help = "Items of a queue that were completed since its first item";
+    registry.register("inbox_queue_completed", help, completed);
+    let help = "How long the oldest pending item of a queue has been due; 0 if none is pending";
+    registry.register_with_unit("inbox_queue_oldest_pending", help, Unit::Seconds, oldest);
+    let help = "Queues without samples of their own, because there are more than 200";
+    let left_out = queues.len().saturating_sub(MAX_QUEUES) as u64;
+    gauge(
+        registry,
+        "inbox_queues_left_out",
+        help,
+        snapshot.map(|_| left_out),
+    );
+}
+
+fn states(queue: &QueueStats) -> [(&'static str, u64); 4] {
+    let [pending, scheduled, processing, failed] = STATES;
+    [
+        (pending, queue.pending),
+        (scheduled, queue.scheduled),
+        (processing, queue.processing),
+        (failed, queue.failed),
+    ]
+}
+
+fn outbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
+    let stats = snapshot.map(|snapshot| &snapshot.outbox);
+    let events = Family::<OfState, Gauge>::default();
+    if let Some(stats) = stats {
+        for (state, count) in [
+            ("pending", stats.pending),
+            ("scheduled", stats.scheduled),
+            ("processing", stats.processing),
+            ("dead", stats.dead),
+            ("blocked", stats.blocked),
+        ] {
+            events.get_or_create(&[("state", state)]).set(as_i64(count));
+        }
+        let dispatched = Counter::<u64>::default();
+        dispatched.inc_by(stats.dispatched);
+        let help = "Events that were published, by all relays together";
+        registry.register("outbox_dispatched", help, dispatched);
+    }
+    registry.register("outbox_events", "Events in the outbox, by state", events);
+    let help = "Ordering keys whose events are parked";
+    let parked = stats.map(|stats| stats.parked_keys);
+    gauge(registry, "outbox_parked_keys", help, parked);
+    let help = "How long the oldest pending event has been due: the lag of the relay";
+    let lag = stats.map(|stats| stats.oldest_pending.unwrap_or_default());
+    seconds(registry, "outbox_oldest_pending", help, lag);
+}
+
+fn locks(registry: &mut Registry, snapshot: Option<&Snapshot>) {
+    let help = "Held locks; at most 1000 are counted";
+    let held = snapshot.map(|snapshot| snapshot.held as u64);
+    gauge(registry, "locks_held", help, held);
+    let help = "Waiters of the locks that are counted as held";
+    gauge(
+        registry,
+        "lock_waiters",
+        help,
+        snapshot.map(|snapshot| snapshot.waiters),
+    );
+}
+
+fn as_i64(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

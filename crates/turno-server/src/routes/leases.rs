@@ -1,0 +1,119 @@
+//! `/v1/leases`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Deserialize;
+use turno::lock::{LeaseId, ReleaseOutcome, RenewOutcome};
+use turno::store::LockRelease;
+use turno_client::wire::{self, Lease, Problem as ProblemBody, Renew};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::auth::caller::Operator;
+use crate::http::extract::{MaybeJson, Name, Query};
+use crate::http::problem::Problem;
+use crate::http::problem_code::ProblemCode;
+
+/// Response header with the number of holds that are left.
+const HOLDS: HeaderName = HeaderName::from_static("turno-holds");
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(renew, release))
+}
+
+/// Renews a lease. Never shortens it, and never acquires one.
+///
+/// The response has only what has changed, without `owner`, `holds` and `acquired_at`: reading them would make each renewal
+/// slower. They are in the status of the lock.
+#[utoipa::path(
+    put,
+    path = "/v1/leases/{*id}",
+    operation_id = "lock_renew",
+    tag = "locks",
+    params(("id" = wire::rules::LeaseName, Path, description = "The lease that acquire returned")),
+    request_body(content = Option<Renew>),
+    responses(
+        (status = 200, body = Lease),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`lost`: the lease has expired, was released or was broken"),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn renew(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(id): Name,
+    MaybeJson(ask): MaybeJson<Renew>,
+) -> Result<axum::Json<Lease>, Problem> {
+    let id: LeaseId = id.parse()?;
+    caller.scope("lease", &id.resource)?;
+    let ttl = ask.ttl.map_or(app.turno.settings().ttl, Into::into);
+    match app.turno.lock_renew(&id.resource, id.token, ttl).await? {
+        RenewOutcome::Lost => Err(Problem::new(ProblemCode::Lost)),
+        RenewOutcome::Renewed {
+            expires_at,
+            remaining,
+        } => Ok(axum::Json(Lease {
+            resource: id.resource.clone(),
+            token: id.token,
+            owner: None,
+            holds: None,
+            acquired_at: None,
+            expires_at,
+            remaining_ms: wire::ms(remaining),
+            id,
+        })),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ReleaseQuery {
+    /// The hold that is released, by the `request` that acquired it. Default: the newest hold.
+    hold: Option<Uuid>,
+    /// Request id. A repeated request changes nothing more.
+    request: Option<Uuid>,
+}
+
+/// Releases one hold of a lease.
+#[utoipa::path(
+    delete,
+    path = "/v1/leases/{*id}",
+    operation_id = "lock_release",
+    tag = "locks",
+    params(("id" = wire::rules::LeaseName, Path, description = "The lease that acquire returned"), ReleaseQuery),
+    responses(
+        (status = 204, description = "Released", headers(("turno-holds" = u32, description = "Number of holds that the owner still has"))),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`lost`: the lease has expired, was released or was broken"),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn release(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(id): Name,
+    Query(query): Query<ReleaseQuery>,
+) -> Result<Response, Problem> {
+    let id: LeaseId = id.parse()?;
+    caller.scope("lease", &id.resource)?;
+    let ask = LockRelease {
+        resource: id.resource,
+        token: id.token,
+        hold: query.hold,
+        request: query.request.unwrap_or_else(Uuid::now_v7),
+    };
+    match app.turno.lock_release_with(&ask).await? {
+        ReleaseOutcome::Lost => Err(Problem::new(ProblemCode::Lost)),
+        ReleaseOutcome::Released { holds } => {
+            Ok((StatusCode::NO_CONTENT, [(HOLDS, HeaderValue::from(holds))]).into_response())
+        }
+    }
+}

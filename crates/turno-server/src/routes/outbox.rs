@@ -1,0 +1,132 @@
+//! `/v1/outbox`: emit and statistics
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode};
+use turno::outbox::{Event, OutboxStats};
+use turno_client::wire::{Emit, EmitEvent, Emitted, Problem as ProblemBody};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::auth::caller::{Operator, Reader};
+use crate::http::extract::{Json, non_empty};
+use crate::http::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(emit, stats))
+}
+
+/// Stores events, all or none. A relay publishes them.
+#[utoipa::path(
+    post,
+    path = "/v1/outbox",
+    operation_id = "outbox_emit",
+    tag = "outbox",
+    responses(
+        (status = 201, body = Emitted, description = "Stored now, or by an earlier request"),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn emit(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    headers: HeaderMap,
+    Json(ask): Json<Emit>,
+) -> Result<Response, Problem> {
+    for event in &ask.events {
+        caller.scope("type", &event.kind)?;
+    }
+    non_empty("events", &ask.events)?;
+    let mut outbox = app.turno.outbox();
+    if let Some(request) = ask.request {
+        outbox = outbox.request(request);
+    }
+    let trace = Trace::of(&app, &headers);
+    let mut events = Vec::with_capacity(ask.events.len());
+    for (place, event) in ask.events.into_iter().enumerate() {
+        let event = new_event(event, &trace);
+        outbox
+            .check(&event)
+            .map_err(|error| Problem::from(error).within("events", place))?;
+        events.push(event);
+    }
+    let ids = outbox.emit_alone(&events).await?;
+    app.metrics.outbox.emitted.inc_by(ids.len() as u64);
+    Ok((StatusCode::CREATED, axum::Json(Emitted { ids })).into_response())
+}
+
+/// The trace context of the request, if it has one.
+#[derive(Debug, Default)]
+struct Trace {
+    parent: Option<String>,
+    state: Option<String>,
+}
+
+impl Trace {
+    /// Reads the trace headers. Invalid ones are ignored: they are no reason to reject the events.
+    fn of(app: &App, headers: &HeaderMap) -> Self {
+        let outbox = app.turno.outbox();
+        let value = |name| Some(headers.get(name)?.to_str().ok()?.to_owned());
+        let any = || Event::new("any", &());
+        let parent: Option<String> =
+            value("traceparent").filter(|parent| outbox.check(&any().traceparent(parent)).is_ok());
+        let state = value("tracestate")
+            .filter(|state| parent.is_some() && outbox.check(&any().tracestate(state)).is_ok());
+        Trace { parent, state }
+    }
+}
+
+fn new_event(event: EmitEvent, trace: &Trace) -> Event {
+    let mut new = Event::new(event.kind, &event.payload);
+    if let Some(key) = event.key {
+        new = new.key(key);
+    }
+    if let Some(id) = event.correlation_id {
+        new = new.correlation_id(id);
+    }
+    // A `tracestate` belongs to its `traceparent`: the request's state is not combined with an event's own parent.
+    let (parent, state) = match (event.traceparent, event.tracestate) {
+        (None, None) => (trace.parent.clone(), trace.state.clone()),
+        own => own,
+    };
+    if let Some(parent) = parent {
+        new = new.traceparent(parent);
+    }
+    if let Some(state) = state {
+        new = new.tracestate(state);
+    }
+    for (name, value) in event.headers {
+        new = new.header(name, value);
+    }
+    if let Some(delay) = event.delay {
+        new = new.delay(delay.0);
+    }
+    if let Some(id) = event.id {
+        new = new.id(id);
+    }
+    new
+}
+
+/// Number of events per state.
+#[utoipa::path(
+    get,
+    path = "/v1/outbox",
+    operation_id = "outbox_stats",
+    tag = "outbox",
+    responses(
+        (status = 200, body = OutboxStats),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn stats(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+) -> Result<axum::Json<OutboxStats>, Problem> {
+    caller.unscoped()?;
+    Ok(axum::Json(app.turno.outbox().stats().await?))
+}

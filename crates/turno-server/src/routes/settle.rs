@@ -1,0 +1,291 @@
+//! `/v1/inbox/{queue}/complete`, `/fail`, `/extend`, `/give-back`
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use prometheus_client::metrics::counter::Counter;
+use turno::inbox::{Again, ClaimId, Failure, Inbox};
+use turno_client::wire::{Problem as ProblemBody, Settle, SettleClaim, Settled, rules};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::claims::{CompleteClaims, ExtendClaims, FailClaims};
+use crate::app::App;
+use crate::auth::caller::{Caller, Operator};
+use crate::http::extract::{Json, Name, non_empty};
+use crate::http::problem::Problem;
+use crate::metrics;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(complete))
+        .routes(routes!(fail))
+        .routes(routes!(extend))
+        .routes(routes!(give_back))
+}
+
+/// A request to settle claims: those that the caller may settle, and those that it may not.
+struct SettleRequest {
+    inbox: Inbox,
+    claims: Vec<SettleClaim>,
+    /// All claims, in the order of the request.
+    order: Vec<ClaimId>,
+    /// Claims of other queues. They are reported as stale.
+    elsewhere: Vec<ClaimId>,
+}
+
+impl SettleRequest {
+    async fn new(
+        app: &App,
+        caller: &Caller,
+        queue: String,
+        ask: Settle,
+    ) -> Result<SettleRequest, Problem> {
+        caller.scope("queue", &queue)?;
+        non_empty("claims", &ask.claims)?;
+        let order: Vec<ClaimId> = ask.claims.iter().map(|claim| claim.claim).collect();
+        let foreign = foreign(app, caller, &queue, &order).await?;
+        let (elsewhere, claims) = ask
+            .claims
+            .into_iter()
+            .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim));
+        let mut inbox = app.turno.inbox(queue);
+        if let Some(request) = ask.request {
+            inbox = inbox.request(request);
+        }
+        Ok(SettleRequest {
+            inbox,
+            claims,
+            order,
+            elsewhere: elsewhere.into_iter().map(|claim| claim.claim).collect(),
+        })
+    }
+
+    fn ids(&self) -> Vec<ClaimId> {
+        self.claims.iter().map(|claim| claim.claim).collect()
+    }
+
+    /// Returns the response, with the stale claims in the order of the request.
+    fn response(&self, settled: impl IntoIterator<Item = turno::inbox::Settled>) -> Settled {
+        let mut response = Settled::default();
+        // With a count per claim: a claim that occurs twice in the request is stale only the second time.
+        let mut stale: HashMap<ClaimId, usize> = HashMap::new();
+        let mut count = |claims: &[ClaimId]| {
+            for claim in claims {
+                *stale.entry(*claim).or_default() += 1;
+            }
+        };
+        count(&self.elsewhere);
+        for settled in settled {
+            response.done += settled.done;
+            count(&settled.stale);
+        }
+        for claim in self.order.iter().rev() {
+            if let Some(left @ 1..) = stale.get_mut(claim) {
+                *left -= 1;
+                response.stale.push(*claim);
+            }
+        }
+        response.stale.reverse();
+        response
+    }
+}
+
+/// Returns the claims whose items are in another queue than the caller names. Not needed for callers without a prefix.
+async fn foreign(
+    app: &App,
+    caller: &Caller,
+    queue: &str,
+    claims: &[ClaimId],
+) -> Result<HashSet<ClaimId>, Problem> {
+    if !caller.is_scoped() {
+        return Ok(HashSet::new());
+    }
+    let queues = app.turno.store().inbox_queues(claims).await?;
+    // A claim that has ended has no queue. The store reports it as stale or, for a repeated request, its first outcome.
+    let is_foreign = |found: &Option<String>| found.as_deref().is_some_and(|found| found != queue);
+    let found = claims.iter().zip(&queues);
+    Ok(found
+        .filter(|(_, found)| is_foreign(found))
+        .map(|(claim, _)| *claim)
+        .collect())
+}
+
+/// Counts the settled and the stale claims.
+fn counted(app: &App, settled: Settled, done: fn(&metrics::Inbox) -> &Counter) -> Settled {
+    let inbox = &app.metrics.inbox;
+    done(inbox).inc_by(settled.done);
+    inbox.stale.inc_by(settled.stale.len() as u64);
+    settled
+}
+
+/// Name of a claim's field, and whether a claim has it.
+type Field = (&'static str, fn(&SettleClaim) -> bool);
+
+/// Rejects fields that the verb does not have: ignoring them silently would be worse than an error.
+fn reject_fields(verb: &str, claims: &[SettleClaim], fields: &[Field]) -> Result<(), Problem> {
+    for (place, claim) in claims.iter().enumerate() {
+        if let Some((field, _)) = fields.iter().find(|(_, is_set)| is_set(claim)) {
+            let reason = format!("{verb} does not have the field {field}: leave it out");
+            return Err(Problem::invalid(*field, reason).within("claims", place));
+        }
+    }
+    Ok(())
+}
+
+const OF_FAIL: [Field; 3] = [
+    ("error", |claim| claim.error.is_some()),
+    ("retry_in", |claim| claim.retry_in.is_some()),
+    ("final", |claim| claim.last.is_some()),
+];
+const OF_EXTEND: [Field; 1] = [("lease", |claim| claim.lease.is_some())];
+
+/// Completes items.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/complete",
+    operation_id = "inbox_complete",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    request_body = CompleteClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn complete(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    reject_fields("complete", &ask.claims, &OF_FAIL)?;
+    reject_fields("complete", &ask.claims, &OF_EXTEND)?;
+    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
+    let settled = request.inbox.complete(&request.ids()).await?;
+    let settled = request.response([settled]);
+    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.completed)))
+}
+
+/// Records failed attempts. An item without attempts left becomes failed; others are retried later.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/fail",
+    operation_id = "inbox_fail",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    request_body = FailClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn fail(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    reject_fields("fail", &ask.claims, &OF_EXTEND)?;
+    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
+    let failures: Vec<Failure> = request.claims.iter().map(failure).collect();
+    let settled = request.inbox.fail(&failures).await?;
+    let settled = request.response([settled]);
+    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.failed)))
+}
+
+fn failure(claim: &SettleClaim) -> Failure {
+    Failure {
+        claim: claim.claim,
+        // Not every store can hold this character, and a failure must be recorded whatever its text is.
+        error: (claim.error.as_deref().unwrap_or_default()).replace('\0', "\u{fffd}"),
+        retry_in: claim.retry_in.map(Into::into),
+        again: match claim.last {
+            Some(true) => Again::Never,
+            _ => Again::Retry,
+        },
+    }
+}
+
+/// Maximum number of different leases per request: each is a call of the store.
+const MAX_LEASES: usize = 10;
+
+/// Extends claims, counted from now. Never shortens one. At most ten different leases per request.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/extend",
+    operation_id = "inbox_extend",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    request_body = ExtendClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn extend(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    reject_fields("extend", &ask.claims, &OF_FAIL)?;
+    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
+    // Nearly always all leases are the same, and one call is enough.
+    let mut leases: Vec<(Duration, Vec<ClaimId>)> = Vec::new();
+    for (place, claim) in request.claims.iter().enumerate() {
+        let lease = claim.lease.map_or(app.options.inbox_lease, Into::into);
+        let many = leases.len();
+        match leases.iter_mut().find(|(known, _)| *known == lease) {
+            Some((_, claims)) => claims.push(claim.claim),
+            None if many < MAX_LEASES => leases.push((lease, vec![claim.claim])),
+            None => {
+                let reason = format!(
+                    "there are more than {MAX_LEASES} different leases: use one lease for all claims, or several requests"
+                );
+                return Err(Problem::invalid("lease", reason).within("claims", place));
+            }
+        }
+    }
+    let mut settled = Vec::with_capacity(leases.len());
+    for (lease, claims) in leases {
+        settled.push(request.inbox.extend(&claims, lease).await?);
+    }
+    let settled = request.response(settled);
+    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.extended)))
+}
+
+/// Gives back items that were not begun. They can be claimed immediately, and no attempt is counted.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox/{queue}/give-back",
+    operation_id = "inbox_give_back",
+    tag = "inbox",
+    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    request_body = CompleteClaims,
+    responses(
+        (status = 200, body = Settled),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn give_back(
+    State(app): State<Arc<App>>,
+    Operator(caller): Operator,
+    Name(queue): Name,
+    Json(ask): Json<Settle>,
+) -> Result<axum::Json<Settled>, Problem> {
+    reject_fields("give-back", &ask.claims, &OF_FAIL)?;
+    reject_fields("give-back", &ask.claims, &OF_EXTEND)?;
+    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
+    let settled = request.inbox.give_back(&request.ids()).await?;
+    let settled = request.response([settled]);
+    Ok(axum::Json(counted(&app, settled, |inbox| {
+        &inbox.given_back
+    })))
+}

@@ -1,0 +1,30 @@
+//! `/v1/whoami`
+
+use std::sync::Arc;
+
+use turno_client::wire::{Problem as ProblemBody, Whoami};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::auth::caller::Reader;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(whoami))
+}
+
+/// Name, role and prefix of the caller.
+#[utoipa::path(
+    get,
+    path = "/v1/whoami",
+    operation_id = "whoami",
+    tag = "admin",
+    responses(
+        (status = 200, body = Whoami),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+    ),
+)]
+async fn whoami(Reader(caller): Reader) -> axum::Json<Whoami> {
+    axum::Json(caller.whoami())
+}
