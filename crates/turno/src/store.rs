@@ -32,6 +32,8 @@ mod once;
 mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod queries;
 #[cfg(test)]
 mod round_trip;
 mod schedule;

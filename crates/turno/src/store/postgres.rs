@@ -3,6 +3,9 @@
 //! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
 //! transaction pooler. Calls that arrive together share one (`gather.rs`).
 
+#[macro_use]
+pub(crate) mod queries;
+
 mod access;
 mod adopt;
 mod batch;
@@ -76,7 +79,7 @@ use crate::settings::Settings;
 /// The number of connections, unless configured otherwise.
 pub const POOL_SIZE: usize = 16;
 
-pub(crate) const LOCK_GUARD: &str = include_str!("postgres/call/lock_guard.sql");
+pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
 
 /// A PostgreSQL database.
 pub struct PostgresStore {
@@ -182,10 +185,7 @@ impl Store for PostgresStore {
     }
 
     async fn database_settings(&self) -> Result<Vec<DatabaseSetting>> {
-        let rows = self
-            .calls
-            .rows(include_str!("postgres/call/settings.sql"), &[])
-            .await?;
+        let rows = self.calls.rows(query!(setting_list), &[]).await?;
         Ok(rows
             .iter()
             .map(|row| DatabaseSetting {
@@ -256,7 +256,7 @@ impl Store for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("postgres/call/lock_acquire_all.sql"),
+                query!(lock_acquire_all),
                 &[
                     (&ask.resources, Type::TEXT_ARRAY),
                     (&ask.each.owner, Type::TEXT),
@@ -306,7 +306,7 @@ impl Store for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("postgres/call/lock_break.sql"),
+                query!(lock_break),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.token.0, Type::INT8),
@@ -332,7 +332,7 @@ impl Store for PostgresStore {
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {
         self.calls
             .row(
-                include_str!("postgres/call/lock_leave.sql"),
+                query!(lock_waiter_unregister),
                 &[(&ask.resource, Type::TEXT), (&ask.owner, Type::TEXT)],
             )
             .await
@@ -342,10 +342,7 @@ impl Store for PostgresStore {
     async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
         let rows = self
             .calls
-            .rows(
-                include_str!("postgres/call/lock_status.sql"),
-                &[(&resource, Type::TEXT)],
-            )
+            .rows(query!(lock_status), &[(&resource, Type::TEXT)])
             .await?;
         rows::status(resource, &rows)
     }
@@ -355,7 +352,7 @@ impl Store for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("postgres/call/lock_list.sql"),
+                query!(lock_list),
                 &[
                     (&ask.prefix, Type::TEXT),
                     (&ask.after, Type::TEXT),
@@ -372,7 +369,7 @@ impl Store for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("postgres/call/history.sql"),
+                query!(history_list),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.before, Type::INT8),
@@ -391,7 +388,7 @@ impl Store for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("postgres/call/sweep.sql"),
+                query!(sweep),
                 &[
                     (&Interval(ask.purge_after), Type::INTERVAL),
                     (&Interval(ask.keep_history), Type::INTERVAL),

@@ -2,7 +2,10 @@
 //!
 //! Every process has one writer thread, which commits what arrives together with one sync
 //! (`writer.rs`); the file's own lock makes the processes take turns. Who may do what is decided in
-//! `sqlite/sql/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
+//! `sqlite/queries/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
+
+#[macro_use]
+pub(crate) mod queries;
 
 mod access;
 mod adopt;
@@ -37,7 +40,7 @@ use super::*;
 use crate::clock;
 use crate::settings::Settings;
 
-pub(crate) const LOCK_GUARD: &str = include_str!("sqlite/sql/lock_guard.sql");
+pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
 
 /// An SQLite database.
 pub struct SqliteStore {

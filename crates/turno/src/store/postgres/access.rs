@@ -17,7 +17,7 @@ impl AccessStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/access_create.sql"),
+                query!(access_create),
                 &[
                     (&ask.id, Type::TEXT),
                     (&ask.hash.as_slice(), Type::BYTEA),
@@ -36,10 +36,7 @@ impl AccessStore for PostgresStore {
         let limit = count_in(MAX_PAGE);
         let rows = self
             .calls
-            .rows(
-                include_str!("call/access_list.sql"),
-                &[(&limit, Type::INT4)],
-            )
+            .rows(query!(access_list), &[(&limit, Type::INT4)])
             .await
             .map_err(for_the_owner)?;
         rows.iter().map(view).collect()
@@ -48,7 +45,7 @@ impl AccessStore for PostgresStore {
     async fn access_revoke(&self, id: &str) -> Result<bool> {
         let row = self
             .calls
-            .row(include_str!("call/access_revoke.sql"), &[(&id, Type::TEXT)])
+            .row(query!(access_revoke), &[(&id, Type::TEXT)])
             .await
             .map_err(for_the_owner)?;
         get(&row, "ended")
@@ -57,16 +54,13 @@ impl AccessStore for PostgresStore {
     async fn access_find(&self, id: &str) -> Result<Option<(AccessView, AccessHash)>> {
         let rows = self
             .calls
-            .rows(include_str!("call/access_find.sql"), &[(&id, Type::TEXT)])
+            .rows(query!(access_find), &[(&id, Type::TEXT)])
             .await?;
         rows.first().map(found).transpose()
     }
 
     async fn access_any(&self) -> Result<bool> {
-        let row = self
-            .calls
-            .row(include_str!("call/access_any.sql"), &[])
-            .await?;
+        let row = self.calls.row(query!(access_any), &[]).await?;
         get(&row, "found")
     }
 }

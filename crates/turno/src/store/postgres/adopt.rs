@@ -44,37 +44,27 @@ impl AdoptStore for PostgresStore {
     async fn adopt(&self, ask: &AdoptTable) -> Result<Adoption> {
         self.adopted.forget();
         let row = self
-            .patiently(
-                include_str!("call/adopt.sql"),
-                ask,
-                &[(&ask.replace, Type::BOOL)],
-            )
+            .patiently(query!(adopt), ask, &[(&ask.replace, Type::BOOL)])
             .await?;
         adoption(&row)
     }
 
     async fn adopt_print(&self, ask: &AdoptTable) -> Result<String> {
         let row = self
-            .patiently(
-                include_str!("call/adopt_print.sql"),
-                ask,
-                &[(&ask.replace, Type::BOOL)],
-            )
+            .patiently(query!(adopt_print), ask, &[(&ask.replace, Type::BOOL)])
             .await?;
         get(&row, "script")
     }
 
     async fn adopt_difference(&self, ask: &AdoptTable) -> Result<String> {
-        let row = self
-            .patiently(include_str!("call/adopt_difference.sql"), ask, &[])
-            .await?;
+        let row = self.patiently(query!(adopt_difference), ask, &[]).await?;
         get(&row, "difference")
     }
 
     async fn adopt_undo(&self, table: &str) -> Result<Adoption> {
         self.adopted.forget();
         let rows = self
-            .without_limits(include_str!("call/unadopt.sql"), &[(&table, Type::TEXT)])
+            .without_limits(query!(unadopt), &[(&table, Type::TEXT)])
             .await?;
         adoption(first(&rows)?)
     }
@@ -262,10 +252,7 @@ impl PostgresStore {
     async fn adopted_calls(&self, table: &str) -> Result<HashMap<String, String>> {
         let rows = self
             .calls
-            .rows(
-                include_str!("call/adopted_calls.sql"),
-                &[(&table, Type::TEXT)],
-            )
+            .rows(query!(adopted_calls), &[(&table, Type::TEXT)])
             .await?;
         if rows.is_empty() {
             return Err(not_adopted(table));

@@ -55,7 +55,7 @@ impl Acquires {
         let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
         self.0
             .rows(
-                include_str!("call/lock_acquire_batch.sql"),
+                query!(lock_acquire_batch),
                 &[
                     (&resources, Type::TEXT_ARRAY),
                     (&owners, Type::TEXT_ARRAY),
@@ -82,7 +82,7 @@ impl Acquires {
             .0
             .row_if(
                 if_locked,
-                include_str!("call/lock_acquire.sql"),
+                query!(lock_acquire),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.owner, Type::TEXT),
@@ -124,7 +124,7 @@ impl Releases {
         let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
         self.0
             .rows(
-                include_str!("call/lock_release_batch.sql"),
+                query!(lock_release_batch),
                 &[
                     (&resources, Type::TEXT_ARRAY),
                     (&tokens, Type::INT8_ARRAY),
@@ -144,7 +144,7 @@ impl Releases {
             .0
             .row_if(
                 if_locked,
-                include_str!("call/lock_release.sql"),
+                query!(lock_release),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.token.0, Type::INT8),
@@ -176,7 +176,7 @@ impl Renewals {
         let ttls: Vec<Interval> = asks.iter().map(|ask| Interval(ask.ttl)).collect();
         self.0
             .rows(
-                include_str!("call/lock_renew_batch.sql"),
+                query!(lock_renew_batch),
                 &[
                     (&resources, Type::TEXT_ARRAY),
                     (&tokens, Type::INT8_ARRAY),
@@ -195,7 +195,7 @@ impl Renewals {
             .0
             .row_if(
                 if_locked,
-                include_str!("call/lock_renew.sql"),
+                query!(lock_renew),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.token.0, Type::INT8),
@@ -232,7 +232,7 @@ impl SignIns {
         let fifos: Vec<bool> = asks.iter().map(is_fifo).collect();
         self.0
             .rows(
-                include_str!("call/lock_wait_batch.sql"),
+                query!(lock_waiter_register_batch),
                 &[
                     (&resources, Type::TEXT_ARRAY),
                     (&owners, Type::TEXT_ARRAY),
@@ -251,7 +251,7 @@ impl SignIns {
             .0
             .row_if(
                 if_locked,
-                include_str!("call/lock_wait.sql"),
+                query!(lock_waiter_register),
                 &[
                     (&ask.resource, Type::TEXT),
                     (&ask.owner, Type::TEXT),

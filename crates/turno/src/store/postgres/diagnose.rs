@@ -28,10 +28,7 @@ pub(super) async fn diagnose(store: &PostgresStore) -> Result<Vec<Finding>> {
     let before = (Instant::now(), clock::now_us());
     let row = store
         .calls
-        .row(
-            include_str!("call/diagnose.sql"),
-            &[(&Interval(HELD_OPEN), Type::INTERVAL)],
-        )
+        .row(query!(diagnose), &[(&Interval(HELD_OPEN), Type::INTERVAL)])
         .await?;
     let took = before.0.elapsed();
     let text = |column: &str| row.get::<_, String>(column);

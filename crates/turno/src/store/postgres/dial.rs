@@ -47,9 +47,9 @@ const STATEMENT_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;
 
 /// The process at the other end, and whether it accepts writes.
-pub(super) const SESSION_CHECK: &str = include_str!("call/session_check.sql");
+pub(super) const SESSION_CHECK: &str = query!(session_check);
 /// The same, and limits for the session, if it is this server's own.
-const SESSION_OPEN: &str = include_str!("call/session_open.sql");
+const SESSION_OPEN: &str = query!(session_open);
 
 /// A socket whose unencrypted bytes are read along.
 type RawStream = Greeted<Either<TcpStream, UnixStream>>;

@@ -19,7 +19,7 @@ struct Found {
 }
 
 impl Found {
-    /// More settings than the function was shipped with do no harm; `sql/plans.sql` adds some.
+    /// More settings than the function was shipped with do no harm; `sql/rights.sql` adds some.
     fn is(&self, shipped: &Function<'_>) -> bool {
         self.body == Sha256::digest(shipped.body).as_slice()
             && self.definer == shipped.definer
@@ -47,7 +47,7 @@ pub(super) async fn drift(client: &impl GenericClient) -> Result<SchemaDrift> {
 /// What differs of the functions alone.
 pub(super) async fn functions(client: &impl GenericClient) -> Result<SchemaDrift> {
     let rows = client
-        .query_typed(include_str!("call/drift_functions.sql"), &[])
+        .query_typed(query!(drift_functions), &[])
         .await
         .map_err(classify)?;
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
@@ -75,7 +75,7 @@ pub(super) async fn functions(client: &impl GenericClient) -> Result<SchemaDrift
 
 async fn grants(client: &impl GenericClient, drift: &mut SchemaDrift) -> Result<()> {
     let rows = client
-        .query_typed(include_str!("call/drift_grants.sql"), &[])
+        .query_typed(query!(drift_grants), &[])
         .await
         .map_err(classify)?;
     for row in &rows {
@@ -104,7 +104,7 @@ async fn grants(client: &impl GenericClient, drift: &mut SchemaDrift) -> Result<
 /// The roles that the settings name and that do not exist in this cluster.
 pub(super) async fn missing_roles(client: &impl GenericClient) -> Result<Vec<String>> {
     let rows = client
-        .query_typed(include_str!("call/missing_roles.sql"), &[])
+        .query_typed(query!(roles_missing), &[])
         .await
         .map_err(classify)?;
     Ok(rows.iter().map(|row| row.get("role")).collect())

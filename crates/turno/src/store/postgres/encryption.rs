@@ -15,10 +15,7 @@ pub(super) async fn finding(store: &PostgresStore) -> Result<Finding> {
         // The server sees its connection to the pooler, and not this one.
         return Ok(to_pooler(route.target().hosts()));
     }
-    let row = store
-        .calls
-        .row(include_str!("call/encryption.sql"), &[])
-        .await?;
+    let row = store.calls.row(query!(diagnose_encryption), &[]).await?;
     Ok(if row.get("encrypted") {
         let text = |column| row.get::<_, Option<String>>(column).unwrap_or_default();
         Finding::ok(

@@ -9,10 +9,7 @@ const MAX_NAMED_FUNCTIONS: usize = 5;
 
 /// A finding about role `anon`, where there is one.
 pub(super) async fn finding(store: &PostgresStore) -> Result<Option<Finding>> {
-    let rows = store
-        .calls
-        .rows(include_str!("call/exposed.sql"), &[])
-        .await?;
+    let rows = store.calls.rows(query!(diagnose_exposed), &[]).await?;
     let Some(row) = rows.first() else {
         return Ok(None);
     };
@@ -21,7 +18,7 @@ pub(super) async fn finding(store: &PostgresStore) -> Result<Option<Finding>> {
     if row.get("is_owner") {
         let rows = store
             .calls
-            .rows(include_str!("call/exposed_adopted.sql"), &[])
+            .rows(query!(diagnose_exposed_adopted), &[])
             .await?;
         exposed.extend(rows.iter().map(|row| row.get::<_, String>("function")));
     }

@@ -105,7 +105,7 @@ async fn give_back(calls: &Calls, items: &[ClaimedItem]) {
         (&tokens, Type::UUID_ARRAY),
         (&None::<Uuid>, Type::UUID),
     ];
-    let given = calls.row(include_str!("call/inbox_give_back.sql"), &arguments);
+    let given = calls.row(query!(inbox_give_back), &arguments);
     if let Err(error) = given.await {
         tracing::debug!(%error, "not given back; the claims end by themselves");
     }
@@ -120,7 +120,7 @@ impl Claims {
             .0
             .rows_if(
                 IfLocked::Lane(&lock),
-                include_str!("call/inbox_claim.sql"),
+                query!(inbox_claim),
                 &claim_arguments(ask, &limit, &lease, &self.0.max_claim_bytes),
             )
             .await?;
@@ -236,9 +236,9 @@ impl Turns {
             .0
             .pair(
                 IfLocked::Retry,
-                (include_str!("call/inbox_complete.sql"), &marks.arguments()),
+                (query!(inbox_complete), &marks.arguments()),
                 (
-                    include_str!("call/inbox_claim.sql"),
+                    query!(inbox_claim),
                     &claim_arguments(claim, &limit, &lease, &self.0.max_claim_bytes),
                 ),
             )
@@ -294,7 +294,7 @@ impl Completions {
         if_locked: IfLocked<'_>,
     ) -> Result<Settled> {
         let marks = Marks::of(std::slice::from_ref(ask));
-        let complete = include_str!("call/inbox_complete.sql");
+        let complete = query!(inbox_complete);
         let row = self
             .0
             .row_if(if_locked, complete, &marks.arguments())
@@ -305,7 +305,7 @@ impl Completions {
     /// What was done for all of them; `None` if another transaction is settling one of the claims.
     async fn together(&self, asks: &[InboxComplete]) -> Result<Option<Settled>> {
         let marks = Marks::of(asks);
-        let complete = include_str!("call/inbox_complete_together.sql");
+        let complete = query!(inbox_complete_batch);
         let arguments = marks.arguments();
         let rows = self.0.rows_if(IfLocked::NoRows, complete, &arguments);
         rows.await?.first().map(inbox::settled).transpose()

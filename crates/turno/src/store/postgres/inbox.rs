@@ -18,8 +18,8 @@ use super::{Argument, PostgresStore};
 use crate::error::Result;
 use crate::store::*;
 
-pub(crate) const INBOX_PUSH_IN: &str = include_str!("call/inbox_push_in.sql");
-pub(crate) const INBOX_COMPLETE_IN: &str = include_str!("call/inbox_complete_in.sql");
+pub(crate) const INBOX_PUSH_IN: &str = query!(inbox_push_in);
+pub(crate) const INBOX_COMPLETE_IN: &str = query!(inbox_complete_in);
 
 #[async_trait]
 impl InboxStore for PostgresStore {
@@ -91,7 +91,7 @@ impl InboxStore for PostgresStore {
             .map(|failure| failure.again == Again::Never)
             .collect();
         self.settled(
-            include_str!("call/inbox_fail.sql"),
+            query!(inbox_fail),
             &[
                 (&items, Type::INT8_ARRAY),
                 (&tokens, Type::UUID_ARRAY),
@@ -107,7 +107,7 @@ impl InboxStore for PostgresStore {
     async fn inbox_give_back(&self, ask: &InboxGiveBack) -> Result<Settled> {
         let (items, tokens) = parts(&ask.claims);
         self.settled(
-            include_str!("call/inbox_give_back.sql"),
+            query!(inbox_give_back),
             &[
                 (&items, Type::INT8_ARRAY),
                 (&tokens, Type::UUID_ARRAY),
@@ -120,7 +120,7 @@ impl InboxStore for PostgresStore {
     async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled> {
         let (items, tokens) = parts(&ask.claims);
         self.settled(
-            include_str!("call/inbox_extend.sql"),
+            query!(inbox_extend),
             &[
                 (&items, Type::INT8_ARRAY),
                 (&tokens, Type::UUID_ARRAY),
@@ -131,13 +131,11 @@ impl InboxStore for PostgresStore {
     }
 
     async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
-        self.failed_items(include_str!("call/inbox_requeue.sql"), ask)
-            .await
+        self.failed_items(query!(inbox_requeue), ask).await
     }
 
     async fn inbox_discard(&self, ask: &InboxFailedItems) -> Result<u64> {
-        self.failed_items(include_str!("call/inbox_discard.sql"), ask)
-            .await
+        self.failed_items(query!(inbox_discard), ask).await
     }
 
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64> {
@@ -145,7 +143,7 @@ impl InboxStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/inbox_reset.sql"),
+                query!(inbox_reset),
                 &[
                     (&ask.queue, Type::TEXT),
                     (&Interval(ask.older_than), Type::INTERVAL),
@@ -162,7 +160,7 @@ impl InboxStore for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("call/inbox_stats.sql"),
+                query!(inbox_stats),
                 &[(&ask.queue, Type::TEXT), (&ask.prefix, Type::TEXT)],
             )
             .await?;
@@ -175,7 +173,7 @@ impl InboxStore for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("call/inbox_list.sql"),
+                query!(inbox_list),
                 &[
                     (&ask.queue, Type::TEXT),
                     (&ask.state.as_str(), Type::TEXT),
@@ -192,7 +190,7 @@ impl InboxStore for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("call/inbox_queues.sql"),
+                query!(inbox_queues),
                 &[(&items, Type::INT8_ARRAY), (&tokens, Type::UUID_ARRAY)],
             )
             .await?;
@@ -208,7 +206,7 @@ impl InboxStore for PostgresStore {
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
         let row = self
             .calls
-            .row(include_str!("call/inbox_wait.sql"), &[(&queue, Type::TEXT)])
+            .row(query!(inbox_wait), &[(&queue, Type::TEXT)])
             .await?;
         Ok(get::<Option<Interval>>(&row, "next_due")?.map(|due| due.0))
     }
@@ -217,7 +215,7 @@ impl InboxStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/inbox_idle.sql"),
+                query!(inbox_idle),
                 &[
                     (&ask.queue, Type::TEXT),
                     (&Interval(ask.listens), Type::INTERVAL),
@@ -233,10 +231,7 @@ impl InboxStore for PostgresStore {
 
     async fn inbox_rouse(&self, queue: &str) -> Result<()> {
         self.calls
-            .row(
-                include_str!("call/inbox_rouse.sql"),
-                &[(&queue, Type::TEXT)],
-            )
+            .row(query!(inbox_notify), &[(&queue, Type::TEXT)])
             .await
             .map(drop)
     }

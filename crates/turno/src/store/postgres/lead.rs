@@ -69,7 +69,7 @@ pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Lead> {
 
 /// Who holds the lock.
 async fn leader(calls: &Calls, lock_id: i64) -> Result<Option<String>> {
-    let leader = include_str!("call/outbox_leader.sql");
+    let leader = query!(outbox_leader);
     let row = calls.row(leader, &[(&lock_id, Type::INT8)]).await?;
     get(&row, "leader")
 }
@@ -100,7 +100,7 @@ impl Session {
     }
 
     async fn try_lock(&self, lock_id: i64) -> Result<bool> {
-        let lock = include_str!("call/outbox_lead.sql");
+        let lock = query!(outbox_try_lead);
         let rows = self
             .client
             .query_typed(lock, &[(&lock_id, Type::INT8)])

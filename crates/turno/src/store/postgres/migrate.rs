@@ -36,82 +36,36 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
 
 /// Functions, in the order in which they need each other.
 pub(super) const FUNCTIONS: &[(&str, &str)] = &[
-    ("wake", include_str!("sql/wake.sql")),
-    ("lock_token", include_str!("sql/lock_token.sql")),
-    ("lock_check", include_str!("sql/lock_check.sql")),
-    ("setting", include_str!("sql/setting.sql")),
-    ("lock_rules", include_str!("sql/lock_rules.sql")),
-    ("lock_holders", include_str!("sql/lock_holders.sql")),
+    ("common", include_str!("sql/common.sql")),
     ("lock_acquire", include_str!("sql/lock_acquire.sql")),
     ("lock_share", include_str!("sql/lock_share.sql")),
-    (
-        "lock_acquire_wait",
-        include_str!("sql/lock_acquire_wait.sql"),
-    ),
-    ("lock_acquire_all", include_str!("sql/lock_acquire_all.sql")),
-    ("lock_renew", include_str!("sql/lock_renew.sql")),
     ("lock_release", include_str!("sql/lock_release.sql")),
     ("lock_batch", include_str!("sql/lock_batch.sql")),
-    ("lock_guard", include_str!("sql/lock_guard.sql")),
-    ("lock_break", include_str!("sql/lock_break.sql")),
-    ("lock_status", include_str!("sql/lock_status.sql")),
-    ("lock_history", include_str!("sql/lock_history.sql")),
-    ("deed", include_str!("sql/deed.sql")),
-    ("history", include_str!("sql/history.sql")),
     ("inbox_queue", include_str!("sql/inbox_queue.sql")),
-    ("inbox_range", include_str!("sql/inbox_range.sql")),
     ("inbox_push", include_str!("sql/inbox_push.sql")),
-    (
-        "inbox_push_together",
-        include_str!("sql/inbox_push_together.sql"),
-    ),
     ("inbox_attempt", include_str!("sql/inbox_attempt.sql")),
-    ("inbox_group", include_str!("sql/inbox_group.sql")),
-    ("inbox_late", include_str!("sql/inbox_late.sql")),
-    ("inbox_sequence", include_str!("sql/inbox_sequence.sql")),
     ("inbox_claim", include_str!("sql/inbox_claim.sql")),
     ("inbox_settle", include_str!("sql/inbox_settle.sql")),
-    ("inbox_fail", include_str!("sql/inbox_fail.sql")),
-    ("inbox_extend", include_str!("sql/inbox_extend.sql")),
-    ("inbox_requeue", include_str!("sql/inbox_requeue.sql")),
-    ("inbox_stats", include_str!("sql/inbox_stats.sql")),
-    ("inbox_list", include_str!("sql/inbox_list.sql")),
-    ("inbox_queues", include_str!("sql/inbox_queues.sql")),
-    ("outbox_emit", include_str!("sql/outbox_emit.sql")),
-    ("outbox_relay", include_str!("sql/outbox_relay.sql")),
-    ("outbox_people", include_str!("sql/outbox_people.sql")),
-    ("seen", include_str!("sql/seen.sql")),
+    ("inbox_admin", include_str!("sql/inbox_admin.sql")),
+    ("outbox", include_str!("sql/outbox.sql")),
+    ("outbox_admin", include_str!("sql/outbox_admin.sql")),
     ("once_begin", include_str!("sql/once_begin.sql")),
     ("once_settle", include_str!("sql/once_settle.sql")),
-    ("once_people", include_str!("sql/once_people.sql")),
-    ("schedule", include_str!("sql/schedule.sql")),
-    ("plans", include_str!("sql/plans.sql")),
-    ("adopt_check", include_str!("sql/adopt_check.sql")),
-    ("adopt_words", include_str!("sql/adopt_words.sql")),
-    ("adopt_take", include_str!("sql/adopt_take.sql")),
-    ("adopt_give", include_str!("sql/adopt_give.sql")),
-    ("adopt_tidy", include_str!("sql/adopt_tidy.sql")),
-    ("adopt_mark", include_str!("sql/adopt_mark.sql")),
+    ("adopt_templates", include_str!("sql/adopt_templates.sql")),
     ("adopt_plan", include_str!("sql/adopt_plan.sql")),
-    ("adopt_replace", include_str!("sql/adopt_replace.sql")),
-    ("adopt_difference", include_str!("sql/adopt_difference.sql")),
     ("adopt", include_str!("sql/adopt.sql")),
-    ("access", include_str!("sql/access.sql")),
-    ("sweep", include_str!("sql/sweep.sql")),
-    ("schema_version", include_str!("sql/schema_version.sql")),
-    ("roles", include_str!("sql/roles.sql")),
-    ("grants", include_str!("sql/grants.sql")),
+    ("admin", include_str!("sql/admin.sql")),
     // The last: it closes the others to every role but the owner.
     ("rights", include_str!("sql/rights.sql")),
 ];
 
 /// The roles and their rights, which [`Roles::Skip`] leaves out.
 const GRANTS: &[(&str, &str)] = &[
-    ("grant_roles", include_str!("sql/grant_roles.sql")),
-    ("service_role", include_str!("sql/service_role.sql")),
+    ("grant_roles", query!(grant_roles)),
+    ("service_role", query!(grant_service_role)),
 ];
 
-pub(super) const BEGIN: &str = include_str!("sql/migration.sql");
+pub(super) const BEGIN: &str = query!(migration_table);
 
 /// Another role may have created functions in the schemas of the owner's own path, which would then run as the owner.
 const SEARCH_PATH: &str = "set local search_path = pg_catalog, pg_temp;";
@@ -222,7 +176,7 @@ async fn set(client: &impl GenericClient, options: &MigrateOptions) -> Result<Ve
     for change in &options.settings {
         let row = client
             .query_typed_one(
-                include_str!("call/setting_set.sql"),
+                query!(setting_set),
                 &[
                     (&change.name, Type::TEXT),
                     (&change.value, Type::TEXT),
@@ -301,7 +255,7 @@ async fn alone(
 /// Functions of two owners could not call each other, and one owner could run code with the other's rights.
 async fn refuse_other_owner(client: &impl GenericClient) -> Result<()> {
     let rows = client
-        .query_typed(include_str!("call/schema_other_owner.sql"), &[])
+        .query_typed(query!(schema_other_owner), &[])
         .await
         .map_err(classify)?;
     match rows.first() {

@@ -16,7 +16,7 @@ use super::rows::{count, count_in, get};
 use crate::error::Result;
 use crate::store::*;
 
-pub(crate) const ONCE_COMPLETE_IN: &str = include_str!("call/once_complete_in.sql");
+pub(crate) const ONCE_COMPLETE_IN: &str = query!(once_complete_in);
 
 #[async_trait]
 impl OnceStore for PostgresStore {
@@ -49,7 +49,7 @@ impl OnceStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/once_release.sql"),
+                query!(once_release),
                 &[
                     (&claim, Type::TEXT),
                     (&(ask.released == Released::Unknown), Type::BOOL),
@@ -64,7 +64,7 @@ impl OnceStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/once_extend.sql"),
+                query!(once_extend),
                 &[(&claim, Type::TEXT), (&Interval(ask.lease), Type::INTERVAL)],
             )
             .await?;
@@ -74,7 +74,7 @@ impl OnceStore for PostgresStore {
     async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
         let rows = self
             .calls
-            .rows(include_str!("call/once_status.sql"), &[(&key, Type::TEXT)])
+            .rows(query!(once_status), &[(&key, Type::TEXT)])
             .await?;
         rows.first().map(view).transpose()
     }
@@ -83,7 +83,7 @@ impl OnceStore for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("call/once_list.sql"),
+                query!(once_list),
                 &[
                     (&ask.state.map(OnceState::as_str), Type::TEXT),
                     (&ask.prefix, Type::TEXT),
@@ -99,7 +99,7 @@ impl OnceStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/once_forget.sql"),
+                query!(once_forget),
                 &[
                     (&ask.key, Type::TEXT),
                     (&ask.user, Type::TEXT),
@@ -114,7 +114,7 @@ impl OnceStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/once_resolve.sql"),
+                query!(once_resolve),
                 &[
                     (&ask.key, Type::TEXT),
                     (&ask.answer, Type::TEXT),
@@ -184,7 +184,7 @@ impl Begins {
             .0
             .row_if(
                 if_locked,
-                include_str!("call/once_begin.sql"),
+                query!(once_begin),
                 &[
                     (&ask.key, Type::TEXT),
                     (&ask.fingerprint, Type::TEXT),
@@ -224,7 +224,7 @@ impl Begins {
         let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
         self.0
             .rows(
-                include_str!("call/once_begin_batch.sql"),
+                query!(once_begin_batch),
                 &[
                     (&keys, Type::TEXT_ARRAY),
                     (&fingerprints, Type::TEXT_ARRAY),
@@ -285,7 +285,7 @@ impl OnceCompletions {
         let ttls: Vec<Option<Interval>> = asks.iter().map(|ask| ask.ttl.map(Interval)).collect();
         self.0
             .rows(
-                include_str!("call/once_complete_batch.sql"),
+                query!(once_complete_batch),
                 &[
                     (&keys, Type::TEXT_ARRAY),
                     (&tokens, Type::INT8_ARRAY),

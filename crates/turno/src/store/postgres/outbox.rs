@@ -14,8 +14,8 @@ use super::{Argument, PostgresStore};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-pub(crate) const OUTBOX_EMIT: &str = include_str!("call/outbox_emit.sql");
-pub(crate) const SEEN: &str = include_str!("call/seen.sql");
+pub(crate) const OUTBOX_EMIT: &str = query!(outbox_emit);
+pub(crate) const SEEN: &str = query!(mark_processed);
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
@@ -34,7 +34,7 @@ impl OutboxStore for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("call/outbox_claim.sql"),
+                query!(outbox_claim),
                 &[
                     (&ask.relay, Type::TEXT),
                     (&limit, Type::INT4),
@@ -76,7 +76,7 @@ impl OutboxStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/outbox_settle.sql"),
+                query!(outbox_settle),
                 &[
                     (&ask.token, Type::UUID),
                     (&ranges(&ask.sent), Type::TEXT),
@@ -101,10 +101,7 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn outbox_recover(&self) -> Result<u64> {
-        let row = self
-            .calls
-            .row(include_str!("call/outbox_recover.sql"), &[])
-            .await?;
+        let row = self.calls.row(query!(outbox_recover), &[]).await?;
         big_count(&row, "many")
     }
 
@@ -113,10 +110,7 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn outbox_stats(&self) -> Result<OutboxStats> {
-        let row = self
-            .calls
-            .row(include_str!("call/outbox_stats.sql"), &[])
-            .await?;
+        let row = self.calls.row(query!(outbox_stats), &[]).await?;
         Ok(OutboxStats {
             total: big_count(&row, "total")?,
             pending: big_count(&row, "pending")?,
@@ -134,7 +128,7 @@ impl OutboxStore for PostgresStore {
         let rows = self
             .calls
             .rows(
-                include_str!("call/outbox_list.sql"),
+                query!(outbox_list),
                 &[
                     (&ask.state.as_str(), Type::TEXT),
                     (&ask.after.map(|seq| seq.0), Type::INT8),
@@ -148,7 +142,7 @@ impl OutboxStore for PostgresStore {
     async fn outbox_find(&self, id: Uuid) -> Result<Option<EventView>> {
         let rows = self
             .calls
-            .rows(include_str!("call/outbox_find.sql"), &[(&id, Type::UUID)])
+            .rows(query!(outbox_find), &[(&id, Type::UUID)])
             .await?;
         rows.first().map(view).transpose()
     }
@@ -157,7 +151,7 @@ impl OutboxStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/outbox_requeue.sql"),
+                query!(outbox_requeue),
                 &[
                     (&ask.ids, Type::UUID_ARRAY),
                     (&count_in(ask.limit), Type::INT4),
@@ -173,7 +167,7 @@ impl OutboxStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/outbox_discard.sql"),
+                query!(outbox_discard),
                 &[
                     (&ask.ids, Type::UUID_ARRAY),
                     (&ask.user, Type::TEXT),

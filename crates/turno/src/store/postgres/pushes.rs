@@ -87,7 +87,7 @@ impl Pushes {
         self.0
             .rows_if(
                 IfLocked::NoRows,
-                include_str!("call/inbox_push_together.sql"),
+                query!(inbox_push_batch),
                 &[
                     (&queues, Type::TEXT_ARRAY),
                     (&sizes, Type::INT4_ARRAY),
@@ -115,7 +115,7 @@ impl Pushes {
             .0
             .row_if(
                 if_locked,
-                include_str!("call/inbox_push.sql"),
+                query!(inbox_push),
                 &[
                     (&ask.queue, Type::TEXT),
                     (&columns.payloads, Type::TEXT_ARRAY),

@@ -58,10 +58,7 @@ pub(super) async fn named(client: &impl GenericClient, error: Error) -> Error {
         return error;
     };
     let rows = client
-        .query_typed(
-            include_str!("call/role_needed.sql"),
-            &[(&function(&said), Type::TEXT)],
-        )
+        .query_typed(query!(role_needed), &[(&function(&said), Type::TEXT)])
         .await;
     let role = rows
         .ok()

@@ -14,10 +14,7 @@ impl ScheduleStore for PostgresStore {
     async fn schedule_state(&self, name: &str) -> Result<ScheduleState> {
         let row = self
             .calls
-            .row(
-                include_str!("call/schedule_state.sql"),
-                &[(&name, Type::TEXT)],
-            )
+            .row(query!(schedule_state), &[(&name, Type::TEXT)])
             .await?;
         Ok(ScheduleState {
             now: get(&row, "now")?,
@@ -40,7 +37,7 @@ impl ScheduleStore for PostgresStore {
         let row = self
             .calls
             .row(
-                include_str!("call/schedule_tick.sql"),
+                query!(schedule_tick),
                 &[
                     (&ask.name, Type::TEXT),
                     (&ask.tick, Type::TIMESTAMPTZ),

@@ -8,7 +8,7 @@ pub(super) struct Function<'a> {
     pub(super) body: &'a str,
     /// Whether it runs with the rights of its owner.
     pub(super) definer: bool,
-    /// As `pg_proc.proconfig` has them: `search_path=pg_catalog, pg_temp`. `sql/plans.sql` adds more to some functions.
+    /// As `pg_proc.proconfig` has them: `search_path=pg_catalog, pg_temp`. `sql/rights.sql` adds more to some functions.
     pub(super) settings: Vec<String>,
 }
 

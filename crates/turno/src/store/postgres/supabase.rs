@@ -30,10 +30,7 @@ pub fn script_for_supabase() -> String {
     sql.push_str(&latest());
     sql.push_str(&rights(Roles::Grant));
     // Once more after the schema was granted.
-    for text in [
-        include_str!("sql/for_supabase.sql"),
-        include_str!("sql/service_role.sql"),
-    ] {
+    for text in [query!(supabase_rights), query!(grant_service_role)] {
         sql.push_str(text);
         sql.push('\n');
     }

@@ -35,7 +35,7 @@ impl AccessStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let arguments = (&id, clock::now_us());
-                Ok(exec(db, include_str!("sql/access_revoke.sql"), arguments)? > 0)
+                Ok(exec(db, query!(access_revoke), arguments)? > 0)
             })
             .await
     }
@@ -46,8 +46,7 @@ impl AccessStore for SqliteStore {
     }
 
     async fn access_any(&self) -> Result<bool> {
-        self.read(|db| one(db, include_str!("sql/access_any.sql"), []))
-            .await
+        self.read(|db| one(db, query!(access_any), [])).await
     }
 }
 
@@ -55,7 +54,7 @@ fn create(db: &Connection, ask: &AccessCreate, now: i64) -> Result<()> {
     let expires_at = ask.expires_in.map(|after| now.saturating_add(as_us(after)));
     exec(
         db,
-        include_str!("sql/access_create.sql"),
+        query!(access_create),
         (
             &ask.id,
             ask.hash,
@@ -70,9 +69,7 @@ fn create(db: &Connection, ask: &AccessCreate, now: i64) -> Result<()> {
 }
 
 fn list(db: &Connection, now: i64) -> Result<Vec<AccessView>> {
-    let mut list = db
-        .prepare_cached(include_str!("sql/access_list.sql"))
-        .map_err(classify)?;
+    let mut list = db.prepare_cached(query!(access_list)).map_err(classify)?;
     let rows = list
         .query_map([MAX_PAGE], |row| found(row, now))
         .map_err(classify)?;
@@ -81,9 +78,7 @@ fn list(db: &Connection, now: i64) -> Result<Vec<AccessView>> {
 }
 
 fn find(db: &Connection, id: &str, now: i64) -> Result<Option<(AccessView, AccessHash)>> {
-    let mut find = db
-        .prepare_cached(include_str!("sql/access_find.sql"))
-        .map_err(classify)?;
+    let mut find = db.prepare_cached(query!(access_find)).map_err(classify)?;
     let mut rows = find
         .query_map([id], |row| found(row, now))
         .map_err(classify)?;

@@ -1,4 +1,4 @@
-//! Adopted tables: the statements are those of `sql/adopt_*.sql`, with the table's own names filled in.
+//! Adopted tables: the statements are in `queries/adopt.sql`, with placeholders for the names of table and columns.
 
 mod change;
 mod names;
@@ -81,7 +81,7 @@ impl AdoptStore for SqliteStore {
             .write(move |db| {
                 let adopted = Adopted::of_shape(db, &table, Shape::Processed)?;
                 let at = at(&adopted, clock::now_us());
-                let sql = adopted.fill(include_str!("sql/adopt_mark.sql"));
+                let sql = adopted.fill(query!(adopt_mark));
                 Ok(exec(db, &sql, named_params! {":id": id, ":at": at})? > 0)
             })
             .await
@@ -92,7 +92,7 @@ impl AdoptStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let adopted = Adopted::of_shape(db, &table, Shape::Processed)?;
-                let sql = adopted.fill(include_str!("sql/adopt_unmark.sql"));
+                let sql = adopted.fill(query!(adopt_unmark));
                 Ok(exec(db, &sql, named_params! {":id": id})? > 0)
             })
             .await
@@ -104,7 +104,7 @@ fn acquire(db: &Connection, ask: &AdoptedAcquire) -> Result<AdoptedOutcome> {
     let now = clock::now_us();
     let tokens: Vec<i64> = many(
         db,
-        &adopted.fill(include_str!("sql/adopt_acquire.sql")),
+        &adopted.fill(query!(adopt_acquire)),
         named_params! {":id": ask.id, ":now": now, ":cutoff": now.saturating_sub(as_us(ask.timeout))},
         |row| row.get(0),
     )?;
@@ -123,8 +123,8 @@ fn release(db: &Connection, ask: &AdoptedRelease) -> Result<AdoptedSettled> {
     let done = match &ask.end {
         AdoptedEnd::Processed => {
             let at = at(&adopted, clock::now_us());
-            let sql = adopted.fill(include_str!("sql/adopt_release.sql"));
-            let again = adopted.fill(include_str!("sql/adopt_released.sql"));
+            let sql = adopted.fill(query!(adopt_release));
+            let again = adopted.fill(query!(adopt_released));
             exec(
                 db,
                 &sql,
@@ -133,8 +133,8 @@ fn release(db: &Connection, ask: &AdoptedRelease) -> Result<AdoptedSettled> {
                 || one(db, &again, named_params! {":id": id, ":token": token})?
         }
         AdoptedEnd::Failed(error) => {
-            let sql = adopted.fill(include_str!("sql/adopt_fail.sql"));
-            let again = adopted.fill(include_str!("sql/adopt_failed.sql"));
+            let sql = adopted.fill(query!(adopt_fail));
+            let again = adopted.fill(query!(adopt_failed));
             let error = shortened(error);
             let fail = named_params! {":id": id, ":token": token, ":error": error};
             exec(db, &sql, fail)? > 0 || one(db, &again, fail)?
@@ -152,7 +152,7 @@ fn next(db: &Connection, ask: &AdoptedNext) -> Result<Vec<AdoptedRow>> {
     let now = clock::now_us();
     let mut taken = many(
         db,
-        &adopted.fill(include_str!("sql/adopt_next.sql")),
+        &adopted.fill(query!(adopt_next)),
         named_params! {
             ":user": ask.user,
             ":limit": ask.limit,
@@ -177,7 +177,7 @@ fn cleanup(db: &Connection, table: &str, timeout: Duration) -> Result<u64> {
     let error = format!("abandoned: not released within {timeout:?}");
     exec(
         db,
-        &adopted.fill(include_str!("sql/adopt_cleanup.sql")),
+        &adopted.fill(query!(adopt_cleanup)),
         named_params! {":cutoff": clock::now_us().saturating_sub(as_us(timeout)), ":error": error},
     )
 }
@@ -187,22 +187,18 @@ fn reset(db: &Connection, table: &str, which: AdoptedReset) -> Result<u64> {
     match which {
         AdoptedReset::Stuck(timeout) => exec(
             db,
-            &adopted.fill(include_str!("sql/adopt_reset_stuck.sql")),
+            &adopted.fill(query!(adopt_reset_stuck)),
             named_params! {":cutoff": clock::now_us().saturating_sub(as_us(timeout))},
         ),
-        AdoptedReset::All => exec(
-            db,
-            &adopted.fill(include_str!("sql/adopt_reset_all.sql")),
-            [],
-        ),
+        AdoptedReset::All => exec(db, &adopted.fill(query!(adopt_reset_all)), []),
     }
 }
 
 fn stats(db: &Connection, table: &str, user: Option<&str>) -> Result<AdoptedStats> {
     let adopted = Adopted::find(db, table)?.ok_or_else(|| not_adopted(table))?;
     let sql = match adopted.shape {
-        Shape::Processing => adopted.fill(include_str!("sql/adopt_stats.sql")),
-        Shape::Processed => adopted.fill(include_str!("sql/adopt_stats_marked.sql")),
+        Shape::Processing => adopted.fill(query!(adopt_stats)),
+        Shape::Processed => adopted.fill(query!(adopt_stats_marked)),
     };
     let stats = many(db, &sql, named_params! {":user": user}, |row| {
         let counted = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.unsigned_abs());

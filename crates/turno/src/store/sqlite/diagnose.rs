@@ -74,9 +74,7 @@ pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
 
 fn sweep(db: &Connection) -> Result<Finding> {
     let (at, by): (i64, Option<String>) = db
-        .query_row(include_str!("sql/sweep_last.sql"), [], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        .query_row(query!(sweep_last), [], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(classify)?;
     let age = Duration::from_micros(u64::try_from(clock::now_us() - at).unwrap_or(0));
     Ok(sweep_finding(age, by.as_deref(), None))

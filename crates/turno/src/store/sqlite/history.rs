@@ -29,7 +29,7 @@ impl Deed<'_> {
                 ":id": next_id(db)?, ":now": now, ":part": self.part.as_str(), ":event": self.event.as_str(),
                 ":resource": self.resource, ":count": count, ":actor": self.user, ":reason": self.reason,
             };
-            exec(db, include_str!("sql/deed_insert.sql"), params)?;
+            exec(db, query!(operator_action_insert), params)?;
         }
         Ok(self.count)
     }
@@ -38,13 +38,13 @@ impl Deed<'_> {
 /// The next number of the history, which locks and deeds share.
 fn next_id(db: &Connection) -> Result<i64> {
     let next = db
-        .prepare_cached(include_str!("sql/history_next.sql"))
+        .prepare_cached(query!(history_next_id))
         .and_then(|mut next| next.query_row([], |row| row.get(0)).optional())
         .map_err(classify)?;
     match next {
         Some(id) => Ok(id),
         None => {
-            exec(db, include_str!("sql/history_first.sql"), [])?;
+            exec(db, query!(history_first_id), [])?;
             Ok(1)
         }
     }
@@ -56,13 +56,13 @@ pub(super) fn history(db: &Connection, ask: &History) -> Result<Vec<HistoryEntry
     let rows = match &ask.resource {
         Some(resource) => many(
             db,
-            include_str!("sql/history_one.sql"),
+            query!(history_list_resource),
             named_params! {":part": part, ":resource": resource, ":before": before, ":limit": ask.limit},
             entry,
         )?,
         None => many(
             db,
-            include_str!("sql/history.sql"),
+            query!(history_list),
             named_params! {":part": part, ":prefix": ask.prefix, ":before": before, ":limit": ask.limit},
             entry,
         )?,

@@ -1,5 +1,5 @@
 //! The inbox verbs. Each is one job of the writer, so that its statements are one atomic step; the rules
-//! are in `sql/inbox_*.sql` and in the modules below, one for each kind of change.
+//! are in `queries/inbox.sql` and in the modules below, one for each kind of change.
 //!
 //! An item's `line` says where it stands (see `migrations/0002_inbox.sql`), and whoever changes one keeps
 //! the others of its group and the counts right at once, so that nobody ever has to search.
@@ -142,9 +142,7 @@ impl InboxStore for SqliteStore {
     async fn inbox_queues(&self, claims: &[ClaimId]) -> Result<Vec<Option<String>>> {
         let claims = claims.to_vec();
         self.read(move |db| {
-            let mut find = db
-                .prepare_cached(include_str!("sql/inbox_queues.sql"))
-                .map_err(classify)?;
+            let mut find = db.prepare_cached(query!(inbox_queues)).map_err(classify)?;
             let queue = |claim: &ClaimId| {
                 find.query_row((claim.item.0, claim.token.as_bytes()), |row| row.get(0))
                     .optional()
@@ -186,7 +184,7 @@ fn count(length: usize) -> i64 {
 
 /// A queue's number, if anything was ever pushed to it.
 fn find_queue(db: &Connection, name: &str) -> Result<Option<i64>> {
-    db.prepare_cached(include_str!("sql/inbox_queue_find.sql"))
+    db.prepare_cached(query!(inbox_queue_find))
         .and_then(|mut find| find.query_row([name], |row| row.get(0)).optional())
         .map_err(classify)
 }

@@ -12,11 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
 pub(super) fn find(db: &Connection, resource: &str) -> Result<Option<Held>> {
-    lock_row(
-        db,
-        include_str!("sql/lock_find.sql"),
-        named_params! {":resource": resource},
-    )
+    lock_row(db, query!(lock_find), named_params! {":resource": resource})
 }
 
 /// A look that writes nothing: who is in the way, if it is clear that somebody is.
@@ -42,7 +38,7 @@ pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Optio
 /// Does nobody who asked for FIFO stand ahead?
 pub(super) fn is_next(db: &Connection, ask: &LockAcquire, now: i64) -> Result<bool> {
     let line = named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now};
-    one(db, include_str!("sql/lock_is_next.sql"), line)
+    one(db, query!(lock_is_next), line)
 }
 
 pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
@@ -52,7 +48,7 @@ pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lo
     }
 }
 
-/// The exclusive lock; the rule itself is in `lock_acquire.sql`.
+/// The exclusive lock; the rule is in query `lock_acquire`.
 pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
     let was = find(db, &ask.resource)?;
     let lasts = as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us));
@@ -69,7 +65,7 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
         check::one_more_hold(was.holds)?;
         let again = lock_row(
             db,
-            include_str!("sql/lock_reenter.sql"),
+            query!(lock_reenter),
             named_params! {
                 ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":request": ask.request.to_string(),
             },
@@ -81,7 +77,7 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
     let who = &ask.attribution;
     let taken = lock_row(
         db,
-        include_str!("sql/lock_acquire.sql"),
+        query!(lock_acquire),
         named_params! {
             ":resource": ask.resource, ":owner": ask.owner, ":now": now, ":expires_at": now + lasts,
             ":min_until": ask.min_hold.map(|hold| now + as_us(hold)),
@@ -162,7 +158,7 @@ pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewO
                 record(db, &held, Ending::of(HistoryEvent::RenewedLate), now)?;
             }
             let renew = named_params! {":resource": ask.resource, ":expires_at": expires_at};
-            Some(one(db, include_str!("sql/lock_renew.sql"), renew)?)
+            Some(one(db, query!(lock_renew), renew)?)
         }
         _ => None,
     };
@@ -187,7 +183,7 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
     if held.give_back(ask) {
         exec(
             db,
-            include_str!("sql/lock_release.sql"),
+            query!(lock_release),
             named_params! {":resource": ask.resource, ":hold_ids": held.hold_ids, ":requests": held.requests},
         )?;
         if held.holds == 0 {
@@ -215,7 +211,7 @@ fn was_ended(
 ) -> Result<bool> {
     let hold = hold.map(|hold| hold.to_string());
     let ended = named_params! {":resource": resource, ":token": token.0, ":request": request.to_string(), ":hold": hold};
-    one(db, include_str!("sql/history_ended.sql"), ended)
+    one(db, query!(history_has_end), ended)
 }
 
 /// How a release is recorded; one that came after the expiry says so.
@@ -247,7 +243,7 @@ pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<B
     record(db, &held, ending, now)?;
     exec(
         db,
-        include_str!("sql/lock_free.sql"),
+        query!(lock_free),
         named_params! {":resource": ask.resource, ":min_until": None::<i64>},
     )?;
     Ok(BreakOutcome::Broken)
@@ -261,7 +257,7 @@ pub(super) fn late(
     now: i64,
 ) -> Result<()> {
     let late = named_params! {":resource": resource, ":token": token.0, ":what": what, ":now": now};
-    exec(db, include_str!("sql/history_late.sql"), late).map(drop)
+    exec(db, query!(history_insert_late), late).map(drop)
 }
 
 pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<WaitOutcome> {
@@ -269,12 +265,12 @@ pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<WaitOutc
     let (fifo, who) = (ask.order == WaitOrder::Fifo, &ask.attribution);
     exec(
         db,
-        include_str!("sql/lock_wait_lapsed.sql"),
+        query!(lock_waiter_delete_expired),
         named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now},
     )?;
     exec(
         db,
-        include_str!("sql/lock_wait.sql"),
+        query!(lock_waiter_register),
         named_params! {
             ":resource": ask.resource, ":owner": ask.owner, ":fifo": fifo, ":now": now, ":alive_until": alive_until,
             ":user": who.user, ":service": who.service, ":description": who.description,
@@ -282,26 +278,24 @@ pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<WaitOutc
     )?;
     if fifo {
         let mark = named_params! {":resource": ask.resource, ":alive_until": alive_until};
-        exec(db, include_str!("sql/lock_wait_mark.sql"), mark)?;
+        exec(db, query!(lock_waiter_mark), mark)?;
     }
     Ok(WaitOutcome::SignedIn)
 }
 
 pub(super) fn leave(db: &Connection, ask: &LockLeave) -> Result<()> {
     let leave = named_params! {":resource": ask.resource, ":owner": ask.owner};
-    exec(db, include_str!("sql/lock_leave.sql"), leave).map(drop)
+    exec(db, query!(lock_waiter_unregister), leave).map(drop)
 }
 
 pub(super) fn status(db: &Connection, resource: &str, now: i64) -> Result<LockStatus> {
     let ask = named_params! {
         ":resource": resource, ":prefix": "", ":after": "", ":limit": crate::check::MAX_PERMITS, ":now": now,
     };
-    let holders = many(db, include_str!("sql/lock_holders.sql"), ask, |row| {
-        holder(row, now)
-    })?;
+    let holders = many(db, query!(lock_list), ask, |row| holder(row, now))?;
     let waiters: i64 = one(
         db,
-        include_str!("sql/lock_waiters.sql"),
+        query!(lock_waiter_count),
         named_params! {":resource": resource, ":now": now},
     )?;
     Ok(LockStatus {
@@ -315,9 +309,7 @@ pub(super) fn list(db: &Connection, ask: &LockList, now: i64) -> Result<Vec<Lock
     let ask = named_params! {
         ":resource": None::<&str>, ":prefix": ask.prefix, ":after": ask.after, ":limit": ask.limit, ":now": now,
     };
-    many(db, include_str!("sql/lock_holders.sql"), ask, |row| {
-        holder(row, now)
-    })
+    many(db, query!(lock_list), ask, |row| holder(row, now))
 }
 
 /// A row that was just seen, in this very transaction, is not there any more.

@@ -26,7 +26,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-const BEGIN: &str = include_str!("sql/migration.sql");
+const BEGIN: &str = query!(migration_table);
 
 /// The version of the schema in the database; `None` if there is none.
 pub(super) fn version(db: &Connection) -> Result<Option<u32>> {

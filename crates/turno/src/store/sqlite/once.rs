@@ -10,13 +10,13 @@ use crate::clock::{self, as_us, between_us, from_us};
 use crate::error::Result;
 use crate::store::*;
 
-pub(crate) const ONCE_COMPLETE: &str = include_str!("sql/once_complete.sql");
-pub(crate) const ONCE_IS: &str = include_str!("sql/once_is.sql");
+pub(crate) const ONCE_COMPLETE: &str = query!(once_complete);
+pub(crate) const ONCE_IS: &str = query!(once_has_ended);
 
 /// The word of the table for a run that has its answer.
 pub(crate) const DONE: &str = "done";
 /// Lists the keys that are in flight or unknown.
-const LIST_OPEN: &str = include_str!("sql/once_list_open.sql");
+const LIST_OPEN: &str = query!(once_list_open);
 const RUNNING: &str = "running";
 const RELEASED: &str = "released";
 
@@ -58,7 +58,7 @@ impl OnceStore for SqliteStore {
             .write(move |db| {
                 let until = clock::now_us().saturating_add(as_us(ask.lease));
                 let params = (&ask.claim.key, ask.claim.token.0, until);
-                let rows = exec(db, include_str!("sql/once_extend.sql"), params)?;
+                let rows = exec(db, query!(once_extend), params)?;
                 Ok(OnceSettled::of(rows > 0))
             })
             .await
@@ -88,7 +88,7 @@ impl OnceStore for SqliteStore {
             // Kept answers may be millions, and what is open a few.
             let sql = match ask.state {
                 Some(OnceState::InFlight | OnceState::Unknown) => LIST_OPEN,
-                Some(OnceState::Done) | None => include_str!("sql/once_list.sql"),
+                Some(OnceState::Done) | None => query!(once_list),
             };
             let page = many(db, sql, params, Known::from_row)?;
             Ok(page
@@ -129,7 +129,7 @@ fn resolve(db: &Connection, ask: &OnceResolve, now: i64) -> Result<OnceResolved>
         part: Part::Once,
         event: HistoryEvent::Resolved,
         resource: &ask.key,
-        count: exec(db, include_str!("sql/once_resolve.sql"), params)?,
+        count: exec(db, query!(once_resolve), params)?,
         user: ask.user.as_deref(),
         reason: ask.reason.as_deref(),
     };
@@ -138,7 +138,7 @@ fn resolve(db: &Connection, ask: &OnceResolve, now: i64) -> Result<OnceResolved>
 }
 
 fn forget(db: &Connection, ask: &OnceForget, now: i64) -> Result<bool> {
-    let forget = include_str!("sql/once_forget.sql");
+    let forget = query!(once_forget);
     let gone = many(db, forget, (&ask.key, now, as_us(UNKNOWN_KEPT)), |row| {
         row.get(0)
     })?;
@@ -168,10 +168,8 @@ pub(crate) fn complete_in(db: &Connection, ask: &OnceComplete, now: i64) -> Resu
 /// Forgets what is over. Answers how many.
 pub(super) fn sweep(db: &Connection, batch: u32, now: i64) -> Result<u64> {
     let params = (now, batch, as_us(UNKNOWN_KEPT));
-    let gone = many(db, include_str!("sql/sweep_once.sql"), params, |row| {
-        row.get(0)
-    })?;
-    exec(db, include_str!("sql/sweep_once_later.sql"), params)?;
+    let gone = many(db, query!(sweep_once), params, |row| row.get(0))?;
+    exec(db, query!(sweep_once_later), params)?;
     forgotten(db, &gone)?;
     Ok(gone.len() as u64)
 }
@@ -179,7 +177,7 @@ pub(super) fn sweep(db: &Connection, batch: u32, now: i64) -> Result<u64> {
 /// Tokens stay above those of rows that are deleted.
 fn forgotten(db: &Connection, tokens: &[i64]) -> Result<()> {
     match tokens.iter().max() {
-        Some(token) => exec(db, include_str!("sql/once_floor.sql"), [token]).map(drop),
+        Some(token) => exec(db, query!(lock_floor_raise), [token]).map(drop),
         None => Ok(()),
     }
 }
@@ -187,14 +185,14 @@ fn forgotten(db: &Connection, tokens: &[i64]) -> Result<()> {
 /// Notes that a claim came too late, if somebody else has begun.
 fn late(db: &Connection, claim: &OnceClaim) -> Result<()> {
     let params = (&claim.key, claim.token.0);
-    exec(db, include_str!("sql/once_late.sql"), params).map(drop)
+    exec(db, query!(once_count_late), params).map(drop)
 }
 
 fn release(db: &Connection, ask: &OnceRelease, now: i64) -> Result<OnceSettled> {
     let (key, token) = (&ask.claim.key, ask.claim.token.0);
     let sql = match ask.released {
-        Released::Undone => include_str!("sql/once_release.sql"),
-        Released::Unknown => include_str!("sql/once_doubt.sql"),
+        Released::Undone => query!(once_release),
+        Released::Unknown => query!(once_release_unknown),
     };
     let done = exec(db, sql, (key, token, now))? > 0
         || (ask.released == Released::Undone && one(db, ONCE_IS, (key, token, RELEASED))?);
@@ -238,13 +236,13 @@ fn begin(db: &Connection, ask: &OnceBegin, now: i64) -> Result<OnceOutcome> {
     let is_live = known.is_some_and(|known| known.state(now).is_some());
     if let (Some(quota), false) = (&ask.quota, is_live) {
         let params = (&quota.scope, now, quota.most, as_us(UNKNOWN_KEPT));
-        if one(db, include_str!("sql/once_live.sql"), params)? {
+        if one(db, query!(once_scope_is_full), params)? {
             return Ok(OnceOutcome::OverQuota);
         }
     }
     let until = now.saturating_add(as_us(ask.lease));
     let begun = db
-        .prepare_cached(include_str!("sql/once_begin.sql"))
+        .prepare_cached(query!(once_begin))
         .and_then(|mut begin| {
             begin.query_row(
                 named_params! {
@@ -261,7 +259,7 @@ fn begin(db: &Connection, ask: &OnceBegin, now: i64) -> Result<OnceOutcome> {
 }
 
 fn find(db: &Connection, key: &str) -> Result<Option<Known>> {
-    db.prepare_cached(include_str!("sql/once_find.sql"))
+    db.prepare_cached(query!(once_find))
         .and_then(|mut find| find.query_row([key], Known::from_row).optional())
         .map_err(classify)
 }

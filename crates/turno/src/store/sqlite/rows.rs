@@ -229,7 +229,7 @@ pub(super) fn record(db: &Connection, held: &Held, ending: Ending<'_>, now: i64)
     let who = &held.attribution;
     exec(
         db,
-        include_str!("sql/history_insert.sql"),
+        query!(history_insert),
         named_params! {
             ":now": now, ":event": ending.event.as_str(), ":resource": held.resource, ":token": held.token.0,
             ":mode": held.mode, ":owner": held.owner, ":user": who.user, ":service": who.service,

@@ -20,7 +20,7 @@ impl ScheduleStore for SqliteStore {
                 move |db| last(db, &look).map(|last| last.map(state)),
                 move |db| {
                     let now = clock::now_us();
-                    exec(db, include_str!("sql/schedule_begin.sql"), (&name, now))?;
+                    exec(db, query!(schedule_begin), (&name, now))?;
                     Ok(state(last(db, &name)?.unwrap_or(now)))
                 },
             )
@@ -34,7 +34,7 @@ impl ScheduleStore for SqliteStore {
 }
 
 fn last(db: &Connection, name: &str) -> Result<Option<i64>> {
-    one(db, include_str!("sql/schedule_last.sql"), [name])
+    one(db, query!(schedule_last), [name])
 }
 
 fn state(last: i64) -> ScheduleState {
@@ -46,7 +46,7 @@ fn state(last: i64) -> ScheduleState {
 
 fn tick(db: &Connection, ask: &ScheduleTick) -> Result<TickOutcome> {
     let at = ask.tick.as_microsecond();
-    if exec(db, include_str!("sql/schedule_tick.sql"), (&ask.name, at))? == 0 {
+    if exec(db, query!(schedule_tick), (&ask.name, at))? == 0 {
         return Ok(TickOutcome::Already);
     }
     let push = InboxPush {

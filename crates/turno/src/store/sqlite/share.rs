@@ -20,7 +20,7 @@ fn most(mode: LockMode) -> usize {
 fn holds(db: &Connection, resource: &str) -> Result<Vec<Held>> {
     lock_rows(
         db,
-        include_str!("sql/hold_list.sql"),
+        query!(lock_hold_list),
         named_params! {":resource": resource},
     )
 }
@@ -87,13 +87,13 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
 
     let token = Token(one(
         db,
-        include_str!("sql/lock_gate_open.sql"),
+        query!(lock_next_shared_token),
         named_params! {":resource": ask.resource, ":now": now},
     )?);
     let who = &ask.attribution;
     exec(
         db,
-        include_str!("sql/hold_insert.sql"),
+        query!(lock_hold_insert),
         named_params! {
             ":resource": ask.resource, ":token": token.0, ":owner": ask.owner, ":now": now,
             ":expires_at": now + as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us)),
@@ -193,19 +193,19 @@ pub(super) fn close(db: &Connection, resource: &str, ending: Ending<'_>, now: i6
 
 fn rest(db: &Connection, resource: &str, min_until: Option<i64>) -> Result<()> {
     let rest = named_params! {":resource": resource, ":min_until": min_until};
-    exec(db, include_str!("sql/gate_rest.sql"), rest).map(drop)
+    exec(db, query!(lock_set_min_until), rest).map(drop)
 }
 
 fn end(db: &Connection, hold: &Held, ending: Ending<'_>, now: i64) -> Result<()> {
     let which = named_params! {":resource": hold.resource, ":token": hold.token.0};
-    exec(db, include_str!("sql/hold_delete.sql"), which)?;
+    exec(db, query!(lock_hold_delete), which)?;
     record(db, hold, ending, now)
 }
 
 fn update(db: &Connection, hold: &Held) -> Result<()> {
     exec(
         db,
-        include_str!("sql/hold_update.sql"),
+        query!(lock_hold_update),
         named_params! {
             ":resource": hold.resource, ":token": hold.token.0, ":holds": hold.holds,
             ":expires_at": hold.expires_at, ":hold_ids": hold.hold_ids, ":requests": hold.requests,
@@ -218,7 +218,7 @@ fn update(db: &Connection, hold: &Held) -> Result<()> {
 fn refresh(db: &Connection, resource: &str) -> Result<()> {
     exec(
         db,
-        include_str!("sql/lock_gate.sql"),
+        query!(lock_sum_holds),
         named_params! {":resource": resource},
     )
     .map(drop)

@@ -17,7 +17,7 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     let batch = ask.batch;
     let expired: Vec<Held> = lock_rows(
         db,
-        include_str!("sql/sweep_expired.sql"),
+        query!(sweep_expired),
         named_params! {":now": now, ":batch": batch},
     )?;
     let mut closed = 0;
@@ -25,25 +25,21 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         closed += lock::close(db, held, rows::Ending::of(HistoryEvent::Expired), now)?;
         exec(
             db,
-            include_str!("sql/lock_free.sql"),
+            query!(lock_free),
             named_params! {":resource": held.resource, ":min_until": held.min_until},
         )?;
     }
     let purge =
         named_params! {":before": now - as_us(ask.purge_after), ":now": now, ":batch": batch};
-    exec(db, include_str!("sql/sweep_floor.sql"), purge)?;
-    let purged = exec(db, include_str!("sql/sweep_purge.sql"), purge)?;
-    let waiters = exec(
-        db,
-        include_str!("sql/sweep_waiters.sql"),
-        named_params! {":now": now},
-    )?;
+    exec(db, query!(sweep_floor), purge)?;
+    let purged = exec(db, query!(sweep_purge), purge)?;
+    let waiters = exec(db, query!(sweep_waiters), named_params! {":now": now})?;
     let old = named_params! {":before": now - as_us(ask.keep_history), ":batch": batch};
-    let history = exec(db, include_str!("sql/sweep_history.sql"), old)?
-        + exec(db, include_str!("sql/sweep_deeds.sql"), old)?;
+    let history =
+        exec(db, query!(sweep_history), old)? + exec(db, query!(sweep_operator_actions), old)?;
     exec(
         db,
-        include_str!("sql/sweep_note.sql"),
+        query!(sweep_record),
         (now, format!("process {}", std::process::id())),
     )?;
     Ok(Swept {
@@ -54,12 +50,12 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
         completed: inbox_records(db, ask, now)?,
         archived: exec(
             db,
-            include_str!("sql/sweep_outbox_archive.sql"),
+            query!(sweep_outbox_archive),
             (now.saturating_sub(as_us(ask.keep_archive)), batch),
         )?,
         seen: exec(
             db,
-            include_str!("sql/sweep_seen.sql"),
+            query!(sweep_processed),
             (now.saturating_sub(as_us(ask.keep_seen)), batch),
         )?,
         once: once::sweep(db, batch, now)?,
@@ -73,13 +69,13 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
 /// The inbox's records of what is over: completions with their keys, keys of discarded items, answered requests, empty claims.
 fn inbox_records(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let done = (now.saturating_sub(as_us(ask.keep_completed)), ask.batch);
-    exec(db, include_str!("sql/sweep_inbox_key.sql"), done)?;
-    let completed = exec(db, include_str!("sql/sweep_inbox_done.sql"), done)?;
+    exec(db, query!(sweep_inbox_key), done)?;
+    let completed = exec(db, query!(sweep_inbox_done), done)?;
     let asked = (now - as_us(REQUESTS_KEPT), ask.batch);
-    let requests = exec(db, include_str!("sql/sweep_inbox_request.sql"), asked)?;
-    let claims = exec(db, include_str!("sql/sweep_inbox_claim.sql"), asked)?;
-    exec(db, include_str!("sql/sweep_outbox_discarded_key.sql"), done)?;
-    let discarded = exec(db, include_str!("sql/sweep_outbox_discarded.sql"), done)?;
-    let keys = exec(db, include_str!("sql/sweep_inbox_key_done.sql"), done)?;
+    let requests = exec(db, query!(sweep_inbox_request), asked)?;
+    let claims = exec(db, query!(sweep_inbox_claim), asked)?;
+    exec(db, query!(sweep_outbox_discarded_key), done)?;
+    let discarded = exec(db, query!(sweep_outbox_discarded), done)?;
+    let keys = exec(db, query!(sweep_inbox_key_done), done)?;
     Ok(completed + requests + claims + discarded + keys)
 }

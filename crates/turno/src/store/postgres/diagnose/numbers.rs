@@ -8,10 +8,7 @@ use crate::store::Finding;
 const REPAIR: &str = "run `turno migrate --repair` as the owner of the schema";
 
 pub(super) async fn findings(store: &PostgresStore) -> Result<[Finding; 1]> {
-    let row = store
-        .calls
-        .row(include_str!("../call/diagnose_numbers.sql"), &[])
-        .await?;
+    let row = store.calls.row(query!(diagnose_numbers), &[]).await?;
     Ok([finding(
         get(&row, "last_id")?,
         get(&row, "highest_id")?,

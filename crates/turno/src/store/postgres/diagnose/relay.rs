@@ -11,10 +11,7 @@ use crate::store::Finding;
 const RELAY_OVERDUE: Duration = Duration::from_secs(60);
 
 pub(super) async fn finding(store: &PostgresStore) -> Result<[Finding; 1]> {
-    let row = store
-        .calls
-        .row(include_str!("../call/diagnose_relay.sql"), &[])
-        .await?;
+    let row = store.calls.row(query!(diagnose_relay), &[]).await?;
     let leader: Option<String> = row.get("leader");
     let last: Option<Interval> = row.get("last_age");
     let oldest: Option<Interval> = row.get("oldest_age");

@@ -19,10 +19,7 @@ struct Table {
 }
 
 pub(super) async fn findings(store: &PostgresStore) -> Result<[Finding; 2]> {
-    let rows = store
-        .calls
-        .rows(include_str!("../call/diagnose_tables.sql"), &[])
-        .await?;
+    let rows = store.calls.rows(query!(diagnose_tables), &[]).await?;
     let tables: Vec<Table> = rows
         .iter()
         .map(|row| Table {
@@ -79,10 +76,7 @@ fn size(bytes: i64) -> String {
 }
 
 async fn last_sweep(store: &PostgresStore) -> Result<Finding> {
-    let row = store
-        .calls
-        .row(include_str!("../call/sweep_last.sql"), &[])
-        .await?;
+    let row = store.calls.row(query!(sweep_last), &[]).await?;
     let age = row.get::<_, Option<Interval>>("age").map(|age| age.0);
     let by: Option<String> = row.get("by");
     let settings = store.database_settings().await?;

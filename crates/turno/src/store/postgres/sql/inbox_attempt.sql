@@ -1,3 +1,5 @@
+-- What claims need: attempts, groups, late items, ids in commit order.
+
 -- Purpose: what an attempt that did not succeed does to its item, whoever says so.
 -- Index:   inbox_item_pkey.
 
@@ -204,5 +206,382 @@ begin
   where t.queue_id = inbox_abandon.queue_id;
   -- One that is just being settled is looked at again soon.
   return case when next is null then 'infinity' else greatest(next, clock_timestamp() + '100 milliseconds') end;
+end
+$$;
+
+-- Purpose: the rules of groups: one item at a time, the first one first.
+-- Index:   inbox_item_group, inbox_batch_queue.
+--
+-- Whenever an item of a group leaves a worker's hands, for whatever reason, a note says so (inbox_freed): the next of the
+-- group, which claims have passed over, may be claimed. So a note may be thrown away while its group is busy: there will
+-- be another.
+
+-- The first item of each group, of those in the queue: the only one that may be claimed.
+create or replace function turno.inbox_heads(queue_id integer, groups text[])
+returns table (lane integer, id bigint, "group" text, run_at timestamptz)
+language sql
+stable
+as $$
+  select h.*
+  from (
+    select distinct g
+    from unnest(inbox_heads.groups) g
+    where g is not null) d
+  cross join lateral (
+    select i.lane, i.id, i."group", i.run_at
+    from turno.inbox_item i
+    where hashtextextended(i."group", i.lane / 4) = hashtextextended(d.g, inbox_heads.queue_id)
+      and i."group" = d.g
+      and i.lane / 4 = inbox_heads.queue_id
+    order by i.id
+    limit 1) h
+$$;
+
+-- The groups of which an item is in a worker's hands. To be asked of those that may have come first only afterwards: a
+-- revived item, or one that was committed late.
+create or replace function turno.inbox_busy(queue_id integer) returns setof text
+language sql
+stable
+as $$
+  select g
+  from turno.inbox_batch b
+  cross join lateral unnest(b.groups) g
+  where b.queue_id = inbox_busy.queue_id
+$$;
+
+-- Says that items of groups have left a worker's hands, for each the queue and the group: writes it down, does not keep
+-- the groups busy by these claims any more, and calls whoever has nothing to do.
+create or replace function turno.inbox_free(tokens uuid[], queues integer[], groups text[]) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  insert into turno.inbox_freed (queue_id, groups)
+  select u.queue_id, array_agg(u."group")
+  from unnest(inbox_free.queues, inbox_free.groups) with ordinality u(queue_id, "group", place)
+  group by u.queue_id, u.place / 100;
+  update turno.inbox_batch b
+  set groups = array(
+    select g
+    from unnest(b.groups) g
+    -- Of this queue: a call may settle claims of several, and groups of one name in two queues are two groups.
+    where g not in (
+      select u."group"
+      from unnest(inbox_free.queues, inbox_free.groups) u(queue_id, "group")
+      where u.queue_id = b.queue_id))
+  where b.token = any (inbox_free.tokens)
+    and b.groups is not null;
+  perform turno.inbox_call(q)
+  from (select distinct unnest(inbox_free.queues)) u(q);
+end
+$$;
+
+-- The next items of one lane, after a number; if they are to be in order, only the first of each group. Answers how far it
+-- looked, too. The first items of some groups may be known already.
+--
+-- In growing pieces: where most items are behind others of their groups, each group is looked up once a piece, and not
+-- once an item.
+create or replace function turno.inbox_line(
+  in_lane      integer,
+  after        bigint,
+  "limit"      integer,
+  known_groups text[],
+  known_heads  bigint[],
+  in_order     boolean,
+  out ids      bigint[],
+  out groups   text[],
+  out ending   bigint
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  piece       integer := inbox_line."limit";
+  room        integer := inbox_line."limit";
+  seen_ids    bigint[];
+  seen_groups text[];
+  furthest    bigint;
+  unknown     text[];
+  heads       bigint[];
+  some_ids    bigint[];
+  some_groups text[];
+begin
+  ending := inbox_line.after;
+  loop
+    -- The furthest in the same breath, or something could come between and be passed unseen.
+    select
+      array_agg(s.id), array_agg(s."group"),
+      (select max(t.id) from turno.inbox_item t where t.lane = inbox_line.in_lane and t.id > ending)
+    into seen_ids, seen_groups, furthest
+    from (
+      select t.id, t."group"
+      from turno.inbox_item t
+      where t.lane = inbox_line.in_lane
+        and t.id > ending
+        and t.run_at is null
+      order by t.id
+      limit piece) s;
+    if not inbox_line.in_order or array_remove(seen_groups, null) = '{}' then
+      some_ids := seen_ids[1:room];
+      some_groups := seen_groups[1:room];
+    else
+      unknown := array(
+        select g
+        from unnest(seen_groups) g
+        where g not in (select unnest(inbox_line.known_groups)));
+      select array_agg(h.id) into heads
+      from turno.inbox_heads(inbox_line.in_lane / 4, unknown) h;
+      select array_agg(r.id), array_agg(r."group") into some_ids, some_groups
+      from (
+        select s.id, s."group"
+        from unnest(seen_ids, seen_groups) s(id, "group")
+        where s."group" is null
+           or s.id in (select unnest(heads || inbox_line.known_heads))
+        limit room) r;
+    end if;
+    ids := ids || some_ids;
+    groups := groups || some_groups;
+    room := room - coalesce(cardinality(some_ids), 0);
+    if room = 0 then
+      ending := some_ids[cardinality(some_ids)];
+      return;
+    end if;
+    if coalesce(cardinality(seen_ids), 0) < piece then
+      -- The end of the line: those that wait for a time are passed as well.
+      ending := coalesce(furthest, ending);
+      return;
+    end if;
+    ending := seen_ids[piece];
+    piece := least(piece * 4, 10000);
+  end loop;
+end
+$$;
+
+-- Purpose: finds what was committed late.
+-- Index:   inbox_item_pkey between the floor and the cursor, inbox_batch_queue.
+
+-- Claims what was committed behind the cursor: numbers are given out in order, and committed in any.
+--
+-- Whoever pushes has a transaction id before it takes a number. So when all transactions with an id up to "own",
+-- which was given out after c was read, have ended, nothing can appear any more up to where c is: that is the
+-- floor, and only what lies between it and the cursor needs to be looked at.
+create or replace function turno.inbox_late(
+  c       turno.inbox_cursor,
+  own     xid8,
+  "limit" integer,
+  token   uuid,
+  worker  text,
+  until   timestamptz
+) returns turno.inbox_cursor
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  began      timestamptz := clock_timestamp();
+  oldest     xid8;
+  how_many   bigint;
+begin
+  with behind as materialized (
+    select i.lane, i.id, i."group"
+    from generate_series(0, 3) p
+    -- What was claimed since the floor was where it is; what was claimed before lies below it.
+    cross join lateral (
+      select coalesce(range_agg(r), '{}') as ids
+      from turno.inbox_batch b
+      cross join lateral unnest(b.ids) r
+      where b.queue_id = c.queue_id
+        and b.n > c.floor_n
+        and b.lane = c.queue_id * 4 + p) held
+    cross join lateral (
+      select t.lane, t.id, t."group"
+      from turno.inbox_item t
+      where t.lane = c.queue_id * 4 + p
+        and t.id > c.floor_id[p + 1]
+        and t.id <= c.at_id[p + 1]
+        and t.run_at is null
+        and not held.ids @> t.id) i),
+  late as materialized (
+    select l.lane, l.id, l."group"
+    from behind l
+    where l."group" is null
+       or (
+         l.id in (
+           select h.id
+           from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
+         and l."group" not in (select b from turno.inbox_busy(c.queue_id) b))
+    order by l.lane, l.id
+    limit inbox_late."limit"),
+  claimed as (
+    insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+    select
+      inbox_late.token, l.lane, c.queue_id, c.n + 1, range_agg(int8range(l.id, l.id, '[]')),
+      array_agg(l."group") filter (where l."group" is not null), inbox_late.worker, clock_timestamp(), inbox_late.until
+    from late l
+    group by l.lane
+    on conflict (token, lane) do update
+    set ids    = b.ids + excluded.ids,
+        groups = b.groups || excluded.groups)
+  select count(*), pg_snapshot_xmin(pg_current_snapshot()) into how_many, oldest
+  from late;
+  -- With the limit reached there may be more, and the floor stays.
+  if how_many < inbox_late."limit" then
+    if oldest >= own then
+      c.floor_id := c.at_id;
+      c.floor_n := c.n;
+      c.mark_xid := null;
+    elsif oldest > c.mark_xid then
+      c.floor_id := c.mark_id;
+      c.floor_n := c.mark_n;
+      c.mark_xid := null;
+    end if;
+    if c.mark_xid is null and own is not null then
+      c.mark_id := c.at_id;
+      c.mark_n := c.n;
+      c.mark_xid := own;
+    end if;
+  end if;
+  c.late_at := clock_timestamp();
+  c.late_cost := c.late_at - began;
+  return c;
+end
+$$;
+
+-- Purpose: the numbers of items after the sequence has gone back: a data-only restore leaves it at its start, and logical replication
+--          does not carry it. New items then have numbers that the cursors have passed, or that exist already.
+-- Index:   inbox_item_pkey, inbox_failed_pkey, inbox_batch_queue.
+
+-- The highest number in use.
+create or replace function turno.inbox_highest_id() returns bigint
+language sql
+stable
+as $$
+  select greatest(
+    (select max(i) from turno.inbox_cursor c cross join lateral unnest(c.at_id) i),
+    (
+      select max(i.id)
+      from turno.inbox_queue q
+      cross join lateral generate_series(0, 3) p
+      cross join lateral (
+        select t.id
+        from turno.inbox_item t
+        where t.lane = q.id * 4 + p
+        order by t.id desc
+        limit 1) i),
+    (select max(t.id) from turno.inbox_failed t),
+    0)
+$$;
+
+-- Raises the sequence above every number in use. The advisory lock keeps two callers from setting it one after the other: numbers
+-- that were taken in between would be taken again.
+create or replace function turno.inbox_raise_sequence() returns void
+language plpgsql
+as $$
+declare
+  highest bigint;
+begin
+  perform pg_advisory_xact_lock(1953853038, 0);
+  highest := turno.inbox_highest_id();
+  if (select s.last_value from turno.inbox_item_id s) < highest then
+    perform setval('turno.inbox_item_id', highest);
+  end if;
+end
+$$;
+
+-- Makes the next claim of a queue look at every item below the cursor, as it looks for those that were committed late. The caller
+-- has the queue's advisory lock.
+create or replace function turno.inbox_look_behind(queue_id integer) returns turno.inbox_cursor
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  c turno.inbox_cursor;
+begin
+  update turno.inbox_cursor t
+  set floor_id = '{0,0,0,0}',
+      floor_n  = 0,
+      mark_id  = null,
+      mark_n   = null,
+      mark_xid = null,
+      late_at  = '-infinity'
+  where t.queue_id = inbox_look_behind.queue_id
+    and t.n = (select max(o.n) from turno.inbox_cursor o where o.queue_id = inbox_look_behind.queue_id)
+  returning * into c;
+  return c;
+end
+$$;
+
+-- How many items a queue has below its floor that are in line and that no claim holds: none of them would be claimed. An item of
+-- a group is not counted, because it may wait for another of its group. At most 1000 are counted.
+create or replace function turno.inbox_unreachable(queue_id integer) returns bigint
+language sql
+stable
+as $$
+  select count(*)
+  from (
+    select
+    from (
+      select t.floor_id
+      from turno.inbox_cursor t
+      where t.queue_id = inbox_unreachable.queue_id
+      order by t.n desc
+      limit 1) c
+    cross join lateral generate_series(0, 3) p
+    cross join lateral (
+      select coalesce(range_agg(r), '{}') as ids
+      from turno.inbox_batch b
+      cross join lateral unnest(b.ids) r
+      where b.queue_id = inbox_unreachable.queue_id
+        and b.lane = inbox_unreachable.queue_id * 4 + p) held
+    cross join lateral (
+      select
+      from turno.inbox_item t
+      where t.lane = inbox_unreachable.queue_id * 4 + p
+        and t.id <= c.floor_id[p + 1]
+        and t.run_at is null
+        and t."group" is null
+        and not held.ids @> t.id
+      limit 1000) i
+    limit 1000) lost
+$$;
+
+-- What `turno doctor` reports.
+create or replace function turno.inbox_numbers(out last_id bigint, out highest_id bigint, out unreachable bigint)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select
+    (select s.last_value from turno.inbox_item_id s),
+    turno.inbox_highest_id(),
+    (select coalesce(sum(turno.inbox_unreachable(q.id)), 0)::bigint from turno.inbox_queue q)
+$$;
+
+comment on function turno.inbox_numbers is
+  'The last number that was given to an item, the highest in use, and how many items no claim would find. Repaired by `turno migrate --repair`.';
+
+-- Repairs all queues. Answers how many items no claim would have found.
+create or replace function turno.inbox_repair_numbers() returns bigint
+language plpgsql
+as $$
+declare
+  q    integer;
+  lost bigint;
+  many bigint := 0;
+begin
+  perform turno.inbox_raise_sequence();
+  for q in
+    select t.id
+    from turno.inbox_queue t
+    order by t.id
+  loop
+    perform pg_advisory_xact_lock(1953853038, q);
+    lost := turno.inbox_unreachable(q);
+    if lost > 0 then
+      perform turno.inbox_look_behind(q);
+      many := many + lost;
+    end if;
+  end loop;
+  return many;
 end
 $$;

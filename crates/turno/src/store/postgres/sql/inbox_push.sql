@@ -1,3 +1,5 @@
+-- Storing items: one push, several pushes in one statement, pushes of schedules.
+
 -- Purpose: stores items, all or none; a known key is answered as a duplicate.
 -- Index:   inbox_item_pkey, inbox_key_pkey.
 
@@ -253,3 +255,167 @@ $$;
 
 comment on function turno.inbox_push is
   'Puts one item of work into a queue. With a key that the queue knows, nothing is stored and duplicate is true.';
+
+-- Purpose: small pushes of several callers that arrived together: one round trip and one commit. Each caller's request is
+--          remembered by itself, and answered by itself; place says whose, counted from one.
+-- Index:   inbox_request_pkey, and those of inbox_push_batch.
+--
+-- Callers of one queue are neighbours, and queues are in order, so that two of these cannot wait for each other. Nobody
+-- may have to wait for a stranger's open transaction, which may have pushed the same key: so this gives up soon. Whoever
+-- is not answered asks alone.
+
+create or replace function turno.inbox_push_together(
+  queues       text[],
+  sizes        integer[],
+  requests     uuid[],
+  payloads     text[],
+  keys         text[]        default null,
+  priorities   integer[]     default null,
+  delays       interval[]    default null,
+  run_ats      timestamptz[] default null,
+  groups       text[]        default null,
+  max_attempts integer[]     default null,
+  max_payload  integer       default 1048576
+) returns table (place bigint, ids bigint[], duplicates integer[])
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+#variable_conflict use_column
+declare
+  many    integer := cardinality(inbox_push_together.queues);
+  first   integer := 1; -- the first caller of a queue, and the last
+  last    integer;
+  a       integer := 1; -- the first item of a queue, and the last
+  b       integer;
+  before  integer;
+  got     record;
+  answers jsonb[] := '{}';
+begin
+  -- Sent again, because its answer was lost: that is found alone.
+  if exists (
+    select from turno.inbox_request r
+    where r.request = any (inbox_push_together.requests)) then
+    return;
+  end if;
+  while first <= many loop
+    last := first;
+    b := a - 1 + inbox_push_together.sizes[first];
+    while last < many and inbox_push_together.queues[last + 1] = inbox_push_together.queues[first] loop
+      last := last + 1;
+      b := b + inbox_push_together.sizes[last];
+    end loop;
+    -- What none of a queue's items has is not told of them: a queue without groups stays one.
+    select p.ids, p.duplicates into got
+    from turno.inbox_push_batch(
+      inbox_push_together.queues[first],
+      inbox_push_together.payloads[a:b],
+      case when array_remove(inbox_push_together.keys[a:b], null) <> '{}' then inbox_push_together.keys[a:b] end,
+      inbox_push_together.priorities[a:b],
+      case when array_remove(inbox_push_together.delays[a:b], null) <> '{}' then inbox_push_together.delays[a:b] end,
+      case when array_remove(inbox_push_together.run_ats[a:b], null) <> '{}' then inbox_push_together.run_ats[a:b] end,
+      case when array_remove(inbox_push_together.groups[a:b], null) <> '{}' then inbox_push_together.groups[a:b] end,
+      inbox_push_together.max_attempts[a:b],
+      null, inbox_push_together.max_payload) p;
+    before := 0;
+    for i in first..last loop
+      place := i;
+      ids := got.ids[before + 1:before + inbox_push_together.sizes[i]];
+      duplicates := null;
+      if got.duplicates is not null then
+        select array_agg(d - before order by d) into duplicates
+        from unnest(got.duplicates) d
+        where d > before
+          and d <= before + inbox_push_together.sizes[i];
+      end if;
+      answers := answers || turno.inbox_push_answer(ids, duplicates);
+      before := before + inbox_push_together.sizes[i];
+      return next;
+    end loop;
+    first := last + 1;
+    a := b + 1;
+  end loop;
+
+  insert into turno.inbox_request (request, at, answer)
+  select r.request, clock_timestamp(), r.answer
+  from unnest(inbox_push_together.requests, answers) r(request, answer)
+  on conflict do nothing;
+  get diagnostics last = row_count;
+  if last < many then
+    raise exception 'one of the requests is being answered already'
+      using errcode = 'serialization_failure', hint = 'Ask again: the answer is the same.';
+  end if;
+end
+$$;
+
+comment on function turno.inbox_push_together is
+  'Stores the items of several callers, each with an answer of its own; whoever has none asks alone. Callers of one queue stand together, and queues are in order.';
+
+-- Purpose: each tick of a schedule is pushed once, whatever number of instances run it.
+-- Index:   schedule_pkey.
+
+-- A schedule that is new begins now: it has no past to catch up with.
+create or replace function turno.schedule_state(name text, out now timestamptz, out last timestamptz)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  select s.last into schedule_state.last
+  from turno.schedule s
+  where s.name = schedule_state.name;
+  if not found then
+    perform turno.check_name('schedule', schedule_state.name, 255);
+    insert into turno.schedule as s (name, last)
+    values (schedule_state.name, clock_timestamp())
+    on conflict (name) do nothing;
+    select s.last into schedule_state.last
+    from turno.schedule s
+    where s.name = schedule_state.name;
+  end if;
+  schedule_state.now := clock_timestamp();
+end
+$$;
+
+comment on function turno.schedule_state is 'The clock, and the last tick of a schedule; a new one begins now.';
+
+-- The row is the guard: whoever moves it on pushes, in the same transaction. Without a payload, the tick is passed over.
+create or replace function turno.schedule_tick(
+  name         text,
+  tick         timestamptz,
+  queue        text,
+  payload      json,
+  key          text        default null,
+  priority     integer     default 1,
+  delay        interval    default null,
+  run_at       timestamptz default null,
+  "group"      text        default null,
+  max_attempts integer     default 5,
+  max_payload  integer     default 1048576,
+  out ours     boolean,
+  out id       bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  update turno.schedule s
+  set last = schedule_tick.tick
+  where s.name = schedule_tick.name
+    and s.last < schedule_tick.tick;
+  schedule_tick.ours := found;
+  if schedule_tick.ours and schedule_tick.payload is not null then
+    select p.id into schedule_tick.id
+    from turno.inbox_push(
+      schedule_tick.queue, schedule_tick.payload, schedule_tick.key, schedule_tick.priority, schedule_tick.delay,
+      schedule_tick.run_at, schedule_tick."group", schedule_tick.max_attempts, null, schedule_tick.max_payload) p;
+  end if;
+end
+$$;
+
+comment on function turno.schedule_tick is
+  'Moves a schedule on to a tick and pushes its item, in one step; ours is false if another instance did so before.';

@@ -1,5 +1,5 @@
 -- Purpose: who may do the work of a request, and what everybody else is told.
--- Index:   once_pkey; once_scope for a quota. Other plans are ruled out (plans.sql).
+-- Index:   once_pkey; once_scope for a quota. rights.sql rules other plans out.
 
 -- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval

@@ -1,4 +1,182 @@
--- Purpose: the list of public functions, each with the role that may call it. It is the only such list: grants.sql grants
+-- Schema version, planner settings, roles and rights.
+
+-- Purpose: the plans of the functions of inbox, outbox and once are the same whatever the statistics say, or do not say yet: along the
+--          indexes, row by row. What is called from inside inherits it from the public function around it.
+-- Index:   all of them.
+
+do $$
+declare
+  f regprocedure;
+begin
+  for f in
+    select p.oid::regprocedure
+    from pg_proc p
+    where p.pronamespace = 'turno'::regnamespace
+      and p.proname ~ '^(inbox|outbox|once)_'
+      and p.prosecdef
+      -- Those in SQL only pass their arguments on.
+      and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')
+  loop
+    execute format(
+      'alter function %s set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off '
+      'set enable_mergejoin = off set enable_bitmapscan = off set jit = off', f);
+  end loop;
+end
+$$;
+
+-- Purpose: the number of the last migration and the oldest program that may use it, for callers that may not read the table.
+-- Index:   migration_pkey.
+
+create or replace function turno.schema_version() returns integer
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select max(m.version)
+  from turno.migration m
+$$;
+
+create or replace function turno.schema_oldest_program() returns integer
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(m.oldest_program, m.version)
+  from turno.migration m
+  order by m.version desc
+  limit 1
+$$;
+
+comment on function turno.schema_oldest_program is
+  'Programs that were built for this schema version or a later one may use the schema.';
+
+comment on function turno.schema_version is 'The number of the last migration that was applied.';
+
+-- Purpose: the two roles, whose names are settings (app_role, operator_role): create them, and take away all rights of a former one.
+-- Index:   setting_pkey.
+
+-- Creates a role where the owner may do so. Where it may not, an administrator runs `create role NAME nologin`: an error if the role
+-- is required, a notice if not, and then `turno migrate --repair` grants.
+create or replace function turno.role_create(wanted name, required boolean default false) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not exists (select from pg_roles r where r.rolname = wanted) then
+    execute format('create role %I nologin', wanted);
+  end if;
+exception
+  -- Roles belong to the whole cluster: a migration of another database may have just created it.
+  when duplicate_object or unique_violation then null;
+  when insufficient_privilege then
+    if required then
+      raise exception 'role % does not exist, and role % may not create roles', quote_ident(wanted), quote_ident(current_user)
+        using errcode = 'insufficient_privilege',
+          hint = format('An administrator runs `create role %I nologin`; then change the setting again.', wanted);
+    end if;
+    raise notice 'role % was not created: an administrator runs "create role % nologin", then the owner runs turno migrate --repair',
+      quote_ident(wanted), quote_ident(wanted);
+end
+$$;
+
+-- All that a role may do in this schema by grants of its own.
+create or replace function turno.role_revoke(former name) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (select from pg_roles r where r.rolname = former) then
+    execute format('revoke all on all functions in schema turno from %I', former);
+    execute format('revoke all on all tables in schema turno from %I', former);
+    execute format('revoke all on all sequences in schema turno from %I', former);
+    execute format('revoke all on schema turno from %I', former);
+  end if;
+end
+$$;
+
+-- After a setting has named another role. Functions of adopted tables that the former role may call go over to the new one.
+create or replace function turno.role_replace(former name, wanted name) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  f record;
+begin
+  perform turno.role_create(wanted, required => true);
+  for f in
+    select
+      p.oid::regprocedure as name,
+      pg_has_role(p.proowner, 'usage') as is_owner
+    from turno.adopted a
+    cross join lateral unnest(a.functions) u (name)
+    join pg_proc p on p.oid = to_regprocedure(u.name)
+    where exists (
+      select from aclexplode(p.proacl) g
+      join pg_roles r on r.oid = g.grantee
+      where r.rolname = former)
+    order by 1
+  loop
+    if f.is_owner then
+      execute format('grant execute on function %s to %I', f.name, wanted);
+      execute format('revoke execute on function %s from %I', f.name, former);
+    else
+      raise warning 'function % keeps its rights: its owner runs "grant execute on function % to %" and "revoke execute on function % from %"',
+        f.name, f.name, quote_ident(wanted), f.name, quote_ident(former);
+    end if;
+  end loop;
+  if former not in (turno.setting_value('app_role'), turno.setting_value('operator_role')) then
+    perform turno.role_revoke(former);
+  end if;
+end
+$$;
+
+-- Purpose: least privilege. Each role may call the functions that turno.rights() lists for it and has no right to anything
+--          else in the schema; the functions run as their owner. A role that does not exist is left out.
+-- Index:   setting_pkey.
+
+create or replace function turno.roles_grant() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  operators name   := turno.setting_value('operator_role');
+  chosen    name[] := array[turno.setting_value('app_role'), turno.setting_value('operator_role')]::name[];
+  grantee   name;
+  f         regprocedure;
+begin
+  -- Where the settings name other roles, those of the default names have no rights, whatever a restore granted them.
+  foreach grantee in array '{turno_app,turno_operator}'::name[]
+  loop
+    if grantee <> all (chosen) then
+      perform turno.role_revoke(grantee);
+    end if;
+  end loop;
+  for grantee in
+    select r.rolname
+    from pg_roles r
+    where r.rolname = any (chosen)
+    order by r.rolname
+  loop
+    execute format('grant usage on schema turno to %I', grantee);
+    -- An older version granted more.
+    execute format('revoke all on all functions in schema turno from %I', grantee);
+    for f in
+      select p.oid::regprocedure
+      from pg_proc p
+      join turno.rights() t on t.function = p.proname
+      where p.pronamespace = 'turno'::regnamespace
+        and (t.role = grantee or grantee = operators)
+      order by p.oid
+    loop
+      execute format('grant execute on function %s to %I', f, grantee);
+    end loop;
+  end loop;
+end
+$$;
+
+-- Purpose: the list of public functions, each with the role that may call it. It is the only such list: roles_grant() grants
 --          by it, `turno doctor` compares with it, and the error for a missing right names the role that is in it.
 --          turno_operator may call everything that turno_app may call. The settings app_role and operator_role rename the two.
 -- Index:   setting_pkey.

@@ -149,11 +149,7 @@ fn find(db: &Connection, name: &str) -> Result<Table> {
 fn wanted(db: &Connection, table: &Table, ask: &AdoptTable) -> Result<Adopted> {
     let id = table.named("id", &ask.id)?;
     let unique: Option<bool> = db
-        .query_row(
-            include_str!("../sql/adopt_unique.sql"),
-            (&table.name, &id),
-            |row| row.get(0),
-        )
+        .query_row(query!(adopt_unique), (&table.name, &id), |row| row.get(0))
         .map_err(classify)?;
     if unique != Some(true) {
         return Err(Error::invalid(
@@ -263,11 +259,7 @@ pub(super) fn undo(db: &Connection, table: &str) -> Result<Adoption> {
         db.execute_batch(&format!("alter table {table} drop column {column}"))
             .map_err(|error| in_use(&adopted.table, error))?;
     }
-    exec(
-        db,
-        include_str!("../sql/adopted_delete.sql"),
-        [&adopted.table],
-    )?;
+    exec(db, query!(adopted_delete), [&adopted.table])?;
     Ok(adopted.into_adoption())
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Adopted {
 impl Adopted {
     pub(super) fn find(db: &Connection, table: &str) -> Result<Option<Self>> {
         let found = db
-            .prepare_cached(include_str!("../sql/adopted_find.sql"))
+            .prepare_cached(query!(adopted_find))
             .and_then(|mut find| {
                 find.query_row([table], |row| {
                     let adopted = Adopted {
@@ -129,7 +129,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn find(db: &Connection, name: &str) -> Result<Option<Self>> {
         let found: Option<(String, String)> = db
-            .query_row(include_str!("../sql/adopt_table.sql"), [name], |row| {
+            .query_row(query!(adopt_table), [name], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .optional()
@@ -137,12 +137,9 @@ impl Table {
         let Some((name, sql)) = found else {
             return Ok(None);
         };
-        let columns = many(
-            db,
-            include_str!("../sql/adopt_columns.sql"),
-            [&name],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
+        let columns = many(db, query!(adopt_columns), [&name], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
         Ok(Some(Table { name, sql, columns }))
     }
 

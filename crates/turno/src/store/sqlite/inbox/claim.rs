@@ -42,7 +42,7 @@ impl ClaimRow {
 }
 
 pub(super) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
-    db.prepare_cached(include_str!("../sql/inbox_claim_find.sql"))
+    db.prepare_cached(query!(inbox_claim_find))
         .and_then(|mut find| {
             find.query_row([token.as_bytes()], ClaimRow::from_row)
                 .optional()
@@ -64,8 +64,8 @@ pub(super) fn look(
         return Ok(Some(Vec::new()));
     };
     let any = match order {
-        Order::ByKey => include_str!("../sql/inbox_claim_any.sql"),
-        Order::AsEmitted => include_str!("../sql/outbox_claim_any.sql"),
+        Order::ByKey => query!(inbox_claim_any),
+        Order::AsEmitted => query!(outbox_claim_any),
     };
     if ask.limit > 0 && one(db, any, (queue, now))? {
         return Ok(None);
@@ -98,14 +98,14 @@ pub(super) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<
     let Some(queue) = find_queue(db, queue)? else {
         return Ok(None);
     };
-    let next: Option<i64> = one(db, include_str!("../sql/inbox_next_due.sql"), (queue, now))?;
+    let next: Option<i64> = one(db, query!(inbox_next_due), (queue, now))?;
     Ok(next.map(|next| between_us(now, next)))
 }
 
 /// The same claim asked for again: what it still holds.
 fn again(db: &Connection, claim: &ClaimRow, token: Uuid) -> Result<Vec<ClaimedItem>> {
     let mut held = db
-        .prepare_cached(include_str!("../sql/inbox_claim_held.sql"))
+        .prepare_cached(query!(inbox_claim_held))
         .map_err(classify)?;
     let mut items = Vec::new();
     for id in ids::decode_ids(&claim.items)? {
@@ -152,7 +152,7 @@ fn take(
         Order::ByKey => in_line(db, (queue, ask.limit), &mut room, now, pick)?,
         Order::AsEmitted => room.fill(
             db,
-            include_str!("../sql/outbox_claim_emitted.sql"),
+            query!(outbox_claim_in_order),
             (queue, now, ask.limit),
             pick,
         )?,
@@ -177,19 +177,9 @@ fn in_line(
     let mut items = Vec::new();
     for priority in 0..PRIORITIES {
         let timed = (queue, priority, now, limit - count(items.len()));
-        items.extend(room.fill(
-            db,
-            include_str!("../sql/inbox_claim_timed.sql"),
-            timed,
-            &mut pick,
-        )?);
+        items.extend(room.fill(db, query!(inbox_claim_timed), timed, &mut pick)?);
         let ready = (queue, priority, limit - count(items.len()));
-        items.extend(room.fill(
-            db,
-            include_str!("../sql/inbox_claim_ready.sql"),
-            ready,
-            &mut pick,
-        )?);
+        items.extend(room.fill(db, query!(inbox_claim_ready), ready, &mut pick)?);
         if count(items.len()) == limit || room.is_full {
             break;
         }
@@ -263,7 +253,7 @@ fn hold(
     let list: Vec<i64> = items.iter().map(|item| item.claim.item.0).collect();
     let claim: i64 = one(
         db,
-        include_str!("../sql/inbox_claim_insert.sql"),
+        query!(inbox_claim_insert),
         (
             ask.request.as_bytes(),
             queue,
@@ -274,7 +264,7 @@ fn hold(
             ids::encode(list.iter().map(|id| (false, *id))),
         ),
     )?;
-    let take = include_str!("../sql/inbox_claim_take.sql");
+    let take = query!(inbox_claim_take);
     exec(db, take, (ids::json(&list), claim)).map(drop)
 }
 
@@ -282,7 +272,7 @@ fn hold(
 fn take_over(db: &Connection, queue: i64, now: i64) -> Result<()> {
     let expired = many(
         db,
-        include_str!("../sql/inbox_claim_expired.sql"),
+        query!(inbox_claim_expired),
         (queue, now, CLAIMS_TAKEN_OVER),
         ClaimRow::from_row,
     )?;

@@ -55,7 +55,7 @@ pub(super) fn of_claim(
     let list = ids::json(items);
     let mut groups = Vec::new();
     let mut failed_before = Vec::new();
-    let find = include_str!("../sql/inbox_complete_find.sql");
+    let find = query!(inbox_complete_find);
     let held = many(db, find, (&list, claim.id), |row| {
         let id: i64 = row.get(0)?;
         groups.extend(row.get::<_, Option<String>>(1)?);
@@ -63,13 +63,9 @@ pub(super) fn of_claim(
         failed_before.extend((errors > 0).then_some((id, errors)));
         Ok(id)
     })?;
-    let record = include_str!("../sql/inbox_complete_record.sql");
+    let record = query!(inbox_done_insert_batch);
     exec(db, record, (&list, claim.id, now, &claim.worker))?;
-    exec(
-        db,
-        include_str!("../sql/inbox_complete.sql"),
-        (&list, claim.id),
-    )?;
+    exec(db, query!(inbox_complete), (&list, claim.id))?;
     for errors in failed_before {
         exec(db, INBOX_ERROR_FORGET, errors)?;
     }

@@ -50,7 +50,7 @@ enum Fate {
     Failed,
 }
 
-pub(super) const HELD: &str = include_str!("../sql/inbox_held.sql");
+pub(super) const HELD: &str = query!(inbox_held_find);
 
 /// The item, if the claim still holds it. `find` is [`HELD`].
 pub(super) fn find<'a>(
@@ -168,7 +168,7 @@ impl Held<'_> {
         let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
         exec(
             db,
-            include_str!("../sql/inbox_error.sql"),
+            query!(inbox_error_insert),
             (
                 self.id,
                 self.errors,
@@ -203,7 +203,7 @@ impl Held<'_> {
         };
         exec(
             db,
-            include_str!("../sql/inbox_let_go.sql"),
+            query!(inbox_item_unclaim),
             (
                 self.id,
                 line,

@@ -55,7 +55,7 @@ impl Page<'_> {
         for line in [line::READY, line::BEHIND] {
             for priority in 0..PRIORITIES {
                 let ready = (self.queue, line, priority, self.after, self.limit);
-                ids.extend(self.ids(include_str!("../sql/inbox_list_ready.sql"), ready)?);
+                ids.extend(self.ids(query!(inbox_list_ready), ready)?);
             }
         }
         ids.extend(self.held(|claim| claim.until <= self.now)?);
@@ -64,16 +64,16 @@ impl Page<'_> {
 
     fn timed(&self, from: i64, to: i64) -> Result<Vec<i64>> {
         let timed = (self.queue, from, to, self.after, self.limit);
-        self.ids(include_str!("../sql/inbox_list_timed.sql"), timed)
+        self.ids(query!(inbox_list_timed), timed)
     }
 
     fn failed(&self) -> Result<Vec<i64>> {
         let failed = (self.queue, self.after, self.limit);
-        self.ids(include_str!("../sql/inbox_list_failed.sql"), failed)
+        self.ids(query!(inbox_list_failed), failed)
     }
 
     fn held(&self, wanted: impl Fn(&ClaimRow) -> bool) -> Result<Vec<i64>> {
-        let live = include_str!("../sql/inbox_claim_live.sql");
+        let live = query!(inbox_claim_live);
         let claims = many(self.db, live, (self.queue, i64::MAX), ClaimRow::from_row)?;
         let mut ids = Vec::new();
         for claim in claims.iter().filter(|claim| wanted(claim)) {
@@ -94,7 +94,7 @@ impl Page<'_> {
 
 fn completed(db: &Connection, queue: i64, ask: &InboxList) -> Result<Vec<ItemView>> {
     let before = ask.after.map_or(i64::MAX, |id| id.0);
-    let done = include_str!("../sql/inbox_list_done.sql");
+    let done = query!(inbox_list_done);
     many(db, done, (queue, before, ask.limit), |row| {
         Ok(ItemView {
             id: ItemId(row.get(0)?),
@@ -115,7 +115,7 @@ fn completed(db: &Connection, queue: i64, ask: &InboxList) -> Result<Vec<ItemVie
 
 pub(super) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<ItemView>> {
     let item = db
-        .prepare_cached(include_str!("../sql/inbox_view.sql"))
+        .prepare_cached(query!(inbox_item_find))
         .and_then(|mut view| {
             view.query_row([id], |row| view_row(row, id, state))
                 .optional()
@@ -125,12 +125,7 @@ pub(super) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<
         return Ok(None);
     };
     if errors > 0 {
-        item.errors = many(
-            db,
-            include_str!("../sql/inbox_error_list.sql"),
-            [id],
-            error_row,
-        )?;
+        item.errors = many(db, query!(inbox_error_list), [id], error_row)?;
     }
     Ok(Some(item))
 }

@@ -68,7 +68,7 @@ impl OutboxStore for SqliteStore {
                 let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
                     return Ok(0);
                 };
-                let recover = include_str!("../sql/outbox_recover.sql");
+                let recover = query!(outbox_recover);
                 let ended = many(db, recover, (queue, clock::now_us()), |row| {
                     row.get::<_, u32>(0)
                 })?;
@@ -147,7 +147,7 @@ fn events(db: &Connection, items: Vec<ClaimedItem>) -> Result<Vec<ClaimedEvent>>
         .into_iter()
         .map(|item| {
             let parked = match &item.group {
-                Some(key) => one(db, include_str!("../sql/outbox_is_parked.sql"), [key])?,
+                Some(key) => one(db, query!(outbox_is_parked), [key])?,
                 None => false,
             };
             Ok(ClaimedEvent {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::store::*;
 
 pub(super) fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<String>> {
-    db.prepare_cached(include_str!("../sql/inbox_request_find.sql"))
+    db.prepare_cached(query!(inbox_request_find))
         .and_then(|mut find| {
             find.query_row((request.as_bytes(), verb), |row| row.get(0))
                 .optional()
@@ -26,7 +26,7 @@ pub(super) fn remember(
     answer: &str,
 ) -> Result<()> {
     let row = (request.as_bytes(), verb, now, answer);
-    exec(db, include_str!("../sql/inbox_request_insert.sql"), row).map(drop)
+    exec(db, query!(inbox_request_insert), row).map(drop)
 }
 
 pub(super) fn pushed(db: &Connection, request: Uuid) -> Result<Option<Vec<PushedItem>>> {

@@ -52,7 +52,7 @@ fn decide(
     let mut tally = Tally::default();
     match &ask.ids {
         None => {
-            let oldest = include_str!("../sql/inbox_failed_oldest.sql");
+            let oldest = query!(inbox_failed_oldest);
             for failed in many(db, oldest, (queue, ask.limit), failed_row)? {
                 apply(queue, failed, &mut tally)?;
                 count += 1;
@@ -61,7 +61,7 @@ fn decide(
         // One after the other, so that an id given twice counts once.
         Some(ids) => {
             let mut find = db
-                .prepare_cached(include_str!("../sql/inbox_failed_one.sql"))
+                .prepare_cached(query!(inbox_failed_one))
                 .map_err(classify)?;
             for id in ids {
                 let failed = find.query_row((queue, id.0), failed_row).optional();
@@ -101,19 +101,11 @@ pub(super) fn revive(
     } else {
         line::TIMED
     };
-    exec(
-        db,
-        include_str!("../sql/inbox_requeue.sql"),
-        (id, line, now),
-    )?;
+    exec(db, query!(inbox_requeue), (id, line, now))?;
     tally.of(queue).failed -= 1;
     tally.waits(queue, Some(now));
     if let Some(group) = group {
-        exec(
-            db,
-            include_str!("../sql/inbox_group_back.sql"),
-            (queue, &group),
-        )?;
+        exec(db, query!(inbox_group_block), (queue, &group))?;
         next_of_group(db, queue, &group)?;
     }
     Ok(())
@@ -122,11 +114,7 @@ pub(super) fn revive(
 /// Deletes a failed item. Its group went on when it failed, and is not concerned; its key is kept as that of a completed
 /// item is, so that a repeated push is still a duplicate.
 fn forget(db: &Connection, queue: i64, id: i64, tally: &mut Tally, now: i64) -> Result<()> {
-    exec(
-        db,
-        include_str!("../sql/inbox_key_done.sql"),
-        (queue, id, now),
-    )?;
+    exec(db, query!(inbox_key_done), (queue, id, now))?;
     delete(db, id)?;
     tally.of(queue).failed -= 1;
     Ok(())
@@ -139,7 +127,7 @@ pub(in crate::store::sqlite) fn sweep_failed(
     batch: u32,
     now: i64,
 ) -> Result<u64> {
-    let old = include_str!("../sql/sweep_inbox_failed.sql");
+    let old = query!(sweep_inbox_failed);
     let failed: Vec<(i64, i64, String)> = many(db, old, (before, batch), |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
@@ -166,7 +154,7 @@ pub(in crate::store::sqlite) fn sweep_failed(
 
 /// Deletes an item and its errors.
 pub(super) fn delete(db: &Connection, id: i64) -> Result<()> {
-    exec(db, include_str!("../sql/inbox_delete.sql"), [id])?;
+    exec(db, query!(inbox_item_delete), [id])?;
     exec(db, INBOX_ERROR_FORGET, (id, i64::MAX)).map(drop)
 }
 
@@ -177,7 +165,7 @@ pub(super) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> 
     let claimed_by = now.saturating_sub(as_us(ask.older_than));
     let claims = many(
         db,
-        include_str!("../sql/inbox_claim_live.sql"),
+        query!(inbox_claim_live),
         (queue, claimed_by),
         ClaimRow::from_row,
     )?;

@@ -48,7 +48,7 @@ pub(super) fn extend(db: &Connection, ask: &InboxExtend, now: i64) -> Result<Set
         match held {
             Some(row) => {
                 if extended.insert(row.id) {
-                    let extend = include_str!("../sql/inbox_claim_extend.sql");
+                    let extend = query!(inbox_claim_extend);
                     exec(db, extend, (row.id, until))?;
                 }
                 // Given twice, it is still held, and counted once.

@@ -7,7 +7,7 @@ use crate::clock::between_us;
 use crate::error::Result;
 use crate::store::*;
 
-/// A queue's counts, in the order of `inbox_stats.sql`.
+/// A queue's counts, in the order of the columns of query `inbox_stats`.
 struct Counted {
     queue: i64,
     name: String,
@@ -58,13 +58,13 @@ pub(super) fn stats(db: &Connection, ask: &InboxStats, now: i64) -> Result<Vec<Q
     let prefix = ask.queue.as_ref().map_or(ask.prefix.as_str(), |_| "");
     let counted = many(
         db,
-        include_str!("../sql/inbox_stats.sql"),
+        query!(inbox_stats),
         (&ask.queue, prefix, now),
         Counted::from_row,
     )?;
     let mut all = Vec::with_capacity(counted.len());
     for queue in counted {
-        let oldest = include_str!("../sql/inbox_oldest.sql");
+        let oldest = query!(inbox_oldest_pending);
         let since: Option<i64> = one(db, oldest, (queue.queue, now))?;
         all.push(queue.stats(since.map(|since| between_us(since, now))));
     }

@@ -82,9 +82,9 @@ fn write_slot(db: &Connection, slot: (i64, i64, i64), items: i64) -> Result<()> 
     }
     let (queue, span, number) = slot;
     let count = (queue, span, number, items);
-    exec(db, include_str!("../sql/inbox_due.sql"), count)?;
+    exec(db, query!(inbox_due_count), count)?;
     if items < 0 {
-        exec(db, include_str!("../sql/inbox_due_forget.sql"), slot)?;
+        exec(db, query!(inbox_due_delete), slot)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Push and complete in the caller's own transaction: plain statements, an item at a time, that any driver
-//! can run. `push_in` and `complete_in` run them with rusqlite; whoever has another driver runs the same
-//! ones in the same order. The first of each is a write, so that a transaction that has only just begun
-//! becomes the writer at once, and waits for its turn instead of failing later.
+//! Push and complete in the caller's own transaction: plain statements, one item at a time, that any driver
+//! can run. `push_in` and `complete_in` run them with rusqlite; the functions for other drivers run the same statements
+//! in the same order. The first statement of each is a write, so that a transaction that has just begun becomes the
+//! writer at once and waits for the write lock instead of failing later.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -12,26 +12,18 @@ use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
 
-macro_rules! statements {
-    ($($name:ident = $file:literal;)*) => {
-        $(pub(crate) const $name: &str = include_str!(concat!("../sql/", $file, ".sql"));)*
-    };
-}
-
-statements! {
-    INBOX_QUEUE_MAKE = "inbox_queue_make";
-    INBOX_SERIAL = "inbox_serial";
-    INBOX_KEY = "inbox_key";
-    INBOX_PUSH = "inbox_push";
-    INBOX_TX_DUE = "inbox_tx_due";
-    INBOX_QUEUE_COUNT = "inbox_queue_count";
-    INBOX_TX_TAKE = "inbox_tx_take";
-    INBOX_CLAIM_RELEASE = "inbox_claim_release";
-    INBOX_DONE = "inbox_done";
-    INBOX_GROUP_NEXT = "inbox_group_next";
-    INBOX_ERROR_FORGET = "inbox_error_forget";
-    SEEN = "seen";
-}
+pub(crate) const INBOX_QUEUE_MAKE: &str = query!(inbox_queue_make);
+pub(crate) const INBOX_SERIAL: &str = query!(inbox_reserve_ids);
+pub(crate) const INBOX_KEY: &str = query!(inbox_key_insert);
+pub(crate) const INBOX_PUSH: &str = query!(inbox_push);
+pub(crate) const INBOX_TX_DUE: &str = query!(inbox_due_count_all);
+pub(crate) const INBOX_QUEUE_COUNT: &str = query!(inbox_queue_count);
+pub(crate) const INBOX_TX_TAKE: &str = query!(inbox_complete_in);
+pub(crate) const INBOX_CLAIM_RELEASE: &str = query!(inbox_claim_release);
+pub(crate) const INBOX_DONE: &str = query!(inbox_done_insert);
+pub(crate) const INBOX_GROUP_NEXT: &str = query!(inbox_group_unblock);
+pub(crate) const INBOX_ERROR_FORGET: &str = query!(inbox_error_delete);
+pub(crate) const SEEN: &str = query!(mark_processed);
 
 /// When an item may be claimed, if not at once: the time that is stored.
 pub(crate) fn due_us(item: &NewItem, now: i64) -> Option<i64> {
@@ -92,7 +84,7 @@ pub(crate) fn complete_in(db: &Connection, claims: &[ClaimId], now: i64) -> Resu
     Ok(settled)
 }
 
-/// What `inbox_tx_take.sql` answers: queue, claim, key, group, errors.
+/// The columns that query `inbox_complete_in` returns: queue, claim, key, group, errors.
 type Taken = (i64, i64, Option<String>, Option<String>, i64);
 
 /// False if the claim is stale.

@@ -27,12 +27,12 @@ pub(super) fn stats(db: &Connection, now: i64) -> Result<OutboxStats> {
     let blocked = match find_queue(db, OUTBOX_QUEUE)? {
         Some(queue) => u64::from(one::<u32>(
             db,
-            include_str!("../../sql/outbox_blocked_count.sql"),
+            query!(outbox_blocked_count),
             (queue, NEVER_US),
         )?),
         None => 0,
     };
-    let parked: u32 = one(db, include_str!("../../sql/outbox_parked_count.sql"), [])?;
+    let parked: u32 = one(db, query!(outbox_parked_count), [])?;
     Ok(OutboxStats {
         total: all.total,
         pending: all.pending,
@@ -71,7 +71,7 @@ pub(super) fn list(db: &Connection, ask: &OutboxList, now: i64) -> Result<Vec<Ev
 
 fn blocked(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventView>> {
     let after = ask.after.map_or(0, |seq| seq.0);
-    let blocked = include_str!("../../sql/outbox_blocked.sql");
+    let blocked = query!(outbox_list_blocked);
     let ids = many(db, blocked, (queue, NEVER_US, after, ask.limit), |row| {
         row.get(0)
     })?;
@@ -80,7 +80,7 @@ fn blocked(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventVie
 
 fn scheduled(db: &Connection, queue: i64, ask: &OutboxList, now: i64) -> Result<Vec<EventView>> {
     let after = ask.after.map_or(0, |seq| seq.0);
-    let timed = include_str!("../../sql/inbox_list_timed.sql");
+    let timed = query!(inbox_list_timed);
     let times = (queue, now.saturating_add(1), NEVER_US - 1, after, ask.limit);
     let ids = many(db, timed, times, |row| row.get(0))?;
     with_times(db, ids, EventState::Scheduled)
@@ -99,7 +99,7 @@ fn with_times(db: &Connection, ids: Vec<i64>, state: EventState) -> Result<Vec<E
 
 fn dispatched(db: &Connection, queue: i64, ask: &OutboxList) -> Result<Vec<EventView>> {
     let before = ask.after.map_or(i64::MAX, |seq| seq.0);
-    let page = include_str!("../../sql/outbox_dispatched.sql");
+    let page = query!(outbox_list_dispatched);
     let rows = many(db, page, (queue, before, ask.limit), |row| {
         let key: Option<String> = row.get(1)?;
         let (seq, at, by): (i64, i64, String) = (row.get(0)?, row.get(2)?, row.get(3)?);
@@ -165,7 +165,7 @@ pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventVi
         return Ok(item.map(|item| view(item, EventState::Dead)));
     }
     let discarded = db
-        .prepare_cached(include_str!("../../sql/outbox_discarded.sql"))
+        .prepare_cached(query!(outbox_find_discarded))
         .and_then(|mut find| {
             find.query_row([&name], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()
@@ -178,7 +178,7 @@ pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventVi
         return Ok(Some(event));
     }
     let waiting: Option<(i64, String)> = db
-        .prepare_cached(include_str!("../../sql/outbox_waiting.sql"))
+        .prepare_cached(query!(outbox_find_waiting))
         .and_then(|mut find| {
             find.query_row((queue, &name, now, NEVER_US), |row| row.try_into())
                 .optional()
@@ -206,7 +206,7 @@ fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
         us - CLOCKS_DIFFER_US
     });
     let found: Option<Found> = db
-        .prepare_cached(include_str!("../../sql/outbox_sent.sql"))
+        .prepare_cached(query!(outbox_find_dispatched))
         .and_then(|mut find| {
             find.query_row((queue, id.to_string(), since), |row| {
                 let state = EventState::Dispatched;
@@ -222,7 +222,7 @@ fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
 }
 
 fn dead(db: &Connection, queue: i64, id: &str) -> Result<Option<Failed>> {
-    db.prepare_cached(include_str!("../../sql/outbox_dead_by_id.sql"))
+    db.prepare_cached(query!(outbox_dead_by_id))
         .and_then(|mut find| find.query_row((queue, id), revive::failed_row).optional())
         .map_err(classify)
 }
@@ -232,7 +232,7 @@ type Blocked = (i64, String, Option<String>);
 
 /// Those of the blocked events that are named, or all.
 fn blocked_among(db: &Connection, queue: i64, ids: Option<&[Uuid]>) -> Result<Vec<Blocked>> {
-    let blocked = include_str!("../../sql/outbox_blocked.sql");
+    let blocked = query!(outbox_list_blocked);
     let all: Vec<Blocked> = many(db, blocked, (queue, NEVER_US, 0, -1), |row| row.try_into())?;
     let Some(ids) = ids else {
         return Ok(all);
@@ -252,7 +252,7 @@ pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<
     let chosen: Vec<Failed> = match &ask.ids {
         None => many(
             db,
-            include_str!("../../sql/inbox_failed_oldest.sql"),
+            query!(inbox_failed_oldest),
             (queue, ask.limit),
             revive::failed_row,
         )?,
@@ -267,8 +267,8 @@ pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<
     let mut all: std::collections::BTreeMap<i64, Option<String>> = chosen.into_iter().collect();
     let keys: std::collections::BTreeSet<String> = all.values().flatten().cloned().collect();
     for key in keys {
-        if exec(db, include_str!("../../sql/outbox_unpark.sql"), [&key])? > 0 {
-            let behind = include_str!("../../sql/outbox_dead_of_key.sql");
+        if exec(db, query!(outbox_unpark), [&key])? > 0 {
+            let behind = query!(outbox_dead_of_key);
             for seq in many(db, behind, (queue, &key), |row| row.get(0))? {
                 all.insert(seq, Some(key.clone()));
             }
@@ -280,7 +280,7 @@ pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<
         revive::revive(db, queue, failed, &mut tally, now)?;
     }
     for (seq, _, key) in blocked_among(db, queue, ask.ids.as_deref())? {
-        exec(db, include_str!("../../sql/outbox_unblock.sql"), (seq, now))?;
+        exec(db, query!(outbox_unblock), (seq, now))?;
         tally.stops_waiting(queue, Some(NEVER_US));
         tally.waits(queue, Some(now));
         if let Some(key) = key {
@@ -308,7 +308,7 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
     let mut many_gone = 0;
     let give_up = |seq: i64, id: &str| -> Result<()> {
         revive::delete(db, seq)?;
-        let record = include_str!("../../sql/outbox_discard.sql");
+        let record = query!(outbox_discard_insert);
         exec(db, record, (id, now, &ask.user)).map(drop)
     };
     for id in &ask.ids {
@@ -321,10 +321,10 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
         many_gone += 1;
         // A key of which nothing is dead any more goes on.
         if let Some(key) = key {
-            let behind = include_str!("../../sql/outbox_dead_of_key.sql");
+            let behind = query!(outbox_dead_of_key);
             let left: Vec<i64> = many(db, behind, (queue, &key), |row| row.get(0))?;
             if left.is_empty() {
-                exec(db, include_str!("../../sql/outbox_unpark.sql"), [&key])?;
+                exec(db, query!(outbox_unpark), [&key])?;
             }
         }
     }

@@ -65,7 +65,7 @@ fn of_claim(
 ) -> Result<OutboxSettled> {
     let sent: Vec<i64> = ask.sent.iter().map(|seq| seq.0).collect();
     if ask.archive == Archive::Events {
-        let archive = include_str!("../../sql/outbox_archive.sql");
+        let archive = query!(outbox_archive);
         exec(
             db,
             archive,
@@ -116,7 +116,7 @@ fn refuse(
     now: i64,
 ) -> Result<()> {
     if refusal.next == AfterRefusal::Dead(OnDead::Park) {
-        let park = include_str!("../../sql/outbox_park.sql");
+        let park = query!(outbox_park);
         exec(db, park, (held.id(), claim.id, now))?;
     }
     let retry_in = match refusal.next {

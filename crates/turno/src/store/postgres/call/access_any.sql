@@ -1,2 +1,0 @@
--- Calls turno.access_any.
-select turno.access_any() as found

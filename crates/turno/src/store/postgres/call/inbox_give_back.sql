@@ -1,3 +1,0 @@
--- Calls turno.inbox_give_back_batch. $1 items, $2 tokens, $3 request.
-select done, stale
-from turno.inbox_give_back_batch($1, $2, $3)

@@ -1,2 +1,0 @@
--- Calls turno.inbox_rouse. $1 queue.
-select turno.inbox_rouse($1)

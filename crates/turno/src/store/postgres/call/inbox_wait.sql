@@ -1,2 +1,0 @@
--- Calls turno.inbox_wait. $1 queue.
-select turno.inbox_wait($1) as next_due

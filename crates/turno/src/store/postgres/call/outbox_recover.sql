@@ -1,2 +1,0 @@
--- Calls turno.outbox_recover.
-select turno.outbox_recover() as many

@@ -1,3 +1,0 @@
--- Calls turno.schedule_state. $1 name.
-select now, last
-from turno.schedule_state($1)

@@ -1,3 +1,0 @@
--- Calls turno.settings.
-select name, value, default_value, meaning
-from turno.settings()

@@ -1,6 +1,0 @@
--- Purpose: unlock what has been locked for too long. :cutoff. Index: <table>_turno_processing.
-update {table}
-set processing_started_at = null
-where processing_started_at is not null
-  and processing_started_at <= :cutoff
-  and processed_at is null
