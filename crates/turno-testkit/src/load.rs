@@ -42,7 +42,7 @@ pub enum Entry {
         /// Time of the request.
         asked_us: i64,
         /// Time of the response.
-        told_us: i64,
+        answered_us: i64,
         /// Requested TTL.
         ttl_us: i64,
     },
@@ -71,7 +71,7 @@ pub enum Entry {
         /// The lease's token.
         token: i64,
         /// Time of the response.
-        told_us: i64,
+        answered_us: i64,
     },
     /// A call failed because the store was unavailable.
     Unavailable,
@@ -176,7 +176,7 @@ async fn acquire(
                 token: lease.token().0,
                 holds: lease.grant().holds,
                 asked_us,
-                told_us: steady_us(),
+                answered_us: steady_us(),
                 ttl_us: i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX),
             });
             Some(lease)
@@ -205,7 +205,7 @@ async fn release(lease: Lease, note: &impl Fn(Entry)) {
         Ok(ReleaseOutcome::Lost) => Entry::Lost {
             resource,
             token,
-            told_us: steady_us(),
+            answered_us: steady_us(),
         },
         Err(error) => failed(&error),
     });

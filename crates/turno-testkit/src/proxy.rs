@@ -40,7 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 pub struct TcpProxy {
     addr: SocketAddr,
     target: SocketAddr,
-    line: Arc<Line>,
+    shared: Arc<SharedState>,
     /// `None` while cut.
     tasks: Mutex<Option<Tasks>>,
 }
@@ -56,15 +56,15 @@ impl TcpProxy {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let addr = listener.local_addr()?;
-        let line = Arc::new(Line {
+        let shared = Arc::new(SharedState {
             flowing: watch::Sender::new(true),
             lose_answer: AtomicBool::new(false),
         });
-        let tasks = Tasks::spawn(listener, target, &line);
+        let tasks = Tasks::spawn(listener, target, &shared);
         Ok(Self {
             addr,
             target,
-            line,
+            shared,
             tasks: Mutex::new(Some(tasks)),
         })
     }
@@ -99,7 +99,7 @@ impl TcpProxy {
     ///
     /// [`restore`](Self::restore) forwards the data held back.
     pub fn black_hole(&self) {
-        self.line.flowing.send_replace(false);
+        self.shared.flowing.send_replace(false);
     }
 
     /// Ends a [`cut`](Self::cut) or [`black_hole`](Self::black_hole). Connections that were cut stay closed.
@@ -113,9 +113,9 @@ impl TcpProxy {
         let mut tasks = self.tasks.lock().await;
         if tasks.is_none() {
             let listener = TcpListener::bind(self.addr).await?;
-            *tasks = Some(Tasks::spawn(listener, self.target, &self.line));
+            *tasks = Some(Tasks::spawn(listener, self.target, &self.shared));
         }
-        self.line.flowing.send_replace(true);
+        self.shared.flowing.send_replace(true);
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl TcpProxy {
     /// A *request* is all data that a client sends until the server responds. The first use of a prepared statement has two of
     /// them.
     pub fn drop_next_answer(&self) {
-        self.line.lose_answer.store(true, Ordering::SeqCst);
+        self.shared.lose_answer.store(true, Ordering::SeqCst);
     }
 }
 
@@ -139,7 +139,7 @@ impl Drop for TcpProxy {
 
 /// The state that all connections share.
 #[derive(Debug)]
-struct Line {
+struct SharedState {
     flowing: watch::Sender<bool>,
     /// If set, the next request loses its response.
     lose_answer: AtomicBool,
@@ -153,13 +153,13 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn spawn(listener: TcpListener, target: SocketAddr, line: &Arc<Line>) -> Self {
+    fn spawn(listener: TcpListener, target: SocketAddr, shared: &Arc<SharedState>) -> Self {
         let cancel = CancellationToken::new();
         let tracker = TaskTracker::new();
         let accepting = accept(
             listener,
             target,
-            Arc::clone(line),
+            Arc::clone(shared),
             cancel.clone(),
             tracker.clone(),
         );
@@ -177,14 +177,14 @@ impl Tasks {
 async fn accept(
     listener: TcpListener,
     target: SocketAddr,
-    line: Arc<Line>,
+    shared: Arc<SharedState>,
     cancel: CancellationToken,
     tracker: TaskTracker,
 ) {
     loop {
         match listener.accept().await {
             Ok((client, _)) => {
-                let connection = connect(client, target, Arc::clone(&line));
+                let connection = connect(client, target, Arc::clone(&shared));
                 tracker.spawn(cancel.clone().run_until_cancelled_owned(connection));
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -193,9 +193,9 @@ async fn accept(
 }
 
 /// Handles one connection, from accept to close. Any error closes it, as it would without a proxy.
-async fn connect(client: TcpStream, target: SocketAddr, line: Arc<Line>) {
+async fn connect(client: TcpStream, target: SocketAddr, shared: Arc<SharedState>) {
     // A new connection in a black hole is accepted, and does not reach the server.
-    if line
+    if shared
         .flowing
         .subscribe()
         .wait_for(|flowing| *flowing)
@@ -221,8 +221,8 @@ async fn connect(client: TcpStream, target: SocketAddr, line: Arc<Line>) {
         answered: CancellationToken::new(),
     };
     let (_, _) = tokio::join!(
-        forward_requests(from_client, to_server, &line, &loss),
-        forward_answers(from_server, to_client, &line, &loss),
+        forward_requests(from_client, to_server, &shared, &loss),
+        forward_answers(from_server, to_client, &shared, &loss),
     );
 }
 
@@ -238,14 +238,14 @@ struct Loss {
 async fn forward_requests(
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
-    line: &Line,
+    shared: &SharedState,
     loss: &Loss,
 ) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let Some(read) = loss
             .answered
-            .run_until_cancelled(read(&from, &mut chunk, line))
+            .run_until_cancelled(read(&from, &mut chunk, shared))
             .await
         else {
             return Ok(());
@@ -254,10 +254,10 @@ async fn forward_requests(
         if size == 0 {
             return Ok(());
         }
-        if line.lose_answer.swap(false, Ordering::SeqCst) {
+        if shared.lose_answer.swap(false, Ordering::SeqCst) {
             loss.chosen.store(true, Ordering::SeqCst);
         }
-        write(&to, &chunk[..size], line).await?;
+        write(&to, &chunk[..size], shared).await?;
     }
 }
 
@@ -268,31 +268,31 @@ async fn forward_requests(
 async fn forward_answers(
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
-    line: &Line,
+    shared: &SharedState,
     loss: &Loss,
 ) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        let size = read(&from, &mut chunk, line).await?;
+        let size = read(&from, &mut chunk, shared).await?;
         if size == 0 {
             return Ok(());
         }
         if loss.chosen.load(Ordering::SeqCst) {
             loss.answered.cancel();
         } else {
-            write(&to, &chunk[..size], line).await?;
+            write(&to, &chunk[..size], shared).await?;
         }
     }
 }
 
 /// Reads only while data flows: in a black hole not even a close is forwarded.
-async fn read(from: &OwnedReadHalf, chunk: &mut [u8], line: &Line) -> io::Result<usize> {
-    while_flowing(line, || from.readable(), || from.try_read(chunk)).await
+async fn read(from: &OwnedReadHalf, chunk: &mut [u8], shared: &SharedState) -> io::Result<usize> {
+    while_flowing(shared, || from.readable(), || from.try_read(chunk)).await
 }
 
-async fn write(to: &OwnedWriteHalf, mut bytes: &[u8], line: &Line) -> io::Result<()> {
+async fn write(to: &OwnedWriteHalf, mut bytes: &[u8], shared: &SharedState) -> io::Result<()> {
     while !bytes.is_empty() {
-        let size = while_flowing(line, || to.writable(), || to.try_write(bytes)).await?;
+        let size = while_flowing(shared, || to.writable(), || to.try_write(bytes)).await?;
         bytes = &bytes[size..];
     }
     Ok(())
@@ -301,11 +301,11 @@ async fn write(to: &OwnedWriteHalf, mut bytes: &[u8], line: &Line) -> io::Result
 /// Runs `attempt` when the socket is ready and data flows. The attempt runs under the mutex of the state, so that nothing is
 /// forwarded once [`TcpProxy::black_hole`] has returned.
 async fn while_flowing<R: Future<Output = io::Result<()>>>(
-    line: &Line,
+    shared: &SharedState,
     ready: impl Fn() -> R,
     mut attempt: impl FnMut() -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let mut flowing = line.flowing.subscribe();
+    let mut flowing = shared.flowing.subscribe();
     loop {
         ready().await?;
         let attempted = match flowing.wait_for(|flowing| *flowing).await {

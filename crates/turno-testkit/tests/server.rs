@@ -195,7 +195,7 @@ fn redis(server: &RedisServer, commands: &str) -> String {
 }
 
 #[test]
-fn redis_forgets_unless_told_to_keep() {
+fn redis_forgets_without_persistence() {
     if Command::new("redis-server")
         .arg("--version")
         .stdout(Stdio::null())
@@ -230,7 +230,7 @@ fn amqp_answer(broker: &RabbitMq) -> String {
 }
 
 #[test]
-fn a_broker_comes_back_on_its_port_with_what_it_was_told() {
+fn a_broker_restarts_on_its_port_with_its_definitions() {
     let broker = RabbitMq::start().unwrap();
     let url = format!("amqp://guest:guest@127.0.0.1:{}/%2f", broker.port());
     assert_eq!(broker.url(), url);

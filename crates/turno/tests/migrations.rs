@@ -68,7 +68,7 @@ fn script(bed: &TestStore) -> String {
     }
 }
 
-async fn by_hand(bed: &TestStore, sql: &str) {
+async fn execute(bed: &TestStore, sql: &str) {
     if bed.is_sqlite() {
         bed.sqlite_connection().execute_batch(sql).unwrap();
     } else {
@@ -118,7 +118,7 @@ async fn migrate_to_tomorrow(bed: &TestStore, oldest_program: Option<u32>) -> u3
         "clock_timestamp()"
     };
     let oldest = oldest_program.map_or("null".to_owned(), |version| version.to_string());
-    by_hand(bed, &format!("insert into {table} (version, name, applied_at, oldest_program) values ({newer}, 'from_the_future', {at}, {oldest})")).await;
+    execute(bed, &format!("insert into {table} (version, name, applied_at, oldest_program) values ({newer}, 'from_the_future', {at}, {oldest})")).await;
     newer
 }
 
@@ -268,10 +268,10 @@ async fn making_the_schema_waits_for_a_writer() {
 }
 
 #[tokio::test]
-async fn the_script_by_hand_is_the_same() {
+async fn the_printed_script_makes_the_same_schema() {
     for (migrated, hand_made) in beds().into_iter().zip(beds()) {
         migrated.turno().await.close().await;
-        by_hand(&hand_made, &script(&hand_made)).await;
+        execute(&hand_made, &script(&hand_made)).await;
         assert_eq!(shape(&migrated).await, shape(&hand_made).await);
         let turno = Turno::builder()
             .migrate(Migrate::Never)
@@ -360,7 +360,7 @@ async fn an_older_version_is_brought_up_to_date() {
             .run(async || Ok::<_, String>(7))
             .await
             .unwrap();
-        let told = turno.history(History::default()).await.unwrap();
+        let history = turno.history(History::default()).await.unwrap();
         turno.close().await;
         let newest = shape(&bed).await;
         let before = if bed.is_sqlite() {
@@ -369,9 +369,9 @@ async fn an_older_version_is_brought_up_to_date() {
             BEFORE_POSTGRES
         };
         if !bed.is_sqlite() {
-            by_hand(&bed, TO_VERSION_9).await;
+            execute(&bed, TO_VERSION_9).await;
         }
-        by_hand(&bed, before).await;
+        execute(&bed, before).await;
         assert_ne!(shape(&bed).await, newest);
         let refused = Turno::builder()
             .migrate(Migrate::Never)
@@ -391,7 +391,7 @@ async fn an_older_version_is_brought_up_to_date() {
         assert!(turno.lock("r").acquire().await.unwrap().is_busy());
         assert_eq!(turno.inbox("q").stats().await.unwrap().pending, 1);
         lease.detach();
-        assert_eq!(turno.history(History::default()).await.unwrap(), told);
+        assert_eq!(turno.history(History::default()).await.unwrap(), history);
         match running {
             Some(running) => assert!(running.forgets("k").await),
             None => assert!(turno.once_forget("k").await.unwrap()),
@@ -400,7 +400,7 @@ async fn an_older_version_is_brought_up_to_date() {
         assert_eq!(entries.len(), 2, "{entries:?}");
         assert_eq!(entries[0].event, HistoryEvent::Forgotten);
         assert_eq!(
-            entries[1], told[1],
+            entries[1], history[1],
             "what is new comes after what was there"
         );
         let new = AccessNew::new("a", Role::Read);

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::common::{Kind, Place, text};
+use crate::common::{Fixture, Kind, text};
 
 on_each_store!(
     a_table_is_adopted_once_and_let_go,
     what_would_be_done_is_printed_and_can_be_run,
     a_flag_is_all_that_some_tables_need,
-    what_is_named_wrongly_is_told_by_its_field,
+    an_error_names_its_field,
     undoing_refuses_while_something_depends_on_it,
 );
 
@@ -21,57 +21,57 @@ const COLUMNS: [&str; 5] = [
 ];
 
 /// Creates a store with a table.
-fn with_notes(place: &Place) {
-    place.turno(&["migrate"]).expect(0);
-    place.tell("create table notes (id integer primary key, user_id integer, body text)");
-    place.tell("insert into notes (id, body) values (1, 'one'), (2, 'two')");
+fn with_notes(fixture: &Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.tell("create table notes (id integer primary key, user_id integer, body text)");
+    fixture.tell("insert into notes (id, body) values (1, 'one'), (2, 'two')");
 }
 
 /// Returns the names of a table's columns, in order.
-fn columns(place: &Place, table: &str) -> String {
-    match place.kind {
-        Kind::Sqlite => place.ask(&format!(
+fn columns(fixture: &Fixture, table: &str) -> String {
+    match fixture.kind {
+        Kind::Sqlite => fixture.ask(&format!(
             "select group_concat(name) from pragma_table_info('{table}')"
         )),
-        Kind::Postgres => place.ask(&format!(
+        Kind::Postgres => fixture.ask(&format!(
             "select string_agg(attname, ',' order by attnum) from pg_attribute where attrelid = '{table}'::regclass and attnum > 0 and not attisdropped"
         )),
     }
 }
 
-fn a_table_is_adopted_once_and_let_go(place: Place) {
-    with_notes(&place);
-    let adopted = place.json(0, &["adopt", "notes", "--id", "id"]);
+fn a_table_is_adopted_once_and_let_go(fixture: Fixture) {
+    with_notes(&fixture);
+    let adopted = fixture.json(0, &["adopt", "notes", "--id", "id"]);
     assert_eq!(adopted["columns"], json!(COLUMNS));
     assert_eq!(text(&adopted, "user"), "user_id");
     assert_eq!(text(&adopted, "shape"), "processing");
-    assert!(columns(&place, "notes").ends_with("processing_token"));
-    let again = place.json(0, &["adopt", "notes", "--id", "id"]);
+    assert!(columns(&fixture, "notes").ends_with("processing_token"));
+    let again = fixture.json(0, &["adopt", "notes", "--id", "id"]);
     assert_eq!(
         (&again["functions"], &again["indexes"]),
         (&adopted["functions"], &adopted["indexes"])
     );
-    let shown = place.turno(&["adopt", "notes", "--id", "id"]).expect(0);
+    let shown = fixture.turno(&["adopt", "notes", "--id", "id"]).expect(0);
     assert!(
         shown.out.contains("adopted") && shown.out.contains("notes_turno_waiting"),
         "{shown:?}"
     );
-    if place.kind == Kind::Postgres {
-        assert_eq!(place.ask("select acquire_processing_lock(1)"), "t");
-        assert_eq!(place.ask("select acquire_processing_lock(1)"), "f");
+    if fixture.kind == Kind::Postgres {
+        assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "t");
+        assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "f");
     }
-    let gone = place.json(0, &["adopt", "notes", "--undo"]);
+    let gone = fixture.json(0, &["adopt", "notes", "--undo"]);
     assert_eq!(gone["columns"].as_array().unwrap().len(), COLUMNS.len());
-    assert_eq!(columns(&place, "notes"), "id,user_id,body");
-    let refused = place
+    assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
+    let refused = fixture
         .turno(&["--json", "adopt", "notes", "--undo"])
         .expect(2);
     assert_eq!(text(&refused.error(), "field"), "table");
 }
 
-fn what_would_be_done_is_printed_and_can_be_run(place: Place) {
-    with_notes(&place);
-    let script = place
+fn what_would_be_done_is_printed_and_can_be_run(fixture: Fixture) {
+    with_notes(&fixture);
+    let script = fixture
         .turno(&["adopt", "notes", "--id", "id", "--print"])
         .expect(0)
         .out;
@@ -79,27 +79,27 @@ fn what_would_be_done_is_printed_and_can_be_run(place: Place) {
         script.starts_with("begin") && script.ends_with("commit;\n"),
         "{script}"
     );
-    assert_eq!(columns(&place, "notes"), "id,user_id,body");
-    let wrapped = place.json(0, &["adopt", "notes", "--id", "id", "--print"]);
+    assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
+    let wrapped = fixture.json(0, &["adopt", "notes", "--id", "id", "--print"]);
     assert_eq!(text(&wrapped, "sql"), script);
-    match place.kind {
-        Kind::Sqlite => rusqlite::Connection::open(place.path("store.db"))
+    match fixture.kind {
+        Kind::Sqlite => rusqlite::Connection::open(fixture.path("store.db"))
             .unwrap()
             .execute_batch(&script)
             .unwrap(),
-        Kind::Postgres => drop(crate::common::ask_postgres(&place.store, &script)),
+        Kind::Postgres => drop(crate::common::ask_postgres(&fixture.store, &script)),
     }
-    let after = columns(&place, "notes");
+    let after = columns(&fixture, "notes");
     assert!(after.contains("processing_token"), "{after}");
     // The added columns are recorded, even if the script was not run by the program.
-    place.json(0, &["adopt", "notes", "--undo"]);
-    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+    fixture.json(0, &["adopt", "notes", "--undo"]);
+    assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
 }
 
-fn a_flag_is_all_that_some_tables_need(place: Place) {
-    place.turno(&["migrate"]).expect(0);
-    place.tell("create table presentations (id varchar(36) primary key, processed boolean not null default false)");
-    let adopted = place.json(
+fn a_flag_is_all_that_some_tables_need(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.tell("create table presentations (id varchar(36) primary key, processed boolean not null default false)");
+    let adopted = fixture.json(
         0,
         &[
             "adopt",
@@ -111,19 +111,19 @@ fn a_flag_is_all_that_some_tables_need(place: Place) {
         ],
     );
     assert_eq!(adopted["columns"], json!(["processed_at"]));
-    place.json(0, &["adopt", "presentations", "--undo"]);
-    assert_eq!(columns(&place, "presentations"), "id,processed");
+    fixture.json(0, &["adopt", "presentations", "--undo"]);
+    assert_eq!(columns(&fixture, "presentations"), "id,processed");
 }
 
-fn what_is_named_wrongly_is_told_by_its_field(place: Place) {
-    with_notes(&place);
+fn an_error_names_its_field(fixture: Fixture) {
+    with_notes(&fixture);
     for (arguments, field) in [
         (vec!["adopt", "nowhere", "--id", "id"], "table"),
         (vec!["adopt", "notes", "--id", "nothing"], "id"),
         (vec!["adopt", "notes", "--id", "body"], "id"),
         (vec!["adopt", "notes"], "id"),
         (
-            vec!["adopt", "notes", "--id", "id", "--user", "nobody"],
+            vec!["adopt", "notes", "--id", "id", "--user", "missing"],
             "user",
         ),
         (
@@ -135,42 +135,42 @@ fn what_is_named_wrongly_is_told_by_its_field(place: Place) {
             "max_attempts",
         ),
     ] {
-        let refused = place
+        let refused = fixture
             .turno(&[&["--json"], &*arguments].concat())
             .expect(2)
             .error();
         assert_eq!(text(&refused, "field"), field, "{arguments:?}: {refused}");
     }
-    assert_eq!(columns(&place, "notes"), "id,user_id,body");
-    place
+    assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
+    fixture
         .turno(&["adopt", "notes", "--undo", "--print"])
         .expect(2);
 }
 
-fn undoing_refuses_while_something_depends_on_it(place: Place) {
-    with_notes(&place);
-    place.json(0, &["adopt", "notes", "--id", "id"]);
-    place.tell("create view done as select processed_at from notes");
-    let refused = place
+fn undoing_refuses_while_something_depends_on_it(fixture: Fixture) {
+    with_notes(&fixture);
+    fixture.json(0, &["adopt", "notes", "--id", "id"]);
+    fixture.tell("create view done as select processed_at from notes");
+    let refused = fixture
         .turno(&["--json", "adopt", "notes", "--undo"])
         .expect(1)
         .error();
     assert_eq!(text(&refused, "code"), "refused");
     assert!(text(&refused, "detail").contains("done"), "{refused}");
-    assert!(columns(&place, "notes").contains("processing_token"));
-    place.tell("drop view done");
-    place.json(0, &["adopt", "notes", "--undo"]);
-    assert_eq!(columns(&place, "notes"), "id,user_id,body");
+    assert!(columns(&fixture, "notes").contains("processing_token"));
+    fixture.tell("drop view done");
+    fixture.json(0, &["adopt", "notes", "--undo"]);
+    assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
 }
 
 /// The functions of two tables would have the same names.
 #[test]
 fn a_second_table_needs_a_suffix() {
-    let place = Place::new(Kind::Postgres);
-    with_notes(&place);
-    place.tell("create table tasks (id bigint primary key)");
-    place.json(0, &["adopt", "notes", "--id", "id"]);
-    let refused = place
+    let fixture = Fixture::new(Kind::Postgres);
+    with_notes(&fixture);
+    fixture.tell("create table tasks (id bigint primary key)");
+    fixture.json(0, &["adopt", "notes", "--id", "id"]);
+    let refused = fixture
         .turno(&["--json", "adopt", "tasks", "--id", "id"])
         .expect(2)
         .error();
@@ -179,24 +179,24 @@ fn a_second_table_needs_a_suffix() {
         text(&refused, "detail").contains("public.notes"),
         "{refused}"
     );
-    place.json(0, &["adopt", "tasks", "--id", "id", "--suffix", "tasks"]);
-    assert_eq!(place.ask("select acquire_processing_lock_tasks(1)"), "f");
+    fixture.json(0, &["adopt", "tasks", "--id", "id", "--suffix", "tasks"]);
+    assert_eq!(fixture.ask("select acquire_processing_lock_tasks(1)"), "f");
 }
 
 /// The functions of seed 002, which the user wrote before.
 #[test]
 fn functions_in_the_way_are_shown_and_replaced() {
-    let place = Place::new(Kind::Postgres);
-    with_notes(&place);
-    place.tell("create function acquire_processing_lock(p_note_id integer) returns text language sql as $$ select 'mine' $$");
+    let fixture = Fixture::new(Kind::Postgres);
+    with_notes(&fixture);
+    fixture.tell("create function acquire_processing_lock(p_note_id integer) returns text language sql as $$ select 'mine' $$");
     let adopt = ["adopt", "notes", "--id", "id"];
-    let refused = place
+    let refused = fixture
         .turno(&[&["--json"], &adopt[..]].concat())
         .expect(2)
         .error();
     assert_eq!(text(&refused, "field"), "suffix");
     assert!(text(&refused, "detail").contains("--replace"), "{refused}");
-    let shown = place.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
+    let shown = fixture.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
     assert!(
         shown
             .out
@@ -206,29 +206,29 @@ fn functions_in_the_way_are_shown_and_replaced() {
                 .contains("create public.acquire_processing_lock(integer, integer)"),
         "{shown:?}"
     );
-    let difference = place.json(0, &[&adopt[..], &["--diff"]].concat());
+    let difference = fixture.json(0, &[&adopt[..], &["--diff"]].concat());
     assert!(shown.out.starts_with(text(&difference, "difference")));
-    assert_eq!(place.ask("select acquire_processing_lock(1)"), "mine");
-    let done = place
+    assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "mine");
+    let done = fixture
         .turno(&[&adopt[..], &["--replace"]].concat())
         .expect(0);
     assert!(
         done.out.contains("select 'mine'") && done.out.contains("replaced"),
         "{done:?}"
     );
-    assert_eq!(place.ask("select acquire_processing_lock(1)"), "t");
-    let again = place.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
+    assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "t");
+    let again = fixture.turno(&[&adopt[..], &["--diff"]].concat()).expect(0);
     assert!(
         again.out.contains("there are no functions to replace"),
         "{again:?}"
     );
-    let gone = place.json(0, &["adopt", "notes", "--undo"]);
+    let gone = fixture.json(0, &["adopt", "notes", "--undo"]);
     assert_eq!(
         gone["replaced"],
         json!(["public.acquire_processing_lock(integer)"])
     );
-    assert_eq!(place.ask("select acquire_processing_lock(1)"), "mine");
-    place
+    assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "mine");
+    fixture
         .turno(&[&adopt[..], &["--diff", "--replace"]].concat())
         .expect(2);
 }

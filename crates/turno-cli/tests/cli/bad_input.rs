@@ -5,7 +5,7 @@ use std::process::Command;
 
 use turno_testkit::PostgresServer;
 
-use crate::common::{Done, Kind, Place, TURNO, text};
+use crate::common::{Done, Fixture, Kind, TURNO, text};
 
 on_each_store!(
     bad_arguments_are_refused,
@@ -13,8 +13,8 @@ on_each_store!(
     read_only_is_refused
 );
 
-fn bad_arguments_are_refused(place: Place) {
-    place.turno(&["migrate"]).expect(0);
+fn bad_arguments_are_refused(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
     let long_text = "x".repeat(1001);
     let rows: [(&str, &[&str]); 23] = [
@@ -46,7 +46,7 @@ fn bad_arguments_are_refused(place: Place) {
         ("reason", &["break", "it", "--token", "7", "--reason", ""]),
     ];
     for (field, arguments) in rows {
-        let refused = place
+        let refused = fixture
             .turno(&[&["--json", "lock"], arguments].concat())
             .expect(2);
         let error = refused.error();
@@ -59,8 +59,8 @@ fn bad_arguments_are_refused(place: Place) {
             refused.out.is_empty() && !text(&error, "detail").is_empty(),
             "{refused:?}"
         );
-        let told = place.turno(&[&["lock"], arguments].concat()).expect(2);
-        assert!(told.err.starts_with("error: "), "{told:?}");
+        let output = fixture.turno(&[&["lock"], arguments].concat()).expect(2);
+        assert!(output.err.starts_with("error: "), "{output:?}");
     }
     // The same rules apply to `turno run`; and its command has not run.
     for (field, options) in [
@@ -68,25 +68,28 @@ fn bad_arguments_are_refused(place: Place) {
         ("ttl", ["--lock", "it", "--ttl", "0s"]),
     ] {
         let words = [&["--json", "run"], &options[..], &["--", "touch", "ran"]].concat();
-        assert_eq!(text(&place.turno(&words).expect(2).error(), "field"), field);
+        assert_eq!(
+            text(&fixture.turno(&words).expect(2).error(), "field"),
+            field
+        );
     }
-    assert!(!place.path("ran").exists());
-    nothing_is_stored(&place);
+    assert!(!fixture.path("ran").exists());
+    nothing_is_stored(&fixture);
 }
 
-fn nothing_is_stored(place: &Place) {
+fn nothing_is_stored(fixture: &Fixture) {
     for table in ["{lock}", "{lock_hold}", "{lock_history}", "{lock_waiter}"] {
         assert_eq!(
-            place.ask(&format!("select count(*) from {table}")),
+            fixture.ask(&format!("select count(*) from {table}")),
             "0",
             "{table}"
         );
     }
 }
 
-fn a_newer_schema_is_refused(place: Place) {
-    place.turno(&["migrate"]).expect(0);
-    place.tell(match place.kind {
+fn a_newer_schema_is_refused(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.tell(match fixture.kind {
         Kind::Sqlite => {
             "insert into {migration} (version, name, applied_at) values (99, 'future', 0)"
         }
@@ -97,7 +100,7 @@ fn a_newer_schema_is_refused(place: Place) {
         &["migrate"],
         &["run", "--lock", "it", "--", "touch", "ran"],
     ] {
-        let error = place
+        let error = fixture
             .turno(&[&["--json"], words].concat())
             .expect(1)
             .error();
@@ -107,26 +110,26 @@ fn a_newer_schema_is_refused(place: Place) {
             "{error}"
         );
     }
-    assert!(!place.path("ran").exists());
-    nothing_is_stored(&place);
-    let findings = place.json(1, &["doctor"]);
+    assert!(!fixture.path("ran").exists());
+    nothing_is_stored(&fixture);
+    let findings = fixture.json(1, &["doctor"]);
     assert!(
         findings.to_string().contains("upgrade this program"),
         "{findings}"
     );
 }
 
-fn read_only_is_refused(place: Place) {
-    place.turno(&["migrate"]).expect(0);
-    let refused = match place.kind {
+fn read_only_is_refused(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    let refused = match fixture.kind {
         Kind::Postgres => {
-            let name = place.store.rsplit('/').next().unwrap();
-            place.tell(&format!(
+            let name = fixture.store.rsplit('/').next().unwrap();
+            fixture.tell(&format!(
                 "alter database {name} set default_transaction_read_only = on"
             ));
-            place.turno(&["--json", "lock", "acquire", "it"])
+            fixture.turno(&["--json", "lock", "acquire", "it"])
         }
-        Kind::Sqlite => as_somebody_who_may_only_read(&place),
+        Kind::Sqlite => as_a_read_only_user(&fixture),
     };
     let error = refused.expect(1).error();
     assert_eq!(text(&error, "code"), "refused", "{error}");
@@ -134,27 +137,32 @@ fn read_only_is_refused(place: Place) {
         text(&error, "detail").contains("read-only") || text(&error, "detail").contains("written"),
         "{error}"
     );
-    if place.kind == Kind::Postgres {
-        assert!(place.json(1, &["doctor"]).to_string().contains("read-only"));
+    if fixture.kind == Kind::Postgres {
+        assert!(
+            fixture
+                .json(1, &["doctor"])
+                .to_string()
+                .contains("read-only")
+        );
     }
-    nothing_is_stored(&place);
+    nothing_is_stored(&fixture);
 }
 
 /// File modes do not apply to root, so the program runs as an unprivileged user, in a folder and on a file of other owners.
-fn as_somebody_who_may_only_read(place: &Place) -> Done {
-    let program = place.path("turno");
+fn as_a_read_only_user(fixture: &Fixture) -> Done {
+    let program = fixture.path("turno");
     std::fs::copy(TURNO, &program).unwrap();
     let modes = Command::new("chmod")
         .args(["a-w,a+rX", "."])
         .arg("store.db")
-        .current_dir(&place.folder)
+        .current_dir(&fixture.folder)
         .status();
     assert!(modes.unwrap().success());
     let root = rustix::process::geteuid().is_root();
     let mut command = if root {
-        place.program("setpriv")
+        fixture.program("setpriv")
     } else {
-        place.program(&program)
+        fixture.program(&program)
     };
     if root {
         command
@@ -170,7 +178,7 @@ fn as_somebody_who_may_only_read(place: &Place) -> Done {
     let modes = Command::new("chmod")
         .args(["u+w", "."])
         .arg("store.db")
-        .current_dir(&place.folder)
+        .current_dir(&fixture.folder)
         .status();
     assert!(modes.unwrap().success());
     done
@@ -178,7 +186,7 @@ fn as_somebody_who_may_only_read(place: &Place) -> Done {
 
 #[test]
 fn a_store_that_is_not_known_is_refused() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for store in [
         "redis://ana:s3cret@db/0",
         "turno.db",
@@ -192,7 +200,7 @@ fn a_store_that_is_not_known_is_refused() {
             &["migrate"],
             &["migrate", "--print"],
         ] {
-            let refused = place
+            let refused = fixture
                 .turno(&[&["--json", "--store", store], words].concat())
                 .expect(2);
             assert_eq!(
@@ -208,7 +216,7 @@ fn a_store_that_is_not_known_is_refused() {
         "postgres://ana:s3cret@db/app?nonsense=1",
         "sqlite:",
     ] {
-        let refused = place
+        let refused = fixture
             .turno(&["--json", "--store", malformed, "lock", "list"])
             .expect(2);
         assert_eq!(
@@ -219,7 +227,7 @@ fn a_store_that_is_not_known_is_refused() {
         assert!(!refused.err.contains("s3cret"), "{refused:?}");
     }
     assert_eq!(
-        std::fs::read_dir(&place.folder).unwrap().count(),
+        std::fs::read_dir(&fixture.folder).unwrap().count(),
         0,
         "nothing is stored"
     );
@@ -227,7 +235,7 @@ fn a_store_that_is_not_known_is_refused() {
 
 #[test]
 fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let rows = [
         // No process listens on this port: only root may bind it.
         ("postgres://ana:s3cret@127.0.0.1:1/app", "unavailable"),
@@ -235,7 +243,7 @@ fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
         ("sqlite:.", "refused"),
     ];
     for (store, code) in rows {
-        let failed = place
+        let failed = fixture
             .turno(&["--json", "-vv", "--store", store, "lock", "acquire", "it"])
             .expect(1);
         let last = failed.err.lines().last().unwrap();
@@ -243,13 +251,13 @@ fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
         assert_eq!(text(&error, "code"), code, "{store}: {failed:?}");
         assert!(!failed.err.contains("s3cret"), "{failed:?}");
         // `turno doctor` reports it as a finding.
-        let findings = place
+        let findings = fixture
             .turno(&["--json", "--store", store, "doctor"])
             .expect(1);
         assert_eq!(text(&findings.json()["findings"][0], "severity"), "problem");
         assert!(!findings.out.contains("s3cret"), "{findings:?}");
         assert!(
-            place
+            fixture
                 .turno(&["--store", store, "doctor"])
                 .expect(1)
                 .out
@@ -257,17 +265,17 @@ fn a_store_that_cannot_be_reached_says_so_and_keeps_its_password() {
         );
     }
     assert_eq!(
-        std::fs::read_dir(&place.folder).unwrap().count(),
+        std::fs::read_dir(&fixture.folder).unwrap().count(),
         0,
         "nothing is stored"
     );
 }
 
 #[test]
-fn a_database_that_is_not_there_is_told() {
-    let place = Place::new(Kind::Sqlite);
+fn a_missing_database_is_reported() {
+    let fixture = Fixture::new(Kind::Sqlite);
     let store = PostgresServer::shared().url("nowhere");
-    let error = place
+    let error = fixture
         .turno(&["--json", "--store", &store, "lock", "acquire", "it"])
         .expect(1)
         .error();
@@ -280,14 +288,14 @@ fn a_database_that_is_not_there_is_told() {
 
 #[test]
 fn a_role_that_may_only_call_needs_no_more_once_the_schema_is_there() {
-    let place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    let store = place.store.replace("owner@", "app@");
-    let done = place
+    let fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    let store = fixture.store.replace("owner@", "app@");
+    let done = fixture
         .turno(&["--json", "--store", &store, "lock", "acquire", "it"])
         .expect(0);
     assert_eq!(text(&done.json(), "resource"), "it");
-    place.json(
+    fixture.json(
         0,
         &[
             "--store",
@@ -303,17 +311,17 @@ fn a_role_that_may_only_call_needs_no_more_once_the_schema_is_there() {
 
 #[test]
 fn what_clap_refuses_is_json_too() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for words in [
         &["--json", "lock"][..],
         &["--json", "nonsense"],
         &["lock", "acquire", "--json"],
         &["run", "--json", "--lock", "x"],
     ] {
-        let refused = place.turno(words).expect(2);
+        let refused = fixture.turno(words).expect(2);
         assert_eq!(text(&refused.error(), "code"), "invalid", "{refused:?}");
     }
     // After -- it belongs to the command.
-    let refused = place.turno(&["run", "--", "x", "--json"]).expect(2);
+    let refused = fixture.turno(&["run", "--", "x", "--json"]).expect(2);
     assert!(refused.err.starts_with("error: "), "{refused:?}");
 }

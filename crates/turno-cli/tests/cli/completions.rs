@@ -3,13 +3,13 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::common::{Kind, Place};
+use crate::common::{Fixture, Kind};
 
 #[test]
 fn each_shell_gets_a_script_that_knows_the_verbs_and_no_hidden_ones() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for shell in ["bash", "zsh", "fish"] {
-        let script = place.turno(&["completions", shell]).expect(0).out;
+        let script = fixture.turno(&["completions", shell]).expect(0).out;
         for word in ["acquire", "history", "doctor", "relay", "--retry-delay"] {
             let word = if shell == "fish" {
                 word.trim_start_matches('-')
@@ -23,13 +23,13 @@ fn each_shell_gets_a_script_that_knows_the_verbs_and_no_hidden_ones() {
             "{shell}"
         );
     }
-    place.turno(&["completions", "cmd.exe"]).expect(2);
+    fixture.turno(&["completions", "cmd.exe"]).expect(2);
 }
 
 #[test]
 fn bash_can_read_its_script() {
-    let place = Place::new(Kind::Sqlite);
-    let script = place.turno(&["completions", "bash"]).expect(0).out;
+    let fixture = Fixture::new(Kind::Sqlite);
+    let script = fixture.turno(&["completions", "bash"]).expect(0).out;
     let mut bash = Command::new("bash")
         .arg("-n")
         .stdin(Stdio::piped())

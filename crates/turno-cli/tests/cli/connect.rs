@@ -5,65 +5,70 @@ use std::io::{BufRead as _, BufReader};
 
 use turno_testkit::Process;
 
-use crate::common::{Done, Kind, LONG, Place};
+use crate::common::{Done, Fixture, Kind, LONG};
 
 const SHOWN: &str = "visible to all users";
 
 /// Runs `turno lock list`, without the variable for the test's store.
-fn list(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> Done {
-    let mut command = place.command([options, &["lock", "list"]].concat());
+fn list(fixture: &Fixture, options: &[&str], variables: &[(&str, &str)]) -> Done {
+    let mut command = fixture.command([options, &["lock", "list"]].concat());
     command.env_remove("TURNO_STORE");
     Done::of(command.envs(variables.iter().copied()).output().unwrap())
 }
 
 #[test]
 fn a_password_on_the_command_line_is_warned_about() {
-    let place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    let with_password = place.store.replace("owner@", "owner:s3cret@");
-    let done = list(&place, &["--store", &with_password], &[]).expect(0);
+    let fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    let with_password = fixture.store.replace("owner@", "owner:s3cret@");
+    let done = list(&fixture, &["--store", &with_password], &[]).expect(0);
     assert!(
         done.err.contains(SHOWN) && !done.err.contains("s3cret"),
         "{done:?}"
     );
-    let done = list(&place, &["--store", &place.store], &[]).expect(0);
+    let done = list(&fixture, &["--store", &fixture.store], &[]).expect(0);
     assert_eq!(done.err, "", "no password, no warning");
-    let done = list(&place, &[], &[("TURNO_STORE", &with_password)]).expect(0);
+    let done = list(&fixture, &[], &[("TURNO_STORE", &with_password)]).expect(0);
     assert_eq!(done.err, "", "the environment is not shown to others");
 }
 
 #[test]
 fn the_url_can_be_in_a_file() {
-    let place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    place.json(0, &["lock", "acquire", "loan/1"]);
-    let file = place.path("store");
-    fs::write(&file, format!("{}\n", place.store)).unwrap();
+    let fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.json(0, &["lock", "acquire", "loan/1"]);
+    let file = fixture.path("store");
+    fs::write(&file, format!("{}\n", fixture.store)).unwrap();
     let variable = [("TURNO_STORE_FILE", file.to_str().unwrap())];
-    let done = list(&place, &[], &variable).expect(0);
+    let done = list(&fixture, &[], &variable).expect(0);
     assert!(done.out.contains("loan/1"), "{done:?}");
 
-    fs::write(place.path("turno.toml"), "store_file = \"store\"\n").unwrap();
-    let done = list(&place, &[], &[]).expect(0);
+    fs::write(fixture.path("turno.toml"), "store_file = \"store\"\n").unwrap();
+    let done = list(&fixture, &[], &[]).expect(0);
     assert!(done.out.contains("loan/1"), "{done:?}");
     let both = "store = \"sqlite:a.db\"\nstore_file = \"store\"\n";
-    fs::write(place.path("turno.toml"), both).unwrap();
-    assert!(list(&place, &[], &[]).expect(2).err.contains("both"));
-    fs::remove_file(place.path("turno.toml")).unwrap();
+    fs::write(fixture.path("turno.toml"), both).unwrap();
+    assert!(list(&fixture, &[], &[]).expect(2).err.contains("both"));
+    fs::remove_file(fixture.path("turno.toml")).unwrap();
 
     fs::write(&file, "\n").unwrap();
-    assert!(list(&place, &[], &variable).expect(2).err.contains("empty"));
+    assert!(
+        list(&fixture, &[], &variable)
+            .expect(2)
+            .err
+            .contains("empty")
+    );
     let missing = [("TURNO_STORE_FILE", "missing")];
-    let done = list(&place, &[], &missing).expect(2);
+    let done = list(&fixture, &[], &missing).expect(2);
     assert!(done.err.contains("TURNO_STORE_FILE"), "{done:?}");
 }
 
 #[test]
 fn everything_can_come_from_the_variables_of_libpq() {
-    let place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    place.json(0, &["lock", "acquire", "loan/1"]);
-    let address = place
+    let fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.json(0, &["lock", "acquire", "loan/1"]);
+    let address = fixture
         .store
         .strip_prefix("postgres://owner@127.0.0.1:")
         .unwrap();
@@ -74,18 +79,18 @@ fn everything_can_come_from_the_variables_of_libpq() {
         ("PGUSER", "owner"),
         ("PGDATABASE", database),
     ];
-    let done = list(&place, &["--store", "postgres://"], &variables).expect(0);
+    let done = list(&fixture, &["--store", "postgres://"], &variables).expect(0);
     assert!(done.out.contains("loan/1"), "{done:?}");
     let string = format!("host=127.0.0.1 port={port} user=owner dbname={database}");
-    let done = list(&place, &["--store", &string], &[]).expect(0);
+    let done = list(&fixture, &["--store", &string], &[]).expect(0);
     assert!(done.out.contains("loan/1"), "{done:?}");
 }
 
 #[test]
 fn an_unknown_parameter_is_bad_usage() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let store = "postgres://ana:s3cret@db/app?sslmod=require";
-    let done = list(&place, &[], &[("TURNO_STORE", store)]).expect(2);
+    let done = list(&fixture, &[], &[("TURNO_STORE", store)]).expect(2);
     assert!(
         done.err.contains("\"sslmod\"") && !done.err.contains("s3cret"),
         "{done:?}"
@@ -99,8 +104,8 @@ fn shown_words(pid: u32) -> String {
 }
 
 /// Starts a relay with these options and variables. Returns its arguments and its standard error.
-fn relay(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> (String, String) {
-    let mut command = place.command([&["outbox", "relay"], options].concat());
+fn relay(fixture: &Fixture, options: &[&str], variables: &[(&str, &str)]) -> (String, String) {
+    let mut command = fixture.command([&["outbox", "relay"], options].concat());
     let (reader, writer) = std::io::pipe().unwrap();
     command
         .envs(variables.iter().copied())
@@ -127,19 +132,19 @@ fn relay(place: &Place, options: &[&str], variables: &[(&str, &str)]) -> (String
 
 #[test]
 fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
-    let place = Place::new(Kind::Sqlite);
-    place.turno(&["migrate"]).expect(0);
+    let fixture = Fixture::new(Kind::Sqlite);
+    fixture.turno(&["migrate"]).expect(0);
     let sink = "amqp://turno:s3cret@127.0.0.1:1/";
     let secret = "whsec_czNjcmV0czNjcmV0czNjcmV0czNjcmV0";
-    fs::write(place.path("sink"), format!("{sink}\n")).unwrap();
-    fs::write(place.path("secret"), format!("{secret}\n")).unwrap();
+    fs::write(fixture.path("sink"), format!("{sink}\n")).unwrap();
+    fs::write(fixture.path("secret"), format!("{secret}\n")).unwrap();
     let hook = ["--sink", "http://127.0.0.1:1/", "--allow-private"];
     // The control: if they are options, they are in the process list, and there is one warning.
     for (options, hidden) in [
         (vec!["--sink", sink], "s3cret"),
         ([&hook[..], &["--secret", secret]].concat(), secret),
     ] {
-        let (words, said) = relay(&place, &options, &[]);
+        let (words, said) = relay(&fixture, &options, &[]);
         assert!(words.contains(hidden), "{words}");
         assert_eq!(said.matches(SHOWN).count(), 1, "{said}");
         assert!(!said.contains(hidden), "{said}");
@@ -163,8 +168,8 @@ fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
         ),
         (hook.to_vec(), vec![], "[outbox]\nsecret_file = 'secret'\n"),
     ] {
-        fs::write(place.path("turno.toml"), toml).unwrap();
-        let (words, said) = relay(&place, &options, &variables);
+        fs::write(fixture.path("turno.toml"), toml).unwrap();
+        let (words, said) = relay(&fixture, &options, &variables);
         for hidden in ["s3cret", secret] {
             assert!(
                 !words.contains(hidden) && !said.contains(hidden),
@@ -178,14 +183,14 @@ fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
         );
     }
     let both = "[outbox]\nsink = 'stdout:'\nsink_file = 'sink'\n";
-    fs::write(place.path("turno.toml"), both).unwrap();
-    let refused = place.turno(&["outbox", "relay"]).expect(2);
+    fs::write(fixture.path("turno.toml"), both).unwrap();
+    let refused = fixture.turno(&["outbox", "relay"]).expect(2);
     assert!(
         refused.err.contains("both sink and sink_file"),
         "{refused:?}"
     );
-    fs::write(place.path("turno.toml"), "").unwrap();
-    let missing = place.turno(&["outbox", "relay", "--sink-file", "missing"]);
+    fs::write(fixture.path("turno.toml"), "").unwrap();
+    let missing = fixture.turno(&["outbox", "relay", "--sink-file", "missing"]);
     let missing = missing.expect(2);
     assert!(
         missing.err.contains("sink_file names missing"),

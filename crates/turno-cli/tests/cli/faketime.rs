@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use turno_testkit::set_clock;
 
-use crate::common::{Done, Place, TURNO, text};
+use crate::common::{Done, Fixture, TURNO, text};
 
 on_each_store!(
     a_wrong_clock_neither_lengthens_nor_shortens_a_lease,
@@ -16,8 +16,8 @@ on_each_store!(
 const CLOCKS: [&str; 2] = ["+1h", "-1h"];
 
 /// Runs `turno --json` on a machine whose clock is off.
-fn at(place: &Place, clock: &str, code: i32, arguments: &[&str]) -> Value {
-    let mut command = place.command(["--json"]);
+fn at(fixture: &Fixture, clock: &str, code: i32, arguments: &[&str]) -> Value {
+    let mut command = fixture.command(["--json"]);
     let output = set_clock(command.args(arguments), clock).output();
     Done::of(output.unwrap()).expect(code).json()
 }
@@ -40,30 +40,35 @@ fn the_clocks_are_wrong() {
     }
 }
 
-fn left_ms(place: &Place) -> i64 {
-    place.json(0, &["lock", "status", "it"])["holder"]["remaining_ms"]
+fn left_ms(fixture: &Fixture) -> i64 {
+    fixture.json(0, &["lock", "status", "it"])["holder"]["remaining_ms"]
         .as_i64()
         .unwrap()
 }
 
-fn a_wrong_clock_neither_lengthens_nor_shortens_a_lease(place: Place) {
+fn a_wrong_clock_neither_lengthens_nor_shortens_a_lease(fixture: Fixture) {
     for clock in CLOCKS {
-        let lease = at(&place, clock, 0, &["lock", "acquire", "it", "--ttl", "10m"]);
-        assert!(
-            (540_000..=600_000).contains(&left_ms(&place)),
-            "{clock}: {}",
-            left_ms(&place)
+        let lease = at(
+            &fixture,
+            clock,
+            0,
+            &["lock", "acquire", "it", "--ttl", "10m"],
         );
-        place.json(75, &["lock", "acquire", "it"]);
+        assert!(
+            (540_000..=600_000).contains(&left_ms(&fixture)),
+            "{clock}: {}",
+            left_ms(&fixture)
+        );
+        fixture.json(75, &["lock", "acquire", "it"]);
         for other in CLOCKS {
-            let busy = at(&place, other, 75, &["lock", "acquire", "it"]);
+            let busy = at(&fixture, other, 75, &["lock", "acquire", "it"]);
             assert!(
                 (540_000..=600_000).contains(&busy["retry_after_ms"].as_i64().unwrap()),
                 "{busy}"
             );
         }
         at(
-            &place,
+            &fixture,
             clock,
             0,
             &[
@@ -77,33 +82,33 @@ fn a_wrong_clock_neither_lengthens_nor_shortens_a_lease(place: Place) {
             ],
         );
         assert!(
-            (1_140_000..=1_200_000).contains(&left_ms(&place)),
+            (1_140_000..=1_200_000).contains(&left_ms(&fixture)),
             "{clock}: {}",
-            left_ms(&place)
+            left_ms(&fixture)
         );
         at(
-            &place,
+            &fixture,
             clock,
             0,
             &["lock", "release", "it", "--lease", text(&lease, "id")],
         );
-        assert!(!place.is_locked("it"));
+        assert!(!fixture.is_locked("it"));
     }
 }
 
-fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(place: Place) {
+fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(fixture: Fixture) {
     let mut last = 0;
     for (holder, taker) in [(CLOCKS[0], CLOCKS[1]), (CLOCKS[1], CLOCKS[0])] {
         let resource = format!("it{holder}");
         let lease = at(
-            &place,
+            &fixture,
             holder,
             0,
             &["lock", "acquire", &resource, "--ttl", "2s"],
         );
-        at(&place, taker, 75, &["lock", "acquire", &resource]);
+        at(&fixture, taker, 75, &["lock", "acquire", &resource]);
         let next = at(
-            &place,
+            &fixture,
             taker,
             0,
             &["lock", "acquire", &resource, "--wait", "30s"],
@@ -117,7 +122,7 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(place: Place) {
         assert!(lease["token"].as_i64() > Some(last));
         last = next["token"].as_i64().unwrap();
         at(
-            &place,
+            &fixture,
             holder,
             1,
             &["lock", "renew", &resource, "--lease", text(&lease, "id")],
@@ -125,13 +130,13 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(place: Place) {
     }
 }
 
-fn a_wrong_clock_renews_in_the_background(place: Place) {
+fn a_wrong_clock_renews_in_the_background(fixture: Fixture) {
     for clock in CLOCKS {
         // The command runs twice as long as the TTL: the lock is held until its end.
-        let mut command = place.command(["run", "--lock", "it", "--ttl", "1s", "--"]);
+        let mut command = fixture.command(["run", "--lock", "it", "--ttl", "1s", "--"]);
         command.args([TURNO, "lock", "acquire", "it", "--wait", "2s"]);
         set_clock(&mut command, clock);
         assert_eq!(command.output().unwrap().status.code(), Some(75), "{clock}");
-        assert!(!place.is_locked("it"));
+        assert!(!fixture.is_locked("it"));
     }
 }

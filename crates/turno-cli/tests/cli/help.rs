@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::common::{Kind, Place};
+use crate::common::{Fixture, Kind};
 
 const HELPS: [&[&str]; 45] = [
     &[],
@@ -54,12 +54,12 @@ const HELPS: [&[&str]; 45] = [
 
 #[test]
 fn every_help_is_as_agreed() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let update = std::env::var_os("TURNO_UPDATE_GOLDEN").is_some();
     for verb in HELPS {
-        let help = place.turno(&[verb, &["--help"]].concat()).expect(0);
+        let help = fixture.turno(&[verb, &["--help"]].concat()).expect(0);
         assert_eq!(
-            place.turno(&[verb, &["-h"]].concat()).out,
+            fixture.turno(&[verb, &["-h"]].concat()).out,
             help.out,
             "there is one help, not two"
         );
@@ -79,9 +79,9 @@ fn every_help_is_as_agreed() {
 
 #[test]
 fn every_verb_has_a_golden_help() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let verbs = |of: &[&str]| -> Vec<String> {
-        let help = place.turno(&[of, &["--help"]].concat()).expect(0).out;
+        let help = fixture.turno(&[of, &["--help"]].concat()).expect(0).out;
         let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
         let listed = listed.take_while(|line| !line.is_empty());
         listed
@@ -105,8 +105,8 @@ fn every_verb_has_a_golden_help() {
 
 #[test]
 fn help_shows_names_of_variables_and_never_their_values() {
-    let place = Place::new(Kind::Sqlite);
-    let mut command = place.command(["run", "--help"]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let mut command = fixture.command(["run", "--help"]);
     command
         .env("TURNO_STORE", "postgres://ana:s3cret@db/app")
         .env("TURNO_USER", "ana.maria");
@@ -119,8 +119,8 @@ fn help_shows_names_of_variables_and_never_their_values() {
 
 #[test]
 fn help_shows_no_secret_of_the_environment() {
-    let place = Place::new(Kind::Sqlite);
-    let mut command = place.command(["outbox", "relay", "--help"]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let mut command = fixture.command(["outbox", "relay", "--help"]);
     command
         .env("TURNO_SINK", "amqp://ana:s3cret@broker/")
         .env("TURNO_WEBHOOK_SECRET", "whsec_s3cret");
@@ -129,7 +129,7 @@ fn help_shows_no_secret_of_the_environment() {
         help.contains("TURNO_WEBHOOK_SECRET") && !help.contains("s3cret"),
         "{help}"
     );
-    let mut command = place.command(["once", "--help"]);
+    let mut command = fixture.command(["once", "--help"]);
     command.env("TURNO_ANSWER_KEYS", "a:s3cret");
     let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(
@@ -139,10 +139,10 @@ fn help_shows_no_secret_of_the_environment() {
 }
 
 #[test]
-fn the_version_is_told() {
-    let place = Place::new(Kind::Sqlite);
+fn the_version_is_printed() {
+    let fixture = Fixture::new(Kind::Sqlite);
     assert_eq!(
-        place.turno(&["--version"]).expect(0).out,
+        fixture.turno(&["--version"]).expect(0).out,
         concat!("turno ", env!("CARGO_PKG_VERSION"), "\n")
     );
 }

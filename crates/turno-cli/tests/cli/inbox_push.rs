@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Done, Place, piped, text};
+use crate::common::{Done, Fixture, piped, text};
 
 on_each_store!(
     items_are_pushed_in_order,
@@ -19,19 +19,19 @@ on_each_store!(
 /// Options, environment, and for how many minutes an item is then claimed.
 type Row<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], i64);
 
-fn claim(place: &Place, limit: &str) -> Vec<Value> {
-    let claimed = place.json(0, &["inbox", "claim", "q", "--limit", limit]);
+fn claim(fixture: &Fixture, limit: &str) -> Vec<Value> {
+    let claimed = fixture.json(0, &["inbox", "claim", "q", "--limit", limit]);
     claimed["items"].as_array().unwrap().clone()
 }
 
-fn pending(place: &Place) -> u64 {
-    place.json(0, &["inbox", "stats", "q"])["pending"]
+fn pending(fixture: &Fixture) -> u64 {
+    fixture.json(0, &["inbox", "stats", "q"])["pending"]
         .as_u64()
         .unwrap()
 }
 
-fn items_are_pushed_in_order(place: Place) {
-    let pushed = place.json(
+fn items_are_pushed_in_order(fixture: Fixture) {
+    let pushed = fixture.json(
         0,
         &[
             "inbox",
@@ -46,63 +46,63 @@ fn items_are_pushed_in_order(place: Place) {
     let ids: Vec<i64> = serde_json::from_value(pushed["ids"].clone()).unwrap();
     assert_eq!((ids.len(), &pushed["duplicates"]), (4, &json!([])));
     assert!(ids.is_sorted(), "{pushed}");
-    let items = claim(&place, "10");
+    let items = claim(&fixture, "10");
     let payloads: Vec<&Value> = items.iter().map(|item| &item["payload"]).collect();
     assert_eq!(
         payloads,
         [&json!({"id": 7}), &json!(-5), &json!(null), &json!("text")]
     );
-    let told = place.turno(&["inbox", "push", "q", "1", "2"]).expect(0);
-    assert_eq!(told.out.lines().count(), 2, "{told:?}");
-    assert!(told.out.ends_with(" is pushed\n"), "{told:?}");
+    let output = fixture.turno(&["inbox", "push", "q", "1", "2"]).expect(0);
+    assert_eq!(output.out.lines().count(), 2, "{output:?}");
+    assert!(output.out.ends_with(" is pushed\n"), "{output:?}");
 }
 
-fn a_known_key_is_a_duplicate(place: Place) {
-    let push = || place.json(0, &["inbox", "push", "q", "1", "--key", "k"]);
+fn a_known_key_is_a_duplicate(fixture: Fixture) {
+    let push = || fixture.json(0, &["inbox", "push", "q", "1", "--key", "k"]);
     let first = push();
     let again = push();
     assert_eq!(first["duplicates"], json!([]));
     assert_eq!(again["ids"], first["ids"]);
     assert_eq!(again["duplicates"], first["ids"]);
-    let told = place
+    let output = fixture
         .turno(&["inbox", "push", "q", "1", "--key", "k"])
         .expect(0);
-    assert!(told.out.contains("exists already"), "{told:?}");
+    assert!(output.out.contains("exists already"), "{output:?}");
     // In another queue it is a different key.
-    let other = place.json(0, &["inbox", "push", "other", "1", "--key", "k"]);
+    let other = fixture.json(0, &["inbox", "push", "other", "1", "--key", "k"]);
     assert_eq!(other["duplicates"], json!([]));
-    assert_eq!(pending(&place), 1);
+    assert_eq!(pending(&fixture), 1);
 }
 
-fn groups_and_priorities_are_kept(place: Place) {
+fn groups_and_priorities_are_kept(fixture: Fixture) {
     for words in [
         &["1", "2", "--group", "ana"][..],
         &["3", "--priority", "0"],
         &["4", "--priority", "3"],
     ] {
-        place.json(0, &[&["inbox", "push", "q"], words].concat());
+        fixture.json(0, &[&["inbox", "push", "q"], words].concat());
     }
-    let items = claim(&place, "10");
+    let items = claim(&fixture, "10");
     let payloads: Vec<i64> = items
         .iter()
         .map(|item| item["payload"].as_i64().unwrap())
         .collect();
     // One at a time per group; the most urgent first, and the least urgent last.
     assert_eq!(payloads, [3, 1, 4]);
-    place.json(0, &["inbox", "complete", text(&items[1], "claim")]);
-    assert_eq!(claim(&place, "10")[0]["payload"], json!(2));
+    fixture.json(0, &["inbox", "complete", text(&items[1], "claim")]);
+    assert_eq!(claim(&fixture, "10")[0]["payload"], json!(2));
 }
 
-fn a_file_is_pushed_in_batches(place: Place) {
+fn a_file_is_pushed_in_batches(fixture: Fixture) {
     let lines: String = (0..5000)
         .map(|n| format!("{{\"n\": {n}, \"key\": \"k{}\"}}\n", n % 4000))
         .collect();
-    std::fs::write(place.path("big.ndjson"), lines).unwrap();
+    std::fs::write(fixture.path("big.ndjson"), lines).unwrap();
     let words = ["inbox", "push", "q", "--file", "big.ndjson"];
-    let pushed = place.json(0, &words);
+    let pushed = fixture.json(0, &words);
     assert_eq!(pushed, json!({"pushed": 5000, "duplicates": 0}));
-    assert_eq!(pending(&place), 5000);
-    let items = claim(&place, "5000");
+    assert_eq!(pending(&fixture), 5000);
+    let items = claim(&fixture, "5000");
     assert_eq!(items.len(), 5000);
     assert_eq!(
         (&items[0]["payload"]["n"], &items[4999]["payload"]["n"]),
@@ -111,33 +111,33 @@ fn a_file_is_pushed_in_batches(place: Place) {
     // With keys: across batches, and in a second run.
     let keyed = [&words[..], &["--key-field", "key"]].concat();
     assert_eq!(
-        place.json(0, &keyed),
+        fixture.json(0, &keyed),
         json!({"pushed": 4000, "duplicates": 1000})
     );
-    let told = place.turno(&keyed).expect(0);
+    let output = fixture.turno(&keyed).expect(0);
     assert_eq!(
-        (told.out.as_str(), told.err.as_str()),
+        (output.out.as_str(), output.err.as_str()),
         ("pushed: 0   duplicates: 5000\n", ""),
         "no progress where there is no terminal"
     );
 }
 
-fn standard_input_is_a_file_too(place: Place) {
+fn standard_input_is_a_file_too(fixture: Fixture) {
     let words = ["--json", "inbox", "push", "q", "--file", "-"];
-    let pushed = piped(&place, &words, b"1\r\n\n  {\"a\": [2]}  \n3").expect(0);
+    let pushed = piped(&fixture, &words, b"1\r\n\n  {\"a\": [2]}  \n3").expect(0);
     assert_eq!(pushed.json(), json!({"pushed": 3, "duplicates": 0}));
-    let items = claim(&place, "10");
+    let items = claim(&fixture, "10");
     assert_eq!(items[1]["payload"], json!({"a": [2]}));
-    let empty = piped(&place, &words, b"").expect(0);
+    let empty = piped(&fixture, &words, b"").expect(0);
     assert_eq!(empty.json(), json!({"pushed": 0, "duplicates": 0}));
 }
 
-fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
+fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
     let mut lines: Vec<String> = (0..2600).map(|n| n.to_string()).collect();
     lines[2499] = "not JSON".to_owned();
-    std::fs::write(place.path("bad.ndjson"), lines.join("\n")).unwrap();
+    std::fs::write(fixture.path("bad.ndjson"), lines.join("\n")).unwrap();
     let words = ["inbox", "push", "q", "--file", "bad.ndjson"];
-    let refused = place.turno(&[&["--json"], &words[..]].concat()).expect(2);
+    let refused = fixture.turno(&[&["--json"], &words[..]].concat()).expect(2);
     let error = refused.error();
     let detail = text(&error, "detail");
     assert_eq!(text(&error, "field"), "payload");
@@ -147,7 +147,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
     );
     assert!(detail.contains("at column 2"), "{detail}");
     assert!(refused.out.is_empty(), "{refused:?}");
-    assert_eq!(pending(&place), 2000);
+    assert_eq!(pending(&fixture), 2000);
 
     let place_of = |input: &[u8]| {
         let words = [
@@ -160,7 +160,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
             "--max-payload",
             "50",
         ];
-        let error = piped(&place, &words, input).expect(2).error();
+        let error = piped(&fixture, &words, input).expect(2).error();
         let detail = text(&error, "detail").to_owned();
         assert!(detail.contains("before this batch: 0"), "{detail}");
         (
@@ -176,10 +176,10 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
     // One byte over the limit, although one more byte is read for the end of the line.
     let long = format!("1\n\"{}\"\n", "x".repeat(49));
     assert_eq!(place_of(long.as_bytes()), at("payload", "line 2"));
-    assert_eq!(pending(&place), 2000, "nothing more is stored");
+    assert_eq!(pending(&fixture), 2000, "nothing more is stored");
 }
 
-fn keys_and_groups_are_taken_from_payloads(place: Place) {
+fn keys_and_groups_are_taken_from_payloads(fixture: Fixture) {
     let words = [
         "--json",
         "inbox",
@@ -195,9 +195,9 @@ fn keys_and_groups_are_taken_from_payloads(place: Place) {
     let input = br#"{"id": 1, "user": "ana"}
         {"id": "1", "user": "ana"}
         {"id": 12345678901234567890.10, "user": 7}"#;
-    let pushed = piped(&place, &words, input).expect(0);
+    let pushed = piped(&fixture, &words, input).expect(0);
     assert_eq!(pushed.json(), json!({"pushed": 2, "duplicates": 1}));
-    let items = claim(&place, "10");
+    let items = claim(&fixture, "10");
     assert_eq!(
         (text(&items[0], "key"), text(&items[0], "group")),
         ("1", "ana")
@@ -207,7 +207,7 @@ fn keys_and_groups_are_taken_from_payloads(place: Place) {
         ("12345678901234567890.10", "7")
     );
     // Also on the command line.
-    let again = place.json(
+    let again = fixture.json(
         0,
         &[
             "inbox",
@@ -230,17 +230,17 @@ fn keys_and_groups_are_taken_from_payloads(place: Place) {
         ("key", &long),
     ] {
         let input = format!("{{\"id\": 4, \"user\": 1}}\n{line}\n");
-        let refused = piped(&place, &words, input.as_bytes()).expect(2);
+        let refused = piped(&fixture, &words, input.as_bytes()).expect(2);
         let error = refused.error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(text(&error, "detail").starts_with("line 2: "), "{error}");
     }
-    let left = place.json(0, &["inbox", "stats", "q"]);
+    let left = fixture.json(0, &["inbox", "stats", "q"]);
     assert_eq!(left["total"], json!(3), "nothing more is stored");
 }
 
-fn bad_items_are_refused_and_nothing_is_stored(place: Place) {
-    place.turno(&["migrate"]).expect(0);
+fn bad_items_are_refused_and_nothing_is_stored(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
     let rows: [(&str, &[&str]); 23] = [
         ("queue", &["", "1"]),
@@ -269,7 +269,7 @@ fn bad_items_are_refused_and_nothing_is_stored(place: Place) {
     ];
     for (field, arguments) in rows {
         let words = [&["--json", "inbox", "push"], arguments].concat();
-        let refused = place.turno(&words).expect(2);
+        let refused = fixture.turno(&words).expect(2);
         let error = refused.error();
         assert_eq!(
             (text(&error, "code"), text(&error, "field")),
@@ -279,8 +279,8 @@ fn bad_items_are_refused_and_nothing_is_stored(place: Place) {
         assert!(refused.out.is_empty(), "{refused:?}");
     }
     // The message says how to quote.
-    let told = place.turno(&["inbox", "push", "q", "hello"]).expect(2);
-    assert!(told.err.contains(r#"'"hello"'"#), "{told:?}");
+    let output = fixture.turno(&["inbox", "push", "q", "hello"]).expect(2);
+    assert!(output.err.contains(r#"'"hello"'"#), "{output:?}");
     // Not both.
     for both in [
         &["1", "--file", "x"][..],
@@ -289,24 +289,24 @@ fn bad_items_are_refused_and_nothing_is_stored(place: Place) {
         &["1", "--group", "g", "--group-field", "id"],
         &["1", "--delay", "1s", "--run-at", "2030-01-01T00:00:00Z"],
     ] {
-        place
+        fixture
             .turno(&[&["inbox", "push", "q"], both].concat())
             .expect(2);
     }
     for table in ["{inbox_item}", "{inbox_key}"] {
         let sql = format!("select count(*) from {table}");
-        assert_eq!(place.ask(&sql), "0", "{table}");
+        assert_eq!(fixture.ask(&sql), "0", "{table}");
     }
 }
 
-fn limits_are_as_configured(place: Place) {
+fn limits_are_as_configured(fixture: Fixture) {
     let push = |more: &[&str], environment: &[(&str, &str)]| {
-        let mut command = place.command(["--json", "inbox", "push", "q", "1234567890"]);
+        let mut command = fixture.command(["--json", "inbox", "push", "q", "1234567890"]);
         command.args(more).envs(environment.iter().copied());
         Done::of(command.output().unwrap())
     };
     let file = "[lock]\ntimeout = '1m'\n[inbox]\nmax_payload = 9\nlease = '10m'\n";
-    std::fs::write(place.path("turno.toml"), file).unwrap();
+    std::fs::write(fixture.path("turno.toml"), file).unwrap();
     assert_eq!(text(&push(&[], &[]).expect(2).error(), "field"), "payload");
     let environment = [("TURNO_MAX_PAYLOAD", "10")];
     push(&[], &environment).expect(0);
@@ -320,7 +320,7 @@ fn limits_are_as_configured(place: Place) {
         (&["--lease", "30m"], &[("TURNO_LEASE", "20m")], 30),
     ];
     for (more, environment, minutes) in rows {
-        let mut command = place.command(["--json", "inbox", "claim", "q"]);
+        let mut command = fixture.command(["--json", "inbox", "claim", "q"]);
         command.args(more).envs(environment.iter().copied());
         let claimed = Done::of(command.output().unwrap()).expect(0).json();
         let at = |field| text(&claimed["items"][0], field).parse::<jiff::Timestamp>();

@@ -3,12 +3,12 @@
 use serde_json::json;
 use turno_testkit::eventually;
 
-use crate::common::{Done, LONG, Place, text};
+use crate::common::{Done, Fixture, LONG, text};
 
 on_each_store!(
     a_lock_is_taken_shown_and_given_back,
-    tables_are_for_people,
-    busy_is_told_in_the_readers_language,
+    tables_are_readable,
+    busy_is_reported_in_the_readers_language,
     the_same_owner_enters_again,
     a_lease_is_lengthened,
     a_wrong_token_is_lost_and_not_an_error,
@@ -21,13 +21,13 @@ on_each_store!(
     an_expired_lock_is_taken_over,
 );
 
-fn acquire(place: &Place, more: &[&str]) -> serde_json::Value {
-    place.json(0, &[&["lock", "acquire", "PRESTAMO/123"], more].concat())
+fn acquire(fixture: &Fixture, more: &[&str]) -> serde_json::Value {
+    fixture.json(0, &[&["lock", "acquire", "PRESTAMO/123"], more].concat())
 }
 
-fn a_lock_is_taken_shown_and_given_back(place: Place) {
+fn a_lock_is_taken_shown_and_given_back(fixture: Fixture) {
     let lease = acquire(
-        &place,
+        &fixture,
         &[
             "--ttl",
             "300s",
@@ -53,7 +53,7 @@ fn a_lock_is_taken_shown_and_given_back(place: Place) {
     );
     assert!(text(&lease, "expires_at").ends_with('Z'), "{lease}");
 
-    let busy = place.json(75, &["lock", "acquire", "PRESTAMO/123", "--user", "2"]);
+    let busy = fixture.json(75, &["lock", "acquire", "PRESTAMO/123", "--user", "2"]);
     assert_eq!(text(&busy, "code"), "busy");
     let holder = &busy["holder"];
     assert_eq!(
@@ -70,7 +70,7 @@ fn a_lock_is_taken_shown_and_given_back(place: Place) {
         "{busy}"
     );
 
-    let status = place.json(0, &["lock", "status", "PRESTAMO/123"]);
+    let status = fixture.json(0, &["lock", "status", "PRESTAMO/123"]);
     assert_eq!(
         (&status["locked"], &status["waiters"]),
         (&json!(true), &json!(0))
@@ -81,14 +81,14 @@ fn a_lock_is_taken_shown_and_given_back(place: Place) {
         ("1", &json!(token))
     );
 
-    let listed = place.json(0, &["lock", "list", "--prefix", "PRESTAMO/"]);
+    let listed = fixture.json(0, &["lock", "list", "--prefix", "PRESTAMO/"]);
     assert_eq!(listed["locks"][0]["token"], json!(token));
     assert_eq!(
-        place.json(0, &["lock", "list", "--prefix", "PAGO/"]),
+        fixture.json(0, &["lock", "list", "--prefix", "PAGO/"]),
         json!({"locks": []})
     );
 
-    let released = place.json(
+    let released = fixture.json(
         0,
         &[
             "lock",
@@ -102,13 +102,13 @@ fn a_lock_is_taken_shown_and_given_back(place: Place) {
         (&released["id"], &released["holds"]),
         (&lease["id"], &json!(0))
     );
-    let status = place.json(0, &["lock", "status", "PRESTAMO/123"]);
+    let status = fixture.json(0, &["lock", "status", "PRESTAMO/123"]);
     assert_eq!(
         status,
         json!({"resource": "PRESTAMO/123", "locked": false, "holders": [], "waiters": 0})
     );
 
-    let history = place.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
     let ended = &history["history"][0];
     assert_eq!(
         (text(ended, "event"), text(ended, "user")),
@@ -120,11 +120,11 @@ fn a_lock_is_taken_shown_and_given_back(place: Place) {
     );
 
     // The next token is greater.
-    assert!(acquire(&place, &[])["token"].as_i64().unwrap() > token);
+    assert!(acquire(&fixture, &[])["token"].as_i64().unwrap() > token);
 }
 
-fn tables_are_for_people(place: Place) {
-    let lease = place
+fn tables_are_readable(fixture: Fixture) {
+    let lease = fixture
         .turno(&[
             "lock",
             "acquire",
@@ -137,7 +137,7 @@ fn tables_are_for_people(place: Place) {
         .expect(0);
     assert!(lease.out.starts_with("lease    PRESTAMO/123@"), "{lease:?}");
     assert!(lease.out.contains("\nexpires  in 300 s ("), "{lease:?}");
-    let listed = place.turno(&["lock", "list"]).expect(0);
+    let listed = fixture.turno(&["lock", "list"]).expect(0);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert!(
         lines[0].starts_with("RESOURCE      MODE       "),
@@ -154,21 +154,21 @@ fn tables_are_for_people(place: Place) {
         "{listed:?}"
     );
     assert!(
-        place
+        fixture
             .turno(&["lock", "status", "PRESTAMO/123"])
             .expect(0)
             .out
             .contains("PRESTAMO/123 is locked")
     );
     assert!(
-        place
+        fixture
             .turno(&["lock", "status", "other"])
             .expect(0)
             .out
             .contains("other is free")
     );
     assert!(
-        place
+        fixture
             .turno(&["lock", "history"])
             .expect(0)
             .out
@@ -177,7 +177,7 @@ fn tables_are_for_people(place: Place) {
     // No colour without a terminal; colour on request.
     assert!(!listed.out.contains('\x1b'), "{listed:?}");
     assert!(
-        place
+        fixture
             .turno(&["lock", "list", "--color", "always"])
             .expect(0)
             .out
@@ -185,9 +185,11 @@ fn tables_are_for_people(place: Place) {
     );
 }
 
-fn busy_is_told_in_the_readers_language(place: Place) {
-    acquire(&place, &["--ttl", "285s", "--user", "1"]);
-    let english = place.turno(&["lock", "acquire", "PRESTAMO/123"]).expect(75);
+fn busy_is_reported_in_the_readers_language(fixture: Fixture) {
+    acquire(&fixture, &["--ttl", "285s", "--user", "1"]);
+    let english = fixture
+        .turno(&["lock", "acquire", "PRESTAMO/123"])
+        .expect(75);
     assert_eq!(english.out, "");
     assert!(
         english
@@ -201,7 +203,7 @@ fn busy_is_told_in_the_readers_language(place: Place) {
         ("LC_MESSAGES", "es"),
         ("LANG", "es_ES"),
     ] {
-        let mut command = place.command(["lock", "acquire", "PRESTAMO/123"]);
+        let mut command = fixture.command(["lock", "acquire", "PRESTAMO/123"]);
         command
             .env_remove("LC_ALL")
             .env_remove("LC_MESSAGES")
@@ -221,9 +223,9 @@ fn busy_is_told_in_the_readers_language(place: Place) {
     }
 }
 
-fn the_same_owner_enters_again(place: Place) {
-    let first = acquire(&place, &["--owner", "me", "--ttl", "60s"]);
-    let second = acquire(&place, &["--owner", "me", "--ttl", "30s"]);
+fn the_same_owner_enters_again(fixture: Fixture) {
+    let first = acquire(&fixture, &["--owner", "me", "--ttl", "60s"]);
+    let second = acquire(&fixture, &["--owner", "me", "--ttl", "30s"]);
     assert_eq!(second["token"], first["token"]);
     assert_eq!(second["holds"], json!(2));
     assert_eq!(
@@ -232,23 +234,23 @@ fn the_same_owner_enters_again(place: Place) {
     );
     let id = text(&first, "id");
     assert_eq!(
-        place.json(0, &["lock", "release", "PRESTAMO/123", "--lease", id])["holds"],
+        fixture.json(0, &["lock", "release", "PRESTAMO/123", "--lease", id])["holds"],
         json!(1)
     );
-    assert!(place.is_locked("PRESTAMO/123"));
+    assert!(fixture.is_locked("PRESTAMO/123"));
     assert_eq!(
-        place.json(0, &["lock", "release", "PRESTAMO/123", "--lease", id])["holds"],
+        fixture.json(0, &["lock", "release", "PRESTAMO/123", "--lease", id])["holds"],
         json!(0)
     );
-    assert!(!place.is_locked("PRESTAMO/123"));
+    assert!(!fixture.is_locked("PRESTAMO/123"));
 }
 
-fn a_lease_is_lengthened(place: Place) {
-    let lease = acquire(&place, &["--ttl", "30s"]);
+fn a_lease_is_lengthened(fixture: Fixture) {
+    let lease = acquire(&fixture, &["--ttl", "30s"]);
     let token = lease["token"].to_string();
     // By its token alone, and by its whole id.
     for id in [token.as_str(), text(&lease, "id")] {
-        let renewed = place.json(
+        let renewed = fixture.json(
             0,
             &[
                 "lock",
@@ -268,7 +270,7 @@ fn a_lease_is_lengthened(place: Place) {
             assert_eq!(renewed[field], lease[field], "{field}");
         }
     }
-    let shown = place
+    let shown = fixture
         .turno(&[
             "lock",
             "renew",
@@ -282,53 +284,53 @@ fn a_lease_is_lengthened(place: Place) {
     assert!(shown.out.contains("expires  in 20m ("), "{shown:?}");
 }
 
-fn a_wrong_token_is_lost_and_not_an_error(place: Place) {
-    let lease = acquire(&place, &[]);
+fn a_wrong_token_is_lost_and_not_an_error(fixture: Fixture) {
+    let lease = acquire(&fixture, &[]);
     for verb in ["release", "renew"] {
         for wrong in ["1", "0", "-1", "9223372036854775807", "PRESTAMO/123@7"] {
-            let lost = place.json(1, &["lock", verb, "PRESTAMO/123", "--lease", wrong]);
+            let lost = fixture.json(1, &["lock", verb, "PRESTAMO/123", "--lease", wrong]);
             assert_eq!(text(&lost, "code"), "lost", "{verb} {wrong}");
-            let told = place
+            let output = fixture
                 .turno(&["lock", verb, "PRESTAMO/123", "--lease", wrong])
                 .expect(1);
             assert!(
-                told.out.is_empty() && told.err.contains("is lost"),
-                "{told:?}"
+                output.out.is_empty() && output.err.contains("is lost"),
+                "{output:?}"
             );
         }
         // Also for an unknown resource.
         assert_eq!(
             text(
-                &place.json(1, &["lock", verb, "unknown", "--lease", "1"]),
+                &fixture.json(1, &["lock", verb, "unknown", "--lease", "1"]),
                 "code"
             ),
             "lost"
         );
         // An invalid lease id, or that of another resource, is a usage error.
         for bad in ["", "x", "PRESTAMO/123@", "PRESTAMO/124@7"] {
-            let refused = place
+            let refused = fixture
                 .turno(&["--json", "lock", verb, "PRESTAMO/123", "--lease", bad])
                 .expect(2);
             assert_eq!(text(&refused.error(), "field"), "lease", "{bad}");
         }
     }
     let id = text(&lease, "id");
-    place.json(0, &["lock", "release", "PRESTAMO/123", "--lease", id]);
+    fixture.json(0, &["lock", "release", "PRESTAMO/123", "--lease", id]);
     assert_eq!(
         text(
-            &place.json(1, &["lock", "release", "PRESTAMO/123", "--lease", id]),
+            &fixture.json(1, &["lock", "release", "PRESTAMO/123", "--lease", id]),
             "code"
         ),
         "lost"
     );
-    let history = place.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
     assert_eq!(text(&history["history"][0], "event"), "late");
 }
 
-fn a_lock_is_broken_by_its_token_only(place: Place) {
-    let lease = acquire(&place, &["--user", "1"]);
+fn a_lock_is_broken_by_its_token_only(fixture: Fixture) {
+    let lease = acquire(&fixture, &["--user", "1"]);
     let token = lease["token"].to_string();
-    let wrong = place.json(
+    let wrong = fixture.json(
         1,
         &[
             "lock",
@@ -342,7 +344,7 @@ fn a_lock_is_broken_by_its_token_only(place: Place) {
     );
     assert_eq!(text(&wrong, "code"), "not_held");
     assert!(
-        place
+        fixture
             .turno(&[
                 "lock",
                 "break",
@@ -356,8 +358,8 @@ fn a_lock_is_broken_by_its_token_only(place: Place) {
             .err
             .contains("token 7")
     );
-    assert!(place.is_locked("PRESTAMO/123"));
-    let broken = place.json(
+    assert!(fixture.is_locked("PRESTAMO/123"));
+    let broken = fixture.json(
         0,
         &[
             "lock",
@@ -372,8 +374,8 @@ fn a_lock_is_broken_by_its_token_only(place: Place) {
         ],
     );
     assert_eq!(text(&broken, "code"), "broken");
-    assert!(!place.is_locked("PRESTAMO/123"));
-    let history = place.json(0, &["lock", "history", "PRESTAMO/123"]);
+    assert!(!fixture.is_locked("PRESTAMO/123"));
+    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
     let entry = &history["history"][0];
     assert_eq!(
         [
@@ -386,10 +388,10 @@ fn a_lock_is_broken_by_its_token_only(place: Place) {
     );
 }
 
-fn a_lock_is_waited_for(place: Place) {
-    let lease = acquire(&place, &["--ttl", "300s"]);
+fn a_lock_is_waited_for(fixture: Fixture) {
+    let lease = acquire(&fixture, &["--ttl", "300s"]);
     for order in [&["--wait", "60s"][..], &["--wait", "60s", "--fifo"]] {
-        let waiting = place.start(
+        let waiting = fixture.start(
             &[
                 &["--json", "lock", "acquire", "PRESTAMO/123", "--user", "2"],
                 order,
@@ -397,12 +399,12 @@ fn a_lock_is_waited_for(place: Place) {
             .concat(),
         );
         eventually(LONG, "the waiter to sign in", || {
-            (place.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"] == json!(1))
+            (fixture.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"] == json!(1))
                 .then_some(())
         });
         let held =
-            place.json(0, &["lock", "status", "PRESTAMO/123"])["holder"]["token"].to_string();
-        place.json(0, &["lock", "release", "PRESTAMO/123", "--lease", &held]);
+            fixture.json(0, &["lock", "status", "PRESTAMO/123"])["holder"]["token"].to_string();
+        fixture.json(0, &["lock", "release", "PRESTAMO/123", "--lease", &held]);
         let granted = waiting
             .lines()
             .next(LONG)
@@ -413,22 +415,22 @@ fn a_lock_is_waited_for(place: Place) {
     }
     // A waiter that was served has no registration any more; if it had, those behind it would wait in vain.
     assert_eq!(
-        place.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"],
+        fixture.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"],
         json!(0)
     );
     // The wait ends.
-    place.json(75, &["lock", "acquire", "PRESTAMO/123", "--wait", "50ms"]);
+    fixture.json(75, &["lock", "acquire", "PRESTAMO/123", "--wait", "50ms"]);
     // `--fifo` requires a wait.
-    place
+    fixture
         .turno(&["lock", "acquire", "PRESTAMO/123", "--fifo"])
         .expect(2);
 }
 
-fn a_busy_lock_is_tried_again(place: Place) {
-    acquire(&place, &["--ttl", "1s"]);
+fn a_busy_lock_is_tried_again(fixture: Fixture) {
+    acquire(&fixture, &["--ttl", "1s"]);
     // The pauses are longer than the lease.
-    acquire(&place, &["--retry-max", "2", "--retry-delay", "1100ms"]);
-    place.json(
+    acquire(&fixture, &["--retry-max", "2", "--retry-delay", "1100ms"]);
+    fixture.json(
         75,
         &[
             "lock",
@@ -442,10 +444,10 @@ fn a_busy_lock_is_tried_again(place: Place) {
     );
 }
 
-fn a_stopped_waiter_leaves_the_line(place: Place) {
-    acquire(&place, &["--ttl", "300s"]);
-    let waiting = place.start(&["lock", "acquire", "PRESTAMO/123", "--wait", "60s", "--fifo"]);
-    let waiters = || place.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"].as_i64();
+fn a_stopped_waiter_leaves_the_line(fixture: Fixture) {
+    acquire(&fixture, &["--ttl", "300s"]);
+    let waiting = fixture.start(&["lock", "acquire", "PRESTAMO/123", "--wait", "60s", "--fifo"]);
+    let waiters = || fixture.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"].as_i64();
     eventually(LONG, "the waiter to sign in", || {
         (waiters() == Some(1)).then_some(())
     });
@@ -454,15 +456,15 @@ fn a_stopped_waiter_leaves_the_line(place: Place) {
     assert_eq!(waiters(), Some(0));
 }
 
-fn shared_holds_and_permits(place: Place) {
+fn shared_holds_and_permits(fixture: Fixture) {
     let ask = |resource: &str, code: i32, more: &[&str]| {
-        place.json(code, &[&["lock", "acquire", resource], more].concat());
+        fixture.json(code, &[&["lock", "acquire", resource], more].concat());
     };
     ask("report", 0, &["--shared"]);
     ask("report", 0, &["--shared"]);
     ask("report", 75, &[]);
     assert_eq!(
-        place.json(0, &["lock", "status", "report"])["holders"]
+        fixture.json(0, &["lock", "status", "report"])["holders"]
             .as_array()
             .unwrap()
             .len(),
@@ -472,17 +474,17 @@ fn shared_holds_and_permits(place: Place) {
         ask("licence", 0, &["--permits", "3"]);
     }
     ask("licence", 75, &["--permits", "3"]);
-    place
+    fixture
         .turno(&["lock", "acquire", "licence", "--permits", "3", "--shared"])
         .expect(2);
 }
 
-fn lists_and_histories_have_pages(place: Place) {
+fn lists_and_histories_have_pages(fixture: Fixture) {
     for resource in ["a/1", "a/2", "a/3", "b/1"] {
-        place.json(0, &["lock", "acquire", resource]);
+        fixture.json(0, &["lock", "acquire", resource]);
     }
     let names = |more: &[&str]| -> Vec<String> {
-        let page = place.json(0, &[&["lock", "list"], more].concat());
+        let page = fixture.json(0, &[&["lock", "list"], more].concat());
         page["locks"]
             .as_array()
             .unwrap()
@@ -494,11 +496,11 @@ fn lists_and_histories_have_pages(place: Place) {
     assert_eq!(names(&["--limit", "2"]), ["a/1", "a/2"]);
     assert_eq!(names(&["--limit", "2", "--after", "a/2"]), ["a/3", "b/1"]);
     for resource in ["a/1", "a/2", "a/3"] {
-        let token = place.json(0, &["lock", "status", resource])["holder"]["token"].to_string();
-        place.json(0, &["lock", "release", resource, "--lease", &token]);
+        let token = fixture.json(0, &["lock", "status", resource])["holder"]["token"].to_string();
+        fixture.json(0, &["lock", "release", resource, "--lease", &token]);
     }
     let page =
-        |more: &[&str]| place.json(0, &[&["lock", "history"], more].concat())["history"].clone();
+        |more: &[&str]| fixture.json(0, &[&["lock", "history"], more].concat())["history"].clone();
     let all = page(&["--prefix", "a/"]);
     let resources: Vec<&str> = all
         .as_array()
@@ -515,11 +517,11 @@ fn lists_and_histories_have_pages(place: Place) {
     );
 }
 
-fn an_expired_lock_is_taken_over(place: Place) {
-    let first = acquire(&place, &["--ttl", "1ms", "--user", "1"]);
-    let second = acquire(&place, &["--wait", "10s", "--user", "2"]);
+fn an_expired_lock_is_taken_over(fixture: Fixture) {
+    let first = acquire(&fixture, &["--ttl", "1ms", "--user", "1"]);
+    let second = acquire(&fixture, &["--wait", "10s", "--user", "2"]);
     assert!(second["token"].as_i64() > first["token"].as_i64());
-    let history = place.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
     let events: Vec<&str> = history["history"]
         .as_array()
         .unwrap()
@@ -529,7 +531,7 @@ fn an_expired_lock_is_taken_over(place: Place) {
     assert_eq!(events, ["acquired", "taken_over"]);
     assert_eq!(
         text(
-            &place.json(
+            &fixture.json(
                 1,
                 &[
                     "lock",

@@ -2,7 +2,7 @@
 
 mod answers;
 mod in_flight;
-mod people;
+mod operators;
 mod vanished;
 
 use std::fs::{self, File};
@@ -14,12 +14,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use turno_testkit::{PostgresServer, Process, TcpProxy, eventually};
 
-use crate::common::{Done, Kind, LONG, Place, is_running, state, text};
+use crate::common::{Done, Fixture, Kind, LONG, is_running, state, text};
 
 /// Appends a mark each time it runs.
 const MARK: &str = "echo ran >> runs;";
 /// Prints its pid, then works until it gets a signal, and prints that.
-const WORK: &str = "trap 'echo told TERM; exit 3' TERM; echo pid $$; while :; do sleep 0.05; done";
+const WORK: &str = "trap 'echo got TERM; exit 3' TERM; echo pid $$; while :; do sleep 0.05; done";
 /// Prints its token, and waits for a line.
 const ASK: &str = "echo token $TURNO_ONCE_TOKEN; read -r line; echo got $line";
 
@@ -28,19 +28,22 @@ fn words<'a>(key: &'a str, options: &[&'a str], script: &'a str) -> Vec<&'a str>
     [&["once", key], options, &["--", "sh", "-c", script]].concat()
 }
 
-fn once(place: &Place, key: &str, options: &[&str], script: &str) -> Done {
-    place.turno(&words(key, options, script))
+fn once(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Done {
+    fixture.turno(&words(key, options, script))
 }
 
 /// Runs the same, and returns its raw output.
-fn raw(place: &Place, key: &str, options: &[&str], script: &str) -> Output {
-    place.command(words(key, options, script)).output().unwrap()
+fn raw(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Output {
+    fixture
+        .command(words(key, options, script))
+        .output()
+        .unwrap()
 }
 
 /// Starts it with a pipe to its standard input, and its standard error in a file.
-fn started(place: &Place, key: &str, options: &[&str], script: &str) -> Process {
-    let errors = File::create(place.path("errors")).unwrap();
-    let mut command = place.command(words(key, options, script));
+fn started(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Process {
+    let errors = File::create(fixture.path("errors")).unwrap();
+    let mut command = fixture.command(words(key, options, script));
     Process::spawn(command.stdin(Stdio::piped()).stderr(errors)).unwrap()
 }
 
@@ -49,17 +52,17 @@ fn answer_line(process: &Process) {
     stdin.write_all(b"it\n").unwrap();
 }
 
-fn errors(place: &Place) -> String {
-    fs::read_to_string(place.path("errors")).unwrap()
+fn errors(fixture: &Fixture) -> String {
+    fs::read_to_string(fixture.path("errors")).unwrap()
 }
 
 /// Returns how often the command has run.
-fn runs(place: &Place) -> usize {
-    fs::read_to_string(place.path("runs")).map_or(0, |marks| marks.lines().count())
+fn runs(fixture: &Fixture) -> usize {
+    fs::read_to_string(fixture.path("runs")).map_or(0, |marks| marks.lines().count())
 }
 
-fn status(place: &Place, key: &str) -> Value {
-    place.json(0, &["once", key, "--status"])
+fn status(fixture: &Fixture, key: &str) -> Value {
+    fixture.json(0, &["once", key, "--status"])
 }
 
 fn kill(pid: &str, signal: Signal) {

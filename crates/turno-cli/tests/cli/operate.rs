@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer};
 
-use crate::common::{Done, Kind, LONG, Place, text};
+use crate::common::{Done, Fixture, Kind, LONG, text};
 
 on_each_store!(
     the_schema_is_migrated_once,
@@ -18,7 +18,7 @@ on_each_store!(
 
 /// A command that only reads reports that there is no store, and does not create one: an empty store would show no
 /// locks, whatever is locked in the store that was meant.
-fn reading_creates_no_store(place: Place) {
+fn reading_creates_no_store(fixture: Fixture) {
     for words in [
         &["lock", "list"][..],
         &["lock", "status", "r"],
@@ -32,7 +32,7 @@ fn reading_creates_no_store(place: Place) {
         &["once", "k", "--status"],
         &["token", "list"],
     ] {
-        let error = place
+        let error = fixture
             .turno(&[&["--json"], words].concat())
             .expect(1)
             .error();
@@ -42,14 +42,14 @@ fn reading_creates_no_store(place: Place) {
             "{words:?}: {error}"
         );
     }
-    place.turno(&["doctor"]).expect(1);
-    assert!(!place.path("store.db").exists());
+    fixture.turno(&["doctor"]).expect(1);
+    assert!(!fixture.path("store.db").exists());
     // The control: a command that changes something creates the store.
-    place.turno(&["lock", "acquire", "r"]).expect(0);
-    place.turno(&["lock", "list"]).expect(0);
+    fixture.turno(&["lock", "acquire", "r"]).expect(0);
+    fixture.turno(&["lock", "list"]).expect(0);
 }
 
-fn the_schema_is_migrated_once(place: Place) {
+fn the_schema_is_migrated_once(fixture: Fixture) {
     let report = |from: serde_json::Value| {
         json!({
             "from": from, "to": turno::store::SCHEMA_VERSION, "repaired": false, "missing_functions": [],
@@ -57,59 +57,62 @@ fn the_schema_is_migrated_once(place: Place) {
             "administrator_sql": []
         })
     };
-    assert_eq!(place.json(0, &["migrate"]), report(json!(null)));
+    assert_eq!(fixture.json(0, &["migrate"]), report(json!(null)));
     let again = report(json!(turno::store::SCHEMA_VERSION));
-    assert_eq!(place.json(0, &["migrate"]), again);
-    assert_eq!(place.json(0, &["migrate", "--repair"]), again);
-    let told = place.turno(&["migrate"]).expect(0);
-    assert!(told.out.contains("→") && told.err.is_empty(), "{told:?}");
+    assert_eq!(fixture.json(0, &["migrate"]), again);
+    assert_eq!(fixture.json(0, &["migrate", "--repair"]), again);
+    let output = fixture.turno(&["migrate"]).expect(0);
+    assert!(
+        output.out.contains("→") && output.err.is_empty(),
+        "{output:?}"
+    );
 }
 
 /// Without the right to create roles, migrate prints what an administrator has to run, and `--repair` grants afterwards.
 #[test]
 fn roles_that_cannot_be_created_are_named_and_granted_later() {
     let server = PostgresServer::start().unwrap();
-    let mut place = Place::new(Kind::Sqlite);
-    place.store = server.create_database();
-    let admin = server.superuser_url(place.store.rsplit('/').next().unwrap());
+    let mut fixture = Fixture::new(Kind::Sqlite);
+    fixture.store = server.create_database();
+    let admin = server.superuser_url(fixture.store.rsplit('/').next().unwrap());
     crate::common::ask_postgres(&admin, "drop role app, operator, turno_app, turno_operator");
-    let quiet = place.turno(&["migrate", "--no-roles"]).expect(0);
+    let quiet = fixture.turno(&["migrate", "--no-roles"]).expect(0);
     assert!(quiet.err.is_empty(), "{quiet:?}");
-    let told = place.turno(&["migrate"]).expect(0);
+    let output = fixture.turno(&["migrate"]).expect(0);
     for part in [
         "create role turno_app nologin;",
         "create role turno_operator nologin;",
         "turno migrate --repair",
         "--no-roles",
     ] {
-        assert!(told.err.contains(part), "{told:?}");
+        assert!(output.err.contains(part), "{output:?}");
     }
-    let report = place.json(0, &["migrate"]);
+    let report = fixture.json(0, &["migrate"]);
     let sql = report["administrator_sql"].as_array().unwrap();
     assert_eq!(sql.len(), 2, "{report}");
     for statement in sql {
         crate::common::ask_postgres(&admin, statement.as_str().unwrap());
     }
     crate::common::ask_postgres(&admin, "create role app login in role turno_app");
-    let told = place.turno(&["migrate"]).expect(0);
+    let output = fixture.turno(&["migrate"]).expect(0);
     assert!(
-        told.err.contains("missing grants") && told.err.contains("--repair"),
-        "{told:?}"
+        output.err.contains("missing grants") && output.err.contains("--repair"),
+        "{output:?}"
     );
-    let app = place.store.replace("owner@", "app@");
+    let app = fixture.store.replace("owner@", "app@");
     let acquire = ["--store", &app, "lock", "acquire", "it"];
-    place.turno(&acquire).expect(1);
+    fixture.turno(&acquire).expect(1);
     assert_eq!(
-        place.json(0, &["migrate", "--repair"])["repaired"],
+        fixture.json(0, &["migrate", "--repair"])["repaired"],
         json!(true)
     );
-    place.turno(&acquire).expect(0);
+    fixture.turno(&acquire).expect(0);
     assert_eq!(
-        place.json(0, &["migrate", "--repair"])["repaired"],
+        fixture.json(0, &["migrate", "--repair"])["repaired"],
         json!(false)
     );
     // An application may not do what is reserved for operators, and the error names the required role.
-    let refused = place
+    let refused = fixture
         .turno(&["--json", "--store", &app, "sweep"])
         .expect(1)
         .error();
@@ -117,7 +120,7 @@ fn roles_that_cannot_be_created_are_named_and_granted_later() {
         text(&refused, "detail").contains("grant turno_operator to"),
         "{refused}"
     );
-    let script = place
+    let script = fixture
         .turno(&["migrate", "--print", "--no-roles"])
         .expect(0)
         .out;
@@ -127,16 +130,16 @@ fn roles_that_cannot_be_created_are_named_and_granted_later() {
 /// Settings of the database are changed, shown, kept and reset. For an unknown one, the error lists the known names.
 #[test]
 fn settings_of_the_database_are_changed_by_its_owner() {
-    let place = Place::new(Kind::Postgres);
+    let fixture = Fixture::new(Kind::Postgres);
     let set = ["migrate", "--setting", "max_ttl=60 days", "--user", "eva"];
-    let told = place.turno(&set).expect(0);
+    let output = fixture.turno(&set).expect(0);
     assert!(
-        told.out.contains("setting max_ttl: 30 days → 60 days"),
-        "{told:?}"
+        output.out.contains("setting max_ttl: 30 days → 60 days"),
+        "{output:?}"
     );
-    let report = place.json(0, &set);
+    let report = fixture.json(0, &set);
     assert!(report.get("changed_settings").is_none(), "{report}");
-    let report = place.json(
+    let report = fixture.json(
         0,
         &[
             "migrate",
@@ -151,17 +154,20 @@ fn settings_of_the_database_are_changed_by_its_owner() {
         {"name": "max_ttl", "before": "60 days", "value": "30 days"}
     ]);
     assert_eq!(report["changed_settings"], changed);
-    let told = place.turno(&["doctor"]);
-    assert!(told.out.contains("notify is off (default on)"), "{told:?}");
-    let told = place.turno(&["history", "--part", "setting"]).expect(0);
+    let output = fixture.turno(&["doctor"]);
+    assert!(
+        output.out.contains("notify is off (default on)"),
+        "{output:?}"
+    );
+    let output = fixture.turno(&["history", "--part", "setting"]).expect(0);
     for part in ["changed", "max_ttl", "eva", "from 30 days to 60 days"] {
-        assert!(told.out.contains(part), "{told:?}");
+        assert!(output.out.contains(part), "{output:?}");
     }
     for bad in ["notfy=off", "notify=perhaps", "notify"] {
-        let error = place.turno(&["migrate", "--setting", bad]).expect(2);
+        let error = fixture.turno(&["migrate", "--setting", bad]).expect(2);
         assert!(error.err.contains("setting"), "{error:?}");
     }
-    let error = place
+    let error = fixture
         .turno(&["migrate", "--setting", "notfy=off"])
         .expect(2);
     assert!(
@@ -170,10 +176,10 @@ fn settings_of_the_database_are_changed_by_its_owner() {
             .contains("app_role, max_payload, max_ttl, notify, operator_role"),
         "{error:?}"
     );
-    let script = place.turno(&["migrate", "--print", "--setting", "max_ttl=60 days"]);
+    let script = fixture.turno(&["migrate", "--print", "--setting", "max_ttl=60 days"]);
     let statement = "select turno.setting_set('max_ttl', '60 days');";
     assert!(script.expect(0).out.contains(statement));
-    let sqlite = Place::new(Kind::Sqlite);
+    let sqlite = Fixture::new(Kind::Sqlite);
     let error = sqlite
         .turno(&["migrate", "--setting", "notify=off"])
         .expect(2);
@@ -181,14 +187,14 @@ fn settings_of_the_database_are_changed_by_its_owner() {
 }
 
 /// Run by hand, the script creates a store that needs no migration.
-fn the_printed_schema_is_the_schema(place: Place) {
+fn the_printed_schema_is_the_schema(fixture: Fixture) {
     // Printing does not connect, so the store need not exist.
-    let scheme = if place.kind == Kind::Sqlite {
+    let scheme = if fixture.kind == Kind::Sqlite {
         "sqlite:missing/x.db"
     } else {
-        "postgres://nobody@nowhere.invalid/x"
+        "postgres://user@nowhere.invalid/x"
     };
-    let script = place
+    let script = fixture
         .turno(&["--store", scheme, "migrate", "--print"])
         .expect(0)
         .out;
@@ -196,25 +202,25 @@ fn the_printed_schema_is_the_schema(place: Place) {
         script.starts_with("begin") && script.ends_with("commit;\n"),
         "{script}"
     );
-    match place.kind {
-        Kind::Sqlite => rusqlite::Connection::open(place.path("store.db"))
+    match fixture.kind {
+        Kind::Sqlite => rusqlite::Connection::open(fixture.path("store.db"))
             .unwrap()
             .execute_batch(&script)
             .unwrap(),
-        Kind::Postgres => drop(crate::common::ask_postgres(&place.store, &script)),
+        Kind::Postgres => drop(crate::common::ask_postgres(&fixture.store, &script)),
     }
     assert_eq!(
-        place.json(0, &["migrate"])["from"],
+        fixture.json(0, &["migrate"])["from"],
         json!(turno::store::SCHEMA_VERSION)
     );
-    place.json(0, &["lock", "acquire", "it"]);
+    fixture.json(0, &["lock", "acquire", "it"]);
 }
 
 /// It does not depend on the configured store.
 #[test]
 fn a_migration_file_for_supabase_is_printed() {
-    let place = Place::new(Kind::Sqlite);
-    let file = place
+    let fixture = Fixture::new(Kind::Sqlite);
+    let file = fixture
         .turno(&["migrate", "--print", "--for", "supabase"])
         .expect(0)
         .out;
@@ -222,49 +228,49 @@ fn a_migration_file_for_supabase_is_printed() {
         file.starts_with("-- Turno's schema") && file.ends_with("notify pgrst, 'reload schema';\n"),
         "{file}"
     );
-    place
+    fixture
         .turno(&["migrate", "--print", "--for", "another"])
         .expect(2);
-    place.turno(&["migrate", "--for", "supabase"]).expect(2);
+    fixture.turno(&["migrate", "--for", "supabase"]).expect(2);
 }
 
-fn a_sweep_closes_what_has_expired(place: Place) {
-    place.json(0, &["lock", "acquire", "gone", "--ttl", "1ms"]);
-    place.json(0, &["lock", "acquire", "held"]);
-    assert_eq!(place.json(0, &["sweep"])["expired"], json!(1));
+fn a_sweep_closes_what_has_expired(fixture: Fixture) {
+    fixture.json(0, &["lock", "acquire", "gone", "--ttl", "1ms"]);
+    fixture.json(0, &["lock", "acquire", "held"]);
+    assert_eq!(fixture.json(0, &["sweep"])["expired"], json!(1));
     assert_eq!(
-        place.json(0, &["sweep"]),
+        fixture.json(0, &["sweep"]),
         json!({"expired": 0, "purged": 0, "waiters": 0, "history": 0, "completed": 0, "archived": 0, "seen": 0, "once": 0, "failed": 0})
     );
     assert_eq!(
         text(
-            &place.json(0, &["lock", "history", "gone"])["history"][0],
+            &fixture.json(0, &["lock", "history", "gone"])["history"][0],
             "event"
         ),
         "expired"
     );
     // With zero retention, resources that were just used are deleted, and held ones are not.
-    let swept = place.json(0, &["sweep", "--purge-after", "0s", "--keep-history", "0s"]);
+    let swept = fixture.json(0, &["sweep", "--purge-after", "0s", "--keep-history", "0s"]);
     assert_eq!(
         (&swept["purged"], &swept["history"]),
         (&json!(1), &json!(1))
     );
-    assert!(place.is_locked("held"));
+    assert!(fixture.is_locked("held"));
     assert!(
-        place
+        fixture
             .turno(&["sweep"])
             .expect(0)
             .out
             .contains("expired leases closed: 0")
     );
-    let refused = place
+    let refused = fixture
         .turno(&["--json", "sweep", "--purge-after", "-1s"])
         .expect(2);
     assert_eq!(text(&refused.error(), "field"), "purge_after");
 }
 
-fn a_sweep_goes_on_until_it_is_stopped(place: Place) {
-    let expire = |name: &str| drop(place.json(0, &["lock", "acquire", name, "--ttl", "1ms"]));
+fn a_sweep_goes_on_until_it_is_stopped(fixture: Fixture) {
+    let expire = |name: &str| drop(fixture.json(0, &["lock", "acquire", name, "--ttl", "1ms"]));
     let closes_one = |sweeping: &turno_testkit::Process| {
         turno_testkit::eventually(LONG, "an expired lease to be closed", || {
             let line = sweeping.lines().next(LONG)?;
@@ -273,35 +279,35 @@ fn a_sweep_goes_on_until_it_is_stopped(place: Place) {
         });
     };
     expire("first");
-    let sweeping = place.start(&["--json", "sweep", "--every", "10ms"]);
+    let sweeping = fixture.start(&["--json", "sweep", "--every", "10ms"]);
     closes_one(&sweeping);
     expire("second");
     closes_one(&sweeping);
     sweeping.term();
     assert_eq!(sweeping.wait_timeout(LONG).unwrap().code(), Some(0));
     // The same from the file; and a single sweep with the option, or if the file disables the interval.
-    fs::write(place.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
-    let sweeping = place.start(&["--json", "sweep"]);
+    fs::write(fixture.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
+    let sweeping = fixture.start(&["--json", "sweep"]);
     expire("third");
     closes_one(&sweeping);
     sweeping.term();
     assert_eq!(sweeping.wait_timeout(LONG).unwrap().code(), Some(0));
-    place.json(0, &["sweep", "--once"]);
-    fs::write(place.path("turno.toml"), "[cleanup]\nenabled = false\n").unwrap();
-    place.json(0, &["sweep"]);
+    fixture.json(0, &["sweep", "--once"]);
+    fs::write(fixture.path("turno.toml"), "[cleanup]\nenabled = false\n").unwrap();
+    fixture.json(0, &["sweep"]);
 }
 
-fn a_doctor_examines_the_store(place: Place) {
-    let sick = place.turno(&["doctor"]).expect(1);
+fn a_doctor_examines_the_store(fixture: Fixture) {
+    let sick = fixture.turno(&["doctor"]).expect(1);
     assert!(
         sick.out.contains("problem") && sick.out.contains("turno migrate"),
         "{sick:?}"
     );
-    place.turno(&["migrate"]).expect(0);
+    fixture.turno(&["migrate"]).expect(0);
     // The tests' PostgreSQL server does not flush to the disk, which is a problem; SQLite does.
-    let code = i32::from(place.kind == Kind::Postgres);
-    let report = place.json(code, &["doctor"]);
-    assert_eq!(text(&report, "store"), place.store);
+    let code = i32::from(fixture.kind == Kind::Postgres);
+    let report = fixture.json(code, &["doctor"]);
+    assert_eq!(text(&report, "store"), fixture.store);
     let checks: Vec<&str> = report["findings"]
         .as_array()
         .unwrap()
@@ -311,7 +317,7 @@ fn a_doctor_examines_the_store(place: Place) {
     for check in ["store", "schema", "clock", "durability", "pooler", "sweep"] {
         assert!(checks.contains(&check), "{check} is missing: {checks:?}");
     }
-    let healthy = place.turno(&["doctor"]).expect(code);
+    let healthy = fixture.turno(&["doctor"]).expect(code);
     assert!(
         healthy.out.contains("CHECK") && healthy.out.contains("schema"),
         "{healthy:?}"
@@ -320,9 +326,9 @@ fn a_doctor_examines_the_store(place: Place) {
 
 #[test]
 fn the_demonstration_needs_no_store_and_leaves_none() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let done = Done::of(
-        place
+        fixture
             .command(["demo"])
             .env_remove("TURNO_STORE")
             .output()
@@ -333,23 +339,23 @@ fn the_demonstration_needs_no_store_and_leaves_none() {
         done.out.contains("LOST UPDATES") && done.out.contains("with turno"),
         "{done:?}"
     );
-    assert_eq!(fs::read_dir(&place.folder).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&fixture.folder).unwrap().count(), 0);
 }
 
 #[test]
 fn everything_works_behind_a_pooler_and_the_doctor_names_it() {
     let pooler = PgBouncer::start(PostgresServer::shared(), PoolMode::Transaction).unwrap();
-    let mut place = Place::new(Kind::Postgres);
-    place.store = pooler.url(place.store.rsplit('/').next().unwrap());
-    let lease = place.json(0, &["lock", "acquire", "it", "--ttl", "60s"]);
-    let waiting = place.start(&["--json", "lock", "acquire", "it", "--wait", "60s"]);
+    let mut fixture = Fixture::new(Kind::Postgres);
+    fixture.store = pooler.url(fixture.store.rsplit('/').next().unwrap());
+    let lease = fixture.json(0, &["lock", "acquire", "it", "--ttl", "60s"]);
+    let waiting = fixture.start(&["--json", "lock", "acquire", "it", "--wait", "60s"]);
     turno_testkit::eventually(LONG, "the waiter to sign in", || {
-        (place.json(0, &["lock", "status", "it"])["waiters"] == json!(1)).then_some(())
+        (fixture.json(0, &["lock", "status", "it"])["waiters"] == json!(1)).then_some(())
     });
-    place.json(0, &["lock", "release", "it", "--lease", text(&lease, "id")]);
+    fixture.json(0, &["lock", "release", "it", "--lease", text(&lease, "id")]);
     assert!(waiting.wait_timeout(LONG).unwrap().success());
     // 1: the tests' server does not flush to the disk.
-    let report = place.json(1, &["doctor"]);
+    let report = fixture.json(1, &["doctor"]);
     let pooler = report["findings"]
         .as_array()
         .unwrap()

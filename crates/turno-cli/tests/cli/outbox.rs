@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use turno::outbox::OnDead;
 
 use crate::common::refusing::refuse;
-use crate::common::{Done, Place, piped, text};
+use crate::common::{Done, Fixture, piped, text};
 
 on_each_store!(
     an_event_is_emitted_with_all_there_is_to_say,
@@ -15,11 +15,11 @@ on_each_store!(
     bad_events_are_refused_and_nothing_is_stored,
     bad_arguments_are_refused,
     events_are_counted_and_listed_page_by_page,
-    what_is_shown_is_for_people,
+    lists_are_readable,
     dead_events_are_looked_at_and_requeued,
     dead_events_are_discarded,
     limits_are_as_configured,
-    archived_events_are_forgotten_when_told_to,
+    archived_events_are_deleted_on_request,
 );
 
 const ID: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
@@ -27,27 +27,29 @@ const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// Emits one event, and returns its id.
 #[track_caller]
-fn emit(place: &Place, arguments: &[&str]) -> String {
-    let emitted = place.json(0, &[&["outbox", "emit"], arguments].concat());
+fn emit(fixture: &Fixture, arguments: &[&str]) -> String {
+    let emitted = fixture.json(0, &[&["outbox", "emit"], arguments].concat());
     let [id] = emitted["ids"].as_array().unwrap().as_slice() else {
         panic!("{emitted}")
     };
     id.as_str().unwrap().to_owned()
 }
 
-fn list(place: &Place, more: &[&str]) -> Vec<Value> {
-    let listed = place.json(0, &[&["outbox", "list"], more].concat());
+fn list(fixture: &Fixture, more: &[&str]) -> Vec<Value> {
+    let listed = fixture.json(0, &[&["outbox", "list"], more].concat());
     listed["events"].as_array().unwrap().clone()
 }
 
-fn count(place: &Place, state: &str) -> u64 {
-    place.json(0, &["outbox", "stats"])[state].as_u64().unwrap()
+fn count(fixture: &Fixture, state: &str) -> u64 {
+    fixture.json(0, &["outbox", "stats"])[state]
+        .as_u64()
+        .unwrap()
 }
 
-fn an_event_is_emitted_with_all_there_is_to_say(place: Place) {
+fn an_event_is_emitted_with_all_there_is_to_say(fixture: Fixture) {
     let payload = r#"{"ticket": 7, "sum": 12345678901234567890.10}"#;
     let id = emit(
-        &place,
+        &fixture,
         &[
             "TicketCreatedEvent",
             payload,
@@ -63,7 +65,7 @@ fn an_event_is_emitted_with_all_there_is_to_say(place: Place) {
             TRACE,
         ],
     );
-    let shown = place.turno(&["--json", "outbox", "show", &id]).expect(0);
+    let shown = fixture.turno(&["--json", "outbox", "show", &id]).expect(0);
     // On one line, and with the same digits as in the emit.
     assert_eq!(shown.out.lines().count(), 1, "{shown:?}");
     assert!(shown.out.contains("12345678901234567890.10"), "{shown:?}");
@@ -87,36 +89,36 @@ fn an_event_is_emitted_with_all_there_is_to_say(place: Place) {
         (&json!(0), &json!([]))
     );
     // Absent fields are omitted. Without a payload, it is null.
-    let bare = emit(&place, &["ticket.closed"]);
-    let bare = place.json(0, &["outbox", "show", &bare]);
+    let bare = emit(&fixture, &["ticket.closed"]);
+    let bare = fixture.json(0, &["outbox", "show", &bare]);
     assert_eq!(bare["payload"], json!(null));
     for absent in ["key", "correlation_id", "traceparent", "headers", "by"] {
         assert!(bare.get(absent).is_none(), "{absent}: {bare}");
     }
     // With a delay.
-    emit(&place, &["T", "-5", "--delay", "1h"]);
+    emit(&fixture, &["T", "-5", "--delay", "1h"]);
     assert_eq!(
-        (count(&place, "pending"), count(&place, "scheduled")),
+        (count(&fixture, "pending"), count(&fixture, "scheduled")),
         (2, 1)
     );
-    let told = place.turno(&["outbox", "emit", "T", "1"]).expect(0);
-    assert!(told.out.ends_with(" is emitted\n"), "{told:?}");
+    let output = fixture.turno(&["outbox", "emit", "T", "1"]).expect(0);
+    assert!(output.out.ends_with(" is emitted\n"), "{output:?}");
 }
 
-fn an_event_of_ones_own_id_is_stored_once(place: Place) {
+fn an_event_of_ones_own_id_is_stored_once(fixture: Fixture) {
     for payload in ["1", "2"] {
-        assert_eq!(emit(&place, &["T", payload, "--id", ID]), ID);
+        assert_eq!(emit(&fixture, &["T", payload, "--id", ID]), ID);
     }
-    assert_eq!(list(&place, &[])[0]["payload"], json!(1));
-    assert_eq!(count(&place, "total"), 1);
+    assert_eq!(list(&fixture, &[])[0]["payload"], json!(1));
+    assert_eq!(count(&fixture, "total"), 1);
 }
 
-fn a_payload_is_read_from_a_file_or_from_standard_input(place: Place) {
-    std::fs::write(place.path("event.json"), "{\n  \"a\": 1.10\n}\n").unwrap();
-    emit(&place, &["T", "@event.json"]);
+fn a_payload_is_read_from_a_file_or_from_standard_input(fixture: Fixture) {
+    std::fs::write(fixture.path("event.json"), "{\n  \"a\": 1.10\n}\n").unwrap();
+    emit(&fixture, &["T", "@event.json"]);
     let words = ["--json", "outbox", "emit", "T", "-"];
-    piped(&place, &words, b" [1,\n 2]\n").expect(0);
-    let payloads: Vec<Value> = list(&place, &[])
+    piped(&fixture, &words, b" [1,\n 2]\n").expect(0);
+    let payloads: Vec<Value> = list(&fixture, &[])
         .iter()
         .map(|event| event["payload"].clone())
         .collect();
@@ -127,21 +129,21 @@ fn a_payload_is_read_from_a_file_or_from_standard_input(place: Place) {
         (b"\"0123456789\"", "8 is the most"),
     ] {
         let words = [&words[..], &["--max-payload", "8"]].concat();
-        let error = piped(&place, &words, input).expect(2).error();
+        let error = piped(&fixture, &words, input).expect(2).error();
         assert_eq!(text(&error, "field"), "payload");
         assert!(text(&error, "detail").contains(says), "{error}");
     }
-    let missing = place.turno(&["outbox", "emit", "T", "@missing.json"]);
+    let missing = fixture.turno(&["outbox", "emit", "T", "@missing.json"]);
     assert!(
         missing
             .expect(2)
             .err
             .contains("missing.json cannot be read")
     );
-    assert_eq!(count(&place, "total"), 2);
+    assert_eq!(count(&fixture, "total"), 2);
 }
 
-fn a_file_is_emitted_in_batches(place: Place) {
+fn a_file_is_emitted_in_batches(fixture: Fixture) {
     let lines: String = (0..2500)
         .map(|n| {
             format!(
@@ -150,21 +152,21 @@ fn a_file_is_emitted_in_batches(place: Place) {
             )
         })
         .collect();
-    std::fs::write(place.path("big.ndjson"), lines).unwrap();
+    std::fs::write(fixture.path("big.ndjson"), lines).unwrap();
     let words = ["outbox", "emit", "--file", "big.ndjson"];
-    let emitted = place.json(0, &words);
+    let emitted = fixture.json(0, &words);
     let ids = emitted["ids"].as_array().unwrap();
     assert_eq!(ids.len(), 2500);
-    assert_eq!(count(&place, "pending"), 2500);
-    let first = &list(&place, &["--limit", "1"])[0];
+    assert_eq!(count(&fixture, "pending"), 2500);
+    let first = &list(&fixture, &["--limit", "1"])[0];
     assert_eq!(
         (&first["id"], &first["payload"]),
         (&ids[0], &json!({"n": 0}))
     );
     assert_eq!(text(first, "key"), "0");
-    let told = place.turno(&words).expect(0);
+    let output = fixture.turno(&words).expect(0);
     assert_eq!(
-        (told.out.as_str(), told.err.as_str()),
+        (output.out.as_str(), output.err.as_str()),
         ("emitted: 2500\n", ""),
         "no progress where there is no terminal"
     );
@@ -172,22 +174,22 @@ fn a_file_is_emitted_in_batches(place: Place) {
     let line = format!(r#"{{"type": "T", "payload": null, "delay": "1h", "id": "{ID}"}}"#);
     let words = ["--json", "outbox", "emit", "--file", "-"];
     for _ in 0..2 {
-        let emitted = piped(&place, &words, line.as_bytes()).expect(0);
+        let emitted = piped(&fixture, &words, line.as_bytes()).expect(0);
         assert_eq!(emitted.json(), json!({"ids": [ID]}));
     }
-    assert_eq!(count(&place, "scheduled"), 1);
+    assert_eq!(count(&fixture, "scheduled"), 1);
     assert_eq!(
-        piped(&place, &words, b"\n").expect(0).json(),
+        piped(&fixture, &words, b"\n").expect(0).json(),
         json!({"ids": []})
     );
 }
 
-fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
+fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
     let mut lines = vec![r#"{"type": "T", "payload": 1}"#.to_owned(); 1600];
     lines[1499] = "not JSON".to_owned();
-    std::fs::write(place.path("bad.ndjson"), lines.join("\n")).unwrap();
+    std::fs::write(fixture.path("bad.ndjson"), lines.join("\n")).unwrap();
     let words = ["--json", "outbox", "emit", "--file", "bad.ndjson"];
-    let refused = place.turno(&words).expect(2);
+    let refused = fixture.turno(&words).expect(2);
     let error = refused.error();
     let detail = text(&error, "detail");
     assert!(
@@ -195,7 +197,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
         "{detail}"
     );
     assert!(refused.out.is_empty(), "{refused:?}");
-    assert_eq!(count(&place, "pending"), 1000);
+    assert_eq!(count(&fixture, "pending"), 1000);
 
     let long = format!(r#"{{"type": "{}", "payload": 1}}"#, "Ab".repeat(120));
     for (field, line) in [
@@ -227,15 +229,15 @@ fn a_bad_line_is_named_and_its_batch_not_stored(place: Place) {
             "--file",
             "-",
         ];
-        let error = piped(&place, &words, input.as_bytes()).expect(2).error();
+        let error = piped(&fixture, &words, input.as_bytes()).expect(2).error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(text(&error, "detail").starts_with("line 2: "), "{error}");
     }
-    assert_eq!(count(&place, "total"), 1000, "nothing more is stored");
+    assert_eq!(count(&fixture, "total"), 1000, "nothing more is stored");
 }
 
-fn bad_events_are_refused_and_nothing_is_stored(place: Place) {
-    place.turno(&["migrate"]).expect(0);
+fn bad_events_are_refused_and_nothing_is_stored(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
     // Each two letters of it become a word of the routing key, with a dot.
     let long = "Ab".repeat(120);
     let key = "x".repeat(256);
@@ -261,7 +263,7 @@ fn bad_events_are_refused_and_nothing_is_stored(place: Place) {
     ];
     for (field, arguments) in rows {
         let words = [&["--json", "outbox", "emit"], arguments].concat();
-        let refused = place.turno(&words).expect(2);
+        let refused = fixture.turno(&words).expect(2);
         let error = refused.error();
         assert_eq!(
             (text(&error, "code"), text(&error, "field")),
@@ -277,18 +279,20 @@ fn bad_events_are_refused_and_nothing_is_stored(place: Place) {
         (&["T", "1", "--header", "x"], "NAME=VALUE"),
         (&[&long], "shorter type"),
     ] {
-        let told = place.turno(&[&["outbox", "emit"], arguments].concat());
-        let told = told.expect(2);
-        assert!(told.err.contains(says), "{told:?}");
+        let output = fixture.turno(&[&["outbox", "emit"], arguments].concat());
+        let output = output.expect(2);
+        assert!(output.err.contains(says), "{output:?}");
     }
     for both in [&["T", "--file", "x"][..], &["--file", "x", "--key", "k"]] {
-        place.turno(&[&["outbox", "emit"], both].concat()).expect(2);
+        fixture
+            .turno(&[&["outbox", "emit"], both].concat())
+            .expect(2);
     }
-    assert_eq!(count(&place, "total"), 0);
+    assert_eq!(count(&fixture, "total"), 0);
 }
 
-fn bad_arguments_are_refused(place: Place) {
-    place.turno(&["migrate"]).expect(0);
+fn bad_arguments_are_refused(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
     let rows: [(&str, &[&str]); 22] = [
         ("state", &["list", "--state", "lost"]),
@@ -324,7 +328,7 @@ fn bad_arguments_are_refused(place: Place) {
         ("name", &["relay", "--sink", "stdout:", "--name", &long]),
     ];
     for (field, arguments) in rows {
-        let mut command = place.command([&["--json", "outbox"], arguments].concat());
+        let mut command = fixture.command([&["--json", "outbox"], arguments].concat());
         let refused = Done::of(command.env("TURNO_LOG", "off").output().unwrap()).expect(2);
         let error = refused.error();
         assert_eq!(
@@ -336,9 +340,9 @@ fn bad_arguments_are_refused(place: Place) {
     }
 }
 
-fn events_are_counted_and_listed_page_by_page(place: Place) {
-    place.turno(&["migrate"]).expect(0);
-    let none = place.json(0, &["outbox", "stats"]);
+fn events_are_counted_and_listed_page_by_page(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    let none = fixture.json(0, &["outbox", "stats"]);
     for state in [
         "total",
         "pending",
@@ -352,28 +356,28 @@ fn events_are_counted_and_listed_page_by_page(place: Place) {
         assert_eq!(none[state], json!(0), "{state}");
     }
     assert_eq!(none["oldest_pending_ms"], json!(null));
-    let told = place.turno(&["outbox", "stats"]).expect(0);
-    assert_eq!(told.out, "there are no events\n");
-    let told = place.turno(&["outbox", "list"]).expect(0);
-    assert_eq!(told.out, "no event is pending\n");
+    let output = fixture.turno(&["outbox", "stats"]).expect(0);
+    assert_eq!(output.out, "there are no events\n");
+    let output = fixture.turno(&["outbox", "list"]).expect(0);
+    assert_eq!(output.out, "no event is pending\n");
 
     let ids: Vec<String> = (0..3)
-        .map(|n| emit(&place, &["T", &n.to_string()]))
+        .map(|n| emit(&fixture, &["T", &n.to_string()]))
         .collect();
-    let first = list(&place, &["--limit", "2"]);
+    let first = list(&fixture, &["--limit", "2"]);
     assert_eq!([text(&first[0], "id"), text(&first[1], "id")], ids[..2]);
     let after = first[1]["seq"].to_string();
-    let second = list(&place, &["--limit", "2", "--after", &after]);
+    let second = list(&fixture, &["--limit", "2", "--after", &after]);
     assert_eq!((second.len(), text(&second[0], "id")), (1, ids[2].as_str()));
-    let stats = place.json(0, &["outbox", "stats"]);
+    let stats = fixture.json(0, &["outbox", "stats"]);
     assert_eq!((&stats["total"], &stats["pending"]), (&json!(3), &json!(3)));
     assert!(stats["oldest_pending_ms"].as_u64().is_some(), "{stats}");
 }
 
-fn what_is_shown_is_for_people(place: Place) {
+fn lists_are_readable(fixture: Fixture) {
     let long = format!("\"{}\"", "ñ".repeat(500));
-    let id = emit(&place, &["TicketCreatedEvent", &long, "--key", "k"]);
-    let listed = place.turno(&["outbox", "list"]).expect(0);
+    let id = emit(&fixture, &["TicketCreatedEvent", &long, "--key", "k"]);
+    let listed = fixture.turno(&["outbox", "list"]).expect(0);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert!(lines[0].starts_with("SEQ"), "{listed:?}");
     assert_eq!(lines[0].find("ID"), lines[1].find(&id), "{listed:?}");
@@ -386,7 +390,7 @@ fn what_is_shown_is_for_people(place: Place) {
         listed.out.contains("ñ…") && !listed.out.contains(&long),
         "{listed:?}"
     );
-    let stats = place.turno(&["outbox", "stats"]).expect(0);
+    let stats = fixture.turno(&["outbox", "stats"]).expect(0);
     let lines: Vec<&str> = stats.out.lines().collect();
     assert!(
         lines[0].starts_with("TOTAL  PENDING  SCHEDULED"),
@@ -394,8 +398,8 @@ fn what_is_shown_is_for_people(place: Place) {
     );
     // Complete, and indented.
     let nested = r#"{"a":{"b":[1.10,"x"]}}"#;
-    let id = emit(&place, &["T", nested, "--header", "tenant=north"]);
-    let shown = place.turno(&["outbox", "show", &id]).expect(0).out;
+    let id = emit(&fixture, &["T", nested, "--header", "tenant=north"]);
+    let shown = fixture.turno(&["outbox", "show", &id]).expect(0).out;
     assert!(
         shown.contains("{\n  \"a\": {\n    \"b\": [\n      1.10,\n      \"x\"\n    ]\n  }\n}"),
         "{shown}"
@@ -404,16 +408,16 @@ fn what_is_shown_is_for_people(place: Place) {
         shown.contains(&id) && shown.contains("tenant  north"),
         "{shown}"
     );
-    let unknown = place.turno(&["--json", "outbox", "show", ID]).expect(1);
+    let unknown = fixture.turno(&["--json", "outbox", "show", ID]).expect(1);
     assert_eq!(text(&unknown.error(), "code"), "not_found");
     assert!(text(&unknown.error(), "detail").contains(ID), "{unknown:?}");
 }
 
-fn dead_events_are_looked_at_and_requeued(place: Place) {
-    let first = emit(&place, &["T", "1", "--key", "k"]);
-    let second = emit(&place, &["T", "2"]);
-    refuse(&place, OnDead::Skip, 2);
-    let dead = list(&place, &["--state", "dead"]);
+fn dead_events_are_looked_at_and_requeued(fixture: Fixture) {
+    let first = emit(&fixture, &["T", "1", "--key", "k"]);
+    let second = emit(&fixture, &["T", "2"]);
+    refuse(&fixture, OnDead::Skip, 2);
+    let dead = list(&fixture, &["--state", "dead"]);
     assert_eq!(dead.len(), 2);
     let error = &dead[0]["errors"][0];
     assert_eq!(
@@ -424,23 +428,26 @@ fn dead_events_are_looked_at_and_requeued(place: Place) {
         ),
         (&json!(1), "no queue is\nbound", "relay-1")
     );
-    let told = place
+    let output = fixture
         .turno(&["outbox", "list", "--state", "dead"])
         .expect(0);
     assert!(
-        told.out.contains("DEAD") && told.out.contains("no queue is bound"),
-        "{told:?}"
+        output.out.contains("DEAD") && output.out.contains("no queue is bound"),
+        "{output:?}"
     );
-    let shown = place.turno(&["outbox", "show", &first]).expect(0).out;
+    let shown = fixture.turno(&["outbox", "show", &first]).expect(0).out;
     for part in ["dead", "ATTEMPT", "relay-1", "no queue is bound"] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    let requeued = place.json(0, &["outbox", "requeue", &first, ID]);
+    let requeued = fixture.json(0, &["outbox", "requeue", &first, ID]);
     assert_eq!(requeued, json!({"requeued": 1}), "one is passed over");
-    assert_eq!((count(&place, "pending"), count(&place, "dead")), (1, 1));
-    let told = place.turno(&["outbox", "requeue", "--all"]).expect(0);
-    assert_eq!(told.out, "requeued: 1\n");
-    let revived = place.json(0, &["outbox", "show", &second]);
+    assert_eq!(
+        (count(&fixture, "pending"), count(&fixture, "dead")),
+        (1, 1)
+    );
+    let output = fixture.turno(&["outbox", "requeue", "--all"]).expect(0);
+    assert_eq!(output.out, "requeued: 1\n");
+    let revived = fixture.json(0, &["outbox", "show", &second]);
     assert_eq!(
         (text(&revived, "state"), &revived["refused"]),
         ("pending", &json!(0)),
@@ -448,62 +455,68 @@ fn dead_events_are_looked_at_and_requeued(place: Place) {
     );
 }
 
-fn dead_events_are_discarded(place: Place) {
-    let skipped = emit(&place, &["T", "1"]);
-    refuse(&place, OnDead::Skip, 1);
-    let blocked = emit(&place, &["T", "2", "--key", "k"]);
-    refuse(&place, OnDead::Block, 2);
-    let listed = list(&place, &["--state", "blocked"]);
+fn dead_events_are_discarded(fixture: Fixture) {
+    let skipped = emit(&fixture, &["T", "1"]);
+    refuse(&fixture, OnDead::Skip, 1);
+    let blocked = emit(&fixture, &["T", "2", "--key", "k"]);
+    refuse(&fixture, OnDead::Block, 2);
+    let listed = list(&fixture, &["--state", "blocked"]);
     assert_eq!(text(&listed[0], "id"), blocked);
-    assert_eq!((count(&place, "dead"), count(&place, "blocked")), (1, 1));
+    assert_eq!(
+        (count(&fixture, "dead"), count(&fixture, "blocked")),
+        (1, 1)
+    );
 
     let words = [
         "outbox", "discard", &skipped, "--user", "ana", "--reason", "a test",
     ];
-    assert_eq!(place.json(0, &words), json!({"discarded": 1}));
-    assert_eq!(place.json(0, &words), json!({"discarded": 0}));
-    let event = place.json(0, &["outbox", "show", &skipped]);
+    assert_eq!(fixture.json(0, &words), json!({"discarded": 1}));
+    assert_eq!(fixture.json(0, &words), json!({"discarded": 0}));
+    let event = fixture.json(0, &["outbox", "show", &skipped]);
     assert_eq!(
         (text(&event, "state"), text(&event, "by")),
         ("discarded", "ana")
     );
     // The default user is that of the file; the environment overrides it.
     let file = "[application]\nuser = 'file'\n";
-    std::fs::write(place.path("turno.toml"), file).unwrap();
-    let told = place.turno(&["outbox", "discard", &blocked]).expect(0);
-    assert_eq!(told.out, "discarded: 1\n");
-    let event = place.json(0, &["outbox", "show", &blocked]);
+    std::fs::write(fixture.path("turno.toml"), file).unwrap();
+    let output = fixture.turno(&["outbox", "discard", &blocked]).expect(0);
+    assert_eq!(output.out, "discarded: 1\n");
+    let event = fixture.json(0, &["outbox", "show", &blocked]);
     assert_eq!(text(&event, "by"), "file");
-    assert_eq!((count(&place, "dead"), count(&place, "blocked")), (0, 0));
-    let history = place.json(0, &["history", "--part", "outbox"]);
-    let told = |place: usize| {
-        let entry = &history["history"][place];
+    assert_eq!(
+        (count(&fixture, "dead"), count(&fixture, "blocked")),
+        (0, 0)
+    );
+    let history = fixture.json(0, &["history", "--part", "outbox"]);
+    let output = |fixture: usize| {
+        let entry = &history["history"][fixture];
         (entry["actor"].clone(), entry["reason"].clone())
     };
-    assert_eq!(told(0), (json!("file"), json!(null)));
-    assert_eq!(told(1), (json!("ana"), json!("a test")));
+    assert_eq!(output(0), (json!("file"), json!(null)));
+    assert_eq!(output(1), (json!("ana"), json!("a test")));
     assert_eq!(history["history"].as_array().unwrap().len(), 2);
 }
 
-fn limits_are_as_configured(place: Place) {
+fn limits_are_as_configured(fixture: Fixture) {
     let emit = |more: &[&str], environment: &[(&str, &str)]| {
-        let mut command = place.command(["--json", "outbox", "emit", "T", "1234567890"]);
+        let mut command = fixture.command(["--json", "outbox", "emit", "T", "1234567890"]);
         command.args(more).envs(environment.iter().copied());
         Done::of(command.output().unwrap())
     };
     let file = "[inbox]\nmax_payload = 5\n[outbox]\nmax_payload = 9\n";
-    std::fs::write(place.path("turno.toml"), file).unwrap();
+    std::fs::write(fixture.path("turno.toml"), file).unwrap();
     assert_eq!(text(&emit(&[], &[]).expect(2).error(), "field"), "payload");
     let environment = [("TURNO_MAX_PAYLOAD", "10")];
     emit(&[], &environment).expect(0);
     emit(&["--max-payload", "9"], &environment).expect(2);
     emit(&["--max-payload", "10"], &[]).expect(0);
     // The inbox has a separate limit.
-    std::fs::write(place.path("turno.toml"), "[inbox]\nmax_payload = 5\n").unwrap();
+    std::fs::write(fixture.path("turno.toml"), "[inbox]\nmax_payload = 5\n").unwrap();
     emit(&[], &[]).expect(0);
 }
 
-fn archived_events_are_forgotten_when_told_to(place: Place) {
+fn archived_events_are_deleted_on_request(fixture: Fixture) {
     let relay = [
         "outbox",
         "relay",
@@ -512,26 +525,28 @@ fn archived_events_are_forgotten_when_told_to(place: Place) {
         "--until-empty",
         "--archive",
     ];
-    let id = emit(&place, &["T", r#"{"a": 1.10}"#]);
-    place.turno(&relay).expect(0);
-    let kept = place.json(0, &["outbox", "show", &id]);
+    let id = emit(&fixture, &["T", r#"{"a": 1.10}"#]);
+    fixture.turno(&relay).expect(0);
+    let kept = fixture.json(0, &["outbox", "show", &id]);
     assert_eq!(
         (text(&kept, "state"), text(&kept, "type")),
         ("dispatched", "T")
     );
     assert_eq!(kept["payload"], json!({"a": 1.10}));
-    let swept = place.json(0, &["sweep"]);
+    let swept = fixture.json(0, &["sweep"]);
     assert_eq!((&swept["archived"], &swept["seen"]), (&json!(0), &json!(0)));
-    let swept = place.json(0, &["sweep", "--keep-archive", "0s", "--keep-seen", "0s"]);
+    let swept = fixture.json(0, &["sweep", "--keep-archive", "0s", "--keep-seen", "0s"]);
     assert_eq!(swept["archived"], json!(1));
-    let id_only = place.json(0, &["outbox", "show", &id]);
+    let id_only = fixture.json(0, &["outbox", "show", &id]);
     assert!(id_only.get("payload").is_none(), "{id_only}");
     // The same, set in the file.
-    emit(&place, &["T", "2"]);
+    emit(&fixture, &["T", "2"]);
     let file = "[outbox]\nsink = 'stdout:'\narchive = true\n[cleanup]\nenabled = false\nkeep_archive = '0s'\n";
-    std::fs::write(place.path("turno.toml"), file).unwrap();
-    place.turno(&["outbox", "relay", "--until-empty"]).expect(0);
-    let swept = place.turno(&["sweep"]).expect(0);
+    std::fs::write(fixture.path("turno.toml"), file).unwrap();
+    fixture
+        .turno(&["outbox", "relay", "--until-empty"])
+        .expect(0);
+    let swept = fixture.turno(&["sweep"]).expect(0);
     assert!(
         swept.out.contains("archived events deleted: 1"),
         "{swept:?}"

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use turno_testkit::server::RabbitMq;
 use turno_testkit::{Process, eventually};
 
-use crate::common::{Done, Kind, LONG, Place, piped, text};
+use crate::common::{Done, Fixture, Kind, LONG, piped, text};
 
 on_each_store!(
     events_are_printed_to_the_letter,
@@ -25,12 +25,12 @@ on_each_store!(
 const STDOUT: [&str; 4] = ["outbox", "relay", "--sink", "stdout:"];
 const PASSWORD: &str = "s3cret";
 
-fn emit(place: &Place, arguments: &[&str]) {
-    place.json(0, &[&["outbox", "emit"], arguments].concat());
+fn emit(fixture: &Fixture, arguments: &[&str]) {
+    fixture.json(0, &[&["outbox", "emit"], arguments].concat());
 }
 
-fn stats(place: &Place) -> Value {
-    place.json(0, &["outbox", "stats"])
+fn stats(fixture: &Fixture) -> Value {
+    fixture.json(0, &["outbox", "stats"])
 }
 
 /// A running relay, and its log.
@@ -40,8 +40,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(place: &Place, arguments: &[&str]) -> Self {
-        let mut command = place.command(arguments);
+    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = fixture.command(arguments);
         let (reader, writer) = std::io::pipe().unwrap();
         let process = Process::spawn(command.stderr(writer)).unwrap();
         let said = Arc::new(Mutex::new(String::new()));
@@ -94,10 +94,10 @@ fn nowhere() -> String {
     format!("amqp://turno:{PASSWORD}@127.0.0.1:{port}/")
 }
 
-fn events_are_printed_to_the_letter(place: Place) {
+fn events_are_printed_to_the_letter(fixture: Fixture) {
     let payload = r#"{ "sum": 12345678901234567890.10, "name": "\u00f1" }"#;
     emit(
-        &place,
+        &fixture,
         &[
             "TicketCreatedEvent",
             payload,
@@ -113,8 +113,8 @@ fn events_are_printed_to_the_letter(place: Place) {
         .map(|n| format!("{{\"type\": \"T\", \"payload\": {n}}}\n"))
         .collect();
     let words = ["--json", "outbox", "emit", "--file", "-"];
-    piped(&place, &words, lines.as_bytes()).expect(0);
-    let relayed = place
+    piped(&fixture, &words, lines.as_bytes()).expect(0);
+    let relayed = fixture
         .turno(&[&STDOUT[..], &["--mode", "single", "--until-empty"]].concat())
         .expect(0);
     let events: Vec<Value> = relayed
@@ -138,29 +138,29 @@ fn events_are_printed_to_the_letter(place: Place) {
         .iter()
         .map(|event| event["payload"].as_i64().unwrap());
     assert!(numbers.eq(0..200), "in the order of their emission");
-    let after = stats(&place);
+    let after = stats(&fixture);
     assert_eq!(
         (&after["dispatched"], &after["pending"]),
         (&json!(201), &json!(0))
     );
-    let dispatched = place.json(0, &["outbox", "list", "--state", "dispatched"]);
+    let dispatched = fixture.json(0, &["outbox", "list", "--state", "dispatched"]);
     let last = &dispatched["events"][0];
     assert_eq!(last["id"], events[200]["id"], "the newest first");
-    let told = place
+    let output = fixture
         .turno(&["outbox", "list", "--state", "dispatched"])
         .expect(0);
-    assert!(told.out.contains("DISPATCHED"), "{told:?}");
+    assert!(output.out.contains("DISPATCHED"), "{output:?}");
     // No event is left.
-    let relayed = place
+    let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
     assert_eq!(relayed.out, "");
 }
 
-fn only_events_are_printed(place: Place) {
-    emit(&place, &["T", "1"]);
+fn only_events_are_printed(fixture: Fixture) {
+    emit(&fixture, &["T", "1"]);
     let words = [&STDOUT[..], &["--until-empty", "--mode", "single"]].concat();
-    let relayed = place.turno(&words).expect(0);
+    let relayed = fixture.turno(&words).expect(0);
     assert_eq!(relayed.out.lines().count(), 1, "{relayed:?}");
     for said in [
         "relaying",
@@ -175,40 +175,40 @@ fn only_events_are_printed(place: Place) {
     assert!(report[1].starts_with("SENT"), "{relayed:?}");
     assert!(report[0].trim_start().starts_with('1'), "{relayed:?}");
     // With `--json` too.
-    emit(&place, &["T", "2"]);
-    let relayed = place.turno(&[&["--json"], &words[..]].concat()).expect(0);
+    emit(&fixture, &["T", "2"]);
+    let relayed = fixture.turno(&[&["--json"], &words[..]].concat()).expect(0);
     assert_eq!(relayed.json()["payload"], json!(2));
     let report: Value = serde_json::from_str(relayed.err.lines().last().unwrap()).unwrap();
     assert_eq!((&report["sent"], &report["dead"]), (&json!(1), &json!(0)));
     // No log lines at a higher log level.
-    let mut command = place.command(&words);
+    let mut command = fixture.command(&words);
     let quiet = Done::of(command.env("TURNO_LOG", "warn").output().unwrap()).expect(0);
     assert!(!quiet.err.contains("relaying"), "{quiet:?}");
 }
 
-fn what_waits_for_its_time_is_left(place: Place) {
-    emit(&place, &["T", "1", "--delay", "1h"]);
-    let relayed = place
+fn what_waits_for_its_time_is_left(fixture: Fixture) {
+    emit(&fixture, &["T", "1", "--delay", "1h"]);
+    let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
     assert_eq!(relayed.out, "");
-    assert_eq!(stats(&place)["scheduled"], json!(1));
+    assert_eq!(stats(&fixture)["scheduled"], json!(1));
 }
 
-fn settings_are_of_the_option_then_the_environment_then_the_file(place: Place) {
+fn settings_are_of_the_option_then_the_environment_then_the_file(fixture: Fixture) {
     let file = "[outbox]\nsink = 'stdout:'\nname = 'of-file'\narchive = true\n";
-    std::fs::write(place.path("turno.toml"), file).unwrap();
+    std::fs::write(fixture.path("turno.toml"), file).unwrap();
     let relay = |arguments: &[&str], environment: &[(&str, &str)]| {
-        emit(&place, &["T", "1"]);
-        let mut command = place.command(["outbox", "relay", "--until-empty"]);
+        emit(&fixture, &["T", "1"]);
+        let mut command = fixture.command(["outbox", "relay", "--until-empty"]);
         command.args(arguments).envs(environment.iter().copied());
         let relayed = Done::of(command.output().unwrap()).expect(0);
         assert_eq!(relayed.out.lines().count(), 1, "{relayed:?}");
-        let listed = place.json(
+        let listed = fixture.json(
             0,
             &["outbox", "list", "--state", "dispatched", "--limit", "1"],
         );
-        let last = place.json(0, &["outbox", "show", text(&listed["events"][0], "id")]);
+        let last = fixture.json(0, &["outbox", "show", text(&listed["events"][0], "id")]);
         (text(&last, "by").to_owned(), last.get("payload").is_some())
     };
     let of = |name: &str, archived: bool| (name.to_owned(), archived);
@@ -219,19 +219,19 @@ fn settings_are_of_the_option_then_the_environment_then_the_file(place: Place) {
         relay(&["--name", "of-option", "--archive=false"], &environment),
         of("of-option", false)
     );
-    std::fs::remove_file(place.path("turno.toml")).unwrap();
+    std::fs::remove_file(fixture.path("turno.toml")).unwrap();
     let sink = [("TURNO_SINK", "stdout:"), ("TURNO_RELAY_NAME", "me")];
     assert_eq!(relay(&[], &sink), of("me", false));
     assert_eq!(relay(&["--archive"], &sink), of("me", true));
 }
 
-fn an_outage_spends_no_attempt_and_shows_no_password(place: Place) {
-    emit(&place, &["T", "1"]);
+fn an_outage_spends_no_attempt_and_shows_no_password(fixture: Fixture) {
+    emit(&fixture, &["T", "1"]);
     let url = nowhere();
     for json in [false, true] {
         let mut words = vec!["-vv", "outbox", "relay", "--sink", &url];
         words.extend(json.then_some("--json"));
-        let relay = Running::start(&place, &words);
+        let relay = Running::start(&fixture, &words);
         relay.says("nothing can be published; no attempt is spent");
         let printed = relay.stop().join("\n");
         let said = relay.said();
@@ -246,7 +246,7 @@ fn an_outage_spends_no_attempt_and_shows_no_password(place: Place) {
         } else {
             assert!(printed.starts_with("SENT"), "{printed}");
         }
-        let event = &place.json(0, &["outbox", "list"])["events"][0];
+        let event = &fixture.json(0, &["outbox", "list"])["events"][0];
         assert_eq!(
             (&event["refused"], &event["doubtful"], text(event, "state")),
             (&json!(0), &json!(0), "pending")
@@ -254,20 +254,20 @@ fn an_outage_spends_no_attempt_and_shows_no_password(place: Place) {
     }
     // The error does not contain an invalid URL.
     let wrong = format!("amqp://turno:{PASSWORD}@:x/");
-    let refused = place
+    let refused = fixture
         .turno(&["outbox", "relay", "--sink", &wrong])
         .expect(2);
     assert!(!refused.err.contains(PASSWORD), "{refused:?}");
 }
 
 /// A relay without events gives up its lead, so the first one is kept busy: its output is not read.
-fn a_second_relay_says_who_is_at_work(place: Place) {
+fn a_second_relay_says_who_is_at_work(fixture: Fixture) {
     let words = |name| [&STDOUT[..], &["--mode", "single", "--name", name]].concat();
-    emit_more_than_a_pipe_holds(&place);
-    let mut first = Piped::start(&place, &words("relay-1"));
+    emit_more_than_a_pipe_holds(&fixture);
+    let mut first = Piped::start(&fixture, &words("relay-1"));
     let mut printed = first.0.stdout.take().unwrap();
     printed.read_exact(&mut [0]).unwrap();
-    let second = Running::start(&place, &words("relay-2"));
+    let second = Running::start(&fixture, &words("relay-2"));
     second.says("another relay is at work");
     assert!(second.said().contains("relay-1"), "{}", second.said());
     // Its output is read again, and it ends.
@@ -278,24 +278,24 @@ fn a_second_relay_says_who_is_at_work(place: Place) {
     assert_eq!(first.code(), Some(0));
     // The other one takes over.
     second.says("the only relay now");
-    emit(&place, &["T", "2"]);
+    emit(&fixture, &["T", "2"]);
     let printed = second.process.lines().next(LONG).unwrap();
     assert!(printed.contains(r#""payload":2"#), "{printed}");
     assert!(second.stop().is_empty());
 }
 
-fn emit_more_than_a_pipe_holds(place: &Place) {
+fn emit_more_than_a_pipe_holds(fixture: &Fixture) {
     let payload = format!("\"{}\"", "x".repeat(500_000));
-    std::fs::write(place.path("payload.json"), payload).unwrap();
-    emit(place, &["T", "@payload.json"]);
+    std::fs::write(fixture.path("payload.json"), payload).unwrap();
+    emit(fixture, &["T", "@payload.json"]);
 }
 
 /// A relay whose output the test reads itself, or does not read. It is killed when dropped.
 struct Piped(Child);
 
 impl Piped {
-    fn start(place: &Place, arguments: &[&str]) -> Self {
-        let mut command = place.command(arguments);
+    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = fixture.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Piped(command.spawn().unwrap())
     }
@@ -320,29 +320,29 @@ impl Drop for Piped {
     }
 }
 
-fn a_reader_that_goes_away_ends_it(place: Place) {
-    let mut relay = Piped::start(&place, &STDOUT);
+fn a_reader_that_goes_away_ends_it(fixture: Fixture) {
+    let mut relay = Piped::start(&fixture, &STDOUT);
     drop(relay.0.stdout.take());
-    emit(&place, &["T", "1"]);
+    emit(&fixture, &["T", "1"]);
     assert_eq!(relay.code(), Some(1));
     let mut said = String::new();
-    let told = relay.0.stderr.as_mut().unwrap();
-    told.read_to_string(&mut said).unwrap();
+    let output = relay.0.stderr.as_mut().unwrap();
+    output.read_to_string(&mut said).unwrap();
     assert!(said.contains("standard output is closed"), "{said}");
-    assert_eq!(stats(&place)["dispatched"], json!(0), "nothing is lost");
+    assert_eq!(stats(&fixture)["dispatched"], json!(0), "nothing is lost");
 }
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     // The relay cannot finish the events in progress.
-    emit_more_than_a_pipe_holds(&place);
-    let mut relay = Piped::start(&place, &STDOUT);
+    emit_more_than_a_pipe_holds(&fixture);
+    let mut relay = Piped::start(&fixture, &STDOUT);
     let mut printed = relay.0.stdout.take().unwrap();
     printed.read_exact(&mut [0]).unwrap();
-    let mut told = BufReader::new(relay.0.stderr.take().unwrap()).lines();
+    let mut output = BufReader::new(relay.0.stderr.take().unwrap()).lines();
     relay.term();
-    assert!(told.any(|line| line.unwrap().contains("shutting down")));
+    assert!(output.any(|line| line.unwrap().contains("shutting down")));
     let ended = relay.0.try_wait().unwrap();
     assert!(ended.is_none(), "it waits for its reader");
     relay.term();
@@ -351,31 +351,31 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn a_blocked_outbox_does_not_get_empty_and_says_so() {
-    let place = Place::new(Kind::Sqlite);
-    emit(&place, &["T", "1", "--key", "k"]);
-    crate::common::refusing::refuse(&place, turno::outbox::OnDead::Block, 1);
-    emit(&place, &["T", "2", "--key", "k"]);
-    let relayed = place
+    let fixture = Fixture::new(Kind::Sqlite);
+    emit(&fixture, &["T", "1", "--key", "k"]);
+    crate::common::refusing::refuse(&fixture, turno::outbox::OnDead::Block, 1);
+    emit(&fixture, &["T", "2", "--key", "k"]);
+    let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(1);
     assert!(
         relayed.err.contains("outbox list --state blocked") && relayed.out.is_empty(),
         "{relayed:?}"
     );
-    place.json(0, &["outbox", "requeue", "--all"]);
-    let relayed = place
+    fixture.json(0, &["outbox", "requeue", "--all"]);
+    let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
     assert_eq!(relayed.out.lines().count(), 2, "{relayed:?}");
 }
 
 #[test]
-fn a_broker_that_refuses_and_goes_and_comes_back_is_told_of() {
-    let place = Place::new(Kind::Sqlite);
+fn refusals_outages_and_recoveries_of_a_broker_are_reported() {
+    let fixture = Fixture::new(Kind::Sqlite);
     let broker = RabbitMq::start().unwrap();
     let url = broker.url();
     let relay = Running::start(
-        &place,
+        &fixture,
         &[
             "--json",
             "outbox",
@@ -389,19 +389,19 @@ fn a_broker_that_refuses_and_goes_and_comes_back_is_told_of() {
         ],
     );
     // No queue is bound: RabbitMQ returns the event.
-    emit(&place, &["Blocking", "1", "--key", "k"]);
+    emit(&fixture, &["Blocking", "1", "--key", "k"]);
     relay.says("an event was refused, and is dead");
-    let blocked = || (stats(&place)["blocked"] == json!(1)).then_some(());
+    let blocked = || (stats(&fixture)["blocked"] == json!(1)).then_some(());
     eventually(LONG, "the event to block its key", blocked);
-    let told = place.turno(&["outbox", "list", "--state", "blocked"]);
-    assert!(told.expect(0).out.contains("ERROR"));
+    let output = fixture.turno(&["outbox", "list", "--state", "blocked"]);
+    assert!(output.expect(0).out.contains("ERROR"));
 
     broker.kill_9().unwrap();
-    emit(&place, &["Skipped", "2"]);
+    emit(&fixture, &["Skipped", "2"]);
     relay.says("nothing can be published; no attempt is spent");
     broker.restart().unwrap();
     relay.says("the sink is there again");
-    let dead = || (stats(&place)["dead"] == json!(1)).then_some(());
+    let dead = || (stats(&fixture)["dead"] == json!(1)).then_some(());
     eventually(LONG, "the other event to be refused", dead);
     let report: Value = serde_json::from_str(&relay.stop().join("")).unwrap();
     assert_eq!(
@@ -444,10 +444,10 @@ fn web_server(status: &'static str) -> (String, Receiver<Vec<String>>) {
 
 #[test]
 fn a_webhook_is_called_as_the_environment_and_the_file_say() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let relay = |url: &str, more: &[&str]| {
         let words = ["--json", "outbox", "relay", "--until-empty", "--sink", url];
-        let mut command = place.command([&words[..], more].concat());
+        let mut command = fixture.command([&words[..], more].concat());
         // Not a real secret; base64 of 24 bytes.
         command.env(
             "TURNO_WEBHOOK_SECRET",
@@ -456,9 +456,9 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
         Done::of(command.output().unwrap()).expect(0)
     };
     let file = "[outbox]\nallow_private = true\nmax_attempts = 1\n";
-    std::fs::write(place.path("turno.toml"), file).unwrap();
+    std::fs::write(fixture.path("turno.toml"), file).unwrap();
     let (url, requests) = web_server("204 No Content");
-    emit(&place, &["T", "1"]);
+    emit(&fixture, &["T", "1"]);
     let relayed = relay(&url, &[]);
     assert_eq!(relayed.json()["sent"], json!(1), "{relayed:?}");
     assert!(!relayed.err.contains("whsec_"), "{relayed:?}");
@@ -473,14 +473,14 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
     );
     // A server that refuses; the file's limit, and the option that overrides it.
     let (url, _requests) = web_server("500 Oops");
-    emit(&place, &["T", "2"]);
+    emit(&fixture, &["T", "2"]);
     let refused = relay(&url, &["--max-attempts", "1000"]).json();
     assert!(refused["refused"].as_u64() >= Some(1), "{refused}");
-    assert_eq!(stats(&place)["dead"], json!(0), "it is tried again");
-    emit(&place, &["T", "3"]);
+    assert_eq!(stats(&fixture)["dead"], json!(0), "it is tried again");
+    emit(&fixture, &["T", "3"]);
     let refused = relay(&url, &[]).json();
     assert!(refused["dead"].as_u64() >= Some(1), "{refused}");
-    let dead = place
+    let dead = fixture
         .turno(&["outbox", "list", "--state", "dead"])
         .expect(0);
     assert!(dead.out.contains("500"), "{dead:?}");
@@ -490,20 +490,20 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
 #[test]
 fn a_flood_of_warnings_is_a_line_per_second_with_a_count() {
     const MANY: usize = 500;
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     std::fs::write(
-        place.path("turno.toml"),
+        fixture.path("turno.toml"),
         "[outbox]\nallow_private = true\nbatch = 250\n",
     )
     .unwrap();
     let lines = "{\"type\": \"T\", \"payload\": 1}\n".repeat(MANY);
     let words = ["--json", "outbox", "emit", "--file", "-"];
-    piped(&place, &words, lines.as_bytes()).expect(0);
+    piped(&fixture, &words, lines.as_bytes()).expect(0);
     let (url, _requests) = web_server("400 Bad Request");
     let began = std::time::Instant::now();
-    let relay = Running::start(&place, &["--json", "outbox", "relay", "--sink", &url]);
+    let relay = Running::start(&fixture, &["--json", "outbox", "relay", "--sink", &url]);
     eventually(LONG, "every event to be refused", || {
-        let scheduled = stats(&place)["scheduled"].as_u64();
+        let scheduled = stats(&fixture)["scheduled"].as_u64();
         (scheduled == Some(MANY as u64)).then_some(())
     });
     let report: Value = serde_json::from_str(&relay.stop().join("")).unwrap();
@@ -544,21 +544,21 @@ fn a_flood_of_warnings_is_a_line_per_second_with_a_count() {
 #[test]
 fn an_unsigned_webhook_is_warned_about() {
     const WARNING: &str = "requests are not signed";
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let (url, _requests) = web_server("204 No Content");
     let file = |more: &str| format!("[outbox]\nallow_private = true\nsink = \"{url}\"\n{more}");
     let webhook = || {
-        let findings = place.json(0, &["doctor"])["findings"].clone();
+        let findings = fixture.json(0, &["doctor"])["findings"].clone();
         let findings = findings.as_array().unwrap().clone();
         findings
             .into_iter()
             .find(|finding| finding["check"] == json!("webhook"))
     };
-    std::fs::write(place.path("turno.toml"), file("")).unwrap();
+    std::fs::write(fixture.path("turno.toml"), file("")).unwrap();
     for number in ["1", "2"] {
-        emit(&place, &["T", number]);
+        emit(&fixture, &["T", number]);
     }
-    let relayed = place.turno(&["outbox", "relay", "--until-empty", "--batch", "2"]);
+    let relayed = fixture.turno(&["outbox", "relay", "--until-empty", "--batch", "2"]);
     let relayed = relayed.expect(0);
     assert_eq!(relayed.err.matches(WARNING).count(), 1, "{relayed:?}");
     let finding = webhook().expect("doctor knows");
@@ -566,8 +566,10 @@ fn an_unsigned_webhook_is_warned_about() {
 
     // Not a real secret; base64 of 24 bytes.
     let secret = "secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
-    std::fs::write(place.path("turno.toml"), file(secret)).unwrap();
-    let relayed = place.turno(&["outbox", "relay", "--until-empty"]).expect(0);
+    std::fs::write(fixture.path("turno.toml"), file(secret)).unwrap();
+    let relayed = fixture
+        .turno(&["outbox", "relay", "--until-empty"])
+        .expect(0);
     assert!(!relayed.err.contains(WARNING), "{relayed:?}");
     assert_eq!(webhook(), None);
 }

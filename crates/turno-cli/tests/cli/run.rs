@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::json;
 use turno_testkit::eventually;
 
-use crate::common::{Done, LONG, Place, is_running, state, text};
+use crate::common::{Done, Fixture, LONG, is_running, state, text};
 
 on_each_store!(
     the_commands_own_code_is_passed_on,
@@ -20,34 +20,34 @@ on_each_store!(
     pausing_turno_pauses_the_command,
     killing_turno_kills_the_command,
     a_broken_lock_ends_the_command,
-    a_command_that_ends_in_time_when_told_to_is_not_killed,
-    a_command_that_was_not_alone_is_told,
+    a_command_that_ends_after_a_signal_is_not_killed,
+    a_lost_lease_is_reported,
     a_held_lock_is_waited_for,
     several_may_share,
 );
 
 /// Prints its pid, then works until it gets a signal, and prints that.
-const WORK: &str = "trap 'echo told TERM; exit 3' TERM; trap 'echo told HUP; exit 4' HUP; trap 'echo told INT; exit 5' INT; \
+const WORK: &str = "trap 'echo got TERM; exit 3' TERM; trap 'echo got HUP; exit 4' HUP; trap 'echo got INT; exit 5' INT; \
                     echo pid $$; while :; do sleep 0.05; done";
 /// The same, but it ignores SIGTERM.
-const STUBBORN: &str = "trap 'echo told TERM' TERM; echo pid $$; while :; do sleep 0.05; done";
+const STUBBORN: &str = "trap 'echo got TERM' TERM; echo pid $$; while :; do sleep 0.05; done";
 
-fn run(place: &Place, command: &[&str]) -> Done {
-    place.turno(&[&["run", "--lock", "job", "--"], command].concat())
+fn run(fixture: &Fixture, command: &[&str]) -> Done {
+    fixture.turno(&[&["run", "--lock", "job", "--"], command].concat())
 }
 
-fn the_commands_own_code_is_passed_on(place: Place) {
+fn the_commands_own_code_is_passed_on(fixture: Fixture) {
     for code in [0, 1, 2, 7, 75, 255] {
-        run(&place, &["sh", "-c", &format!("exit {code}")]).expect(code);
-        assert!(!place.is_locked("job"));
+        run(&fixture, &["sh", "-c", &format!("exit {code}")]).expect(code);
+        assert!(!fixture.is_locked("job"));
     }
     for (signal, code) in [("KILL", 137), ("TERM", 143), ("INT", 130)] {
-        run(&place, &["sh", "-c", &format!("kill -{signal} $$")]).expect(code);
-        assert!(!place.is_locked("job"));
+        run(&fixture, &["sh", "-c", &format!("kill -{signal} $$")]).expect(code);
+        assert!(!fixture.is_locked("job"));
     }
     // Its standard output and input are passed through, and so are its arguments.
     let done = run(
-        &place,
+        &fixture,
         &[
             "sh",
             "-c",
@@ -64,14 +64,14 @@ fn the_commands_own_code_is_passed_on(place: Place) {
     );
 }
 
-fn the_command_knows_its_lease(place: Place) {
+fn the_command_knows_its_lease(fixture: Fixture) {
     let script = "env | grep ^TURNO_ | sort";
-    let mut command = place.command([
+    let mut command = fixture.command([
         "run", "--lock", "job", "--owner", "me", "--", "sh", "-c", script,
     ]);
     let done = Done::of(command.output().unwrap()).expect(0);
-    let told: Vec<&str> = done.out.lines().collect();
-    let token = told
+    let variables: Vec<&str> = done.out.lines().collect();
+    let token = variables
         .iter()
         .find_map(|line| line.strip_prefix("TURNO_FENCING_TOKEN="))
         .unwrap();
@@ -79,28 +79,31 @@ fn the_command_knows_its_lease(place: Place) {
         format!("TURNO_LEASE=job@{token}"),
         "TURNO_OWNER=me".to_owned(),
         "TURNO_RESOURCE=job".to_owned(),
-        format!("TURNO_STORE={}", place.store),
+        format!("TURNO_STORE={}", fixture.store),
         format!("TURNO_FENCING_TOKEN={token}"),
     ];
     expected.sort();
-    assert_eq!(told, expected, "and nothing of what turno tells itself");
-    let entry = &place.json(0, &["lock", "history", "job"])["history"][0];
+    assert_eq!(
+        variables, expected,
+        "and nothing of what turno tells itself"
+    );
+    let entry = &fixture.json(0, &["lock", "history", "job"])["history"][0];
     assert_eq!(entry["token"].to_string(), token);
 }
 
-fn a_busy_lock_runs_nothing(place: Place) {
-    place.json(0, &["lock", "acquire", "job", "--user", "1"]);
-    let done = run(&place, &["touch", "ran"]).expect(75);
+fn a_busy_lock_runs_nothing(fixture: Fixture) {
+    fixture.json(0, &["lock", "acquire", "job", "--user", "1"]);
+    let done = run(&fixture, &["touch", "ran"]).expect(75);
     assert!(done.err.contains("User: 1"), "{done:?}");
-    let busy = place.json(75, &["run", "--lock", "job", "--", "touch", "ran"]);
+    let busy = fixture.json(75, &["run", "--lock", "job", "--", "touch", "ran"]);
     assert_eq!(text(&busy, "code"), "busy");
-    assert!(!place.path("ran").exists());
+    assert!(!fixture.path("ran").exists());
 }
 
-fn the_lock_is_held_meanwhile_and_released_after(place: Place) {
-    place.turno(&["migrate"]).expect(0);
+fn the_lock_is_held_meanwhile_and_released_after(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
     let script = "read -r line; exit 9";
-    let mut command = place.command([
+    let mut command = fixture.command([
         "run",
         "--lock",
         "job",
@@ -113,48 +116,48 @@ fn the_lock_is_held_meanwhile_and_released_after(place: Place) {
     ]);
     let process = turno_testkit::Process::spawn(command.stdin(Stdio::piped())).unwrap();
     eventually(LONG, "the lock to be held", || {
-        place.is_locked("job").then_some(())
+        fixture.is_locked("job").then_some(())
     });
-    let holder = place.json(0, &["lock", "status", "job"])["holder"].clone();
+    let holder = fixture.json(0, &["lock", "status", "job"])["holder"].clone();
     assert_eq!(
         (text(&holder, "description"), &holder["pid"]),
         ("night run", &json!(process.id()))
     );
     drop(process.take_stdin());
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(9));
-    assert!(!place.is_locked("job"));
+    assert!(!fixture.is_locked("job"));
     assert_eq!(
         text(
-            &place.json(0, &["lock", "history", "job"])["history"][0],
+            &fixture.json(0, &["lock", "history", "job"])["history"][0],
             "event"
         ),
         "released"
     );
 }
 
-fn a_command_that_cannot_be_run_leaves_no_lock(place: Place) {
-    let missing = run(&place, &["no-such-command"]).expect(127);
+fn a_command_that_cannot_be_run_leaves_no_lock(fixture: Fixture) {
+    let missing = run(&fixture, &["no-such-command"]).expect(127);
     assert!(missing.err.contains("no-such-command"), "{missing:?}");
-    std::fs::write(place.path("data"), "not a program").unwrap();
-    run(&place, &["./data"]).expect(126);
-    run(&place, &["/"]).expect(126);
-    assert!(!place.is_locked("job"));
-    place.turno(&["run", "--lock", "job"]).expect(2);
-    place.turno(&["run", "--lock", "job", "--"]).expect(2);
+    std::fs::write(fixture.path("data"), "not a program").unwrap();
+    run(&fixture, &["./data"]).expect(126);
+    run(&fixture, &["/"]).expect(126);
+    assert!(!fixture.is_locked("job"));
+    fixture.turno(&["run", "--lock", "job"]).expect(2);
+    fixture.turno(&["run", "--lock", "job", "--"]).expect(2);
 }
 
-fn the_lease_is_renewed_for_as_long_as_it_takes(place: Place) {
-    let process = place.start(&[
+fn the_lease_is_renewed_for_as_long_as_it_takes(fixture: Fixture) {
+    let process = fixture.start(&[
         "run", "--lock", "job", "--ttl", "1s", "--", "sh", "-c", WORK,
     ]);
     process.lines().expect_line("pid", LONG);
-    let first = place.json(0, &["lock", "status", "job"])["holder"].clone();
+    let first = fixture.json(0, &["lock", "status", "job"])["holder"].clone();
     // Until well after its first expiry.
     let deadline = text(&first, "expires_at").to_owned();
     eventually(LONG, "a second to pass in the store", || {
-        let other = place.json(0, &["lock", "acquire", "clock", "--owner", "me"]);
+        let other = fixture.json(0, &["lock", "acquire", "clock", "--owner", "me"]);
         let now = text(
-            &place.json(
+            &fixture.json(
                 0,
                 &[
                     "lock",
@@ -169,20 +172,20 @@ fn the_lease_is_renewed_for_as_long_as_it_takes(place: Place) {
             "acquired_at",
         )
         .to_owned();
-        place.json(
+        fixture.json(
             0,
             &["lock", "release", "clock", "--lease", text(&other, "id")],
         );
         (now > deadline).then_some(())
     });
-    let still = place.json(0, &["lock", "status", "job"])["holder"].clone();
+    let still = fixture.json(0, &["lock", "status", "job"])["holder"].clone();
     assert_eq!(still["token"], first["token"]);
     assert!(process.wait_timeout(std::time::Duration::ZERO).is_none());
     process.term();
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(3));
 }
 
-fn signals_reach_the_command_and_what_it_started(place: Place) {
+fn signals_reach_the_command_and_what_it_started(fixture: Fixture) {
     use rustix::process::{Pid, Signal, kill_process};
     for (signal, name, code) in [
         (Signal::TERM, "TERM", 3),
@@ -190,7 +193,7 @@ fn signals_reach_the_command_and_what_it_started(place: Place) {
         (Signal::INT, "INT", 5),
     ] {
         let script = format!("sh -c 'echo child $$; exec sleep 600' & {WORK}");
-        let process = place.start(&["run", "--lock", "job", "--", "sh", "-c", &script]);
+        let process = fixture.start(&["run", "--lock", "job", "--", "sh", "-c", &script]);
         let mut seen = [String::new(), String::new()];
         while seen.iter().any(String::is_empty) {
             let line = process
@@ -205,7 +208,7 @@ fn signals_reach_the_command_and_what_it_started(place: Place) {
             signal,
         )
         .unwrap();
-        process.lines().expect_line(&format!("told {name}"), LONG);
+        process.lines().expect_line(&format!("got {name}"), LONG);
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(code));
         for pid in &seen {
             // A shell starts its background children with SIGINT ignored.
@@ -222,23 +225,23 @@ fn signals_reach_the_command_and_what_it_started(place: Place) {
             )
             .unwrap();
         }
-        assert!(!place.is_locked("job"));
+        assert!(!fixture.is_locked("job"));
     }
 }
 
-fn a_signal_while_waiting_ends_the_wait(place: Place) {
-    place.json(0, &["lock", "acquire", "job", "--ttl", "300s"]);
-    let process = place.start(&[
+fn a_signal_while_waiting_ends_the_wait(fixture: Fixture) {
+    fixture.json(0, &["lock", "acquire", "job", "--ttl", "300s"]);
+    let process = fixture.start(&[
         "run", "--lock", "job", "--wait", "300s", "--", "touch", "ran",
     ]);
-    let waiters = || place.json(0, &["lock", "status", "job"])["waiters"].as_i64();
+    let waiters = || fixture.json(0, &["lock", "status", "job"])["waiters"].as_i64();
     eventually(LONG, "the waiter to sign in", || {
         (waiters() == Some(1)).then_some(())
     });
     process.term();
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(143));
     assert_eq!(waiters(), Some(0));
-    assert!(!place.path("ran").exists());
+    assert!(!fixture.path("ran").exists());
 }
 
 /// Stopped, or a shell that waits for a child that was stopped before its exec.
@@ -246,9 +249,9 @@ fn is_paused(pid: &str) -> bool {
     matches!(state(pid), Some('T' | 'D'))
 }
 
-fn pausing_turno_pauses_the_command(place: Place) {
+fn pausing_turno_pauses_the_command(fixture: Fixture) {
     use rustix::process::{Pid, Signal, kill_process};
-    let process = place.start(&[
+    let process = fixture.start(&[
         "run", "--lock", "job", "--ttl", "60s", "--", "sh", "-c", WORK,
     ]);
     let pid = process.lines().expect_line("pid", LONG);
@@ -269,8 +272,8 @@ fn pausing_turno_pauses_the_command(place: Place) {
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(3));
 }
 
-fn killing_turno_kills_the_command(place: Place) {
-    let process = place.start(&[
+fn killing_turno_kills_the_command(fixture: Fixture) {
+    let process = fixture.start(&[
         "run", "--lock", "job", "--ttl", "2s", "--", "sh", "-c", STUBBORN,
     ]);
     let pid = process.lines().expect_line("pid", LONG);
@@ -281,43 +284,43 @@ fn killing_turno_kills_the_command(place: Place) {
         (!is_running(&pid)).then_some(())
     });
     // The lock was not released, and ends with its TTL.
-    assert!(place.is_locked("job"));
-    place.json(0, &["lock", "acquire", "job", "--wait", "10s"]);
+    assert!(fixture.is_locked("job"));
+    fixture.json(0, &["lock", "acquire", "job", "--wait", "10s"]);
 }
 
-fn a_broken_lock_ends_the_command(place: Place) {
-    let process = place.start(&[
+fn a_broken_lock_ends_the_command(fixture: Fixture) {
+    let process = fixture.start(&[
         "run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", STUBBORN,
     ]);
     let pid = process.lines().expect_line("pid", LONG);
-    let token = place.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-    place.json(
+    let token = fixture.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
+    fixture.json(
         0,
         &[
             "lock", "break", "job", "--token", &token, "--reason", "test",
         ],
     );
-    process.lines().expect_line("told TERM", LONG);
+    process.lines().expect_line("got TERM", LONG);
     // It ignores the signal, so it is killed.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(!is_running(&pid));
     assert_eq!(
         text(
-            &place.json(0, &["lock", "history", "job", "--limit", "1"])["history"][0],
+            &fixture.json(0, &["lock", "history", "job", "--limit", "1"])["history"][0],
             "event"
         ),
         "late"
     );
 }
 
-fn a_command_that_ends_in_time_when_told_to_is_not_killed(place: Place) {
-    let script = "trap 'echo told TERM; echo cleaned > cleaned; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done";
-    let process = place.start(&[
+fn a_command_that_ends_after_a_signal_is_not_killed(fixture: Fixture) {
+    let script = "trap 'echo got TERM; echo cleaned > cleaned; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done";
+    let process = fixture.start(&[
         "run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", script,
     ]);
     process.lines().expect_line("pid", LONG);
-    let token = place.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-    place.json(
+    let token = fixture.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
+    fixture.json(
         0,
         &[
             "lock", "break", "job", "--token", &token, "--reason", "test",
@@ -325,21 +328,21 @@ fn a_command_that_ends_in_time_when_told_to_is_not_killed(place: Place) {
     );
     // Its own success does not count, because the lease was lost.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
-    assert!(place.path("cleaned").exists());
+    assert!(fixture.path("cleaned").exists());
 }
 
-fn a_command_that_was_not_alone_is_told(place: Place) {
+fn a_lost_lease_is_reported(fixture: Fixture) {
     let script = "echo ready; read -r line; exit $line";
     for (says, code) in [("0", 1), ("6", 6)] {
-        let mut command = place.command([
+        let mut command = fixture.command([
             "run", "--lock", "job", "--ttl", "300s", "--", "sh", "-c", script,
         ]);
         let process =
             turno_testkit::Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null()))
                 .unwrap();
         process.lines().expect_line("ready", LONG);
-        let token = place.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-        place.json(
+        let token = fixture.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
+        fixture.json(
             0,
             &[
                 "lock", "break", "job", "--token", &token, "--reason", "test",
@@ -355,8 +358,8 @@ fn a_command_that_was_not_alone_is_told(place: Place) {
     }
 }
 
-fn a_held_lock_is_waited_for(place: Place) {
-    let first = place.start(&[
+fn a_held_lock_is_waited_for(fixture: Fixture) {
+    let first = fixture.start(&[
         "run",
         "--lock",
         "job",
@@ -366,7 +369,7 @@ fn a_held_lock_is_waited_for(place: Place) {
         "echo pid $$; sleep 0.3",
     ]);
     first.lines().expect_line("pid", LONG);
-    let done = place
+    let done = fixture
         .turno(&[
             "run", "--lock", "job", "--wait", "60s", "--fifo", "--", "echo", "mine",
         ])
@@ -375,20 +378,20 @@ fn a_held_lock_is_waited_for(place: Place) {
     assert!(first.wait_timeout(LONG).unwrap().success());
 }
 
-fn several_may_share(place: Place) {
+fn several_may_share(fixture: Fixture) {
     let held = |more: &[&str]| {
         let words = [&["run", "--lock", "job"], more, &["--", "sh", "-c", WORK]].concat();
-        let process = place.start(&words);
+        let process = fixture.start(&words);
         process.lines().expect_line("pid", LONG);
         process
     };
     let both = [held(&["--permits", "2"]), held(&["--permits", "2"])];
-    place
+    fixture
         .turno(&["run", "--lock", "job", "--permits", "2", "--", "true"])
         .expect(75);
     for process in &both {
         process.term();
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(3));
     }
-    assert!(!place.is_locked("job"));
+    assert!(!fixture.is_locked("job"));
 }

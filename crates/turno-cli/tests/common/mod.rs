@@ -30,20 +30,20 @@ pub enum Kind {
 
 /// A working folder, and an empty store for one test.
 #[derive(Debug)]
-pub struct Place {
+pub struct Fixture {
     pub kind: Kind,
     pub folder: TempDir,
     pub store: String,
 }
 
-impl Place {
+impl Fixture {
     pub fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = match kind {
             Kind::Sqlite => format!("sqlite:{}", folder.path().join("store.db").display()),
             Kind::Postgres => PostgresServer::shared().create_database(),
         };
-        Place {
+        Fixture {
             kind,
             folder,
             store,
@@ -221,8 +221,8 @@ impl Done {
 }
 
 /// Runs `turno` with this standard input.
-pub fn piped(place: &Place, words: &[&str], input: &[u8]) -> Done {
-    let mut command = place.command(words);
+pub fn piped(fixture: &Fixture, words: &[&str], input: &[u8]) -> Done {
+    let mut command = fixture.command(words);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -256,10 +256,10 @@ pub fn is_running(pid: &str) -> bool {
 macro_rules! on_each_store {
     ($($name:ident),+ $(,)?) => {
         mod sqlite {
-            $(#[test] fn $name() { super::$name($crate::common::Place::new($crate::common::Kind::Sqlite)); })+
+            $(#[test] fn $name() { super::$name($crate::common::Fixture::new($crate::common::Kind::Sqlite)); })+
         }
         mod postgres {
-            $(#[test] fn $name() { super::$name($crate::common::Place::new($crate::common::Kind::Postgres)); })+
+            $(#[test] fn $name() { super::$name($crate::common::Fixture::new($crate::common::Kind::Postgres)); })+
         }
     };
 }

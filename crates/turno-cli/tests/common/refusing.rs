@@ -8,7 +8,7 @@ use turno::outbox::OnDead;
 use turno::sink::{Fate, Outage, Outgoing, Sink};
 use turno_testkit::eventually_async;
 
-use super::{LONG, Place};
+use super::{Fixture, LONG};
 
 /// A sink that refuses all events.
 #[derive(Debug)]
@@ -30,10 +30,10 @@ impl Sink for Refusing {
 }
 
 /// Has `many` events refused until they are dead.
-pub fn refuse(place: &Place, on_dead: OnDead, many: u64) {
+pub fn refuse(fixture: &Fixture, on_dead: OnDead, many: u64) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let turno = turno::Turno::connect(&place.store).await.unwrap();
+        let turno = turno::Turno::connect(&fixture.store).await.unwrap();
         let stop = CancellationToken::new();
         let relay = turno
             .outbox()

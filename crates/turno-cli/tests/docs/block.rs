@@ -28,7 +28,7 @@ pub enum Program {
 
 /// How a block is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum BlockKind {
     Run(Language),
     /// Expected output of the previous block.
     Output,
@@ -39,7 +39,7 @@ pub enum Fate {
 pub struct Block {
     /// Line of its opening fence, starting at 1.
     pub line: usize,
-    pub fate: Fate,
+    pub kind: BlockKind,
     /// Part of the page's program that uses what the other parts define.
     pub is_use: bool,
     pub text: String,
@@ -65,12 +65,12 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
                 }
             }
         }
-        let before = blocks.last().map(|block| block.fate);
-        let fate = fate(info, before).map_err(|wrong| format!("line {line}: {wrong}"))?;
+        let before = blocks.last().map(|block| block.kind);
+        let kind = block_kind(info, before).map_err(|wrong| format!("line {line}: {wrong}"))?;
         let is_use = info.split_whitespace().nth(1) == Some(USE);
         blocks.push(Block {
             line,
-            fate,
+            kind,
             is_use,
             text,
         });
@@ -79,11 +79,11 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
 }
 
 /// Parses the words after the fence; `before` is how the previous block is handled.
-fn fate(info: &str, before: Option<Fate>) -> Result<Fate, String> {
+fn block_kind(info: &str, before: Option<BlockKind>) -> Result<BlockKind, String> {
     let words: Vec<&str> = info.split_whitespace().collect();
     let language = match words[..] {
         [language, EXCERPT] if language.chars().all(char::is_alphanumeric) => {
-            return Ok(Fate::Excerpt);
+            return Ok(BlockKind::Excerpt);
         }
         [language] => language,
         [language @ ("python" | "ts" | "java"), USE] => language,
@@ -97,25 +97,33 @@ fn fate(info: &str, before: Option<Fate>) -> Result<Fate, String> {
         "python" => Language::Program(Program::Python),
         "ts" => Language::Program(Program::TypeScript),
         "java" => Language::Program(Program::Java),
-        "text" if matches!(before, Some(Fate::Run(_))) => return Ok(Fate::Output),
+        "text" if matches!(before, Some(BlockKind::Run(_))) => return Ok(BlockKind::Output),
         "text" => {
             return Err("what prints this? Say ```text excerpt if nothing does".to_owned());
         }
         other => return Err(format!("nothing runs this: say ```{other} {EXCERPT}")),
     };
-    Ok(Fate::Run(run))
+    Ok(BlockKind::Run(run))
 }
 
 #[test]
 fn a_block_is_run_or_printed_or_marked() {
     let page = "```sh\nturno serve\n```\n```text\nlistening\n```\n\
                 ```rust excerpt\nlet a;\n```\n- a list\n  ```text excerpt\n  a → b\n  ```\n";
-    let fates: Vec<Fate> = blocks(page).unwrap().iter().map(|b| b.fate).collect();
-    let shell = Fate::Run(Language::Shell);
-    assert_eq!(fates, [shell, Fate::Output, Fate::Excerpt, Fate::Excerpt]);
+    let kinds: Vec<BlockKind> = blocks(page).unwrap().iter().map(|b| b.kind).collect();
+    let shell = BlockKind::Run(Language::Shell);
+    assert_eq!(
+        kinds,
+        [
+            shell,
+            BlockKind::Output,
+            BlockKind::Excerpt,
+            BlockKind::Excerpt
+        ]
+    );
     let parts = blocks("```ts\nfunction f() {}\n```\n```ts use\nf();\n```\n").unwrap();
-    let parts: Vec<_> = parts.iter().map(|b| (b.fate, b.is_use)).collect();
-    let program = Fate::Run(Language::Program(Program::TypeScript));
+    let parts: Vec<_> = parts.iter().map(|b| (b.kind, b.is_use)).collect();
+    let program = BlockKind::Run(Language::Program(Program::TypeScript));
     assert_eq!(parts, [(program, false), (program, true)]);
 }
 

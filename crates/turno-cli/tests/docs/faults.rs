@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use turno_testkit::{PostgresServer, Process, eventually};
 use uuid::Uuid;
 
-use crate::block::{Fate, Language, Program, blocks};
-use crate::common::{Kind, LONG, Place, ask_postgres};
+use crate::block::{BlockKind, Language, Program, blocks};
+use crate::common::{Fixture, Kind, LONG, ask_postgres};
 use crate::http::ask;
 use crate::{page, program};
 
@@ -90,10 +90,11 @@ impl Guide {
     /// Returns the definitions of the page and the driver, as one program for a server and a database.
     fn program(&self, site: &Site, replaced: &[(&str, &str)]) -> String {
         let blocks = blocks(self.page).unwrap();
-        let is_definition = |fate: Fate| fate == Fate::Run(Language::Program(self.language));
+        let is_definition =
+            |kind: BlockKind| kind == BlockKind::Run(Language::Program(self.language));
         let mut text: String = blocks
             .iter()
-            .filter(|block| is_definition(block.fate) && !block.is_use)
+            .filter(|block| is_definition(block.kind) && !block.is_use)
             .map(|block| block.text.as_str())
             .collect();
         for (said, meant) in self.shorter.iter().chain(&SHORTER_WAITS).chain(replaced) {
@@ -101,33 +102,33 @@ impl Guide {
             text = text.replace(said, meant);
         }
         text.push_str(self.driver);
-        page::known_on(&site.place, &site.address()).meant(&text)
+        page::known_on(&site.fixture, &site.address()).meant(&text)
     }
 }
 
 /// A database, and a server on it that can be killed and restarted on the same port.
 struct Site {
-    place: Place,
+    fixture: Fixture,
     port: u16,
     server: Mutex<Option<Process>>,
 }
 
 impl Site {
     fn new(store: String) -> Self {
-        let place = Place {
+        let fixture = Fixture {
             kind: Kind::Postgres,
             folder: tempfile::tempdir().unwrap(),
             store,
         };
-        place.turno(&["migrate"]).expect(0);
-        place.tell(TABLES);
+        fixture.turno(&["migrate"]).expect(0);
+        fixture.tell(TABLES);
         let (port, server) = eventually(LONG, "a free port", || {
             let [first, second, ..] = Uuid::new_v4().into_bytes();
             let port = FIRST_PORT + u16::from_le_bytes([first, second]) % PORTS;
-            Some(port).zip(serve(&place, port))
+            Some(port).zip(serve(&fixture, port))
         });
         Site {
-            place,
+            fixture,
             port,
             server: Mutex::new(Some(server)),
         }
@@ -153,15 +154,15 @@ impl Site {
     }
 
     fn start_server(&self) {
-        let server = eventually(LONG, "a server", || serve(&self.place, self.port));
+        let server = eventually(LONG, "a server", || serve(&self.fixture, self.port));
         *self.server.lock().unwrap() = Some(server);
     }
 
     #[track_caller]
     fn post(&self, path: &str, body: &Value) -> Value {
-        let told = ask(&self.address(), &format!("POST {path}"), None, body).unwrap();
-        assert!(told.status < 300, "{told:?}");
-        serde_json::from_str(&told.body).unwrap()
+        let response = ask(&self.address(), &format!("POST {path}"), None, body).unwrap();
+        assert!(response.status < 300, "{response:?}");
+        serde_json::from_str(&response.body).unwrap()
     }
 
     fn push(&self, invoices: impl IntoIterator<Item = u64>, duration: Duration) {
@@ -173,7 +174,7 @@ impl Site {
     }
 
     fn query(&self, sql: &str) -> String {
-        ask_postgres(&self.place.store, sql)
+        ask_postgres(&self.fixture.store, sql)
     }
 
     fn letters(&self) -> u64 {
@@ -199,9 +200,9 @@ impl Site {
 }
 
 /// Starts a server on this port, or returns `None` if it cannot listen there.
-fn serve(place: &Place, port: u16) -> Option<Process> {
+fn serve(fixture: &Fixture, port: u16) -> Option<Process> {
     let listen = format!("127.0.0.1:{port}");
-    let mut command = place.command(["serve", "--listen", &listen]);
+    let mut command = fixture.command(["serve", "--listen", &listen]);
     let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
     process.lines().next(LONG)?;
     Some(process)
@@ -216,7 +217,7 @@ struct Driver {
 impl Driver {
     fn start(guide: &Guide, site: &Site, replaced: &[(&str, &str)]) -> Self {
         let text = guide.program(site, replaced);
-        let mut command = program::built(&site.place, guide.language, &text);
+        let mut command = program::built(&site.fixture, guide.language, &text);
         let process = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
         let input = process.take_stdin().unwrap();
         Driver { process, input }
@@ -267,7 +268,7 @@ fn withstands_faults(guide: &Guide) {
     let postgres = PostgresServer::start().unwrap();
     let site = Site::new(postgres.create_database());
     let mut driver = Driver::start(guide, &site, &[]);
-    program::check_types(&site.place, guide.language);
+    program::check_types(&site.fixture, guide.language);
 
     // The server is killed during the critical section, whose own transaction is guarded and commits.
     driver.locks("killed", || site.kill_server());
@@ -314,7 +315,7 @@ fn withstands_faults(guide: &Guide) {
     assert_eq!(driver.outcome(), "done");
 
     // 401.
-    site.place
+    site.fixture
         .turno(&["token", "create", "ana", "--role", "admin"])
         .expect(0);
     await_token_needed(&site);
@@ -329,8 +330,8 @@ fn withstands_faults(guide: &Guide) {
 /// Waits until the running server requires a token, which takes seconds after the first one was created.
 fn await_token_needed(site: &Site) {
     eventually(LONG, "a server that needs a token", || {
-        let told = ask(&site.address(), "GET /v1/locks", None, &Value::Null)?;
-        (told.status == 401).then_some(())
+        let response = ask(&site.address(), "GET /v1/locks", None, &Value::Null)?;
+        (response.status == 401).then_some(())
     });
 }
 
@@ -363,7 +364,7 @@ fn items_are_claimed_twice_without_a_heartbeat(guide: &Guide) {
 /// The control: without the check of the status, 401 is mistaken for a lock.
 fn a_critical_section_runs_without_a_lock_if_statuses_are_ignored() {
     let site = Site::new(PostgresServer::shared().create_database());
-    site.place
+    site.fixture
         .turno(&["token", "create", "ana", "--role", "admin"])
         .expect(0);
     await_token_needed(&site);

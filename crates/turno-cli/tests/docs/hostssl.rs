@@ -7,7 +7,7 @@ use std::path::Path;
 
 use turno_testkit::{Certificate, PostgresServer, Subject};
 
-use crate::common::{Kind, Place, ask_postgres};
+use crate::common::{Fixture, Kind, ask_postgres};
 use crate::page;
 
 const PASSWORD: &str = "s3cret";
@@ -29,7 +29,7 @@ fn server(folder: &Path) -> (PostgresServer, Certificate) {
 }
 
 /// Creates a database that belongs to the role `shop`. The password is in a file, and not in the URL.
-fn place(server: &PostgresServer, authority: &Certificate, database: &str) -> Place {
+fn fixture(server: &PostgresServer, authority: &Certificate, database: &str) -> Fixture {
     server
         .administer(&format!("create database {database} owner shop"))
         .unwrap();
@@ -43,7 +43,7 @@ fn place(server: &PostgresServer, authority: &Certificate, database: &str) -> Pl
         authority.certificate.display(),
         passfile.display()
     );
-    Place {
+    Fixture {
         kind: Kind::Postgres,
         folder,
         store,
@@ -58,8 +58,8 @@ fn readme_and_start_work_for_an_ordinary_owner_over_tls() {
         ("readme", include_str!("../../../../README.md")),
         ("start", include_str!("../../../../docs/start.md")),
     ] {
-        let place = place(&server, &authority, database);
-        let store = place.store.clone();
+        let fixture = fixture(&server, &authority, database);
+        let store = fixture.store.clone();
         let is_ordinary = "
             select s.ssl and not (r.rolsuper or r.rolcreaterole or r.rolcreatedb)
             from pg_stat_ssl s, pg_roles r
@@ -67,8 +67,8 @@ fn readme_and_start_work_for_an_ordinary_owner_over_tls() {
         assert_eq!(ask_postgres(&store, is_ordinary), "t");
         // The control: the server refuses connections without TLS, so all commands below used it.
         let plain = store.replace("verify-full", "disable");
-        let refused = place.turno(&["doctor", "--store", &plain]).expect(1);
+        let refused = fixture.turno(&["doctor", "--store", &plain]).expect(1);
         assert!(refused.out.contains("no encryption"), "{refused:?}");
-        page::follow_at(text, place);
+        page::follow_at(text, fixture);
     }
 }

@@ -14,7 +14,7 @@ pub struct Known {
 
 #[derive(Debug)]
 struct Pair {
-    said: String,
+    expected: String,
     meant: String,
     /// Block in which it was recorded: within a block, a value has one replacement; a later block may record another one.
     block: usize,
@@ -27,24 +27,24 @@ impl Known {
     }
 
     /// Returns the text with all known values replaced.
-    pub fn meant(&self, said: &str) -> String {
+    pub fn meant(&self, expected: &str) -> String {
         let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
-        pairs.sort_by_key(|pair| std::cmp::Reverse(pair.said.len()));
-        let mut meant = said.to_owned();
+        pairs.sort_by_key(|pair| std::cmp::Reverse(pair.expected.len()));
+        let mut meant = expected.to_owned();
         for pair in pairs {
-            meant = meant.replace(&pair.said, &pair.meant);
+            meant = meant.replace(&pair.expected, &pair.meant);
         }
         meant
     }
 
     /// Records the actual value for a value in an example.
     #[track_caller]
-    pub fn remember(&mut self, said: &str, meant: &str) {
-        match self.pairs.iter_mut().find(|pair| pair.said == said) {
-            Some(pair) if pair.block == self.block => assert_eq!(pair.meant, meant, "{said}"),
+    pub fn remember(&mut self, expected: &str, meant: &str) {
+        match self.pairs.iter_mut().find(|pair| pair.expected == expected) {
+            Some(pair) if pair.block == self.block => assert_eq!(pair.meant, meant, "{expected}"),
             Some(pair) => (pair.meant, pair.block) = (meant.to_owned(), self.block),
             None => self.pairs.push(Pair {
-                said: said.to_owned(),
+                expected: expected.to_owned(),
                 meant: meant.to_owned(),
                 block: self.block,
             }),
@@ -53,71 +53,81 @@ impl Known {
 
     /// Checks that everything in the example is in the output and matches.
     #[track_caller]
-    pub fn json(&mut self, said: &Value, told: &Value) {
-        match (said, told) {
-            (Value::Object(said), Value::Object(_)) => {
-                for (name, said) in said {
-                    let value = told.get(name);
-                    self.json(said, value.unwrap_or_else(|| panic!("no {name} in {told}")));
+    pub fn json(&mut self, expected: &Value, actual: &Value) {
+        match (expected, actual) {
+            (Value::Object(expected), Value::Object(_)) => {
+                for (name, expected) in expected {
+                    let value = actual.get(name);
+                    self.json(
+                        expected,
+                        value.unwrap_or_else(|| panic!("no {name} in {actual}")),
+                    );
                 }
             }
-            (Value::Array(said), Value::Array(told)) => {
-                assert_eq!(said.len(), told.len(), "{told:?}");
-                for (said, told) in said.iter().zip(told) {
-                    self.json(said, told);
+            (Value::Array(expected), Value::Array(actual)) => {
+                assert_eq!(expected.len(), actual.len(), "{actual:?}");
+                for (expected, actual) in expected.iter().zip(actual) {
+                    self.json(expected, actual);
                 }
             }
-            (Value::String(said), Value::String(told)) => self.word(said, told),
-            (Value::Number(said), Value::Number(told)) => {
-                self.word(&said.to_string(), &told.to_string());
+            (Value::String(expected), Value::String(actual)) => self.word(expected, actual),
+            (Value::Number(expected), Value::Number(actual)) => {
+                self.word(&expected.to_string(), &actual.to_string());
             }
-            _ => assert_eq!(said, told),
+            _ => assert_eq!(expected, actual),
         }
     }
 
     /// Compares one value, or one word of a text.
     #[track_caller]
-    pub fn word(&mut self, said: &str, told: &str) {
-        if said == told || said.ends_with(ANYTHING) || self.meant(said) == told {
+    pub fn word(&mut self, expected: &str, actual: &str) {
+        if expected == actual || expected.ends_with(ANYTHING) || self.meant(expected) == actual {
             return;
         }
-        let has_digit = told.chars().any(|letter| letter.is_ascii_digit());
-        assert!(varies(said) && has_digit, "{told:?} and not {said:?}");
-        self.remember(said, told);
+        let has_digit = actual.chars().any(|letter| letter.is_ascii_digit());
+        assert!(
+            varies(expected) && has_digit,
+            "{actual:?} and not {expected:?}"
+        );
+        self.remember(expected, actual);
     }
 
     /// Compares a whole text, word by word, without blank lines and rules.
     #[track_caller]
-    pub fn text(&mut self, said: &str, told: &str) {
-        let (mut said_lines, mut told_lines) = (lines(said), lines(told));
+    pub fn text(&mut self, expected: &str, actual: &str) {
+        let (mut expected_lines, mut actual_lines) = (lines(expected), lines(actual));
         loop {
-            match (said_lines.next(), told_lines.next()) {
+            match (expected_lines.next(), actual_lines.next()) {
                 (None, None) => return,
-                (Some(said), _) if said == [ANYTHING.to_string()] => return,
-                (Some(said), Some(line)) => self.line(&said, &line, told),
-                (Some(said), None) => panic!("{said:?} is missing in {told}"),
-                (None, Some(line)) => panic!("nothing was said of {line:?} in {told}"),
+                (Some(expected), _) if expected == [ANYTHING.to_string()] => return,
+                (Some(expected), Some(line)) => self.line(&expected, &line, actual),
+                (Some(expected), None) => panic!("{expected:?} is missing in {actual}"),
+                (None, Some(line)) => panic!("{line:?} is not expected in {actual}"),
             }
         }
     }
 
     #[track_caller]
-    fn line(&mut self, said: &[String], line: &[String], told: &str) {
-        for (position, word) in said.iter().enumerate() {
+    fn line(&mut self, expected: &[String], line: &[String], actual: &str) {
+        for (position, word) in expected.iter().enumerate() {
             if *word == ANYTHING.to_string() {
                 return;
             }
             let other = line.get(position);
             let other =
-                other.unwrap_or_else(|| panic!("{word:?} is missing in {line:?} of {told}"));
+                other.unwrap_or_else(|| panic!("{word:?} is missing in {line:?} of {actual}"));
             // A duration.
-            let is_time = said.get(position + 1).is_some_and(|unit| unit == "s");
+            let is_time = expected.get(position + 1).is_some_and(|unit| unit == "s");
             if is_time && word.parse::<f64>().is_ok() && other.parse::<f64>().is_ok() {
                 continue;
             }
             self.word(word, other);
         }
-        assert_eq!(said.len(), line.len(), "{said:?} is not {line:?} of {told}");
+        assert_eq!(
+            expected.len(),
+            line.len(),
+            "{expected:?} is not {line:?} of {actual}"
+        );
     }
 }
 
@@ -139,7 +149,7 @@ fn lines(text: &str) -> impl Iterator<Item = Vec<String>> {
 }
 
 #[test]
-fn what_nobody_can_know_is_remembered() {
+fn unpredictable_values_are_remembered() {
     let mut known = Known::default();
     known.text(
         "RESOURCE  TOKEN\nloan/1  300 s  1794708000000000  …\n…",
@@ -157,8 +167,8 @@ fn what_nobody_can_know_is_remembered() {
 
 /// The control: predictable values must match.
 #[test]
-fn what_can_be_known_has_to_be_so() {
-    for (said, told) in [
+fn predictable_values_must_match() {
+    for (expected, actual) in [
         ("acquired", "busy"),
         ("3 items", "4 items"),
         ("one line", "one line\nand another"),
@@ -166,7 +176,7 @@ fn what_can_be_known_has_to_be_so() {
         ("one", "one word"),
         ("a b", "a"),
     ] {
-        let alike = std::panic::catch_unwind(|| Known::default().text(said, told));
-        assert!(alike.is_err(), "{said:?} passed for {told:?}");
+        let alike = std::panic::catch_unwind(|| Known::default().text(expected, actual));
+        assert!(alike.is_err(), "{expected:?} passed for {actual:?}");
     }
 }

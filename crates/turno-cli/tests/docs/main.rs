@@ -28,7 +28,7 @@ mod two_phase;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use block::Fate;
+use block::BlockKind;
 
 /// Defines a test per page that has something to run.
 macro_rules! pages {
@@ -88,7 +88,7 @@ fn every_block_is_run_or_marked_and_every_page_with_one_to_run_is_followed() {
             Ok(blocks) => {
                 let runs = blocks
                     .iter()
-                    .any(|block| matches!(block.fate, Fate::Run(_)));
+                    .any(|block| matches!(block.kind, BlockKind::Run(_)));
                 if runs != PAGES.contains(&path.as_str()) {
                     wrong.push(format!(
                         "{path}: is it in `pages!`, and is anything run there?"

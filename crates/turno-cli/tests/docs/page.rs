@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use turno_testkit::{PostgresServer, Process};
 
-use crate::block::{Block, Fate, Language, Program, blocks};
-use crate::common::{Kind, Place};
+use crate::block::{Block, BlockKind, Language, Program, blocks};
+use crate::common::{Fixture, Kind};
 use crate::known::Known;
 use crate::sql::Session;
 use crate::{program, shell};
@@ -37,7 +37,7 @@ const TABLES: &str = "
 const SCRIPTS: [&str; 3] = ["report.sh", "invoice.sh", "charge"];
 
 pub struct Page {
-    pub place: Place,
+    pub fixture: Fixture,
     pub known: Known,
     pub variables: BTreeMap<String, String>,
     /// Started processes, until the end of the page.
@@ -47,10 +47,10 @@ pub struct Page {
 
 impl Page {
     /// Creates a page on an existing store, without known values.
-    fn at(place: Place) -> Self {
-        prepare(&place);
+    fn at(fixture: Fixture) -> Self {
+        prepare(&fixture);
         Page {
-            place,
+            fixture,
             known: Known::default(),
             variables: BTreeMap::new(),
             servers: Vec::new(),
@@ -60,27 +60,29 @@ impl Page {
 
     fn new(blocks: &[Block]) -> Self {
         let on_postgres = blocks.iter().any(|block| {
-            matches!(block.fate, Fate::Run(Language::Sql | Language::Program(_)))
-                || block.fate == Fate::Run(Language::Shell) && block.text.contains(DATABASE)
+            matches!(
+                block.kind,
+                BlockKind::Run(Language::Sql | Language::Program(_))
+            ) || block.kind == BlockKind::Run(Language::Shell) && block.text.contains(DATABASE)
         });
-        let mut place = Place::new(Kind::Sqlite);
+        let mut fixture = Fixture::new(Kind::Sqlite);
         if on_postgres {
-            (place.kind, place.store) = (Kind::Postgres, server().create_database());
+            (fixture.kind, fixture.store) = (Kind::Postgres, server().create_database());
         }
-        prepare(&place);
+        prepare(&fixture);
         let mut known = Known::default();
         let mut session = None;
         if on_postgres {
-            remember_database(&mut known, &place.store);
-            let (_, name) = place.store.rsplit_once('/').unwrap();
+            remember_database(&mut known, &fixture.store);
+            let (_, name) = fixture.store.rsplit_once('/').unwrap();
             known.remember("app_restored", &format!("{name}_restored"));
             known.remember(ADMINISTRATOR, &server().superuser_url(name));
             known.remember(SWEEPER, &server().url_as("sweeper", name));
             known.remember("_restored owner app", "_restored owner owner");
-            session = Some(Session::new(&place.store));
+            session = Some(Session::new(&fixture.store));
         }
         Page {
-            place,
+            fixture,
             known,
             variables: BTreeMap::new(),
             servers: Vec::new(),
@@ -97,24 +99,24 @@ fn remember_database(known: &mut Known, store: &str) {
 }
 
 /// Returns the known values for a page's program with this server and database.
-pub fn known_on(place: &Place, address: &str) -> Known {
+pub fn known_on(fixture: &Fixture, address: &str) -> Known {
     let mut known = Known::default();
-    remember_database(&mut known, &place.store);
+    remember_database(&mut known, &fixture.store);
     known.remember(shell::ADDRESS, address);
     known
 }
 
 /// Creates what readers already have: their programs, their tables, and Turno's schema.
-fn prepare(place: &Place) {
+fn prepare(fixture: &Fixture) {
     for script in SCRIPTS {
-        let path = place.path(script);
+        let path = fixture.path(script);
         fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let routes = include_str!("../../../../examples/gate/routes.toml");
-    fs::write(place.path("routes.toml"), routes).unwrap();
-    place.turno(&["migrate"]).expect(0);
-    place.tell(TABLES);
+    fs::write(fixture.path("routes.toml"), routes).unwrap();
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.tell(TABLES);
 }
 
 /// Returns the server for all pages.
@@ -130,8 +132,8 @@ pub fn follow(text: &str) {
 }
 
 /// Executes a page on an existing store.
-pub fn follow_at(text: &str, place: Place) {
-    follow_blocks(&blocks(text).unwrap(), Page::at(place));
+pub fn follow_at(text: &str, fixture: Fixture) {
+    follow_blocks(&blocks(text).unwrap(), Page::at(fixture));
 }
 
 fn follow_blocks(blocks: &[Block], mut page: Page) {
@@ -139,20 +141,20 @@ fn follow_blocks(blocks: &[Block], mut page: Page) {
     for (position, block) in blocks.iter().enumerate() {
         page.known.turn();
         println!("--- the block in line {}", block.line);
-        match block.fate {
-            Fate::Excerpt => {}
-            Fate::Output => page.known.text(&block.text, &printed),
-            Fate::Run(Language::Shell) => printed = shell::run(&mut page, &block.text),
-            Fate::Run(Language::Sql) => {
+        match block.kind {
+            BlockKind::Excerpt => {}
+            BlockKind::Output => page.known.text(&block.text, &printed),
+            BlockKind::Run(Language::Shell) => printed = shell::run(&mut page, &block.text),
+            BlockKind::Run(Language::Sql) => {
                 let session = page.session.as_ref().expect("a page with SQL");
                 printed = session.run(&mut page.known, &block.text);
             }
-            Fate::Run(Language::Toml) => check(&page.place, &block.text),
-            Fate::Run(Language::Program(language)) => {
+            BlockKind::Run(Language::Toml) => check(&page.fixture, &block.text),
+            BlockKind::Run(Language::Program(language)) => {
                 let Some(whole) = whole(blocks, language, position) else {
                     continue;
                 };
-                printed = program::run(&page.place, language, &page.known.meant(&whole));
+                printed = program::run(&page.fixture, language, &page.known.meant(&whole));
             }
         }
     }
@@ -160,7 +162,7 @@ fn follow_blocks(blocks: &[Block], mut page: Page) {
 
 /// Returns all blocks of a language, if this is the last one.
 fn whole(blocks: &[Block], language: Program, position: usize) -> Option<String> {
-    let is_part = |block: &&Block| block.fate == Fate::Run(Language::Program(language));
+    let is_part = |block: &&Block| block.kind == BlockKind::Run(Language::Program(language));
     if blocks[position + 1..].iter().any(|block| is_part(&block)) {
         return None;
     }
@@ -173,15 +175,15 @@ fn whole(blocks: &[Block], language: Program, position: usize) -> Option<String>
 }
 
 /// Has the program itself read a file that a page shows.
-fn check(place: &Place, text: &str) {
-    fs::write(place.path("page.toml"), text).unwrap();
+fn check(fixture: &Fixture, text: &str) {
+    fs::write(fixture.path("page.toml"), text).unwrap();
     let words: &[&str] = if text.contains("[[route]]") {
         &["gate", "--check", "--routes", "page.toml"]
     } else {
         // `store` in the file is not used, because the environment sets the test's store.
         &["lock", "list", "--config", "page.toml"]
     };
-    place.turno(words).expect(0);
+    fixture.turno(words).expect(0);
 }
 
 /// The control: wrong statements of a page are found.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::block::Program;
-use crate::common::{Done, Place};
+use crate::common::{Done, Fixture};
 
 /// PostgreSQL driver for Python, including its library, so that no compiler is needed.
 const PYTHON_NEEDS: &str = "psycopg[binary]==3.2.13";
@@ -15,17 +15,17 @@ const PYTHON_NEEDS: &str = "psycopg[binary]==3.2.13";
 const JDBC: &str = "/usr/share/java/postgresql.jar";
 
 /// Runs a program to its end, and returns its output.
-pub fn run(place: &Place, language: Program, text: &str) -> String {
-    let mut program = built(place, language, text);
-    check_types(place, language);
+pub fn run(fixture: &Fixture, language: Program, text: &str) -> String {
+    let mut program = built(fixture, language, text);
+    check_types(fixture, language);
     run_to_end(&mut program).expect(0).out
 }
 
 /// Checks types in TypeScript, whose runner strips them; the other languages need no further check.
-pub fn check_types(place: &Place, language: Program) {
+pub fn check_types(fixture: &Fixture, language: Program) {
     if language == Program::TypeScript {
         let tsc = typescript().join("node_modules/.bin/tsc");
-        run_to_end(place.program(tsc).args([
+        run_to_end(fixture.program(tsc).args([
             "--noEmit",
             "--strict",
             "--skipLibCheck",
@@ -42,21 +42,21 @@ pub fn check_types(place: &Place, language: Program) {
 }
 
 /// Writes and compiles a program. Returns the command that runs it.
-pub fn built(place: &Place, language: Program, text: &str) -> Command {
-    let write = |name: &str| fs::write(place.path(name), text).unwrap();
+pub fn built(fixture: &Fixture, language: Program, text: &str) -> Command {
+    let write = |name: &str| fs::write(fixture.path(name), text).unwrap();
     match language {
         Program::Python => {
             write("page.py");
-            let mut python = place.program(python().join("bin/python"));
+            let mut python = fixture.program(python().join("bin/python"));
             python.args(["-u", "page.py"]);
             python
         }
         Program::TypeScript => {
             write("page.ts");
             let packages = typescript().join("node_modules");
-            std::os::unix::fs::symlink(&packages, place.path("node_modules")).unwrap();
-            fs::write(place.path("package.json"), r#"{"type": "module"}"#).unwrap();
-            let mut tsx = place.program(packages.join(".bin/tsx"));
+            std::os::unix::fs::symlink(&packages, fixture.path("node_modules")).unwrap();
+            fs::write(fixture.path("package.json"), r#"{"type": "module"}"#).unwrap();
+            let mut tsx = fixture.program(packages.join(".bin/tsx"));
             tsx.arg("page.ts");
             tsx
         }
@@ -66,12 +66,12 @@ pub fn built(place: &Place, language: Program, text: &str) -> Command {
                 Path::new(JDBC).exists(),
                 "{JDBC} is not there: run `apt-get install libpostgresql-jdbc-java`"
             );
-            let mut javac = place.program("javac");
+            let mut javac = fixture.program("javac");
             javac.args(["-Xlint:all", "-encoding", "UTF-8", "-d", ".", "Main.java"]);
             run_to_end(&mut javac).expect(0);
             let mut path = OsString::from(".:");
             path.push(JDBC);
-            let mut java = place.program("java");
+            let mut java = fixture.program("java");
             java.arg("-cp").arg(path).arg("Main");
             java
         }

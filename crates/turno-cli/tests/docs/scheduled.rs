@@ -4,8 +4,8 @@
 
 use turno_testkit::PostgresServer;
 
-use crate::block::{Fate, blocks};
-use crate::common::{Kind, Place, ask_postgres};
+use crate::block::{BlockKind, blocks};
+use crate::common::{Fixture, Kind, ask_postgres};
 use crate::known::Known;
 use crate::sql::Session;
 
@@ -13,7 +13,9 @@ use crate::sql::Session;
 fn commands() -> Vec<String> {
     let page = include_str!("../../../../docs/from-sql.md");
     let blocks = blocks(page).unwrap();
-    let excerpts = blocks.iter().filter(|block| block.fate == Fate::Excerpt);
+    let excerpts = blocks
+        .iter()
+        .filter(|block| block.kind == BlockKind::Excerpt);
     let calls = excerpts.filter(|block| block.text.contains("cron.schedule"));
     calls
         .map(|block| block.text.split("$$").nth(1).unwrap().to_owned())
@@ -23,17 +25,17 @@ fn commands() -> Vec<String> {
 #[test]
 fn a_scheduled_sweep_works_as_an_operator_and_not_as_an_application() {
     let server = PostgresServer::shared();
-    let place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    let (_, database) = place.store.rsplit_once('/').unwrap();
+    let fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    let (_, database) = fixture.store.rsplit_once('/').unwrap();
     let operator = server.url_as("operator", database);
     let commands = commands();
     assert_eq!(commands.len(), 2, "{commands:?}");
     for command in &commands {
-        let before = place.ask("select at from {sweep_last}()");
+        let before = fixture.ask("select at from {sweep_last}()");
         ask_postgres(&operator, command);
-        assert_ne!(place.ask("select at from {sweep_last}()"), before);
-        assert_eq!(place.ask("select \"by\" from {sweep_last}()"), "operator");
+        assert_ne!(fixture.ask("select at from {sweep_last}()"), before);
+        assert_eq!(fixture.ask("select \"by\" from {sweep_last}()"), "operator");
         // The control: the rights of an application are not sufficient.
         let application = Session::new(&server.url_as("app", database));
         application.run(

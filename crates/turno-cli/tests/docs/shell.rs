@@ -17,14 +17,14 @@ pub const ADDRESS: &str = "127.0.0.1:7117";
 
 /// A command, and its expected result.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct Step {
     command: String,
     answer: Option<(String, Option<Value>)>,
 }
 
 /// Returns the commands of a block. One may continue after a backslash, or up to the end of its here-document.
-fn commands(text: &str) -> Vec<Said> {
-    let mut said: Vec<Said> = Vec::new();
+fn commands(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let comment = line.strip_prefix("# ").map(|comment| {
@@ -36,7 +36,7 @@ fn commands(text: &str) -> Vec<Said> {
                 let body = (!body.is_empty()).then(|| {
                     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
                 });
-                let last = said.last_mut().expect("a command before its answer");
+                let last = steps.last_mut().expect("a command before its answer");
                 last.answer = Some((status.to_owned(), body));
             }
             Some(_) => {}
@@ -50,32 +50,32 @@ fn commands(text: &str) -> Vec<Said> {
                     command.push('\n');
                     command.push_str(lines.next().expect("a command has an end"));
                 }
-                said.push(Said {
+                steps.push(Step {
                     command,
                     answer: None,
                 });
             }
         }
     }
-    said
+    steps
 }
 
 /// Runs a block, and returns its output.
 pub fn run(page: &mut Page, text: &str) -> String {
     let mut printed = String::new();
-    for said in commands(text) {
-        printed.push_str(&say(page, &said));
+    for steps in commands(text) {
+        printed.push_str(&run_step(page, &steps));
     }
     printed
 }
 
-fn say(page: &mut Page, said: &Said) -> String {
-    if said.command.starts_with("cargo xtask test ") {
+fn run_step(page: &mut Page, step: &Step) -> String {
+    if step.command.starts_with("cargo xtask test ") {
         // This is the command that runs this test.
         return String::new();
     }
     // A reader of the README has no installed `turno` yet.
-    let command = said.command.replace("cargo run --release -- ", "turno ");
+    let command = step.command.replace("cargo run --release -- ", "turno ");
     let mut command = page.known.meant(&command);
     if SERVERS.iter().any(|server| command.starts_with(server)) && !command.contains("--check") {
         return start(page, &command);
@@ -100,24 +100,24 @@ fn say(page: &mut Page, said: &Said) -> String {
         let event = stream.lines().expect_line("event: ", LONG);
         return format!("event: {event}\n");
     }
-    let Some((status, expected)) = &said.answer else {
+    let Some((status, expected)) = &step.answer else {
         return bash(page, &command).expect(code(&command)).out;
     };
     let asked = format!("{command} -sS -w '\\n%{{http_code}}'");
     let answer = || {
         let done = bash(page, &asked).expect(0);
-        let (body, told) = done.out.rsplit_once('\n').unwrap();
-        (body.to_owned(), told.to_owned())
+        let (body, actual) = done.out.rsplit_once('\n').unwrap();
+        (body.to_owned(), actual.to_owned())
     };
-    let (body, told) = if status == "401" {
+    let (body, actual) = if status == "401" {
         // A running server finds the first token within seconds.
         eventually(LONG, &command, || {
-            Some(answer()).filter(|(_, told)| told == status)
+            Some(answer()).filter(|(_, actual)| actual == status)
         })
     } else {
         answer()
     };
-    assert_eq!(told, *status, "{command}: {body}");
+    assert_eq!(actual, *status, "{command}: {body}");
     if let Some(expected) = expected {
         let body: Value = serde_json::from_str(&body).unwrap();
         page.known.json(expected, &body);
@@ -127,15 +127,15 @@ fn say(page: &mut Page, said: &Said) -> String {
 
 /// Returns the expected exit code of a command: that of its comment, or 0.
 fn code(command: &str) -> i32 {
-    let said = command.rsplit_once("exit code ").map(|(_, code)| code);
-    let digits = said.map(|code| code.split(|letter: char| !letter.is_ascii_digit()));
+    let steps = command.rsplit_once("exit code ").map(|(_, code)| code);
+    let digits = steps.map(|code| code.split(|letter: char| !letter.is_ascii_digit()));
     let code = digits.and_then(|mut digits| digits.next()?.parse().ok());
     code.unwrap_or(0)
 }
 
 /// Starts a server on a port of its own choice: a port that was free a moment ago may be in use.
 fn start(page: &mut Page, command: &str) -> String {
-    let (command, said) = match command.split_once(" --listen ") {
+    let (command, steps) = match command.split_once(" --listen ") {
         Some((before, after)) => {
             let (address, after) = after.split_once(' ').unwrap_or((after, ""));
             (format!("{before} {after}"), address.to_owned())
@@ -147,7 +147,7 @@ fn start(page: &mut Page, command: &str) -> String {
     let process = Process::spawn(exec.stderr(Stdio::null())).unwrap();
     let said_where = process.lines().expect_line("listening on http://", LONG);
     let address = said_where.split(' ').next().unwrap();
-    page.known.remember(&said, address);
+    page.known.remember(&steps, address);
     page.servers.push(process);
     format!("listening on http://{address}\n")
 }
@@ -160,7 +160,7 @@ fn bash(page: &Page, command: &str) -> Done {
 fn shell(page: &Page, command: &str) -> Command {
     let turno = std::path::Path::new(TURNO).parent().unwrap();
     let path = std::env::var("PATH").unwrap();
-    let mut bash = page.place.program("bash");
+    let mut bash = page.fixture.program("bash");
     bash.args(["-c", command])
         .env("PATH", format!("{}:{path}", turno.display()))
         .env("LC_ALL", "C.UTF-8")
@@ -179,17 +179,17 @@ fn a_comment_says_how_a_command_ends() {
 }
 
 #[test]
-fn commands_are_told_from_answers() {
-    let said = commands(
+fn commands_are_distinguished_from_answers() {
+    let steps = commands(
         "# first\ncurl a \\\n  b\n# 200 {\"a\": 1}\n\ncat > f <<'END'\nx\nEND\nturno doctor\n# 204\n",
     );
-    let command = |command: &str, answer| Said {
+    let command = |command: &str, answer| Step {
         command: command.to_owned(),
         answer,
     };
     let body = serde_json::json!({"a": 1});
     assert_eq!(
-        said,
+        steps,
         [
             command("curl a \\\n  b", Some(("200".to_owned(), Some(body)))),
             command("cat > f <<'END'\nx\nEND", None),

@@ -10,20 +10,20 @@ use turno::store::postgres::Target;
 use crate::known::Known;
 
 #[derive(Debug, PartialEq)]
-struct Said {
+struct Step {
     statement: String,
     rows: Vec<Vec<String>>,
     error: Option<String>,
 }
 
 /// Returns the statements of a block: each ends with a semicolon, at the end of its line.
-fn statements(text: &str) -> Vec<Said> {
-    let mut said: Vec<Said> = Vec::new();
+fn statements(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
     let mut statement = String::new();
     for line in text.lines() {
         if let Some(comment) = line.strip_prefix("--") {
             let comment = comment.trim();
-            let Some(last) = said.last_mut().filter(|_| statement.is_empty()) else {
+            let Some(last) = steps.last_mut().filter(|_| statement.is_empty()) else {
                 continue;
             };
             if let Some(error) = comment.strip_prefix("ERROR ") {
@@ -41,7 +41,7 @@ fn statements(text: &str) -> Vec<Said> {
         statement.push_str(code);
         statement.push('\n');
         if code.ends_with(';') {
-            said.push(Said {
+            steps.push(Step {
                 statement: std::mem::take(&mut statement).trim().to_owned(),
                 rows: Vec::new(),
                 error: None,
@@ -49,7 +49,7 @@ fn statements(text: &str) -> Vec<Said> {
         }
     }
     assert!(statement.trim().is_empty(), "no semicolon: {statement}");
-    said
+    steps
 }
 
 /// A connection.
@@ -75,17 +75,17 @@ impl Session {
     /// Runs a block, and returns the rows as text.
     pub fn run(&self, known: &mut Known, text: &str) -> String {
         let mut printed = String::new();
-        for said in statements(text) {
-            let statement = known.meant(&said.statement);
+        for step in statements(text) {
+            let statement = known.meant(&step.statement);
             let done = self.runtime.block_on(self.client.simple_query(&statement));
-            let rows = match (done, &said.error) {
+            let rows = match (done, &step.error) {
                 (Ok(done), None) => table(&done),
                 (Err(error), Some(code)) if error.code().is_some_and(|c| c.code() == code) => {
                     continue;
                 }
-                (done, _) => panic!("{statement}: {done:?} and not {:?}", said.error),
+                (done, _) => panic!("{statement}: {done:?} and not {:?}", step.error),
             };
-            compare(known, &said, &rows);
+            compare(known, &step, &rows);
             for row in rows {
                 printed.push_str(&row.join(" | "));
                 printed.push('\n');
@@ -114,49 +114,52 @@ fn table(messages: &[SimpleQueryMessage]) -> Vec<Vec<String>> {
 }
 
 /// Compares the expected rows, which may be only the first ones.
-fn compare(known: &mut Known, said: &Said, told: &[Vec<String>]) {
-    let Some(first) = said.rows.first() else {
+fn compare(known: &mut Known, expected: &Step, actual: &[Vec<String>]) {
+    let Some(first) = expected.rows.first() else {
         return;
     };
-    let named = told
+    let named = actual
         .first()
         .is_some_and(|names| first.first() == names.first());
     let rows = if named {
-        told
+        actual
     } else {
-        told.get(1..).unwrap_or_default()
+        actual.get(1..).unwrap_or_default()
     };
-    assert!(said.rows.len() <= rows.len(), "{said:?}: {told:?}");
-    for (said, told) in said.rows.iter().zip(rows) {
-        for (position, cell) in said.iter().enumerate() {
-            if cell == "…" && position + 1 == said.len() {
+    assert!(
+        expected.rows.len() <= rows.len(),
+        "{expected:?}: {actual:?}"
+    );
+    for (expected, actual) in expected.rows.iter().zip(rows) {
+        for (position, cell) in expected.iter().enumerate() {
+            if cell == "…" && position + 1 == expected.len() {
                 break;
             }
-            let other = told.get(position);
+            let other = actual.get(position);
             known.word(
                 cell,
-                other.unwrap_or_else(|| panic!("{said:?} and not {told:?}")),
+                other.unwrap_or_else(|| panic!("{expected:?} and not {actual:?}")),
             );
         }
     }
 }
 
 #[test]
-fn statements_are_told_from_answers() {
-    let said = statements(
+fn statements_are_distinguished_from_answers() {
+    let steps = statements(
         "-- first\nbegin;\nselect a,   -- why\n  b from t;\n--  a | b\n--  1 | …\n-- and so on\nselect f();\n-- ERROR TN410: lost\n",
     );
     let rows = vec![
         vec!["a".to_owned(), "b".to_owned()],
         vec!["1".to_owned(), "…".to_owned()],
     ];
-    let statement = |statement: &str, rows: &[Vec<String>], error: Option<&str>| Said {
+    let statement = |statement: &str, rows: &[Vec<String>], error: Option<&str>| Step {
         statement: statement.to_owned(),
         rows: rows.to_vec(),
         error: error.map(str::to_owned),
     };
     assert_eq!(
-        said,
+        steps,
         [
             statement("begin;", &[], None),
             statement("select a,\n  b from t;", &rows, None),

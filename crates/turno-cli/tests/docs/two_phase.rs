@@ -6,8 +6,8 @@ use std::thread;
 use serde_json::{Value, json};
 use turno_testkit::{PostgresServer, eventually};
 
-use crate::block::{Fate, blocks};
-use crate::common::{Kind, LONG, Place};
+use crate::block::{BlockKind, blocks};
+use crate::common::{Fixture, Kind, LONG};
 use crate::http::{Server, ask};
 use crate::known::Known;
 use crate::sql::Session;
@@ -16,7 +16,7 @@ use crate::sql::Session;
 fn example(words: &str) -> String {
     let page = include_str!("../../../../docs/from-sql.md");
     let mut blocks = blocks(page).unwrap();
-    blocks.retain(|block| block.fate == Fate::Excerpt && block.text.contains(words));
+    blocks.retain(|block| block.kind == BlockKind::Excerpt && block.text.contains(words));
     let [block] = <[_; 1]>::try_from(blocks).unwrap();
     block.text
 }
@@ -24,13 +24,13 @@ fn example(words: &str) -> String {
 #[test]
 fn a_push_can_be_prepared_until_a_worker_is_idle() {
     let postgres = PostgresServer::start_with(&[("max_prepared_transactions", "2")]).unwrap();
-    let place = Place {
+    let fixture = Fixture {
         kind: Kind::Postgres,
         folder: tempfile::tempdir().unwrap(),
         store: postgres.create_database(),
     };
-    place.turno(&["migrate"]).expect(0);
-    let session = Session::new(&place.store);
+    fixture.turno(&["migrate"]).expect(0);
+    let session = Session::new(&fixture.store);
     let run = |text: &str| drop(session.run(&mut Known::default(), text));
     let (example, off) = (example("prepare transaction"), example("turno.setting_set"));
     let succeeds = example.split("-- ERROR").next().unwrap();
@@ -38,7 +38,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
     // Without a worker it can be prepared.
     run(succeeds);
     run("commit prepared 'invoice-9';");
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&fixture, &[]);
     let claim = json!({"worker": "w", "wait": "50s"});
     let pushed = server
         .post("/v1/inbox/letters/claim", claim.clone())
@@ -50,7 +50,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
         let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim.clone()));
         eventually(LONG, "an idle worker", || {
             let idle = "select count(*) from {inbox_listener} where until > clock_timestamp()";
-            (place.ask(idle) != "0").then_some(())
+            (fixture.ask(idle) != "0").then_some(())
         });
         run(&example);
         run("rollback;");
@@ -63,7 +63,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
         let waiting = scope.spawn(|| server.post("/v1/inbox/letters/claim", claim.clone()));
         eventually(LONG, "an idle worker", || {
             let idle = "select count(*) from {inbox_listener} where until > clock_timestamp()";
-            (place.ask(idle) != "0").then_some(())
+            (fixture.ask(idle) != "0").then_some(())
         });
         run(&off);
         run(succeeds);

@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::common::{LONG, Place};
+use crate::common::{Fixture, LONG};
 use crate::http::ask;
 use crate::legacy::{Gate, Legacy, PATH, ROUTES, assert_duplicate, assert_processed};
 
@@ -18,9 +18,9 @@ on_each_store!(
 
 const MANY: usize = 16;
 
-fn of_identical_requests_one_is_processed(place: Place) {
+fn of_identical_requests_one_is_processed(fixture: Fixture) {
     let legacy = Legacy::start();
-    let gates = [(); 2].map(|()| Gate::start(&place, &legacy, ROUTES));
+    let gates = [(); 2].map(|()| Gate::start(&fixture, &legacy, ROUTES));
     let entrada = r#"{"curp": "AAAA", "tipoPrestacion": "RT", "esperar": true}"#;
     thread::scope(|scope| {
         let (answers, heard) = std::sync::mpsc::channel();
@@ -53,9 +53,9 @@ fn of_identical_requests_one_is_processed(place: Place) {
     }
 }
 
-fn the_same_request_is_one_however_it_is_written(place: Place) {
+fn the_same_request_is_one_however_it_is_written(fixture: Fixture) {
     let legacy = Legacy::start();
-    let gate = Gate::start(&place, &legacy, ROUTES);
+    let gate = Gate::start(&fixture, &legacy, ROUTES);
     let entrada = r#"{"curp":"BBBB","tipoPrestacion":{"clave":7.0},"esperar":true}"#;
     thread::scope(|scope| {
         let first = scope.spawn(|| gate.certify(entrada));
@@ -77,16 +77,16 @@ fn the_same_request_is_one_however_it_is_written(place: Place) {
         let headers = [("content-type", "application/json"), ("x-user", "luis")];
         legacy.go();
         legacy.go();
-        let told = ask(&gate.address, &format!("POST {PATH}"), &headers, entrada).unwrap();
-        assert_processed(&told);
+        let response = ask(&gate.address, &format!("POST {PATH}"), &headers, entrada).unwrap();
+        assert_processed(&response);
         assert_processed(&first.join().unwrap());
     });
     assert_eq!(legacy.processed(), 5);
 }
 
-fn what_the_service_answers_passes_unchanged(place: Place) {
+fn what_the_service_answers_passes_unchanged(fixture: Fixture) {
     let legacy = Legacy::start();
-    let gate = Gate::start(&place, &legacy, ROUTES);
+    let gate = Gate::start(&fixture, &legacy, ROUTES);
     let direct =
         |entrada: &str| ask(&legacy.address, &format!("POST {PATH}"), &[], entrada).unwrap();
     let passes = |entrada: &str| {
@@ -111,14 +111,14 @@ fn what_the_service_answers_passes_unchanged(place: Place) {
     legacy.holiday(false);
     assert_processed(&passes(r#"{"curp": "DDDD", "tipoPrestacion": "RT"}"#));
     // Other paths and methods are not affected.
-    let told = ask(&gate.address, "GET /", &[], "").unwrap();
-    assert_eq!(told.json()["procesadas"], legacy.processed());
+    let response = ask(&gate.address, "GET /", &[], "").unwrap();
+    assert_eq!(response.json()["procesadas"], legacy.processed());
 }
 
-fn a_killed_gate_leaves_the_request_to_the_next_one(place: Place) {
+fn a_killed_gate_leaves_the_request_to_the_next_one(fixture: Fixture) {
     let legacy = Legacy::start();
     let routes = ROUTES.replace("\"30s\"", "\"1s\"");
-    let [killed, gate] = [(); 2].map(|()| Gate::start(&place, &legacy, &routes));
+    let [killed, gate] = [(); 2].map(|()| Gate::start(&fixture, &legacy, &routes));
     let entrada = r#"{"curp": "EEEE", "tipoPrestacion": "RT", "esperar": true}"#;
     thread::scope(|scope| {
         let first = scope.spawn(|| killed.try_certify(entrada));
@@ -130,12 +130,12 @@ fn a_killed_gate_leaves_the_request_to_the_next_one(place: Place) {
         );
         let second = scope.spawn(|| {
             loop {
-                let told = gate.certify(entrada);
-                if told.json()["resultadoOperacion"] != "02" {
-                    return told;
+                let response = gate.certify(entrada);
+                if response.json()["resultadoOperacion"] != "02" {
+                    return response;
                 }
                 // Until the lease expires, the first one counts.
-                assert_duplicate(&told, &json!("RT"));
+                assert_duplicate(&response, &json!("RT"));
             }
         });
         assert_eq!(legacy.begins("EEEE"), "2", "the service can tell");
@@ -147,9 +147,9 @@ fn a_killed_gate_leaves_the_request_to_the_next_one(place: Place) {
     assert_eq!(legacy.processed(), 2);
 }
 
-fn a_request_that_cannot_be_compared_is_refused(place: Place) {
+fn a_request_that_cannot_be_compared_is_refused(fixture: Fixture) {
     let legacy = Legacy::start();
-    let gate = Gate::start(&place, &legacy, ROUTES);
+    let gate = Gate::start(&fixture, &legacy, ROUTES);
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let large = format!("{{\"curp\": \"{}\"}}", "A".repeat(5000));
     for (entrada, status, code) in [
@@ -163,15 +163,15 @@ fn a_request_that_cannot_be_compared_is_refused(place: Place) {
                 ("content-type", "application/json"),
                 ("accept-language", language),
             ];
-            let told = ask(&gate.address, &format!("POST {PATH}"), &headers, entrada).unwrap();
-            let problem = told.json();
+            let response = ask(&gate.address, &format!("POST {PATH}"), &headers, entrada).unwrap();
+            let problem = response.json();
             assert_eq!(
-                (told.status, &problem["code"]),
+                (response.status, &problem["code"]),
                 (status, &code.into()),
-                "{told:?}"
+                "{response:?}"
             );
-            assert_eq!(told.headers["content-type"], "application/problem+json");
-            assert_eq!(told.headers["content-language"], language);
+            assert_eq!(response.headers["content-type"], "application/problem+json");
+            assert_eq!(response.headers["content-language"], language);
             let said = problem["detail"].as_str().unwrap();
             assert!(said.starts_with(detail), "{said}");
         }

@@ -10,14 +10,14 @@ use crate::common::LONG;
 
 /// A complete response.
 #[derive(Debug)]
-pub struct Told {
+pub struct Response {
     pub status: u16,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
 
-impl Told {
+impl Response {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -25,7 +25,7 @@ impl Told {
 }
 
 /// Sends one request on a separate connection. Returns `None` without a response.
-pub fn ask(address: &str, head: &str, headers: &[(&str, &str)], body: &str) -> Option<Told> {
+pub fn ask(address: &str, head: &str, headers: &[(&str, &str)], body: &str) -> Option<Response> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).unwrap();
     let mut request = format!("{head} HTTP/1.1\r\nhost: afore\r\nconnection: close\r\n");
@@ -43,7 +43,7 @@ pub fn ask(address: &str, head: &str, headers: &[(&str, &str)], body: &str) -> O
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    Some(Told {
+    Some(Response {
         status,
         headers,
         body: body.to_owned(),

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use serde_json::Value;
 use turno_testkit::Process;
 
-use crate::common::{LONG, Place};
-use crate::http::{Told, ask};
+use crate::common::{Fixture, LONG};
+use crate::http::{Response, ask};
 
 pub const PATH: &str = "/disposicionimss/certificacion";
 
@@ -72,8 +72,8 @@ impl Legacy {
 
     /// Returns the number of processed requests.
     pub fn processed(&self) -> u64 {
-        let told = ask(&self.address, "GET /", &[], "").unwrap();
-        told.json()["procesadas"].as_u64().unwrap()
+        let response = ask(&self.address, "GET /", &[], "").unwrap();
+        response.json()["procesadas"].as_u64().unwrap()
     }
 }
 
@@ -84,53 +84,56 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn start(place: &Place, legacy: &Legacy, routes: &str) -> Self {
-        Self::start_with(place, legacy, routes, &[])
+    pub fn start(fixture: &Fixture, legacy: &Legacy, routes: &str) -> Self {
+        Self::start_with(fixture, legacy, routes, &[])
     }
 
-    pub fn start_with(place: &Place, legacy: &Legacy, routes: &str, more: &[&str]) -> Self {
-        std::fs::write(place.path("routes.toml"), routes).unwrap();
+    pub fn start_with(fixture: &Fixture, legacy: &Legacy, routes: &str, more: &[&str]) -> Self {
+        std::fs::write(fixture.path("routes.toml"), routes).unwrap();
         let upstream = format!("http://{}", legacy.address);
         let words = ["--json", "gate", "--upstream", &upstream];
         let files = ["--routes", "routes.toml", "--listen", "127.0.0.1:0"];
-        let process = place.start(&[&words[..], &files, more].concat());
-        let told: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
-        let address = told["listening"].as_str().unwrap().to_owned();
+        let process = fixture.start(&[&words[..], &files, more].concat());
+        let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
+        let address = line["listening"].as_str().unwrap().to_owned();
         Gate { process, address }
     }
 
     /// Sends a certification request; returns `None` if the gate disconnected.
-    pub fn try_certify(&self, entrada: &str) -> Option<Told> {
+    pub fn try_certify(&self, entrada: &str) -> Option<Response> {
         let headers = [("content-type", "application/json"), ("x-user", "ana")];
         ask(&self.address, &format!("POST {PATH}"), &headers, entrada)
     }
 
     #[track_caller]
-    pub fn certify(&self, entrada: &str) -> Told {
+    pub fn certify(&self, entrada: &str) -> Response {
         self.try_certify(entrada).unwrap()
     }
 }
 
 /// Checks the exact response to a duplicate in flight.
 #[track_caller]
-pub fn assert_duplicate(told: &Told, tipo: &Value) {
-    assert_eq!(told.status, 200, "{told:?}");
-    assert_eq!(told.headers["content-type"], "application/json");
+pub fn assert_duplicate(response: &Response, tipo: &Value) {
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.headers["content-type"], "application/json");
     let wanted = serde_json::json!({
         "resultadoOperacion": "02",
         "diagnosticoProcesar": "532",
         "tipoPrestacion": tipo,
     });
-    assert_eq!(told.json(), wanted);
-    assert!(!told.headers.contains_key("x-servicio"), "the gate's own");
+    assert_eq!(response.json(), wanted);
+    assert!(
+        !response.headers.contains_key("x-servicio"),
+        "the gate's own"
+    );
 }
 
 #[track_caller]
-pub fn assert_processed(told: &Told) {
+pub fn assert_processed(response: &Response) {
     assert_eq!(
-        (told.status, &told.json()["resultadoOperacion"]),
+        (response.status, &response.json()["resultadoOperacion"]),
         (200, &"01".into()),
-        "{told:?}"
+        "{response:?}"
     );
-    assert_eq!(told.headers["x-servicio"], "CERT_AFORE");
+    assert_eq!(response.headers["x-servicio"], "CERT_AFORE");
 }

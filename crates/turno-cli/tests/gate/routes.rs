@@ -1,15 +1,15 @@
 //! Routes files: errors of invalid ones, and the explanation of a valid one.
 
-use crate::common::{Kind, Place, text};
+use crate::common::{Fixture, Kind, text};
 
-fn check(place: &Place, routes: &str) -> crate::common::Done {
-    std::fs::write(place.path("routes.toml"), routes).unwrap();
-    place.turno(&["--json", "gate", "--check", "--routes", "routes.toml"])
+fn check(fixture: &Fixture, routes: &str) -> crate::common::Done {
+    std::fs::write(fixture.path("routes.toml"), routes).unwrap();
+    fixture.turno(&["--json", "gate", "--check", "--routes", "routes.toml"])
 }
 
 #[test]
 fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for (routes, line, says) in [
         ("", 1, "[[route]]"),
         ("[[route]]\npath = \"a\"", 2, "no path"),
@@ -33,7 +33,7 @@ fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
         ("[[route]]\npath = \"/a\"\ntll = 5", 3, "unknown field"),
         ("[[route]\n", 1, ""),
     ] {
-        let refused = check(&place, routes).expect(2).error();
+        let refused = check(&fixture, routes).expect(2).error();
         assert_eq!(
             (text(&refused, "code"), text(&refused, "field")),
             ("invalid", "routes")
@@ -45,7 +45,7 @@ fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
             "{routes}\n{detail}"
         );
     }
-    let refused = place
+    let refused = fixture
         .turno(&["gate", "--check", "--routes", "none.toml"])
         .expect(2);
     assert!(
@@ -56,10 +56,10 @@ fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
 
 #[test]
 fn a_good_file_is_explained() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let example = std::fs::read_to_string("../../examples/gate/routes.toml").unwrap();
-    let told = check(&place, &example).expect(0).json();
-    let route = &told["routes"][0];
+    let output = check(&fixture, &example).expect(0).json();
+    let route = &output["routes"][0];
     assert_eq!(
         (
             text(route, "name"),
@@ -68,8 +68,8 @@ fn a_good_file_is_explained() {
         ),
         ("certificacion", "content", Some(0))
     );
-    assert_eq!(told["routes"][2]["switch"], "shadow");
-    let told = place
+    assert_eq!(output["routes"][2]["switch"], "shadow");
+    let output = fixture
         .turno(&["gate", "--check", "--routes", "routes.toml"])
         .expect(0);
     for said in [
@@ -80,6 +80,6 @@ fn a_good_file_is_explained() {
         "shadow: counts duplicates, and changes nothing",
         "kept for 24h",
     ] {
-        assert!(told.out.contains(said), "{said}: {}", told.out);
+        assert!(output.out.contains(said), "{said}: {}", output.out);
     }
 }

@@ -7,13 +7,13 @@ use std::thread;
 
 use turno_testkit::Process;
 
-use crate::common::{Done, Kind, LONG, Place, TURNO};
+use crate::common::{Done, Fixture, Kind, LONG, TURNO};
 use crate::legacy::{Gate, Legacy, ROUTES, assert_processed};
 
-fn place() -> Place {
-    let place = Place::new(Kind::Sqlite);
-    std::fs::write(place.path("routes.toml"), ROUTES).unwrap();
-    place
+fn fixture() -> Fixture {
+    let fixture = Fixture::new(Kind::Sqlite);
+    std::fs::write(fixture.path("routes.toml"), ROUTES).unwrap();
+    fixture
 }
 
 const WORDS: [&str; 5] = [
@@ -26,8 +26,10 @@ const WORDS: [&str; 5] = [
 
 #[test]
 fn what_it_cannot_work_with_is_refused_at_the_start() {
-    let place = place();
-    let refused = place.turno(&["gate", "--routes", "routes.toml"]).expect(2);
+    let fixture = fixture();
+    let refused = fixture
+        .turno(&["gate", "--routes", "routes.toml"])
+        .expect(2);
     assert!(refused.err.contains("--upstream"), "{refused:?}");
     for (upstream, says) in [
         ("https://x", "no TLS"),
@@ -35,27 +37,27 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
         ("http://ana:s3cret@x", "user"),
         ("x", "http://HOST:PORT"),
     ] {
-        let refused = place
+        let refused = fixture
             .turno(&["gate", "--routes", "routes.toml", "--upstream", upstream])
             .expect(2);
         assert!(refused.err.contains(says), "{upstream}: {refused:?}");
     }
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let refused = place
+    let refused = fixture
         .turno(&[&WORDS[..], &["--listen", &address]].concat())
         .expect(2);
     assert!(refused.err.contains("--listen"), "{refused:?}");
-    let refused = place
+    let refused = fixture
         .turno(&[&WORDS[..], &["--store", "sqlite:/nowhere/at/all.db"]].concat())
         .expect(1);
     assert!(refused.err.contains("/nowhere/at/all.db"), "{refused:?}");
-    std::fs::write(place.path("secret"), "short\n").unwrap();
-    let refused = place
+    std::fs::write(fixture.path("secret"), "short\n").unwrap();
+    let refused = fixture
         .turno(&[&WORDS[..], &["--secret-file", "secret"]].concat())
         .expect(2);
     assert!(refused.err.contains("too short"), "{refused:?}");
-    let mut command = place.command(WORDS);
+    let mut command = fixture.command(WORDS);
     let refused = Done::of(command.env("TURNO_ONCE_SECRET", "s3cret").output().unwrap()).expect(2);
     assert!(
         refused.err.contains("too short") && !refused.err.contains("s3cret"),
@@ -65,9 +67,9 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
 
 #[test]
 fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
-    let place = place();
+    let fixture = fixture();
     for (listen, warns) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
-        let mut command = place.program(TURNO);
+        let mut command = fixture.program(TURNO);
         let (mut reader, writer) = std::io::pipe().unwrap();
         command
             .args(WORDS)
@@ -76,8 +78,8 @@ fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
         let process = Process::spawn(&mut command).unwrap();
         // Ends with the process, which now holds the only other end.
         drop(command);
-        let told = process.lines().expect_line("listening on http://", LONG);
-        assert!(told.ends_with(" for 127.0.0.1:9"), "{told}");
+        let line = process.lines().expect_line("listening on http://", LONG);
+        assert!(line.ends_with(" for 127.0.0.1:9"), "{line}");
         process.term();
         assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
         let mut said = String::new();
@@ -95,9 +97,9 @@ fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
 
 #[test]
 fn what_is_in_flight_is_answered_before_it_ends() {
-    let place = place();
+    let fixture = fixture();
     let legacy = Legacy::start();
-    let gate = Gate::start(&place, &legacy, ROUTES);
+    let gate = Gate::start(&fixture, &legacy, ROUTES);
     thread::scope(|scope| {
         let first = scope.spawn(|| gate.certify(r#"{"curp": "AAAA", "esperar": true}"#));
         legacy.begins("AAAA");
@@ -110,9 +112,9 @@ fn what_is_in_flight_is_answered_before_it_ends() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let place = place();
+    let fixture = fixture();
     let legacy = Legacy::start();
-    let gate = Gate::start(&place, &legacy, ROUTES);
+    let gate = Gate::start(&fixture, &legacy, ROUTES);
     thread::scope(|scope| {
         let first = scope.spawn(|| gate.try_certify(r#"{"curp": "AAAA", "esperar": true}"#));
         legacy.begins("AAAA");
@@ -126,14 +128,14 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_secret_changes_what_the_store_is_told() {
-    let place = place();
+fn a_secret_changes_what_is_stored() {
+    let fixture = fixture();
     let legacy = Legacy::start();
     let keep = ROUTES.replace("ttl = \"0s\"", "ttl = \"1h\"");
     let entrada = r#"{"curp": "AAAA"}"#;
-    std::fs::write(place.path("secret"), "a long and random secret\n").unwrap();
-    let plain = Gate::start(&place, &legacy, &keep);
-    let secret = Gate::start_with(&place, &legacy, &keep, &["--secret-file", "secret"]);
+    std::fs::write(fixture.path("secret"), "a long and random secret\n").unwrap();
+    let plain = Gate::start(&fixture, &legacy, &keep);
+    let secret = Gate::start_with(&fixture, &legacy, &keep, &["--secret-file", "secret"]);
     for gate in [&plain, &secret] {
         assert_eq!(
             gate.certify(entrada).headers.get("idempotency-replayed"),
@@ -144,14 +146,14 @@ fn a_secret_changes_what_the_store_is_told() {
             "true"
         );
     }
-    assert_eq!(place.ask("select count(*) from {once}"), "2");
+    assert_eq!(fixture.ask("select count(*) from {once}"), "2");
 }
 
 #[test]
 fn silence_is_no_output() {
     // With `--json`, a gate prints nothing else on its standard output.
-    let place = place();
-    let mut command = place.command(&WORDS[..]);
+    let fixture = fixture();
+    let mut command = fixture.command(&WORDS[..]);
     command
         .args(["--json", "--listen", "127.0.0.1:0"])
         .stderr(Stdio::null());
@@ -167,36 +169,36 @@ fn silence_is_no_output() {
 /// An operator finds the key in the store by what a client knows: its key and its identity.
 #[test]
 fn a_request_is_found_by_the_key_of_its_client() {
-    let place = place();
+    let fixture = fixture();
     let legacy = Legacy::start();
-    std::fs::write(place.path("secret"), "a long and random secret\n").unwrap();
+    std::fs::write(fixture.path("secret"), "a long and random secret\n").unwrap();
     let routes = ROUTES
         .replace("ttl = \"0s\"", "ttl = \"1h\"")
         .replace("key = \"content\"", "key = \"header\"");
-    let gate = Gate::start_with(&place, &legacy, &routes, &["--secret-file", "secret"]);
+    let gate = Gate::start_with(&fixture, &legacy, &routes, &["--secret-file", "secret"]);
     let headers = [
         ("content-type", "application/json"),
         ("x-user", "ana"),
         ("idempotency-key", "folio-77"),
     ];
-    let told = crate::http::ask(
+    let response = crate::http::ask(
         &gate.address,
         &format!("POST {}", crate::legacy::PATH),
         &headers,
         r#"{"curp": "AAAA"}"#,
     );
-    assert_processed(&told.unwrap());
+    assert_processed(&response.unwrap());
     let find = |user: &str, key: &str| {
         let words = ["--json", "once", "--find", "--routes", "routes.toml"];
         let which = ["--route", "certificacion", "--key", key];
         let who = ["--header", user, "--secret-file", "secret"];
-        place.turno(&[&words[..], &which, &who].concat())
+        fixture.turno(&[&words[..], &which, &who].concat())
     };
     let found = find("x-user: ana", "folio-77").expect(0).json();
     assert_eq!(found["state"], "done");
     let key = found["key"].as_str().unwrap();
     assert!(key.starts_with("certificacion:"), "{found}");
-    assert_eq!(place.ask("select key from {once}"), key);
+    assert_eq!(fixture.ask("select key from {once}"), key);
     find("x-user: eva", "folio-77").expect(1);
     find("x-user: ana", "folio-78").expect(1);
     find("x-other: ana", "folio-77").expect(2);

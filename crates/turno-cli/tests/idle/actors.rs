@@ -18,7 +18,7 @@ use turno_client::wire::{Acquire, Span};
 use turno_client::{Acquired, Client};
 use turno_testkit::Process;
 
-use crate::common::{Kind, LONG, Place};
+use crate::common::{Fixture, Kind, LONG};
 use crate::log::as_application;
 
 /// A lease that does not expire during a test.
@@ -43,9 +43,9 @@ impl Done {
         next.expect("to be woken").unwrap()
     }
 
-    /// Returns whether nothing happens for `patience`.
-    pub async fn is_silent(&mut self, patience: Duration) -> bool {
-        tokio::time::timeout(patience, self.0.recv()).await.is_err()
+    /// Returns whether nothing happens for `timeout`.
+    pub async fn is_silent(&mut self, timeout: Duration) -> bool {
+        tokio::time::timeout(timeout, self.0.recv()).await.is_err()
     }
 }
 
@@ -138,7 +138,7 @@ pub async fn hold(lock: Lock) -> Lease {
 
 /// A `turno serve` that runs until it is dropped.
 pub struct Serving {
-    _place: Place,
+    _fixture: Fixture,
     _process: Process,
     url: String,
 }
@@ -161,14 +161,14 @@ impl Serving {
 
 /// Starts `turno serve` on a store.
 pub fn serve(url: &str, settings: &str) -> Serving {
-    let mut place = Place::new(Kind::Sqlite);
-    place.store = as_application(url, "serve");
-    std::fs::write(place.path("turno.toml"), settings).unwrap();
-    let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
+    let mut fixture = Fixture::new(Kind::Sqlite);
+    fixture.store = as_application(url, "serve");
+    std::fs::write(fixture.path("turno.toml"), settings).unwrap();
+    let mut command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
     let process = Process::spawn(&mut command).unwrap();
     let line = process.lines().expect_line("listening on ", LONG);
     Serving {
-        _place: place,
+        _fixture: fixture,
         _process: process,
         url: line.trim_start_matches("listening on ").to_owned(),
     }

@@ -9,7 +9,7 @@ use turno_testkit::PostgresServer;
 /// A program that sends nothing for this long is idle.
 const SETTLED: Duration = Duration::from_secs(4);
 /// Maximum time until programs are idle.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Starts a server that logs every statement, with the application name.
 pub fn start_server() -> PostgresServer {
@@ -77,7 +77,7 @@ pub async fn until_silent_at(server: &PostgresServer, databases: &[&str]) {
             return;
         }
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "statements are still sent: {after:?}, after {before:?}"
         );
         before = after;

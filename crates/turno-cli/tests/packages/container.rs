@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{Kind, LONG, Place};
+use crate::common::{Fixture, Kind, LONG};
 use crate::{path, read};
 
 /// Returns an instruction of the Dockerfile.
@@ -28,7 +28,7 @@ fn health_check(address: &str) -> bool {
 /// As in docs/install.md: the first token, then the server, on one volume, and on every address of the container.
 #[test]
 fn the_container_starts_after_the_first_token_and_its_health_is_seen() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let environment = instruction("ENV");
     let listen = environment
         .split_whitespace()
@@ -42,7 +42,7 @@ fn the_container_starts_after_the_first_token_and_its_health_is_seen() {
     );
     // The folder represents the volume, and no option names the store.
     let turno = |words: &[&str]| {
-        let mut command = place.command(words);
+        let mut command = fixture.command(words);
         command
             .env_remove("TURNO_STORE")
             .env("TURNO_LISTEN", format!("{every}:0"));
@@ -58,7 +58,7 @@ fn the_container_starts_after_the_first_token_and_its_health_is_seen() {
     assert!(health_check(address), "{line}");
     server.term();
     assert_eq!(server.wait_timeout(LONG).unwrap().code(), Some(0));
-    assert!(!health_check(address), "nobody is there any more");
+    assert!(!health_check(address), "the server has ended");
 }
 
 #[test]

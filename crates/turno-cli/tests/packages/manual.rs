@@ -4,14 +4,14 @@ use std::fs;
 use std::process::Command;
 
 use crate::accepts;
-use crate::common::{Kind, Place};
+use crate::common::{Fixture, Kind};
 
 #[test]
 fn every_verb_has_a_page_that_man_shows_without_a_warning() {
-    let place = Place::new(Kind::Sqlite);
-    let folder = place.path("man1");
+    let fixture = Fixture::new(Kind::Sqlite);
+    let folder = fixture.path("man1");
     fs::create_dir(&folder).unwrap();
-    place.turno(&["__man", "man1"]).expect(0);
+    fixture.turno(&["__man", "man1"]).expect(0);
     for page in fs::read_dir(&folder).unwrap() {
         let page = page.unwrap().path();
         let mut man = Command::new("man");
@@ -21,7 +21,10 @@ fn every_verb_has_a_page_that_man_shows_without_a_warning() {
         let name = page.display();
         assert!(said.contains("SYNOPSIS"), "{name}: {said}");
         assert!(!said.contains("warning:"), "{name}: {said}");
-        assert!(said.contains("TURNO_STORE"), "{name}: variables are told");
+        assert!(
+            said.contains("TURNO_STORE"),
+            "{name}: variables are documented"
+        );
     }
     // The golden help texts are one per command.
     let helps = fs::read_dir("tests/golden").unwrap();
@@ -35,8 +38,8 @@ fn every_verb_has_a_page_that_man_shows_without_a_warning() {
 
 #[test]
 fn a_folder_that_is_not_there_is_refused() {
-    let place = Place::new(Kind::Sqlite);
-    let refused = place.turno(&["__man", "nowhere"]).expect(1);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let refused = fixture.turno(&["__man", "nowhere"]).expect(1);
     assert!(refused.err.contains("nowhere"), "{}", refused.err);
-    place.turno(&["__man"]).expect(2);
+    fixture.turno(&["__man"]).expect(2);
 }

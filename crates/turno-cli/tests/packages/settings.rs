@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Kind, Place};
+use crate::common::{Fixture, Kind};
 use crate::read;
 
 /// Sections, and the text before an unknown key that makes the program reject the key there.
@@ -23,10 +23,10 @@ const SECTIONS: [(&str, &str); 10] = [
 ];
 
 /// Returns the keys of a section: the program lists them when it rejects another.
-fn known(place: &Place, head: &str) -> Vec<String> {
+fn known(fixture: &Fixture, head: &str) -> Vec<String> {
     let text = format!("{head}\nnobody_knows_this = 1\n");
-    fs::write(place.path("turno.toml"), text).unwrap();
-    let refused = place.turno(&["lock", "list"]).expect(2);
+    fs::write(fixture.path("turno.toml"), text).unwrap();
+    let refused = fixture.turno(&["lock", "list"]).expect(2);
     let (_, expected) = refused.err.split_once("expected ").unwrap();
     let keys = expected.split('`').skip(1).step_by(2);
     keys.map(str::to_owned).collect()
@@ -56,11 +56,11 @@ fn shown(text: &str) -> Vec<String> {
 
 #[test]
 fn the_example_names_every_key_that_the_program_knows() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let shown = shown(&read("turno.toml.example"));
     let mut looked_at = 0;
     for (section, head) in SECTIONS {
-        for key in known(&place, head) {
+        for key in known(&fixture, head) {
             let name = format!("{section}.{key}");
             let name = name.trim_start_matches('.');
             let beneath = format!("{name}.");
@@ -76,7 +76,7 @@ fn the_example_names_every_key_that_the_program_knows() {
 
 #[test]
 fn what_the_example_has_commented_out_is_valid_too() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let bare = |line: &str| {
         let is_section = line.starts_with("# [[");
         if setting(line).is_some() || is_section {
@@ -98,29 +98,29 @@ fn what_the_example_has_commented_out_is_valid_too() {
         })
         .collect();
     assert!(text.contains("\nsink = ") && text.contains("[[schedule]]"));
-    fs::write(place.path("turno.toml"), &text).unwrap();
+    fs::write(fixture.path("turno.toml"), &text).unwrap();
     // This command reads the whole file, and does not connect.
-    place.turno(&["completions", "bash"]).expect(0);
+    fixture.turno(&["completions", "bash"]).expect(0);
     let wrong = text.replace("cron = ", "corn = ");
-    fs::write(place.path("turno.toml"), wrong).unwrap();
-    place.turno(&["completions", "bash"]).expect(2);
+    fs::write(fixture.path("turno.toml"), wrong).unwrap();
+    fixture.turno(&["completions", "bash"]).expect(2);
 }
 
 #[test]
 fn the_settings_of_the_service_start_a_server() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let text = read("packaging/turno.toml");
     assert!(text.contains("store = \"sqlite:/var/lib/turno/turno.db\""));
     let text = text
-        .replace("/var/lib/turno", place.folder.path().to_str().unwrap())
+        .replace("/var/lib/turno", fixture.folder.path().to_str().unwrap())
         .replace("127.0.0.1:7117", "127.0.0.1:0");
-    fs::write(place.path("turno.toml"), text).unwrap();
-    let mut command = place.command(["serve", "--json"]);
+    fs::write(fixture.path("turno.toml"), text).unwrap();
+    let mut command = fixture.command(["serve", "--json"]);
     command.env_remove("TURNO_STORE");
     let server = turno_testkit::Process::spawn(&mut command).unwrap();
     let line = server.lines().next(crate::common::LONG).unwrap();
     assert!(line.contains("\"open_to\":\"local\""), "{line}");
-    assert!(place.path("turno.db").exists(), "the store is its own");
+    assert!(fixture.path("turno.db").exists(), "the store is its own");
     server.term();
     let ended = server.wait_timeout(crate::common::LONG).unwrap();
     assert_eq!(ended.code(), Some(0));

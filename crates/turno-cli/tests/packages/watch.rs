@@ -82,14 +82,14 @@ fn what_is_alerted_on_and_plotted_is_counted() {
 
 /// The alerts that docs/operating.md recommends exist.
 #[test]
-fn what_operators_are_told_to_alert_on_has_an_alert() {
+fn each_condition_in_the_guide_has_an_alert() {
     let guide = read("docs/operating.md");
     let (_, table) = guide.split_once("## What to alert on").unwrap();
     let (table, _) = table.split_once("\n## ").unwrap();
-    let told = names(table);
-    assert!(told.len() > 6, "{told:?}");
+    let conditions = names(table);
+    assert!(conditions.len() > 6, "{conditions:?}");
     let alerts = read(ALERTS);
-    let missing: Vec<_> = told.difference(&names(&alerts)).copied().collect();
+    let missing: Vec<_> = conditions.difference(&names(&alerts)).copied().collect();
     assert_eq!(missing, [""; 0]);
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use turno_testkit::server::RabbitMq;
 use turno_testkit::{Process, eventually};
 
-use crate::common::{Done, Kind, LONG, Place, is_running, text};
+use crate::common::{Done, Fixture, Kind, LONG, is_running, text};
 
 const NAMES: [&str; 5] = ["flowpay", "presentations", "notes", "afore", "ticketflow"];
 
@@ -27,9 +27,9 @@ struct Runs(Value);
 
 impl Runs {
     #[track_caller]
-    fn of(place: &Place, arguments: &[&str]) -> Self {
-        let words = [&["--store", &place.store, "demo"], arguments].concat();
-        let shown = place.json(0, &words);
+    fn of(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let words = [&["--store", &fixture.store, "demo"], arguments].concat();
+        let shown = fixture.json(0, &words);
         assert_eq!(shown["clean"], true, "{shown}");
         let [one] = shown["scenarios"].as_array().unwrap().as_slice() else {
             panic!("one scenario: {shown}")
@@ -54,16 +54,16 @@ impl Runs {
     }
 }
 
-fn payments_are_lost_without_a_lock(place: Place) {
-    let runs = Runs::of(&place, &["flowpay"]);
+fn payments_are_lost_without_a_lock(fixture: Fixture) {
+    let runs = Runs::of(&fixture, &["flowpay"]);
     // All eight read the same balance in every round, and one payment of eight remains.
     assert_eq!(runs.figure("without", "lost_updates"), 175);
     assert_eq!(runs.figure("with turno", "lost_updates"), 0);
     assert_eq!(runs.figure("with turno", "operations"), 200);
 }
 
-fn presentations_are_doubled_or_lost_without_an_inbox(place: Place) {
-    let runs = Runs::of(&place, &["presentations"]);
+fn presentations_are_doubled_or_lost_without_an_inbox(fixture: Fixture) {
+    let runs = Runs::of(&fixture, &["presentations"]);
     // The three surviving workers select the same item, every time.
     assert_eq!(runs.figure("plain select", "duplicates"), 80);
     assert_eq!(runs.figure("plain select", "lost_items"), 0);
@@ -76,8 +76,8 @@ fn presentations_are_doubled_or_lost_without_an_inbox(place: Place) {
     }
 }
 
-fn notes_are_paid_for_twice_without_an_inbox(place: Place) {
-    let runs = Runs::of(&place, &["notes"]);
+fn notes_are_paid_for_twice_without_an_inbox(fixture: Fixture) {
+    let runs = Runs::of(&fixture, &["notes"]);
     // All five triggers select the first note; how often the others are selected varies.
     assert!(runs.figure("without", "duplicates") >= 4);
     assert_eq!(runs.figure("with turno", "duplicates"), 0);
@@ -85,29 +85,29 @@ fn notes_are_paid_for_twice_without_an_inbox(place: Place) {
     assert_eq!(remark, "2.70 spent, 0.00 of it on duplicates");
 }
 
-fn requests_are_executed_by_all_without_once(place: Place) {
-    let runs = Runs::of(&place, &["afore"]);
+fn requests_are_executed_by_all_without_once(fixture: Fixture) {
+    let runs = Runs::of(&fixture, &["afore"]);
     assert_eq!(runs.figure("without", "duplicates"), 175);
     assert_eq!(runs.figure("with turno", "duplicates"), 0);
     let remark = text(runs.run("with turno"), "remark");
     assert_eq!(remark, "25 executed, 175 rejected as in flight (02/532)");
 }
 
-fn events_are_lost_without_an_outbox(place: Place) {
-    events_are_lost_without(&place, &["ticketflow"]);
+fn events_are_lost_without_an_outbox(fixture: Fixture) {
+    events_are_lost_without(&fixture, &["ticketflow"]);
     // The demo leaves nothing in the outbox.
-    assert_eq!(place.json(0, &["outbox", "stats"])["pending"], 0);
+    assert_eq!(fixture.json(0, &["outbox", "stats"])["pending"], 0);
 }
 
 #[test]
 fn events_are_lost_without_an_outbox_to_rabbitmq() {
     let broker = RabbitMq::start().unwrap();
-    let place = Place::new(Kind::Sqlite);
-    events_are_lost_without(&place, &["ticketflow", "--broker", &broker.url()]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    events_are_lost_without(&fixture, &["ticketflow", "--broker", &broker.url()]);
 }
 
-fn events_are_lost_without(place: &Place, arguments: &[&str]) {
-    let runs = Runs::of(place, arguments);
+fn events_are_lost_without(fixture: &Fixture, arguments: &[&str]) {
+    let runs = Runs::of(fixture, arguments);
     assert_eq!(runs.figure("without", "lost_events"), 3);
     assert_eq!(runs.figure("without", "killed"), 3);
     assert_eq!(runs.figure("with turno", "lost_events"), 0);
@@ -118,14 +118,14 @@ fn events_are_lost_without(place: &Place, arguments: &[&str]) {
     }
 }
 
-fn the_events_of_others_are_left_alone(place: Place) {
-    place.json(0, &["outbox", "emit", "OrderPlacedEvent"]);
-    let words = ["--json", "--store", &place.store, "demo"];
+fn the_events_of_others_are_left_alone(fixture: Fixture) {
+    fixture.json(0, &["outbox", "emit", "OrderPlacedEvent"]);
+    let words = ["--json", "--store", &fixture.store, "demo"];
     for name in [&[][..], &["ticketflow"]] {
-        let refused = place.turno(&[&words, name].concat()).expect(2);
+        let refused = fixture.turno(&[&words, name].concat()).expect(2);
         assert_eq!(text(&refused.error(), "field"), "store");
     }
-    let stats = place.json(0, &["outbox", "stats"]);
+    let stats = fixture.json(0, &["outbox", "stats"]);
     assert_eq!(
         (&stats["pending"], &stats["dispatched"]),
         (&1.into(), &0.into())
@@ -133,13 +133,13 @@ fn the_events_of_others_are_left_alone(place: Place) {
 }
 
 /// However it ends: by a user, by a service manager, or by a kill.
-fn no_process_is_left_behind(place: Place) {
+fn no_process_is_left_behind(fixture: Fixture) {
     for (signal, code) in [
         (Signal::INT, Some(130)),
         (Signal::TERM, Some(143)),
         (Signal::KILL, None),
     ] {
-        let demo = place.start(&["--store", &place.store, "demo", "presentations"]);
+        let demo = fixture.start(&["--store", &fixture.store, "demo", "presentations"]);
         let children = eventually(LONG, "the processes to start", || {
             let children = children(&demo);
             (children.len() >= 3).then_some(children)
@@ -147,7 +147,7 @@ fn no_process_is_left_behind(place: Place) {
         for child in &children {
             let words = words_of(child);
             assert!(
-                !words.contains(&place.store),
+                !words.contains(&fixture.store),
                 "the store can be seen: {words}"
             );
         }
@@ -179,9 +179,9 @@ fn words_of(pid: &str) -> String {
 
 #[test]
 fn all_scenarios_take_less_than_a_minute_and_need_nothing() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let started = Instant::now();
-    let mut command = place.command(["demo"]);
+    let mut command = fixture.command(["demo"]);
     let done = Done::of(command.env_remove("TURNO_STORE").output().unwrap()).expect(0);
     println!("all of them in {:.1?}", started.elapsed());
     assert!(started.elapsed() < LONG);
@@ -191,18 +191,18 @@ fn all_scenarios_take_less_than_a_minute_and_need_nothing() {
         assert_eq!(rows.count(), 2, "{name}: {}", done.out);
     }
     assert!(done.err.is_empty(), "{}", done.err);
-    assert_eq!(fs::read_dir(&place.folder).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&fixture.folder).unwrap().count(), 0);
 }
 
 #[test]
 fn the_scenarios_are_listed() {
-    let place = Place::new(Kind::Sqlite);
-    let list = place.json(0, &["demo", "--list"]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let list = fixture.json(0, &["demo", "--list"]);
     let scenarios = list["scenarios"].as_array().unwrap();
     let names: Vec<&str> = scenarios.iter().map(|one| text(one, "scenario")).collect();
     assert_eq!(names, NAMES);
-    let help = place.turno(&["demo", "--help"]).expect(0).out;
-    let list = place.turno(&["demo", "--list"]).expect(0).out;
+    let help = fixture.turno(&["demo", "--help"]).expect(0).out;
+    let list = fixture.turno(&["demo", "--list"]).expect(0).out;
     for one in scenarios {
         let said = format!("{}: {}", text(one, "primitive"), text(one, "story"));
         assert!(help.contains(&said), "{said} is not in {help}");
@@ -212,7 +212,7 @@ fn the_scenarios_are_listed() {
 
 #[test]
 fn what_cannot_be_shown_is_refused() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let rows: [(&str, &[&str]); 4] = [
         ("name", &["demo", "payflow"]),
         (
@@ -226,12 +226,12 @@ fn what_cannot_be_shown_is_refused() {
         ("store", &["demo", "flowpay", "--store", "sqlite::memory:"]),
     ];
     for (field, words) in rows {
-        let refused = place.turno(&[&["--json"], words].concat()).expect(2);
+        let refused = fixture.turno(&[&["--json"], words].concat()).expect(2);
         let error = refused.error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(!refused.err.contains("s3cret"), "{error}");
     }
-    let refused = place.turno(&["demo", "payflow"]).expect(2);
+    let refused = fixture.turno(&["demo", "payflow"]).expect(2);
     for name in NAMES {
         assert!(refused.err.contains(name), "{}", refused.err);
     }

@@ -13,7 +13,7 @@ mod demo;
 
 use std::process::Child;
 
-use common::{Kind, Place, TURNO};
+use common::{Fixture, Kind, TURNO};
 
 const PROCESSES: u32 = 32;
 /// Each round under the lock starts a process, which takes most of the time.
@@ -26,13 +26,13 @@ const CONTROL_ROUNDS: u32 = 200;
 const ADD_ONE: &str = "read -r n < counter; echo $((n + 1)) > counter";
 
 /// Runs the race. `before` precedes the addition: nothing, or the lock.
-fn race(place: &Place, rounds: u32, before: &str) -> u32 {
-    std::fs::write(place.path("counter"), "0\n").unwrap();
+fn race(fixture: &Fixture, rounds: u32, before: &str) -> u32 {
+    std::fs::write(fixture.path("counter"), "0\n").unwrap();
     let script = format!(
         "i=0; while [ $i -lt {rounds} ]; do {before} sh -c '{ADD_ONE}' || exit 1; i=$((i + 1)); done"
     );
     let workers: Vec<Child> = (0..PROCESSES)
-        .map(|_| place.program("sh").args(["-c", &script]).spawn().unwrap())
+        .map(|_| fixture.program("sh").args(["-c", &script]).spawn().unwrap())
         .collect();
     for mut worker in workers {
         assert!(
@@ -40,7 +40,7 @@ fn race(place: &Place, rounds: u32, before: &str) -> u32 {
             "every round of every process succeeds"
         );
     }
-    std::fs::read_to_string(place.path("counter"))
+    std::fs::read_to_string(fixture.path("counter"))
         .unwrap()
         .trim()
         .parse()
@@ -48,12 +48,12 @@ fn race(place: &Place, rounds: u32, before: &str) -> u32 {
 }
 
 fn under_turno(kind: Kind) {
-    let place = Place::new(kind);
-    place.turno(&["migrate"]).expect(0);
+    let fixture = Fixture::new(kind);
+    fixture.turno(&["migrate"]).expect(0);
     let rounds = std::env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |text| text.parse().unwrap());
     let started = std::time::Instant::now();
     let counted = race(
-        &place,
+        &fixture,
         rounds,
         &format!("{TURNO} run --lock counter --ttl 30s --wait 600s --"),
     );
@@ -62,7 +62,7 @@ fn under_turno(kind: Kind) {
         started.elapsed()
     );
     assert_eq!(counted, PROCESSES * rounds);
-    assert!(!place.is_locked("counter"));
+    assert!(!fixture.is_locked("counter"));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_counter_is_exact_on_postgres() {
 
 #[test]
 fn the_control_without_a_lock_loses_updates() {
-    let counted = race(&Place::new(Kind::Sqlite), CONTROL_ROUNDS, "");
+    let counted = race(&Fixture::new(Kind::Sqlite), CONTROL_ROUNDS, "");
     assert!(
         counted < PROCESSES * CONTROL_ROUNDS,
         "the race is no race: all {counted} additions survived"

@@ -5,11 +5,11 @@ use std::fs;
 use serde_json::json;
 use turno_testkit::eventually;
 
-use crate::common::{Done, Kind, LONG, Place, text};
+use crate::common::{Done, Fixture, Kind, LONG, text};
 use crate::pair::Served;
 
 fn served() -> Served {
-    Served::start(Place::new(Kind::Sqlite))
+    Served::start(Fixture::new(Kind::Sqlite))
 }
 
 #[track_caller]
@@ -40,7 +40,7 @@ fn what_works_on_a_store_only_says_so() {
         assert!(text(&error, "detail").contains("--store"), "{error}");
     }
     // A store in the options of the command takes precedence.
-    let store = served.place.store.clone();
+    let store = served.fixture.store.clone();
     json(&served, 0, &["--store", &store, "migrate"]);
 }
 
@@ -64,9 +64,9 @@ fn one_of_them_is_named() {
     json(
         &served,
         0,
-        &["--store", &served.place.store, "lock", "acquire", "here"],
+        &["--store", &served.fixture.store, "lock", "acquire", "here"],
     );
-    let elsewhere = Place::new(Kind::Sqlite);
+    let elsewhere = Fixture::new(Kind::Sqlite);
     let through = elsewhere.turno(&["--json", "--server", &served.url, "lock", "list"]);
     assert_eq!(
         through.expect(0).json()["locks"][0]["resource"],
@@ -91,23 +91,23 @@ fn one_of_them_is_named() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_so() {
-    let place = Place::new(Kind::Sqlite);
+fn an_unreachable_server_is_reported() {
+    let fixture = Fixture::new(Kind::Sqlite);
     // No process listens on a port that was just released.
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}", port.local_addr().unwrap());
     drop(port);
-    let error = place.turno(&["--json", "--server", &url, "lock", "list"]);
+    let error = fixture.turno(&["--json", "--server", &url, "lock", "list"]);
     let error = error.expect(1).error();
     assert_eq!(text(&error, "code"), "unavailable");
     assert!(text(&error, "detail").contains(&url), "{error}");
-    let sick = place
+    let sick = fixture
         .turno(&["--json", "--server", &url, "doctor"])
         .expect(1)
         .json();
     assert_eq!(text(&sick["findings"][0], "check"), "server");
     for bad in ["ftp://x", "x", "http://ana:s3cret@x"] {
-        let error = place.turno(&["--json", "--server", bad, "lock", "list"]);
+        let error = fixture.turno(&["--json", "--server", bad, "lock", "list"]);
         let error = error.expect(2).error();
         assert_eq!(text(&error, "field"), "server");
         assert!(!error.to_string().contains("s3cret"), "{error}");
@@ -118,7 +118,7 @@ fn a_server_that_is_not_there_is_told_so() {
 fn a_doctor_examines_the_store_behind() {
     let served = served();
     let report = json(&served, 0, &["doctor"]).json();
-    let of_store = served.place.json(0, &["doctor"]);
+    let of_store = served.fixture.json(0, &["doctor"]);
     let checks = |report: &serde_json::Value| {
         let findings = report["findings"].as_array().unwrap().iter();
         findings
@@ -130,11 +130,11 @@ fn a_doctor_examines_the_store_behind() {
 }
 
 #[test]
-fn a_token_is_shown_to_the_server_and_to_nobody_else() {
+fn a_token_is_sent_to_the_server_only() {
     let served = served();
     let create = |words: &[&str]| {
         let created = served
-            .place
+            .fixture
             .json(0, &[&["token", "create"], words].concat());
         let text = created
             .as_object()
@@ -188,8 +188,8 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     with(&operator, &["inbox", "complete", claim, "--queue", "pay/q"]).expect(0);
 
     // Also from a file; but never from an option.
-    fs::write(served.place.path("token"), format!("{operator}\n")).unwrap();
-    fs::write(served.place.path("turno.toml"), "token_file = \"token\"").unwrap();
+    fs::write(served.fixture.path("token"), format!("{operator}\n")).unwrap();
+    fs::write(served.fixture.path("turno.toml"), "token_file = \"token\"").unwrap();
     json(&served, 0, &["lock", "status", "pay/1"]);
     served.turno(&["--token", "x", "lock", "list"]).expect(2);
 }

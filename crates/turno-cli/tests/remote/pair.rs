@@ -4,7 +4,7 @@ use std::process::Command;
 
 use turno_testkit::Process;
 
-use crate::common::{Done, Kind, LONG, Place};
+use crate::common::{Done, Fixture, Kind, LONG};
 use crate::shown::normal;
 
 /// Format of the output.
@@ -16,25 +16,29 @@ pub enum Form {
 
 /// A store with a server on it.
 pub struct Served {
-    pub place: Place,
+    pub fixture: Fixture,
     pub url: String,
     pub server: Process,
 }
 
 impl Served {
-    pub fn start(place: Place) -> Self {
-        let server = place.start(&["serve", "--listen", "127.0.0.1:0"]);
+    pub fn start(fixture: Fixture) -> Self {
+        let server = fixture.start(&["serve", "--listen", "127.0.0.1:0"]);
         let line = server
             .lines()
             .next(LONG)
             .expect("the server says where it listens");
         let url = line.trim_start_matches("listening on ").to_owned();
-        Served { place, url, server }
+        Served {
+            fixture,
+            url,
+            server,
+        }
     }
 
     /// Returns `turno` through the server; the store is in its environment as well, which is allowed.
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.place.command(words);
+        let mut command = self.fixture.command(words);
         command.env("TURNO_SERVER", &self.url);
         command
     }
@@ -47,7 +51,7 @@ impl Served {
 
 /// Both stores, and the format of the output.
 pub struct Pair {
-    direct: Place,
+    direct: Fixture,
     served: Served,
     form: Form,
     /// The last lease or claim that each printed.
@@ -58,11 +62,11 @@ pub struct Pair {
 pub fn on_both(kind: Kind, script: impl Fn(&mut Pair)) {
     for form in [Form::Human, Form::Json] {
         // The server has created its store; reading would not create one.
-        let direct = Place::new(kind);
+        let direct = Fixture::new(kind);
         direct.turno(&["migrate"]).expect(0);
         script(&mut Pair {
             direct,
-            served: Served::start(Place::new(kind)),
+            served: Served::start(Fixture::new(kind)),
             form,
             names: Default::default(),
         });
@@ -110,7 +114,7 @@ impl Pair {
         );
         let shown = |done: &Done, store: &str| (normal(&done.out, store), normal(&done.err, store));
         let of = shown(&direct, &self.direct.store);
-        let through = shown(&served, &self.served.place.store);
+        let through = shown(&served, &self.served.fixture.store);
         assert_eq!(through, of, "{words:?} through a server, and on the store");
         for (name, done) in self.names.iter_mut().zip([&direct, &served]) {
             if let Some(found) = named(&done.out) {

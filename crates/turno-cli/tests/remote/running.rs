@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use turno_testkit::{Process, eventually};
 
-use crate::common::{Kind, LONG, Place, text};
+use crate::common::{Fixture, Kind, LONG, text};
 use crate::pair::Served;
 
 fn spawn(served: &Served, words: &[&str]) -> Process {
@@ -16,7 +16,7 @@ fn spawn(served: &Served, words: &[&str]) -> Process {
 /// Longer than its lease: it is renewed meanwhile, and released at the end.
 #[test]
 fn a_run_keeps_its_lock() {
-    let served = Served::start(Place::new(Kind::Sqlite));
+    let served = Served::start(Fixture::new(Kind::Sqlite));
     let words = [
         "run",
         "--lock",
@@ -32,7 +32,7 @@ fn a_run_keeps_its_lock() {
     let running = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
     assert_eq!(running.lines().next(LONG).as_deref(), Some("up"));
     let end = || {
-        let status = served.place.json(0, &["lock", "status", "it"]);
+        let status = served.fixture.json(0, &["lock", "status", "it"]);
         let end: Timestamp = text(&status["holder"], "expires_at").parse().unwrap();
         (end, status["holder"]["token"].clone())
     };
@@ -44,25 +44,25 @@ fn a_run_keeps_its_lock() {
     });
     drop(running.take_stdin());
     assert_eq!(running.wait_timeout(LONG).unwrap().code(), Some(0));
-    assert!(!served.place.is_locked("it"));
+    assert!(!served.fixture.is_locked("it"));
 }
 
 /// The server grants the lock to the waiter, however long it waits.
 #[test]
 fn a_waiter_gets_its_turn() {
-    let served = Served::start(Place::new(Kind::Sqlite));
+    let served = Served::start(Fixture::new(Kind::Sqlite));
     let held = served
-        .place
+        .fixture
         .json(0, &["lock", "acquire", "it", "--ttl", "60s"]);
     let waiting = spawn(
         &served,
         &["--json", "lock", "acquire", "it", "--wait", "60s"],
     );
     eventually(LONG, "the waiter to stand in line", || {
-        (served.place.json(0, &["lock", "status", "it"])["waiters"] == json!(1)).then_some(())
+        (served.fixture.json(0, &["lock", "status", "it"])["waiters"] == json!(1)).then_some(())
     });
     served
-        .place
+        .fixture
         .json(0, &["lock", "release", "it", "--lease", text(&held, "id")]);
     let line = waiting.lines().next(LONG).unwrap();
     let lease: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -73,7 +73,7 @@ fn a_waiter_gets_its_turn() {
 /// If the server has ended, the lease cannot be renewed: the command is stopped before another caller could get the lock.
 #[test]
 fn a_run_without_its_server_ends_in_time() {
-    let served = Served::start(Place::new(Kind::Sqlite));
+    let served = Served::start(Fixture::new(Kind::Sqlite));
     let running = spawn(
         &served,
         &[
@@ -92,7 +92,7 @@ fn a_run_without_its_server_ends_in_time() {
     served.server.kill_9();
     assert_eq!(running.wait_timeout(LONG).unwrap().code(), Some(1));
     eventually(LONG, "the lock to be over", || {
-        let free = served.place.turno(&["lock", "acquire", "it"]);
+        let free = served.fixture.turno(&["lock", "acquire", "it"]);
         (free.code == Some(0)).then_some(())
     });
 }

@@ -15,8 +15,8 @@ fn uuids(text: &str) -> String {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     let length = |rest: &str| {
         let mut end = 0;
-        for (place, group) in GROUPS.into_iter().enumerate() {
-            if place > 0 {
+        for (fixture, group) in GROUPS.into_iter().enumerate() {
+            if fixture > 0 {
                 rest[end..].starts_with('-').then_some(())?;
                 end += 1;
             }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use turno_testkit::Process;
 
-use crate::common::{LONG, Place};
+use crate::common::{Fixture, LONG};
 
 /// A running `turno serve`.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct Server {
 
 impl Server {
     /// Starts one on a port of its own choice: a port that was free a moment ago may be in use.
-    pub fn start(place: &Place, arguments: &[&str]) -> Self {
-        let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
+    pub fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
         command.args(arguments).stderr(Stdio::null());
         let process = Process::spawn(&mut command).unwrap();
         let address = process.lines().expect_line("listening on http://", LONG);
@@ -30,31 +30,31 @@ impl Server {
     }
 
     #[track_caller]
-    pub fn ask(&self, head: &str, body: &Value) -> Told {
+    pub fn ask(&self, head: &str, body: &Value) -> Response {
         ask(&self.address, head, None, body).expect("an answer")
     }
 
     #[track_caller]
-    pub fn post(&self, path: &str, body: Value) -> Told {
+    pub fn post(&self, path: &str, body: Value) -> Response {
         self.ask(&format!("POST {path}"), &body)
     }
 
     #[track_caller]
-    pub fn get(&self, path: &str) -> Told {
+    pub fn get(&self, path: &str) -> Response {
         self.ask(&format!("GET {path}"), &Value::Null)
     }
 }
 
 /// A complete response.
 #[derive(Debug)]
-pub struct Told {
+pub struct Response {
     pub status: u16,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
 
-impl Told {
+impl Response {
     /// Expects this status, and returns the body.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
@@ -67,7 +67,7 @@ impl Told {
 }
 
 /// Sends one request on a separate connection. Returns `None` without a complete response.
-pub fn ask(address: &str, head: &str, token: Option<&str>, body: &Value) -> Option<Told> {
+pub fn ask(address: &str, head: &str, token: Option<&str>, body: &Value) -> Option<Response> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).unwrap();
     let mut request = format!("{head} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
@@ -97,7 +97,7 @@ pub fn ask(address: &str, head: &str, token: Option<&str>, body: &Value) -> Opti
     // A truncated response does not count.
     let whole = headers.get("content-length");
     let whole = whole.is_none_or(|length| *length == body.len().to_string());
-    whole.then(|| Told {
+    whole.then(|| Response {
         status,
         headers,
         body: body.to_owned(),

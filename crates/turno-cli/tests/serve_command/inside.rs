@@ -5,24 +5,24 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use turno_testkit::{Process, eventually};
 
-use crate::common::{Kind, LONG, Place};
+use crate::common::{Fixture, Kind, LONG};
 use crate::http::{Server, ask};
 
 #[test]
 fn schedules_of_the_file_are_pushed() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let toml = "[[schedule]]\nname = \"tick\"\ncron = \"* * * * * *\"\nqueue = \"ticks\"\npayload = { kind = \"daily\" }\n";
-    std::fs::write(place.path("turno.toml"), toml).unwrap();
-    let server = Server::start(&place, &[]);
+    std::fs::write(fixture.path("turno.toml"), toml).unwrap();
+    let server = Server::start(&fixture, &[]);
     let body = json!({"worker": "w", "wait": "60s"});
-    let told = server.post("/v1/inbox/ticks/claim", body).expect(200);
-    assert_eq!(told["items"][0]["payload"], json!({"kind": "daily"}));
+    let response = server.post("/v1/inbox/ticks/claim", body).expect(200);
+    assert_eq!(response["items"][0]["payload"], json!({"kind": "daily"}));
 }
 
 #[test]
 fn events_are_relayed_if_a_sink_is_named() {
-    let place = Place::new(Kind::Sqlite);
-    let mut command = place.command(["serve", "--listen", "127.0.0.1:0"]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let mut command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
     // The environment overrides the file.
     command.env("TURNO_SINK", "stdout:").stderr(Stdio::null());
     let process = Process::spawn(&mut command).unwrap();
@@ -38,12 +38,12 @@ fn events_are_relayed_if_a_sink_is_named() {
 }
 
 #[test]
-fn a_server_sweeps_unless_it_is_told_not_to() {
-    let place = Place::new(Kind::Sqlite);
+fn a_server_sweeps_unless_cleanup_is_disabled() {
+    let fixture = Fixture::new(Kind::Sqlite);
     let sweep = |enabled: bool| {
         let toml = format!("[cleanup]\nenabled = {enabled}\ninterval = \"10ms\"\n");
-        std::fs::write(place.path("turno.toml"), toml).unwrap();
-        let server = Server::start(&place, &[]);
+        std::fs::write(fixture.path("turno.toml"), toml).unwrap();
+        let server = Server::start(&fixture, &[]);
         let lock = json!({"resource": format!("swept/{enabled}"), "ttl": "1ms"});
         server.post("/v1/locks", lock).expect(201);
         server
@@ -53,6 +53,6 @@ fn a_server_sweeps_unless_it_is_told_not_to() {
     drop(server);
     let _server = sweep(true);
     eventually(LONG, "the sweep", || {
-        (place.ask(expired) != "0").then_some(())
+        (fixture.ask(expired) != "0").then_some(())
     });
 }

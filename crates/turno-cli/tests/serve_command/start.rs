@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use turno_testkit::{PostgresServer, Process};
 
-use crate::common::{Kind, LONG, Place, text};
+use crate::common::{Fixture, Kind, LONG, text};
 use crate::http::{Server, ask};
 
 /// Starts a server. Returns it with the reader of its standard error.
@@ -34,42 +34,42 @@ fn ended(process: &Process, mut reader: std::io::PipeReader) -> String {
 
 on_each_store!(it_says_where_it_listens_when_it_answers);
 
-fn it_says_where_it_listens_when_it_answers(place: Place) {
-    let server = Server::start(&place, &[]);
+fn it_says_where_it_listens_when_it_answers(fixture: Fixture) {
+    let server = Server::start(&fixture, &[]);
     server.get("/healthz").expect(200);
     server.get("/readyz").expect(200);
     server
         .post("/v1/locks", json!({"resource": "a"}))
         .expect(201);
-    assert!(place.is_locked("a"), "it is the store that was named");
+    assert!(fixture.is_locked("a"), "it is the store that was named");
 }
 
 #[test]
 fn its_doctor_names_the_store_without_the_password() {
-    let mut place = Place::new(Kind::Postgres);
-    let shown = place.store.replace("owner@", "owner:***@");
+    let mut fixture = Fixture::new(Kind::Postgres);
+    let shown = fixture.store.replace("owner@", "owner:***@");
     // The password is not required here.
-    place.store = place.store.replace("owner@", "owner:s3cret@");
-    let server = Server::start(&place, &[]);
-    let told = server.get("/v1/doctor");
-    assert_eq!(told.expect(200)["store"], shown);
-    assert!(!told.body.contains("s3cret"), "{told:?}");
+    fixture.store = fixture.store.replace("owner@", "owner:s3cret@");
+    let server = Server::start(&fixture, &[]);
+    let response = server.get("/v1/doctor");
+    assert_eq!(response.expect(200)["store"], shown);
+    assert!(!response.body.contains("s3cret"), "{response:?}");
 }
 
 /// A server with the rights of an application works. Its sweeper is refused, and logs one warning.
 #[test]
 fn a_sweeper_without_the_right_warns_once() {
-    let mut place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    place.store = place.store.replace("owner@", "app@");
-    std::fs::write(place.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
-    let mut command = place.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let mut fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.store = fixture.store.replace("owner@", "app@");
+    std::fs::write(fixture.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
+    let mut command = fixture.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("TURNO_LOG", "turno=debug");
     let (process, reader) = started(command);
     let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
     let asked = json!({"resource": "a"});
-    let told = ask(text(&line, "listening"), "POST /v1/locks", None, &asked).unwrap();
-    told.expect(201);
+    let response = ask(text(&line, "listening"), "POST /v1/locks", None, &asked).unwrap();
+    response.expect(201);
     let mut warnings = 0;
     let mut repeats = 0;
     for line in BufReader::new(&reader).lines() {
@@ -91,28 +91,28 @@ fn a_sweeper_without_the_right_warns_once() {
 
 #[test]
 fn it_says_that_it_is_open_until_there_is_a_token() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for open in [true, false] {
         let (process, reader) =
-            started(place.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
+            started(fixture.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
         let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
         assert_eq!(line["open_to"], if open { "local" } else { "tokens" });
         assert_eq!(
             text(&line, "url"),
             format!("http://{}", text(&line, "listening"))
         );
-        let told = ask(
+        let response = ask(
             text(&line, "listening"),
             "GET /v1/locks",
             None,
             &Value::Null,
         )
         .unwrap();
-        assert_eq!(told.status, if open { 200 } else { 401 });
+        assert_eq!(response.status, if open { 200 } else { 401 });
         let said = ended(&process, reader);
         assert_eq!(said.contains("turno token create"), open, "{said}");
         assert!(process.lines().rest().is_empty(), "nothing but the object");
-        place
+        fixture
             .turno(&["token", "create", "ana", "--role", "admin"])
             .expect(0);
     }
@@ -120,24 +120,24 @@ fn it_says_that_it_is_open_until_there_is_a_token() {
 
 #[test]
 fn other_machines_are_let_in_with_tokens_or_on_request_only() {
-    let place = Place::new(Kind::Sqlite);
-    let refused = place.turno(&["serve", "--listen", "0.0.0.0:0"]).expect(2);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let refused = fixture.turno(&["serve", "--listen", "0.0.0.0:0"]).expect(2);
     for says in ["turno token create", "127.0.0.1", "--insecure"] {
         assert!(refused.err.contains(says), "{refused:?}");
     }
     assert!(refused.out.is_empty());
     let words = ["serve", "--listen", "0.0.0.0:0", "--insecure"];
-    let (process, reader) = started(place.command(words));
+    let (process, reader) = started(fixture.command(words));
     process
         .lines()
         .expect_line("listening on http://0.0.0.0:", LONG);
     let said = ended(&process, reader);
     assert!(said.contains("without a token"), "{said}");
 
-    place
+    fixture
         .turno(&["token", "create", "ana", "--role", "read"])
         .expect(0);
-    let (process, reader) = started(place.command(&words[..3]));
+    let (process, reader) = started(fixture.command(&words[..3]));
     process
         .lines()
         .expect_line("listening on http://0.0.0.0:", LONG);
@@ -146,10 +146,10 @@ fn other_machines_are_let_in_with_tokens_or_on_request_only() {
 
 #[test]
 fn what_it_cannot_work_with_is_refused_at_the_start() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let not_there = place.path("nothing.pem").display().to_string();
+    let not_there = fixture.path("nothing.pem").display().to_string();
     for (words, code, says) in [
         (&["--listen", address.as_str()][..], 2, "--listen"),
         (&["--listen", "here"], 2, "--listen"),
@@ -166,12 +166,12 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
         ),
         (&["--server", "http://127.0.0.1:1"], 2, "--store"),
     ] {
-        let refused = place.turno(&[&["serve"], words].concat()).expect(code);
+        let refused = fixture.turno(&[&["serve"], words].concat()).expect(code);
         assert!(refused.err.contains(says), "{words:?}: {refused:?}");
         assert!(refused.out.is_empty(), "{words:?}: {refused:?}");
     }
     let words = ["serve", "--tls-cert", &not_there, "--tls-key", &not_there];
-    let refused = place.turno(&words);
+    let refused = fixture.turno(&words);
     assert_ne!(refused.code, Some(0));
     assert!(refused.err.contains("nothing.pem"), "{refused:?}");
     for (toml, says) in [
@@ -180,18 +180,20 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
         ("[serve]\nlisten = \"here\"", "serve.listen"),
         ("[outbox]\nsink = \"gopher://x\"", "amqp"),
     ] {
-        std::fs::write(place.path("turno.toml"), toml).unwrap();
-        let refused = place.turno(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
+        std::fs::write(fixture.path("turno.toml"), toml).unwrap();
+        let refused = fixture
+            .turno(&["serve", "--listen", "127.0.0.1:0"])
+            .expect(2);
         assert!(refused.err.contains(says), "{toml}: {refused:?}");
     }
 }
 
 #[test]
 fn the_file_says_how_it_works_and_options_win() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let toml = "[serve]\nlisten = \"127.0.0.1:0\"\nmax_body = 100\nmax_wait = \"1ms\"\nlog_format = \"json\"\n";
-    std::fs::write(place.path("turno.toml"), toml).unwrap();
-    let (process, reader) = started(place.command(["serve"]));
+    std::fs::write(fixture.path("turno.toml"), toml).unwrap();
+    let (process, reader) = started(fixture.command(["serve"]));
     let address = process.lines().expect_line("listening on http://", LONG);
     let long = "x".repeat(100);
     let post = |body: Value| ask(&address, "POST /v1/locks", None, &body).unwrap();
@@ -207,17 +209,17 @@ fn the_file_says_how_it_works_and_options_win() {
         );
     }
     let (process, reader) =
-        started(place.command(["serve", "--log-format", "human", "--max-body", "1KiB"]));
+        started(fixture.command(["serve", "--log-format", "human", "--max-body", "1KiB"]));
     let address = process.lines().expect_line("listening on http://", LONG);
-    let told = ask(&address, "POST /v1/locks", None, &json!({"resource": long})).unwrap();
-    told.expect(201);
+    let response = ask(&address, "POST /v1/locks", None, &json!({"resource": long})).unwrap();
+    response.expect(201);
     assert!(ended(&process, reader).contains("INFO"));
 }
 
 #[test]
-fn whoever_waits_is_sent_away_at_the_end() {
-    let place = Place::new(Kind::Sqlite);
-    let server = Server::start(&place, &[]);
+fn waiting_requests_end_at_shutdown() {
+    let fixture = Fixture::new(Kind::Sqlite);
+    let server = Server::start(&fixture, &[]);
     server
         .post("/v1/locks", json!({"resource": "a", "ttl": "1h"}))
         .expect(201);
@@ -229,18 +231,18 @@ fn whoever_waits_is_sent_away_at_the_end() {
             (status["holder"]["waiters"] == 1).then_some(())
         });
         server.process.term();
-        let told = waiting.join().unwrap();
-        assert_eq!(told.expect(503)["code"], "shutting_down");
-        assert!(told.headers.contains_key("retry-after"));
+        let response = waiting.join().unwrap();
+        assert_eq!(response.expect(503)["code"], "shutting_down");
+        assert!(response.headers.contains_key("retry-after"));
     });
     assert_eq!(server.process.wait_timeout(LONG).unwrap().code(), Some(0));
 }
 
 #[test]
 fn tls_is_spoken_with_files_and_read_again_on_hup() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let certificate = |name: &str| {
-        let made = place
+        let made = fixture
             .program("openssl")
             .args([
                 "req",
@@ -265,7 +267,8 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
         assert!(made.status.success(), "{made:?}");
     };
     certificate("first");
-    let mut command = place.command(["serve", "--listen", "127.0.0.1:0", "--tls-cert", "tls.crt"]);
+    let mut command =
+        fixture.command(["serve", "--listen", "127.0.0.1:0", "--tls-cert", "tls.crt"]);
     command.args(["--tls-key", "tls.key"]);
     let (process, reader) = started(command);
     let address = process.lines().expect_line("listening on https://", LONG);
@@ -274,7 +277,7 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
         address.rsplit_once(':').unwrap().1
     );
     let shown = || {
-        let curl = place
+        let curl = fixture
             .program("curl")
             .args(["-sS", "-v", "--cacert", "tls.crt", &url])
             .output()
@@ -288,9 +291,9 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
     assert!(answered && said.contains("CN=first"), "{said}");
     // This program, too, trusts the certificate only if it is configured to.
     let remote = ["--server", url.trim_end_matches("/healthz"), "doctor"];
-    assert!(place.turno(&remote).expect(1).out.contains("certificate"));
-    std::fs::write(place.path("turno.toml"), "ca_file = \"tls.crt\"").unwrap();
-    place.turno(&remote).expect(0);
+    assert!(fixture.turno(&remote).expect(1).out.contains("certificate"));
+    std::fs::write(fixture.path("turno.toml"), "ca_file = \"tls.crt\"").unwrap();
+    fixture.turno(&remote).expect(0);
     certificate("second");
     let hup = Command::new("kill")
         .args(["-HUP", &process.id().to_string()])
@@ -314,11 +317,11 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
 fn an_outage_is_a_line_per_second_and_cause() {
     const OUTAGE: Duration = Duration::from_secs(2);
     let database = PostgresServer::start().unwrap();
-    let place = Place {
+    let fixture = Fixture {
         store: database.create_database(),
-        ..Place::new(Kind::Sqlite)
+        ..Fixture::new(Kind::Sqlite)
     };
-    let command = place.command(["serve", "--listen", "127.0.0.1:0"]);
+    let command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
     let (process, reader) = started(command);
     let address = process.lines().expect_line("listening on http://", LONG);
     let said = thread::spawn(move || {
@@ -333,7 +336,7 @@ fn an_outage_is_a_line_per_second_and_cause() {
         let client = || {
             let mut failed = 0;
             while began.elapsed() < OUTAGE {
-                failed += usize::from(get().is_some_and(|told| told.status == 503));
+                failed += usize::from(get().is_some_and(|response| response.status == 503));
             }
             failed
         };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Kind, LONG, Place, text};
+use crate::common::{Fixture, Kind, LONG, text};
 use crate::http::{Server, ask};
 
 on_each_store!(
@@ -10,7 +10,7 @@ on_each_store!(
     a_revoked_token_opens_nothing,
 );
 
-fn a_token_is_printed_once_and_opens_what_it_says(place: Place) {
+fn a_token_is_printed_once_and_opens_what_it_says(fixture: Fixture) {
     let words = [
         "token",
         "create",
@@ -20,7 +20,7 @@ fn a_token_is_printed_once_and_opens_what_it_says(place: Place) {
         "--prefix",
         "payments/",
     ];
-    let done = place
+    let done = fixture
         .turno(&[&words[..], &["--expires", "90d"]].concat())
         .expect(0);
     let secret = done.out.strip_suffix('\n').unwrap();
@@ -33,7 +33,7 @@ fn a_token_is_printed_once_and_opens_what_it_says(place: Place) {
         "{done:?}"
     );
 
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&fixture, &[]);
     let lock = |token, resource| {
         let body = json!({"resource": resource});
         ask(&server.address, "POST /v1/locks", token, &body).unwrap()
@@ -49,53 +49,53 @@ fn a_token_is_printed_once_and_opens_what_it_says(place: Place) {
         401
     );
 
-    let list = place.turno(&["token", "list"]).expect(0);
+    let list = fixture.turno(&["token", "list"]).expect(0);
     for shown in ["cashier", "operate", "payments/", "live"] {
         assert!(list.out.contains(shown), "{list:?}");
     }
     let kept = secret.splitn(3, '_').nth(2).unwrap();
     assert!(!list.out.contains(kept) && !list.err.contains(kept));
-    let list = place.json(0, &["token", "list"]);
+    let list = fixture.json(0, &["token", "list"]);
     assert_eq!(list["tokens"][0]["state"], "live");
     assert!(list["tokens"][0]["expires_at"].is_string());
     assert!(!list.to_string().contains(kept));
 }
 
-fn a_revoked_token_opens_nothing(place: Place) {
-    let made = place.json(0, &["token", "create", "ana", "--role", "admin"]);
+fn a_revoked_token_opens_nothing(fixture: Fixture) {
+    let made = fixture.json(0, &["token", "create", "ana", "--role", "admin"]);
     let (id, secret) = (text(&made, "id"), text(&made, "secret"));
     assert_eq!(
         (&made["name"], &made["expires_at"]),
         (&"ana".into(), &Value::Null)
     );
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&fixture, &[]);
     let status = || {
-        let told = ask(&server.address, "GET /v1/locks", Some(secret), &Value::Null);
-        told.unwrap().status
+        let response = ask(&server.address, "GET /v1/locks", Some(secret), &Value::Null);
+        response.unwrap().status
     };
     assert_eq!(status(), 200);
     // The whole text of a token is accepted in place of its id.
     assert_eq!(
-        place.json(0, &["token", "revoke", secret]),
+        fixture.json(0, &["token", "revoke", secret]),
         json!({"revoked": id})
     );
     turno_testkit::eventually(LONG, "the end of the token", || {
         (status() == 401).then_some(())
     });
     assert_eq!(
-        place.json(0, &["token", "list"])["tokens"][0]["state"],
+        fixture.json(0, &["token", "list"])["tokens"][0]["state"],
         "revoked"
     );
-    let again = place.turno(&["token", "revoke", id]).expect(1);
+    let again = fixture.turno(&["token", "revoke", id]).expect(1);
     assert!(again.err.contains("turno token list"), "{again:?}");
     // Revoking the last one does not open the server.
-    let told = ask(&server.address, "GET /v1/locks", None, &Value::Null).unwrap();
-    assert_eq!(told.status, 401);
+    let response = ask(&server.address, "GET /v1/locks", None, &Value::Null).unwrap();
+    assert_eq!(response.status, 401);
 }
 
 #[test]
 fn what_no_token_can_be_is_refused() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for (words, field) in [
         (&["create", "ana"][..], "role"),
         (&["create", "ana", "--role", "king"], "role"),
@@ -114,12 +114,14 @@ fn what_no_token_can_be_is_refused() {
         ),
         (&["list", "--server", "http://127.0.0.1:1"], "server"),
     ] {
-        let refused = place
+        let refused = fixture
             .turno(&[&["--json", "token"], words].concat())
             .expect(2);
         assert_eq!(refused.error()["field"], field, "{words:?}: {refused:?}");
     }
-    let unknown = place.turno(&["token", "revoke", "aaaaaaaaaaaa"]).expect(1);
+    let unknown = fixture
+        .turno(&["token", "revoke", "aaaaaaaaaaaa"])
+        .expect(1);
     assert!(unknown.err.contains("aaaaaaaaaaaa"), "{unknown:?}");
-    assert_eq!(place.json(0, &["token", "list"]), json!({"tokens": []}));
+    assert_eq!(fixture.json(0, &["token", "list"]), json!({"tokens": []}));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use turno_testkit::{PostgresServer, eventually};
 
-use crate::common::{Kind, LONG, Place, ask_postgres};
+use crate::common::{Fixture, Kind, LONG, ask_postgres};
 use crate::fire::{count, do_once, hold, push, work};
 use crate::http::{Server, ask};
 use crate::ledger::{Counter, Effects, Items};
@@ -42,12 +42,12 @@ impl Pair {
     }
 
     /// Returns a place whose store is on these ports, in this order.
-    fn place(&self, ports: &[u16]) -> Place {
+    fn fixture(&self, ports: &[u16]) -> Fixture {
         let hosts: Vec<String> = ports
             .iter()
             .map(|port| format!("127.0.0.1:{port}"))
             .collect();
-        Place {
+        Fixture {
             kind: Kind::Postgres,
             folder: tempfile::tempdir().unwrap(),
             store: format!(
@@ -71,8 +71,8 @@ fn recovery(servers: &Servers<'_>) -> Duration {
                 scope.spawn(move || {
                     let body = json!({"resource": format!("recovery/{number}"), "ttl": "60s", "owner": "o"});
                     eventually(LONG, "a server that writes again", || {
-                        let told = ask(address, "POST /v1/locks", None, &body)?;
-                        (told.status != 503).then(|| drop(told.expect(201)))
+                        let response = ask(address, "POST /v1/locks", None, &body)?;
+                        (response.status != 503).then(|| drop(response.expect(201)))
                     });
                     since.elapsed()
                 })
@@ -94,8 +94,8 @@ fn await_answers(servers: &Servers<'_>, number: u64) {
 }
 
 /// Puts load on two servers. The primary ends, the standby is promoted, and a server that starts then works too.
-fn fail_over(pair: &Pair, place: &Place, primary_goes: impl Fn(&PostgresServer)) {
-    let servers = Servers::start(place, 2);
+fn fail_over(pair: &Pair, fixture: &Fixture, primary_goes: impl Fn(&PostgresServer)) {
+    let servers = Servers::start(fixture, 2);
     let (counter, items, effects) = (Counter::default(), Items::default(), Effects::default());
     let held = Mutex::new(Vec::new());
     let recovered = thread::scope(|scope| {
@@ -149,36 +149,36 @@ fn fail_over(pair: &Pair, place: &Place, primary_goes: impl Fn(&PostgresServer))
 #[test]
 fn failover_with_the_standby_named_first() {
     let pair = Pair::start();
-    let place = pair.place(&[pair.standby.port(), pair.primary.port()]);
-    fail_over(&pair, &place, |primary| primary.kill_9().unwrap());
+    let fixture = pair.fixture(&[pair.standby.port(), pair.primary.port()]);
+    fail_over(&pair, &fixture, |primary| primary.kill_9().unwrap());
 }
 
 #[test]
 fn failover_with_a_frozen_primary_named_first() {
     let pair = Pair::start();
-    let place = pair.place(&[pair.primary.port(), pair.standby.port()]);
-    fail_over(&pair, &place, |primary| primary.freeze().unwrap());
+    let fixture = pair.fixture(&[pair.primary.port(), pair.standby.port()]);
+    fail_over(&pair, &fixture, |primary| primary.freeze().unwrap());
     pair.primary.kill_9().unwrap();
 }
 
 #[test]
 fn failover_with_a_refusing_primary_named_first() {
     let pair = Pair::start();
-    let place = pair.place(&[pair.primary.port(), pair.standby.port()]);
-    fail_over(&pair, &place, |primary| primary.kill_9().unwrap());
+    let fixture = pair.fixture(&[pair.primary.port(), pair.standby.port()]);
+    fail_over(&pair, &fixture, |primary| primary.kill_9().unwrap());
     // A host that refuses is not mistaken for a pooler.
     // The finding is that the test's server would lose data in a crash of the machine.
-    let doctor = place.json(1, &["doctor"]);
+    let doctor = fixture.json(1, &["doctor"]);
     let findings = doctor["findings"].as_array().unwrap();
     let pooler = findings.iter().find(|finding| finding["check"] == "pooler");
     assert_eq!(pooler.unwrap()["severity"], "ok", "{doctor}");
     // A server that starts now listens for its waiters.
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&fixture, &[]);
     let taken = json!({"resource": "r", "ttl": "60s", "owner": "a"});
     let lease = server.post("/v1/locks", taken).expect(201);
     thread::scope(|scope| {
-        let patient = json!({"resource": "r", "ttl": "60s", "owner": "b", "wait": "60s"});
-        let waiting = scope.spawn(|| server.post("/v1/locks", patient));
+        let with_wait = json!({"resource": "r", "ttl": "60s", "owner": "b", "wait": "60s"});
+        let waiting = scope.spawn(|| server.post("/v1/locks", with_wait));
         eventually(LONG, "a listening session", || {
             let listening = "select count(*) from pg_stat_activity where query like '%turno.notifies%' and pid <> pg_backend_pid()";
             (ask_postgres(&pair.standby.superuser_url(&pair.database), listening) != "0")
@@ -204,22 +204,22 @@ fn a_silent_host_does_not_keep_others_from_being_used() {
         mute.local_addr().unwrap().port(),
         postgres.port()
     );
-    let place = Place {
+    let fixture = Fixture {
         kind: Kind::Postgres,
         folder: tempfile::tempdir().unwrap(),
         store: format!("postgres://owner@{hosts}/{database}"),
     };
-    place.turno(&["migrate"]).expect(0);
-    place
+    fixture.turno(&["migrate"]).expect(0);
+    fixture
         .turno(&["lock", "acquire", "r", "--ttl", "60s"])
         .expect(0);
     // The control: without other hosts, it is an error that names the reason.
-    let alone = Place {
+    let alone = Fixture {
         store: format!(
             "postgres://owner@127.0.0.1:{}/{database}?connect_timeout=1",
             mute.local_addr().unwrap().port()
         ),
-        ..place
+        ..fixture
     };
     let refused = alone.turno(&["lock", "status", "r"]);
     assert!(
@@ -233,13 +233,13 @@ fn a_silent_host_does_not_keep_others_from_being_used() {
 fn a_server_on_a_standby_is_not_ready_until_the_promotion() {
     let pair = Pair::start();
     let url = pair.primary.url(&pair.database);
-    let on_primary = Place {
+    let on_primary = Fixture {
         kind: Kind::Postgres,
         folder: tempfile::tempdir().unwrap(),
         store: url,
     };
     on_primary.turno(&["migrate"]).expect(0);
-    let standby = Place {
+    let standby = Fixture {
         kind: Kind::Postgres,
         folder: tempfile::tempdir().unwrap(),
         store: pair.standby.url(&pair.database),

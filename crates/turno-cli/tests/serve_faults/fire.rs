@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turno_testkit::eventually;
 use uuid::Uuid;
 
-use crate::common::{Kind, LONG, Place};
+use crate::common::{Fixture, Kind, LONG};
 use crate::ledger::{Counter, Effects, Items};
 use crate::work::Servers;
 
@@ -73,9 +73,9 @@ pub fn do_once(servers: &Servers<'_>, effects: &Effects) {
         let key = format!("payment/{number}");
         let answer = loop {
             let body = json!({"key": key, "lease": "60s", "wait": "5s", "request": Uuid::now_v7()});
-            let told = servers.post("/v1/once", body);
-            let said: Value = serde_json::from_str(&told.body).unwrap();
-            match told.status {
+            let response = servers.post("/v1/once", body);
+            let said: Value = serde_json::from_str(&response.body).unwrap();
+            match response.status {
                 201 => {
                     effects.done(&key);
                     let answer = json!({"by": Uuid::new_v4()});
@@ -101,8 +101,8 @@ pub fn hold(servers: &Servers<'_>, held: &Mutex<Vec<Value>>) {
 
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_is_granted_twice() {
-    let place = Place::new(Kind::Postgres);
-    let servers = Servers::start(&place, 2);
+    let fixture = Fixture::new(Kind::Postgres);
+    let servers = Servers::start(&fixture, 2);
     let (counter, items, effects) = (Counter::default(), Items::default(), Effects::default());
     let held = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -118,7 +118,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_granted_twice() {
     });
     assert!(
         servers.unanswered.load(Ordering::SeqCst) > 0,
-        "nobody was hit"
+        "no request was hit"
     );
 
     let (lost, updates) = counter.lost();
@@ -155,19 +155,19 @@ fn nothing_acknowledged_is_lost_and_nothing_is_granted_twice() {
 /// the ledger finds them.
 #[test]
 fn without_the_lock_updates_are_lost() {
-    let place = Place::new(Kind::Postgres);
-    let servers = Servers::start(&place, 2);
+    let fixture = Fixture::new(Kind::Postgres);
+    let servers = Servers::start(&fixture, 2);
     let counter = Counter::default();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let ask = json!({"resource": "counter", "ttl": "60s"});
-                    let told = servers.post("/v1/locks", ask);
+                    let response = servers.post("/v1/locks", ask);
                     // The response is ignored: it may be 409.
                     counter.add_one(None);
-                    if told.status == 201 {
-                        servers.unlock(&told.expect(201));
+                    if response.status == 201 {
+                        servers.unlock(&response.expect(201));
                     }
                 }
             });

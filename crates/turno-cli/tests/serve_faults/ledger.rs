@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct Counter {
     value: AtomicU64,
     /// Number of acknowledged increments.
-    told: AtomicU64,
+    acknowledged: AtomicU64,
     /// Newest token of the writers.
     token: AtomicI64,
 }
@@ -27,13 +27,16 @@ impl Counter {
         }
         std::thread::sleep(Duration::from_millis(1));
         self.value.store(read + 1, Ordering::SeqCst);
-        self.told.fetch_add(1, Ordering::SeqCst);
+        self.acknowledged.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns the number of lost updates, and of all updates.
     pub fn lost(&self) -> (u64, u64) {
-        let told = self.told.load(Ordering::SeqCst);
-        (told - self.value.load(Ordering::SeqCst), told)
+        let acknowledged = self.acknowledged.load(Ordering::SeqCst);
+        (
+            acknowledged - self.value.load(Ordering::SeqCst),
+            acknowledged,
+        )
     }
 }
 

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use turno_testkit::eventually;
 use uuid::Uuid;
 
-use crate::common::{Kind, LONG, Place};
+use crate::common::{Fixture, Kind, LONG};
 use crate::work::Servers;
 
 /// Responses to the clients.
 #[derive(Default)]
-struct Told {
+struct Responses {
     leases: Mutex<Vec<Value>>,
     items: Mutex<BTreeSet<i64>>,
     keys: Mutex<Vec<(String, Value)>>,
 }
 
-impl Told {
+impl Responses {
     fn listen(&self, servers: &Servers<'_>) {
         while !servers.is_over() {
             let name = Uuid::new_v4();
@@ -45,12 +45,12 @@ impl Told {
 
 #[test]
 fn everything_acknowledged_is_there_after_a_kill() {
-    let place = Place::new(Kind::Sqlite);
-    let servers = Servers::start(&place, 1);
-    let told = Told::default();
+    let fixture = Fixture::new(Kind::Sqlite);
+    let servers = Servers::start(&fixture, 1);
+    let responses = Responses::default();
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| told.listen(&servers));
+            scope.spawn(|| responses.listen(&servers));
         }
         for _ in 0..3 {
             let before = servers.answered.load(Ordering::SeqCst);
@@ -61,20 +61,20 @@ fn everything_acknowledged_is_there_after_a_kill() {
         }
         servers.stop.store(true, Ordering::SeqCst);
     });
-    let leases = told.leases.into_inner().unwrap();
+    let leases = responses.leases.into_inner().unwrap();
     assert!(leases.len() > 3);
     for lease in &leases {
         let resource = lease["resource"].as_str().unwrap().replace('/', "%2F");
         let status = servers.get(&format!("/v1/locks/{resource}"));
         assert_eq!(status["holder"]["token"], lease["token"], "{status}");
     }
-    let items = told.items.into_inner().unwrap();
+    let items = responses.items.into_inner().unwrap();
     assert_eq!(
         servers.get("/v1/inbox/jobs")["pending"],
         json!(items.len()),
         "as many as were acknowledged, and none twice"
     );
-    for (key, answer) in told.keys.into_inner().unwrap() {
+    for (key, answer) in responses.keys.into_inner().unwrap() {
         let replay = servers.post("/v1/once", json!({"key": key})).expect(200);
         assert_eq!(replay["replay"], answer);
     }

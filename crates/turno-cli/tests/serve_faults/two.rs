@@ -4,19 +4,19 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::common::{Kind, Place};
+use crate::common::{Fixture, Kind};
 use crate::http::Server;
 
-fn two() -> (Place, Server, Server) {
-    let place = Place::new(Kind::Postgres);
-    let a = Server::start(&place, &[]);
-    let b = Server::start(&place, &[]);
-    (place, a, b)
+fn two() -> (Fixture, Server, Server) {
+    let fixture = Fixture::new(Kind::Postgres);
+    let a = Server::start(&fixture, &[]);
+    let b = Server::start(&fixture, &[]);
+    (fixture, a, b)
 }
 
 #[test]
 fn a_lock_that_is_taken_at_one_is_busy_at_the_other_and_released_there() {
-    let (_place, a, b) = two();
+    let (_fixture, a, b) = two();
     let ask = json!({"resource": "loan/1", "ttl": "60s", "user": "ana"});
     let lease = a.post("/v1/locks", ask.clone()).expect(201);
     let busy = b.post("/v1/locks", ask.clone()).expect(409);
@@ -25,9 +25,9 @@ fn a_lock_that_is_taken_at_one_is_busy_at_the_other_and_released_there() {
         (&"busy".into(), &"ana".into())
     );
     thread::scope(|scope| {
-        let mut patient = ask.clone();
-        patient["wait"] = "60s".into();
-        let waiting = scope.spawn(|| a.post("/v1/locks", patient));
+        let mut with_wait = ask.clone();
+        with_wait["wait"] = "60s".into();
+        let waiting = scope.spawn(|| a.post("/v1/locks", with_wait));
         turno_testkit::eventually(crate::common::LONG, "a waiter", || {
             let held = b.get("/v1/locks/loan%2F1").expect(200);
             (held["holder"]["waiters"] == 1).then_some(())
@@ -41,8 +41,8 @@ fn a_lock_that_is_taken_at_one_is_busy_at_the_other_and_released_there() {
 }
 
 #[test]
-fn what_is_pushed_at_one_wakes_whoever_waits_at_the_other() {
-    let (_place, a, b) = two();
+fn a_push_at_one_server_wakes_a_claim_at_the_other() {
+    let (_fixture, a, b) = two();
     thread::scope(|scope| {
         let claim = json!({"worker": "w", "wait": "60s"});
         let waiting = scope.spawn(move || b.post("/v1/inbox/jobs/claim", claim));
@@ -57,7 +57,7 @@ fn what_is_pushed_at_one_wakes_whoever_waits_at_the_other() {
 
 #[test]
 fn what_is_begun_at_one_is_in_flight_and_then_replayed_at_the_other() {
-    let (_place, a, b) = two();
+    let (_fixture, a, b) = two();
     let begin = json!({"key": "payment/77"});
     let fresh = a.post("/v1/once", begin.clone()).expect(201);
     let in_flight = b.post("/v1/once", begin.clone());

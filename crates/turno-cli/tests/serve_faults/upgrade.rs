@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turno::store::SCHEMA_VERSION;
 use turno_testkit::eventually;
 
-use crate::common::{Kind, LONG, Place, ask_postgres};
+use crate::common::{Fixture, Kind, LONG, ask_postgres};
 use crate::fire::{count, do_once, hold, push, work};
 use crate::http::ask;
 use crate::ledger::{Counter, Effects, Items};
@@ -22,7 +22,7 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Migrates to the next version of the schema, as its migration will do: all functions are created again under the lock of
 /// migrations, in one transaction that ends with the version and the oldest program that may use it.
-fn upgrade(place: &Place, oldest_program: u32) {
+fn upgrade(fixture: &Fixture, oldest_program: u32) {
     let script = turno::store::postgres::script();
     let functions =
         &script[script.find("-- Function file").unwrap()..script.rfind("commit;").unwrap()];
@@ -34,11 +34,11 @@ fn upgrade(place: &Place, oldest_program: u32) {
          commit",
         0x0074_7572_6e6f_i64
     );
-    ask_postgres(&place.store, &sql);
+    ask_postgres(&fixture.store, &sql);
 }
 
 fn readiness(address: &str) -> u16 {
-    ask(address, "GET /readyz", None, &Value::Null).map_or(0, |told| told.status)
+    ask(address, "GET /readyz", None, &Value::Null).map_or(0, |response| response.status)
 }
 
 fn await_answers(servers: &Servers<'_>, number: u64) {
@@ -50,8 +50,8 @@ fn await_answers(servers: &Servers<'_>, number: u64) {
 
 #[test]
 fn a_rolling_upgrade_keeps_every_server_ready() {
-    let place = Place::new(Kind::Postgres);
-    let servers = Servers::start(&place, 3);
+    let fixture = Fixture::new(Kind::Postgres);
+    let servers = Servers::start(&fixture, 3);
     let (counter, items, effects) = (Counter::default(), Items::default(), Effects::default());
     let held = Mutex::new(Vec::new());
     let polling = AtomicBool::new(true);
@@ -77,7 +77,7 @@ fn a_rolling_upgrade_keeps_every_server_ready() {
             scope.spawn(|| work(&servers, &items));
             scope.spawn(|| hold(&servers, &held));
             await_answers(&servers, ANSWERS);
-            upgrade(&place, SCHEMA_VERSION);
+            upgrade(&fixture, SCHEMA_VERSION);
             await_answers(&servers, ANSWERS);
             for which in 0..3 {
                 servers.replace(which);
@@ -98,7 +98,7 @@ fn a_rolling_upgrade_keeps_every_server_ready() {
     assert_eq!(items.wrong(), (vec![], vec![]), "lost, or done twice");
     let (wrong, keys) = effects.wrong();
     assert!(wrong.is_empty() && keys > 0, "{wrong:?} of {keys}");
-    let version = place.ask("select max(version) from {migration}");
+    let version = fixture.ask("select max(version) from {migration}");
     assert_eq!(version, (SCHEMA_VERSION + 1).to_string());
     println!(
         "0 errors in {} requests, ready in {polls} of {polls} polls; {updates} updates, {} items, {keys} keys, {} locks",
@@ -111,16 +111,16 @@ fn a_rolling_upgrade_keeps_every_server_ready() {
 /// The control: a schema that the old servers may not use ends their readiness.
 #[test]
 fn an_upgrade_that_is_not_compatible_ends_readiness() {
-    let place = Place::new(Kind::Postgres);
-    let servers = Servers::start(&place, 1);
+    let fixture = Fixture::new(Kind::Postgres);
+    let servers = Servers::start(&fixture, 1);
     let address = &servers.addresses()[0];
     assert_eq!(readiness(address), 200);
-    upgrade(&place, SCHEMA_VERSION + 1);
+    upgrade(&fixture, SCHEMA_VERSION + 1);
     eventually(LONG, "a server that is not ready", || {
         (readiness(address) == 503).then_some(())
     });
     // `turno migrate` of this program has nothing to do, and says so.
-    let refused = place.turno(&["migrate"]);
+    let refused = fixture.turno(&["migrate"]);
     assert!(
         refused.code != Some(0) && refused.err.contains("upgrade this program"),
         "{refused:?}"
@@ -130,17 +130,17 @@ fn an_upgrade_that_is_not_compatible_ends_readiness() {
 /// An older program changes nothing on a newer schema that it may use.
 #[test]
 fn an_older_program_migrates_nothing() {
-    let place = Place::new(Kind::Postgres);
-    place.turno(&["migrate"]).expect(0);
-    upgrade(&place, SCHEMA_VERSION);
+    let fixture = Fixture::new(Kind::Postgres);
+    fixture.turno(&["migrate"]).expect(0);
+    upgrade(&fixture, SCHEMA_VERSION);
     let newer = SCHEMA_VERSION + 1;
-    let done = place.turno(&["migrate"]).expect(0);
+    let done = fixture.turno(&["migrate"]).expect(0);
     assert!(
         done.out.contains("newer than this program, and compatible"),
         "{done:?}"
     );
     for arguments in [&["migrate"][..], &["migrate", "--repair"]] {
-        let report = place.json(0, arguments);
+        let report = fixture.json(0, arguments);
         assert_eq!(
             (&report["from"], &report["to"], &report["repaired"]),
             (&json!(newer), &json!(newer), &json!(false))

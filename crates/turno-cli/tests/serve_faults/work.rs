@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use turno_testkit::eventually;
 use uuid::Uuid;
 
-use crate::common::{LONG, Place};
-use crate::http::{Server, Told, ask};
+use crate::common::{Fixture, LONG};
+use crate::http::{Response, Server, ask};
 
 /// Servers that are killed and restarted, each time on another port.
 pub struct Servers<'a> {
-    place: &'a Place,
+    fixture: &'a Fixture,
     running: Vec<Mutex<Server>>,
     addresses: Vec<RwLock<String>>,
     /// Number of requests in flight per server.
@@ -28,10 +28,10 @@ pub struct Servers<'a> {
 }
 
 impl<'a> Servers<'a> {
-    pub fn start(place: &'a Place, number: usize) -> Self {
-        let running: Vec<_> = (0..number).map(|_| Server::start(place, &[])).collect();
+    pub fn start(fixture: &'a Fixture, number: usize) -> Self {
+        let running: Vec<_> = (0..number).map(|_| Server::start(fixture, &[])).collect();
         Servers {
-            place,
+            fixture,
             addresses: running
                 .iter()
                 .map(|server| RwLock::new(server.address.clone()))
@@ -50,7 +50,7 @@ impl<'a> Servers<'a> {
         let which = which % self.running.len();
         let mut running = self.running[which].lock().unwrap();
         running.process.kill_9();
-        *running = Server::start(self.place, &[]);
+        *running = Server::start(self.fixture, &[]);
         *self.addresses[which].write().unwrap() = running.address.clone();
     }
 
@@ -66,7 +66,7 @@ impl<'a> Servers<'a> {
             .process
             .wait_timeout(LONG)
             .expect("a server that ends when it is asked to");
-        *running = Server::start(self.place, &[]);
+        *running = Server::start(self.fixture, &[]);
         *self.addresses[which].write().unwrap() = running.address.clone();
         self.out[which].store(false, Ordering::SeqCst);
     }
@@ -104,7 +104,7 @@ impl<'a> Servers<'a> {
     }
 
     /// Sends a request to one server after the other until one has responded. A temporary problem does not count.
-    pub fn ask(&self, head: &str, body: &Value) -> Told {
+    pub fn ask(&self, head: &str, body: &Value) -> Response {
         // Requests start at different servers.
         let mut turn = usize::from(Uuid::new_v4().as_bytes()[0]);
         loop {
@@ -114,10 +114,10 @@ impl<'a> Servers<'a> {
                 continue;
             };
             let address = self.addresses[which].read().unwrap().clone();
-            match ask(&address, head, None, body).filter(|told| told.status != 503) {
-                Some(told) => {
+            match ask(&address, head, None, body).filter(|response| response.status != 503) {
+                Some(response) => {
                     self.answered.fetch_add(1, Ordering::SeqCst);
-                    return told;
+                    return response;
                 }
                 None => {
                     self.unanswered.fetch_add(1, Ordering::SeqCst);
@@ -129,7 +129,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    pub fn post(&self, path: &str, body: Value) -> Told {
+    pub fn post(&self, path: &str, body: Value) -> Response {
         self.ask(&format!("POST {path}"), &body)
     }
 
@@ -144,10 +144,10 @@ impl<'a> Servers<'a> {
             "owner": Uuid::new_v4(), "request": Uuid::now_v7(),
         });
         loop {
-            let told = self.post("/v1/locks", body.clone());
-            if told.status != 409 {
-                assert!(matches!(told.status, 200 | 201), "{told:?}");
-                return serde_json::from_str(&told.body).unwrap();
+            let response = self.post("/v1/locks", body.clone());
+            if response.status != 409 {
+                assert!(matches!(response.status, 200 | 201), "{response:?}");
+                return serde_json::from_str(&response.body).unwrap();
             }
             body["request"] = json!(Uuid::now_v7());
         }

@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message as _;
 use turno_testkit::Process;
 
-use common::{Kind, LONG, Place};
+use common::{Fixture, Kind, LONG};
 
 /// Trace id of the caller.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -71,8 +71,8 @@ fn take(stream: TcpStream, sender: &mpsc::Sender<(String, ExportTraceServiceRequ
 }
 
 /// Starts a server with a collector, or without.
-fn serve(place: &Place, collector: Option<&Collector>) -> (Process, String) {
-    let mut command = place.command(["--json", "serve", "--listen", "127.0.0.1:0"]);
+fn serve(fixture: &Fixture, collector: Option<&Collector>) -> (Process, String) {
+    let mut command = fixture.command(["--json", "serve", "--listen", "127.0.0.1:0"]);
     command.stderr(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("OTEL_")) {
@@ -87,8 +87,8 @@ fn serve(place: &Place, collector: Option<&Collector>) -> (Process, String) {
     command.env("TURNO_LOG", "error");
     let server = Process::spawn(&mut command).unwrap();
     let line = server.lines().next(LONG).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&line).unwrap();
-    let address = told["listening"].as_str().unwrap().to_owned();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = line["listening"].as_str().unwrap().to_owned();
     (server, address)
 }
 
@@ -122,9 +122,9 @@ fn hex(bytes: &[u8]) -> String {
 /// The span is sent at the latest at the end of the server, which follows right after the response.
 #[test]
 fn the_span_of_a_request_belongs_to_its_callers_trace() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let collector = Collector::start();
-    let (server, address) = serve(&place, Some(&collector));
+    let (server, address) = serve(&fixture, Some(&collector));
     let answer = ask(&address, &format!("00-{TRACE}-{PARENT}-01"));
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     // An invalid traceparent is ignored: the span has a trace of its own, and the request succeeds.
@@ -161,9 +161,9 @@ fn the_span_of_a_request_belongs_to_its_callers_trace() {
 
 #[test]
 fn nothing_is_sent_unless_a_collector_is_named() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let collector = Collector::start();
-    let (server, address) = serve(&place, None);
+    let (server, address) = serve(&fixture, None);
     ask(&address, &format!("00-{TRACE}-{PARENT}-01"));
     end(&server);
     assert!(collector.sent.try_recv().is_err());
@@ -171,15 +171,15 @@ fn nothing_is_sent_unless_a_collector_is_named() {
 
 /// A collector that is unavailable blocks neither requests nor the shutdown.
 #[test]
-fn a_collector_that_is_gone_harms_nobody() {
-    let place = Place::new(Kind::Sqlite);
+fn a_missing_collector_does_not_disturb_the_server() {
+    let fixture = Fixture::new(Kind::Sqlite);
     let gone = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let collector = Collector {
         url: format!("http://{}", gone.local_addr().unwrap()),
         sent: mpsc::channel().1,
     };
     drop(gone);
-    let (server, address) = serve(&place, Some(&collector));
+    let (server, address) = serve(&fixture, Some(&collector));
     let answer = ask(&address, &format!("00-{TRACE}-{PARENT}-01"));
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     end(&server);

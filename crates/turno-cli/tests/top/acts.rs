@@ -2,29 +2,29 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Kind, Place, text};
+use crate::common::{Fixture, Kind, text};
 use crate::scene;
 use crate::tmux::Tmux;
 
 on_each_store!(a_person_sees_and_acts);
 
-fn a_person_sees_and_acts(place: Place) {
-    scene::set(&place);
-    sees_and_acts(&place, &[("TURNO_USER", "eva")]);
+fn a_person_sees_and_acts(fixture: Fixture) {
+    scene::set(&fixture);
+    sees_and_acts(&fixture, &[("TURNO_USER", "eva")]);
 }
 
 #[test]
 fn a_person_sees_and_acts_through_a_server() {
-    let place = Place::new(Kind::Sqlite);
-    scene::set(&place);
-    let (_server, url) = scene::serve(&place);
-    sees_and_acts(&place, &[("TURNO_SERVER", &url), ("TURNO_USER", "eva")]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    scene::set(&fixture);
+    let (_server, url) = scene::serve(&fixture);
+    sees_and_acts(&fixture, &[("TURNO_SERVER", &url), ("TURNO_USER", "eva")]);
 }
 
-fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
-    let top = Tmux::start(place, variables);
+fn sees_and_acts(fixture: &Fixture, variables: &[(&str, &str)]) {
+    let top = Tmux::start(fixture, variables);
     // The same figures as in the other commands.
-    for lock in place.json(0, &["lock", "list"])["locks"]
+    for lock in fixture.json(0, &["lock", "list"])["locks"]
         .as_array()
         .unwrap()
     {
@@ -35,7 +35,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
         assert!(held.contains(figure), "{held}");
     }
     top.press("2");
-    let stats = place.json(0, &["inbox", "stats", "mail"]);
+    let stats = fixture.json(0, &["inbox", "stats", "mail"]);
     let names = ["pending", "scheduled", "processing", "completed", "failed"];
     let mut row = vec!["mail".to_owned()];
     row.extend(names.map(|name| stats[name].to_string()));
@@ -63,11 +63,11 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.await_text("1 event was requeued");
     top.await_screen("one dead event", |screen| !screen.contains("TicketCreated"));
     top.press("d");
-    top.reason("Discard this event?", "nobody wants it");
+    top.reason("Discard this event?", "not wanted any more");
     top.await_text("No event is dead.");
 
     // An item that was claimed recently is left to its worker.
-    place.turno(&["inbox", "claim", "mail"]).expect(0);
+    fixture.turno(&["inbox", "claim", "mail"]).expect(0);
     top.press("2");
     top.await_row(&["mail", "2", "0", "1", "0", "0"]);
     top.press("s");
@@ -85,7 +85,7 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     top.reason("Answer in JSON (optional):", "{\"charged\": 78}");
     top.reason("Reason:", "the bank has the charge");
     top.await_text("pago/78 is done");
-    let known = place.json(0, &["once", "pago/78", "--status"]);
+    let known = fixture.json(0, &["once", "pago/78", "--status"]);
     assert_eq!(
         (&known["state"], &known["answer"]),
         (&json!("done"), &json!({"charged": 78})),
@@ -113,15 +113,15 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
     for part in [
         "broken",
         "its host is gone",
-        "nobody wants it",
+        "not wanted any more",
         "all are mended",
         "eva",
     ] {
         top.await_text(part);
     }
-    let history = place.json(0, &["history"]);
-    let by_hand = history["history"].as_array().unwrap().iter();
-    let by_hand: Vec<Value> = by_hand
+    let history = fixture.json(0, &["history"]);
+    let actions = history["history"].as_array().unwrap().iter();
+    let actions: Vec<Value> = actions
         .filter(|entry| entry["actor"] == "eva")
         .map(|entry| {
             json!([
@@ -133,16 +133,16 @@ fn sees_and_acts(place: &Place, variables: &[(&str, &str)]) {
         })
         .collect();
     assert_eq!(
-        by_hand,
+        actions,
         [
             json!(["lock", "broken", "loan/2", "its host is gone"]),
             json!(["once", "resolved", "pago/78", "the bank has the charge"]),
             json!(["once", "forgotten", "pago/77", "it was not charged"]),
-            json!(["outbox", "discarded", "", "nobody wants it"]),
+            json!(["outbox", "discarded", "", "not wanted any more"]),
             json!(["outbox", "requeued", "", "the queue is bound"]),
             json!(["inbox", "requeued", "mail", "all are mended"]),
             json!(["inbox", "requeued", "mail", "the address is mended"]),
         ]
     );
-    assert!(place.is_locked("loan/1") && !place.is_locked("loan/2"));
+    assert!(fixture.is_locked("loan/1") && !fixture.is_locked("loan/2"));
 }

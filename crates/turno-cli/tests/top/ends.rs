@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use turno_testkit::eventually;
 
-use crate::common::{Kind, LONG, Place};
+use crate::common::{Fixture, Kind, LONG};
 use crate::scene;
 use crate::tmux::Tmux;
 
@@ -26,8 +26,8 @@ fn is_restored(top: &Tmux<'_>, code: &str) {
 
 #[test]
 fn the_terminal_is_given_back_when_it_is_quit() {
-    let place = Place::new(Kind::Sqlite);
-    let top = Tmux::start(&place, &[]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let top = Tmux::start(&fixture, &[]);
     let teaches = top.await_text("No lock is held.");
     assert!(teaches.contains("turno lock acquire"), "{teaches}");
     assert_eq!(
@@ -41,8 +41,8 @@ fn the_terminal_is_given_back_when_it_is_quit() {
 
 #[test]
 fn the_terminal_is_given_back_after_a_signal() {
-    let place = Place::new(Kind::Sqlite);
-    let top = Tmux::start(&place, &[]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let top = Tmux::start(&fixture, &[]);
     let pid = Pid::from_raw(top.pid()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     is_restored(&top, "143");
@@ -51,8 +51,8 @@ fn the_terminal_is_given_back_after_a_signal() {
 /// The control: after a kill, the terminal is not restored, and the check detects that.
 #[test]
 fn the_terminal_is_not_given_back_after_a_kill() {
-    let place = Place::new(Kind::Sqlite);
-    let top = Tmux::start(&place, &[]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let top = Tmux::start(&fixture, &[]);
     let pid = Pid::from_raw(top.pid()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     top.await_text("-icanon");
@@ -63,8 +63,8 @@ fn the_terminal_is_not_given_back_after_a_kill() {
 /// If the window is closed, no process is left that continues to read.
 #[test]
 fn it_ends_with_its_terminal() {
-    let place = Place::new(Kind::Sqlite);
-    let top = Tmux::start(&place, &[]);
+    let fixture = Fixture::new(Kind::Sqlite);
+    let top = Tmux::start(&fixture, &[]);
     top.await_text("No lock is held.");
     let pid = Pid::from_raw(top.pid()).unwrap();
     top.tell(&["kill-server"]);
@@ -75,11 +75,11 @@ fn it_ends_with_its_terminal() {
 
 #[test]
 fn it_follows_the_size_of_the_screen_and_the_wish_for_no_colour() {
-    let place = Place::new(Kind::Sqlite);
-    place
+    let fixture = Fixture::new(Kind::Sqlite);
+    fixture
         .turno(&["lock", "acquire", "loan/1", "--ttl", "600s"])
         .expect(0);
-    let top = Tmux::start(&place, &[("NO_COLOR", "1")]);
+    let top = Tmux::start(&fixture, &[("NO_COLOR", "1")]);
     top.await_text("DESCRIPTION");
     // 30 to 38 and 40 to 48 are foreground and background colours; 39 and 49 reset them.
     let drawn = top.tell(&["capture-pane", "-p", "-e"]);
@@ -100,20 +100,20 @@ fn it_follows_the_size_of_the_screen_and_the_wish_for_no_colour() {
     top.await_text("DESCRIPTION");
     drop(top);
 
-    let coloured = Place::new(Kind::Sqlite);
+    let coloured = Fixture::new(Kind::Sqlite);
     let top = Tmux::start(&coloured, &[]);
     let drawn = top.tell(&["capture-pane", "-p", "-e"]);
     assert!(has_colour(&drawn), "the control: {drawn:?}");
 }
 
 #[test]
-fn a_server_that_goes_away_is_told_of() {
-    let place = Place::new(Kind::Sqlite);
-    place
+fn a_server_that_goes_away_is_reported() {
+    let fixture = Fixture::new(Kind::Sqlite);
+    fixture
         .turno(&["lock", "acquire", "loan/1", "--ttl", "600s"])
         .expect(0);
-    let (server, url) = scene::serve(&place);
-    let top = Tmux::start(&place, &[("TURNO_SERVER", &url)]);
+    let (server, url) = scene::serve(&fixture);
+    let top = Tmux::start(&fixture, &[("TURNO_SERVER", &url)]);
     top.await_text("loan/1");
     server.kill_9();
     let old = top.await_text("The data shown is old");
@@ -122,9 +122,9 @@ fn a_server_that_goes_away_is_told_of() {
 
 #[test]
 fn where_nothing_can_be_seen_it_says_what_to_use() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     for words in [&["top"][..], &["--json", "top"]] {
-        let done = place.turno(words).expect(2);
+        let done = fixture.turno(words).expect(2);
         assert!(
             done.out.is_empty() && done.err.contains("turno lock list"),
             "{done:?}"

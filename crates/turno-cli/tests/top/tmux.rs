@@ -4,19 +4,19 @@ use std::process::Command;
 
 use turno_testkit::eventually;
 
-use crate::common::{LONG, Place, TURNO};
+use crate::common::{Fixture, LONG, TURNO};
 
 /// A screen with `turno top` in a shell that prints its exit code. Everything is killed on drop.
 pub struct Tmux<'a> {
-    place: &'a Place,
+    fixture: &'a Fixture,
 }
 
 impl<'a> Tmux<'a> {
     /// Starts `turno top` with these variables, on a screen of 120 columns and 30 rows.
-    pub fn start(place: &'a Place, variables: &[(&str, &str)]) -> Self {
-        let tmux = Tmux { place };
+    pub fn start(fixture: &'a Fixture, variables: &[(&str, &str)]) -> Self {
+        let tmux = Tmux { fixture };
         // It shows a store, and does not create one.
-        place.turno(&["migrate"]).expect(0);
+        fixture.turno(&["migrate"]).expect(0);
         let script =
             format!("{TURNO} top & echo $! >pid; fg >/dev/null; echo ended $?; stty -a; exec cat");
         let script = format!("set -m; {script}");
@@ -29,8 +29,8 @@ impl<'a> Tmux<'a> {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.place.program("tmux");
-        command.arg("-u").arg("-S").arg(self.place.path("tmux"));
+        let mut command = self.fixture.program("tmux");
+        command.arg("-u").arg("-S").arg(self.fixture.path("tmux"));
         command.env_remove("TMUX").args(words);
         command
     }
@@ -97,7 +97,7 @@ impl<'a> Tmux<'a> {
 
     /// Returns the process id of `turno top`.
     pub fn pid(&self) -> i32 {
-        let text = std::fs::read_to_string(self.place.path("pid")).unwrap();
+        let text = std::fs::read_to_string(self.fixture.path("pid")).unwrap();
         text.trim().parse().unwrap()
     }
 }

@@ -9,7 +9,7 @@ use turno::access::Role;
 
 use crate::browser::{Browser, DESKTOP, PHONE, Screen};
 use crate::common::Running;
-use crate::made::{everything, look, token};
+use crate::fixtures::{everything, look, token};
 
 /// Returns axe-core, which is cached in the build folder and installed only if another version is needed.
 fn axe() -> String {
@@ -44,12 +44,12 @@ async fn complaints(browser: &Browser, axe: &str) -> Vec<String> {
     );
     let found = browser.run_async(&script, json!([])).await;
     let violations = found.as_array().unwrap_or_else(|| panic!("{found}"));
-    let told = |one: &Value| {
+    let described = |one: &Value| {
         let nodes = one["nodes"].as_array().unwrap().iter();
         let places: Vec<String> = nodes.map(|node| node["target"].to_string()).collect();
         format!("{}: {} at {}", one["id"], one["help"], places.join(" "))
     };
-    violations.iter().map(told).collect()
+    violations.iter().map(described).collect()
 }
 
 /// A language, and a theme.
@@ -127,7 +127,7 @@ async fn axe_finds_nothing_on_a_phone() {
 async fn axe_finds_nothing_at_the_door_and_something_where_something_is() {
     let axe = axe();
     let server = Running::start().await;
-    token(&server, "somebody", Role::Read, "").await;
+    token(&server, "reader", Role::Read, "").await;
     let small = Screen {
         width: 320,
         height: 640,

@@ -168,8 +168,8 @@ impl Browser {
         let answer = answer.await.expect("the browser answers in time").unwrap();
         let status = answer.status().is_success();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        let mut told: Value = serde_json::from_slice(&bytes).unwrap();
-        (status, told["value"].take())
+        let mut response: Value = serde_json::from_slice(&bytes).unwrap();
+        (status, response["value"].take())
     }
 
     async fn cdp(&self, command: &str, parameters: Value) {

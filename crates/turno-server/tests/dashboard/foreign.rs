@@ -8,7 +8,7 @@ use turno_server::{Admission, Options, openapi};
 
 use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
-use crate::made::{everything, page};
+use crate::fixtures::{everything, page};
 
 /// Starts another site: another port is another origin.
 async fn elsewhere() -> String {
@@ -71,16 +71,16 @@ async fn state(server: &Running) -> Vec<Value> {
         "/v1/once",
         "/v1/history",
     ] {
-        let mut told = server.get(path).await.expect(200);
+        let mut listed = server.get(path).await.expect(200);
         // Times change by themselves.
         for list in ["locks", "queues"] {
-            for one in told[list].as_array_mut().into_iter().flatten() {
+            for one in listed[list].as_array_mut().into_iter().flatten() {
                 let one = one.as_object_mut().unwrap();
                 one.remove("remaining_ms");
                 one.remove("oldest_pending_ms");
             }
         }
-        state.push(told);
+        state.push(listed);
     }
     state
 }
@@ -118,6 +118,6 @@ async fn a_page_of_another_site_changes_nothing_on_an_open_server() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_changes_nothing_where_everybody_is_let_in() {
+async fn a_page_of_another_site_changes_nothing_without_access_control() {
     is_left_alone(Admission::All).await;
 }

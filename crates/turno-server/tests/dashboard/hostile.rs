@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::browser::DESKTOP;
 use crate::common::Running;
-use crate::made::{dead, failed, lock, look, unknown};
+use crate::fixtures::{dead, failed, lock, look, unknown};
 
 const IMAGE: &str = "<img src=x onerror=window.had=1>";
 const SCRIPT: &str = "</pre><script>window.had=1</script>";
@@ -37,8 +37,8 @@ async fn markup_in_names_and_payloads_is_text() {
 
     // The control: if the page inserted text as markup, its content security policy would block it.
     let careless = "try { document.querySelector('#news').innerHTML = arguments[0]; return 'made'; } catch (error) { return error.name; }";
-    let told = browser.run(careless, json!([IMAGE])).await;
-    assert_eq!(told, "TypeError");
+    let error = browser.run(careless, json!([IMAGE])).await;
+    assert_eq!(error, "TypeError");
     server.end().await;
 }
 

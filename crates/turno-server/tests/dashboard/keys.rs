@@ -3,11 +3,11 @@
 use serde_json::json;
 use turno::access::Role;
 
+use crate::actions::{because, newest};
 use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
-use crate::deeds::{because, newest};
-use crate::made::{everything, lock, look, token};
-use crate::tokens::{guarded, sign_in};
+use crate::fixtures::{everything, lock, look, token};
+use crate::tokens::{enter_token, guarded};
 
 const ESCAPE: &str = "\u{e00c}";
 
@@ -19,7 +19,7 @@ async fn selected(browser: &Browser) -> String {
 }
 
 #[tokio::test]
-async fn a_part_a_row_and_a_deed_are_a_key_each() {
+async fn components_rows_and_actions_have_keys() {
     let server = Running::start().await;
     everything(&server).await;
     lock(&server, "PRESTAMO/124", "Registro de pago").await;
@@ -30,7 +30,7 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
     browser.until_count("#once-list .row", 2).await;
 
     let question = "#ask[open] #ask-title";
-    for (part, name, deed, title) in [
+    for (part, name, key, title) in [
         ("1", "PRESTAMO/123", "b", "Break this lock?"),
         ("2", "presentations", "r", "Requeue all 1?"),
         ("3", "TicketCreatedEvent", "d", "Discard this event?"),
@@ -40,7 +40,7 @@ async fn a_part_a_row_and_a_deed_are_a_key_each() {
     ] {
         browser.press(part).await;
         assert_eq!(selected(&browser).await, name);
-        browser.press(deed).await;
+        browser.press(key).await;
         browser.until_text(question, title).await;
         // Text in the dialog is a reason, and triggers no key.
         browser.press("1").await;
@@ -115,7 +115,7 @@ async fn a_key_does_not_do_what_the_role_may_not() {
     let browser = look(&server, DESKTOP).await;
     for (role, asks) in [(Role::Operate, 0), (Role::Admin, 1)] {
         let token = token(&server, role.as_str(), role, "").await;
-        sign_in(&browser, &token).await;
+        enter_token(&browser, &token).await;
         browser.until_count("#locks-list .row", 1).await;
         browser.press("1").await;
         browser.press("b").await;

@@ -5,7 +5,7 @@ use turno_testkit::{TcpProxy, eventually_async};
 
 use crate::browser::{Browser, DESKTOP, SOON};
 use crate::common::{LONG, Running};
-use crate::made::{failed, lock, look};
+use crate::fixtures::{failed, lock, look};
 
 #[tokio::test]
 async fn a_lock_that_another_client_takes_is_seen_within_a_second() {
@@ -84,7 +84,7 @@ async fn what_remains_shrinks_and_what_ends_is_gone_and_in_the_history() {
 #[tokio::test]
 async fn the_search_filters_everything_and_the_focus_stays() {
     let server = Running::start().await;
-    crate::made::everything(&server).await;
+    crate::fixtures::everything(&server).await;
     lock(&server, "nightly/report", "Cierre").await;
     failed(&server, "mail", json!(1), "no such address").await;
     let browser = look(&server, DESKTOP).await;

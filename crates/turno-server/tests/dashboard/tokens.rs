@@ -7,7 +7,7 @@ use turno_server::{Admission, Options};
 
 use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
-use crate::made::{everything, look, token};
+use crate::fixtures::{everything, look, token};
 
 /// Starts a server that requires access tokens, with one of everything in its store.
 pub async fn guarded() -> Running {
@@ -22,7 +22,7 @@ pub async fn guarded() -> Running {
     Running::on(turno, options).await
 }
 
-pub async fn sign_in(browser: &Browser, token: &str) {
+pub async fn enter_token(browser: &Browser, token: &str) {
     browser.type_into("#token", token).await;
     browser.click("#sign-in-form .go").await;
 }
@@ -37,16 +37,16 @@ async fn it_works_with_a_token_and_denies_without() {
     let seen = browser.run(markup, json!([])).await;
     assert!(
         !seen.as_str().unwrap().contains("flowpay"),
-        "nothing is told"
+        "nothing is shown"
     );
     // Escape has no effect, and neither has a wrong token.
     browser.press("\u{e00c}").await;
     browser.until_count("#sign-in[open]", 1).await;
-    sign_in(&browser, "turno_wrong").await;
+    enter_token(&browser, "turno_wrong").await;
     browser.until_count("#sign-in-problem", 1).await;
     browser.until_count("#sign-in[open]", 1).await;
 
-    sign_in(&browser, &token).await;
+    enter_token(&browser, &token).await;
     browser.until_text("#locks-list", "PRESTAMO/123").await;
     browser.until_text("#who", "on-call").await;
     browser.reload().await;
@@ -75,7 +75,7 @@ async fn what_a_role_may_not_do_is_not_offered() {
     let browser = look(&server, DESKTOP).await;
     for (role, offered) in [(Role::Read, 0), (Role::Operate, 0), (Role::Admin, 8)] {
         let token = token(&server, role.as_str(), role, "").await;
-        sign_in(&browser, &token).await;
+        enter_token(&browser, &token).await;
         browser.until_count("#locks-list .row", 1).await;
         browser.until_count("#failed-list .failed-item", 1).await;
         browser.until_count("#dead-list .row", 1).await;
@@ -92,7 +92,7 @@ async fn a_token_for_some_names_sees_these() {
     let server = guarded().await;
     let token = token(&server, "pagos", Role::Read, "pagos/").await;
     let browser = look(&server, DESKTOP).await;
-    sign_in(&browser, &token).await;
+    enter_token(&browser, &token).await;
     browser.until_text("#once-list", "pagos/77").await;
     browser
         .until_text("#outbox-empty", "this access token is limited to a prefix")

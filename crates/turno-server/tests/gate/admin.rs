@@ -3,10 +3,10 @@
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::common::{LONG, Running, Told, pagos, send};
+use crate::common::{LONG, Running, TestResponse, pagos, send};
 use crate::service::{Service, whole};
 
-async fn ask(address: std::net::SocketAddr, path: &str) -> Told {
+async fn ask(address: std::net::SocketAddr, path: &str) -> TestResponse {
     let request = http::Request::get(format!("http://{address}{path}"));
     send(request.body(whole("")).unwrap()).await
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use turno::once::http::{KeyFrom, Policy, Routes};
 
-use crate::common::{Running, Told, send, told};
+use crate::common::{Running, TestResponse, read_response, send};
 use crate::service::{Body, Service, whole};
 
 const USER: HeaderName = HeaderName::from_static("x-user");
@@ -23,13 +23,13 @@ fn by_content() -> Policy {
 }
 
 #[track_caller]
-fn is_answer(told: &Told, number: u64, replayed: bool) {
-    assert_eq!(told.status, 200, "{told:?}");
-    let is_replayed = told.headers.contains_key("idempotency-replayed");
+fn is_answer(response: &TestResponse, number: u64, replayed: bool) {
+    assert_eq!(response.status, 200, "{response:?}");
+    let is_replayed = response.headers.contains_key("idempotency-replayed");
     assert_eq!(
-        (told.json()["n"].as_u64(), is_replayed),
+        (response.json()["n"].as_u64(), is_replayed),
         (Some(number), replayed),
-        "{told:?}"
+        "{response:?}"
     );
 }
 
@@ -51,8 +51,8 @@ async fn a_request_that_does_not_say_who_sends_it_is_refused() {
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
-        let told = send(request.body(whole("{}")).unwrap()).await;
-        assert_eq!(told.problem(400, "unidentified")["field"], field);
+        let response = send(request.body(whole("{}")).unwrap()).await;
+        assert_eq!(response.problem(400, "unidentified")["field"], field);
     }
 }
 
@@ -63,8 +63,8 @@ async fn users_that_differ_by_their_cookie_do_not_meet() {
         for (number, cookie) in [(1, "session=ana"), (2, "a=b; session=eva")] {
             let request = gate.request("/pagos").method("POST");
             let request = request.header("cookie", cookie);
-            let told = send(request.body(whole("{}")).unwrap()).await;
-            is_answer(&told, number, replayed);
+            let response = send(request.body(whole("{}")).unwrap()).await;
+            is_answer(&response, number, replayed);
         }
     }
 }
@@ -76,8 +76,8 @@ async fn values_that_are_no_text_do_not_meet() {
         for (number, user) in [(1, b"Jos\xe9"), (2, b"Jos\xe8")] {
             let user = HeaderValue::from_bytes(user).unwrap();
             let request = gate.keyed("/pagos", "1").header(USER, user);
-            let told = send(request.body(whole("{}")).unwrap()).await;
-            is_answer(&told, number, replayed);
+            let response = send(request.body(whole("{}")).unwrap()).await;
+            is_answer(&response, number, replayed);
         }
     }
 }
@@ -97,8 +97,8 @@ async fn hosts_of_http2_do_not_meet() {
             let request = http::Request::post(format!("http://{host}/pagos"));
             let request = request.header("idempotency-key", "1");
             let request: http::Request<Body> = request.body(whole("{}")).unwrap();
-            let told = told(client.send_request(request).await.unwrap()).await;
-            is_answer(&told, number, replayed);
+            let response = read_response(client.send_request(request).await.unwrap()).await;
+            is_answer(&response, number, replayed);
         }
     }
 }

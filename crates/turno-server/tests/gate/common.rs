@@ -85,7 +85,7 @@ impl Running {
         request.header("idempotency-key", key)
     }
 
-    pub async fn post(&self, path: &str, key: &str) -> Told {
+    pub async fn post(&self, path: &str, key: &str) -> TestResponse {
         send(self.keyed(path, key).body(whole("{}")).unwrap()).await
     }
 }
@@ -96,13 +96,13 @@ pub fn client() -> Client<HttpConnector, Body> {
 
 /// A complete response.
 #[derive(Debug)]
-pub struct Told {
+pub struct TestResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Told {
+impl TestResponse {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -113,27 +113,27 @@ impl Told {
     pub fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.headers["content-type"], "application/problem+json");
-        let told = self.json();
+        let problem = self.json();
         assert_eq!(
-            (&told["code"], &told["status"]),
+            (&problem["code"], &problem["status"]),
             (&code.into(), &status.into())
         );
-        told
+        problem
     }
 }
 
-pub async fn send(request: Request<Body>) -> Told {
-    told(client().request(request).await.unwrap()).await
+pub async fn send(request: Request<Body>) -> TestResponse {
+    read_response(client().request(request).await.unwrap()).await
 }
 
-pub async fn told<B>(response: http::Response<B>) -> Told
+pub async fn read_response<B>(response: http::Response<B>) -> TestResponse
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: std::fmt::Debug,
 {
     let (head, body) = response.into_parts();
     let body = tokio::time::timeout(LONG, body.collect()).await.unwrap();
-    Told {
+    TestResponse {
         status: head.status,
         headers: head.headers,
         body: body.unwrap().to_bytes(),

@@ -23,8 +23,11 @@ async fn nothing_was_sent_and_the_next_one_does_it() {
         .await
         .problem(502, "upstream_unreachable");
     line.restore().await.unwrap();
-    let told = gate.post("/pagos", "1").await;
-    assert_eq!((told.status.as_u16(), &told.json()["n"]), (200, &1.into()));
+    let response = gate.post("/pagos", "1").await;
+    assert_eq!(
+        (response.status.as_u16(), &response.json()["n"]),
+        (200, &1.into())
+    );
     assert_eq!(gate.gate.counts().unknown, 0);
 }
 
@@ -34,8 +37,8 @@ async fn a_service_that_reads_and_goes_away_leaves_the_request_unknown() {
     let line = TcpProxy::start(service.address).await.unwrap();
     let gate = Running::start(line.addr(), pagos()).await;
     line.drop_next_answer();
-    let told = gate.post("/pagos", "1").await;
-    told.problem(502, "upstream_broken");
+    let response = gate.post("/pagos", "1").await;
+    response.problem(502, "upstream_broken");
     heard.recv().await.unwrap();
     gate.post("/pagos", "1").await.problem(409, "unknown");
     assert!(heard.try_recv().is_err(), "it is not sent again");
@@ -119,7 +122,7 @@ async fn a_service_that_does_not_even_read_is_waited_for_no_longer() {
 }
 
 #[tokio::test]
-async fn problems_are_told_in_the_clients_language() {
+async fn problems_are_in_the_clients_language() {
     let (service, _heard) = Service::counting().await;
     let line = TcpProxy::start(service.address).await.unwrap();
     line.cut().await;
@@ -127,14 +130,14 @@ async fn problems_are_told_in_the_clients_language() {
     let request = gate
         .request("/other")
         .header("accept-language", "es-MX, en;q=0.5");
-    let told = send(request.body(whole("")).unwrap()).await;
-    let problem = told.problem(502, "upstream_unreachable");
+    let response = send(request.body(whole("")).unwrap()).await;
+    let problem = response.problem(502, "upstream_unreachable");
     assert_eq!(problem["title"], "No se puede contactar con el servicio");
-    assert_eq!(told.headers["content-language"], "es");
+    assert_eq!(response.headers["content-language"], "es");
 }
 
 #[tokio::test]
-async fn connections_are_used_again_unless_told_otherwise() {
+async fn connections_are_reused_unless_disabled() {
     for (keep_alive, connections) in [(Duration::from_secs(60), 1), (Duration::ZERO, 3)] {
         let (service, _heard) = Service::counting().await;
         let upstream = format!("http://{}", service.address);
@@ -157,12 +160,12 @@ async fn a_connection_that_ends_while_idle_is_no_doubt() {
     for round in 0..20 {
         let key = round.to_string();
         loop {
-            let told = gate.post("/pagos", &key).await;
-            if told.status == 200 {
+            let response = gate.post("/pagos", &key).await;
+            if response.status == 200 {
                 break;
             }
             // The response says that nothing was sent, so the client may retry immediately.
-            told.problem(502, "upstream_unreachable");
+            response.problem(502, "upstream_unreachable");
         }
         heard.recv().await.unwrap();
         assert!(heard.try_recv().is_err(), "sent once");

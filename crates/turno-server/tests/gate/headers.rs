@@ -54,10 +54,10 @@ async fn the_answer_loses_them_too() {
     .await;
     let gate = Running::start(service.address, pagos()).await;
     for path in ["/other", "/pagos"] {
-        let told = gate.post(path, "1").await;
-        assert_eq!(told.headers["x-end"], "2");
+        let response = gate.post(path, "1").await;
+        assert_eq!(response.headers["x-end"], "2");
         for name in ["x-hop", "keep-alive", "proxy-authenticate", "connection"] {
-            assert!(told.headers.get(name).is_none(), "{path}: {name}");
+            assert!(response.headers.get(name).is_none(), "{path}: {name}");
         }
     }
 }
@@ -102,7 +102,10 @@ async fn the_service_learns_who_asks_and_for_what() {
     let request = gate.keyed("/other", "77").header("turno-fence", "1");
     send(request.body(whole("{}")).unwrap()).await;
     let request = heard.recv().await.unwrap();
-    assert!(request.headers().get("turno-fence").is_none(), "nobody's");
+    assert!(
+        request.headers().get("turno-fence").is_none(),
+        "not from a caller"
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use turno_server::gate::{Options, Upstream};
 
-use crate::common::{Running, pagos, told};
+use crate::common::{Running, pagos, read_response};
 use crate::service::{Body, Service, whole};
 
 fn client() -> Client<hyper_util::client::legacy::connect::HttpConnector, Body> {
@@ -20,15 +20,18 @@ async fn a_client_may_speak_it() {
     let client = client();
     for (path, replayed) in [("/other", false), ("/pagos", false), ("/pagos", true)] {
         let request = gate.keyed(path, "1").version(http::Version::HTTP_2);
-        let told = told(
+        let response = read_response(
             client
                 .request(request.body(whole("{}")).unwrap())
                 .await
                 .unwrap(),
         )
         .await;
-        assert_eq!(told.status, 200);
-        assert_eq!(told.headers.contains_key("idempotency-replayed"), replayed);
+        assert_eq!(response.status, 200);
+        assert_eq!(
+            response.headers.contains_key("idempotency-replayed"),
+            replayed
+        );
         if !replayed {
             let request = heard.recv().await.unwrap();
             assert_eq!(request.version(), http::Version::HTTP_11);
@@ -44,8 +47,8 @@ async fn a_service_may_speak_it() {
     let upstream: Upstream = format!("h2c://{}", service.address).parse().unwrap();
     let gate = Running::start_with(upstream, pagos(), Options::default()).await;
     for path in ["/other", "/pagos"] {
-        let told = gate.post(path, "1").await;
-        assert_eq!(told.status, 200);
+        let response = gate.post(path, "1").await;
+        assert_eq!(response.status, 200);
         let request = heard.recv().await.unwrap();
         assert_eq!(request.version(), http::Version::HTTP_2);
         assert_eq!(

@@ -87,13 +87,13 @@ async fn a_client_that_goes_away_does_not_end_work_under_a_policy() {
     drop(client);
     gate.post("/pagos", "1").await.problem(409, "in_flight");
     slow.go.notify_one();
-    let told = eventually_async(LONG, "the first one's answer", async || {
-        let told = gate.post("/pagos", "1").await;
-        (told.status == 200).then_some(told)
+    let response = eventually_async(LONG, "the first one's answer", async || {
+        let response = gate.post("/pagos", "1").await;
+        (response.status == 200).then_some(response)
     })
     .await;
-    assert_eq!(told.headers["idempotency-replayed"], "true");
-    assert_eq!(told.body, "done");
+    assert_eq!(response.headers["idempotency-replayed"], "true");
+    assert_eq!(response.body, "done");
     assert!(!slow.cut.is_cancelled());
 }
 
@@ -132,7 +132,7 @@ async fn work_in_flight_ends_before_the_gate_does() {
         slow.begun().await;
         client.take_if(|_| !stays);
         let mut ended = tokio::spawn(gate.end());
-        eventually_async(LONG, "the gate to let nobody in", async || {
+        eventually_async(LONG, "the gate to accept no connection", async || {
             TcpStream::connect(address).await.is_err().then_some(())
         })
         .await;

@@ -18,9 +18,12 @@ async fn in_shadow_it_counts_and_changes_nothing() {
     let (service, mut heard) = Service::counting().await;
     let gate = Running::start(service.address, routes(Switch::Shadow)).await;
     for n in 1..=3 {
-        let told = gate.post("/certificacion", "any").await;
-        assert_eq!((told.status.as_u16(), &told.json()["n"]), (200, &n.into()));
-        assert!(told.headers.get("idempotency-replayed").is_none());
+        let response = gate.post("/certificacion", "any").await;
+        assert_eq!(
+            (response.status.as_u16(), &response.json()["n"]),
+            (200, &n.into())
+        );
+        assert!(response.headers.get("idempotency-replayed").is_none());
         let request = heard.recv().await.unwrap();
         assert!(request.headers().get("turno-fence").is_none());
         // Shadow mode works in the background, and the next request must find what this one left.
@@ -40,8 +43,8 @@ async fn in_shadow_it_counts_and_changes_nothing() {
 async fn what_a_shadow_saw_does_not_count_when_the_policy_is_on() {
     let (service, _heard) = Service::counting().await;
     let shadow = Running::start(service.address, routes(Switch::Shadow)).await;
-    let told = shadow.post("/certificacion", "any").await;
-    assert_eq!(told.json()["n"], 1);
+    let response = shadow.post("/certificacion", "any").await;
+    assert_eq!(response.json()["n"], 1);
     let turno = shadow.turno.clone();
     eventually_async(LONG, "the shadow to have ended", async || {
         let keys = turno.once_list(OnceList::default()).await.unwrap();
@@ -68,7 +71,7 @@ async fn off_is_as_if_it_were_not_there() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_told_from_others_does_not_pass() {
+async fn a_request_without_identity_does_not_pass() {
     let (service, mut heard) = Service::counting().await;
     let policy = by_content()
         .max_body(100)
@@ -88,9 +91,9 @@ async fn a_request_that_cannot_be_told_from_others_does_not_pass() {
                 .keyed("/certificacion", "any")
                 .header("content-type", "application/json; charset=utf-8")
                 .header("accept-language", language);
-            let told = send(request.body(whole(body.to_owned())).unwrap()).await;
-            let problem = told.problem(status, code);
-            assert_eq!(told.headers["content-language"], language);
+            let response = send(request.body(whole(body.to_owned())).unwrap()).await;
+            let problem = response.problem(status, code);
+            assert_eq!(response.headers["content-language"], language);
             let detail = problem["detail"].as_str().unwrap();
             let is_spanish = detail.starts_with("Envíe");
             assert_eq!(is_spanish, language == "es", "{problem}");

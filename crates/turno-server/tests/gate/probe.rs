@@ -9,11 +9,11 @@ use turno::once::http::{KeyFrom, Policy, Routes, Unknown};
 use turno_server::gate::{HttpProber, Upstream};
 use turno_testkit::TcpProxy;
 
-use crate::common::{Running, Told, send};
+use crate::common::{Running, TestResponse, send};
 use crate::service::{Service, whole};
 
 /// Probes a service that responds with `found`. Returns the response to the client, and how often the work was done.
-async fn probed(found: u16) -> (Told, usize) {
+async fn probed(found: u16) -> (TestResponse, usize) {
     let done = Arc::new(AtomicUsize::new(0));
     let does = done.clone();
     let service = Service::start(move |request| {
@@ -52,30 +52,30 @@ async fn probed(found: u16) -> (Told, usize) {
     };
     line.drop_next_answer();
     pay().await.problem(502, "upstream_broken");
-    let told = pay().await;
-    (told, done.load(Ordering::Relaxed))
+    let response = pay().await;
+    (response, done.load(Ordering::Relaxed))
 }
 
 #[tokio::test]
 async fn what_was_done_is_answered_and_not_done_again() {
-    let (told, done) = probed(200).await;
-    assert_eq!((told.status.as_u16(), done), (200, 1));
-    assert_eq!(told.body, "receipt 1");
-    assert_eq!(told.headers["idempotency-replayed"], "true");
+    let (response, done) = probed(200).await;
+    assert_eq!((response.status.as_u16(), done), (200, 1));
+    assert_eq!(response.body, "receipt 1");
+    assert_eq!(response.headers["idempotency-replayed"], "true");
 }
 
 #[tokio::test]
 async fn what_was_not_done_is_done() {
-    let (told, done) = probed(404).await;
-    assert_eq!((told.status.as_u16(), done), (200, 2));
-    assert_eq!(told.body, "receipt 2");
+    let (response, done) = probed(404).await;
+    assert_eq!((response.status.as_u16(), done), (200, 2));
+    assert_eq!(response.body, "receipt 2");
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_stays_unknown() {
+async fn an_inconclusive_probe_leaves_it_unknown() {
     for found in [500, 403, 302] {
-        let (told, done) = probed(found).await;
-        told.problem(409, "unknown");
+        let (response, done) = probed(found).await;
+        response.problem(409, "unknown");
         assert_eq!(done, 1);
     }
 }

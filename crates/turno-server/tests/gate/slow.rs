@@ -16,7 +16,7 @@ use crate::service::{Body, Service, whole};
 
 const SHORT: Duration = Duration::from_millis(50);
 
-fn impatient() -> Options {
+fn short_timeouts() -> Options {
     Options {
         body_timeout: SHORT,
         stream_timeout: SHORT,
@@ -52,7 +52,7 @@ async fn half(gate: &Running, path: &str) -> String {
 #[tokio::test]
 async fn a_request_that_comes_too_slowly_is_refused() {
     let (service, mut heard) = Service::counting().await;
-    let gate = gate(&service, impatient()).await;
+    let gate = gate(&service, short_timeouts()).await;
     for path in ["/pagos", "/other"] {
         let answer = half(&gate, path).await;
         assert!(answer.starts_with("HTTP/1.1 408 "), "{path}: {answer}");
@@ -60,8 +60,11 @@ async fn a_request_that_comes_too_slowly_is_refused() {
     }
     assert!(heard.try_recv().is_err(), "no service had it whole");
     // Nothing of it was stored.
-    let told = gate.post("/pagos", "1").await;
-    assert_eq!((told.status.as_u16(), &told.json()["n"]), (200, &1.into()));
+    let response = gate.post("/pagos", "1").await;
+    assert_eq!(
+        (response.status.as_u16(), &response.json()["n"]),
+        (200, &1.into())
+    );
 }
 
 /// The control: without a policy, a body that takes as long, but never pauses for that long, is passed on.
@@ -70,7 +73,7 @@ async fn a_request_that_keeps_coming_is_passed_on() {
     let (service, mut heard) = Service::counting().await;
     let options = Options {
         body_timeout: Duration::from_secs(5),
-        ..impatient()
+        ..short_timeouts()
     };
     let gate = gate(&service, options).await;
     let (mut sender, body) = channel();
@@ -105,7 +108,7 @@ async fn endless(each: Option<Duration>) -> Service {
 #[tokio::test]
 async fn a_silent_answer_breaks_off() {
     let service = endless(None).await;
-    let gate = gate(&service, impatient()).await;
+    let gate = gate(&service, short_timeouts()).await;
     let request = gate.request("/other").body(whole("")).unwrap();
     let response = client().request(request).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -149,7 +152,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
         }
     })
     .await;
-    let gate = gate(&service, impatient()).await;
+    let gate = gate(&service, short_timeouts()).await;
     let mut stream = TcpStream::connect(gate.address).await.unwrap();
     let request = b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n";
     stream.write_all(request).await.unwrap();

@@ -66,9 +66,9 @@ async fn large_bodies_pass_whole() {
     let gate = Running::start(service.address, pagos()).await;
     let body: Bytes = (0..LARGE).map(|n| (n % 251) as u8).collect();
     let request = gate.request("/echo").method("PUT");
-    let told = send(request.body(whole(body.clone())).unwrap()).await;
-    assert_eq!(told.headers["x-said"], LARGE.to_string());
-    assert!(told.body == body, "{} bytes", told.body.len());
+    let response = send(request.body(whole(body.clone())).unwrap()).await;
+    assert_eq!(response.headers["x-said"], LARGE.to_string());
+    assert!(response.body == body, "{} bytes", response.body.len());
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn after_an_upload_that_took_its_time_a_silent_service_is_late() {
         sender.send_data(Bytes::from("two")).await.unwrap();
         drop(sender);
     };
-    let (told, ()) = tokio::join!(send(request), upload);
-    told.problem(504, "upstream_late");
+    let (response, ()) = tokio::join!(send(request), upload);
+    response.problem(504, "upstream_late");
     assert_eq!(arrived.recv().await.unwrap(), "onetwo");
 }

@@ -12,7 +12,7 @@ use turno::access::{AccessNew, Role};
 use turno_server::{Admission, CurrentAdmission, Options, Server};
 use turno_testkit::{PostgresServer, eventually_async};
 
-use crate::common::{LONG, Running, Told};
+use crate::common::{LONG, Running, TestResponse};
 use crate::raw::Raw;
 
 async fn token(turno: &Turno, name: &str) -> String {
@@ -23,7 +23,7 @@ async fn token(turno: &Turno, name: &str) -> String {
     text.as_str().to_owned()
 }
 
-async fn show(server: &Running, shown: &str) -> Told {
+async fn show(server: &Running, shown: &str) -> TestResponse {
     let request = server
         .request("GET", "/v1/locks")
         .header("authorization", shown);
@@ -72,7 +72,7 @@ async fn wrong(turno: &Turno, good: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn whoever_has_no_good_token_is_not_let_in() {
+async fn a_caller_without_a_valid_token_is_rejected() {
     let postgres = PostgresServer::shared().create_database();
     for url in ["sqlite::memory:", &postgres] {
         let turno = Turno::connect(url).await.unwrap();
@@ -81,9 +81,12 @@ async fn whoever_has_no_good_token_is_not_let_in() {
         server.get("/v1/locks").await.problem(401, "unauthorized");
         let wrong = wrong(&server.turno, &good).await;
         for shown in &wrong {
-            let told = show(&server, shown).await;
-            told.problem(401, "unauthorized");
-            assert_eq!(told.headers["www-authenticate"], "Bearer realm=\"turno\"");
+            let response = show(&server, shown).await;
+            response.problem(401, "unauthorized");
+            assert_eq!(
+                response.headers["www-authenticate"],
+                "Bearer realm=\"turno\""
+            );
         }
         let twice = server
             .request("GET", "/v1/locks")
@@ -114,7 +117,7 @@ async fn a_head_has_a_bound() {
 
 /// The control of the tests without a valid token: only the token was missing.
 #[tokio::test]
-async fn everybody_is_let_in_if_that_is_said() {
+async fn all_callers_are_admitted_if_configured() {
     let server = Running::start_with(Options {
         admission: Admission::All,
         ..Options::default()
@@ -141,16 +144,16 @@ async fn the_first_token_closes_an_open_server_and_revoking_it_does_not_open_it(
         .await
         .unwrap();
     eventually_async(LONG, "a closed server", async || {
-        let told = server.get("/v1/locks").await;
-        (told.status == StatusCode::UNAUTHORIZED).then_some(())
+        let response = server.get("/v1/locks").await;
+        (response.status == StatusCode::UNAUTHORIZED).then_some(())
     })
     .await;
     let shown = format!("Bearer {}", text.as_str());
     show(&server, &shown).await.expect(200);
     server.turno.access_revoke(&view.id).await.unwrap();
     eventually_async(LONG, "a token that is over", async || {
-        let told = show(&server, &shown).await;
-        (told.status == StatusCode::UNAUTHORIZED).then_some(())
+        let response = show(&server, &shown).await;
+        (response.status == StatusCode::UNAUTHORIZED).then_some(())
     })
     .await;
     server.get("/v1/locks").await.problem(401, "unauthorized");
@@ -260,7 +263,7 @@ async fn wrong_tokens_do_not_lock_out_right_ones_of_the_same_address() {
 
 /// The DNS name of another site can be made to resolve to this server; its page then has the same origin as the server.
 #[tokio::test]
-async fn a_server_that_lets_everybody_in_answers_only_to_names_of_its_own() {
+async fn an_open_server_answers_only_to_its_own_host_names() {
     let server = Running::start_with(Options {
         admission: Admission::All,
         hosts: vec!["turno.example".to_owned()],
@@ -278,8 +281,8 @@ async fn a_server_that_lets_everybody_in_answers_only_to_names_of_its_own() {
         ("[::1]:7117", 200),
     ] {
         let request = server.request("GET", "/v1/locks").header("host", host);
-        let told = server.send(request, "").await;
-        assert_eq!(told.status, status, "{host}");
+        let response = server.send(request, "").await;
+        assert_eq!(response.status, status, "{host}");
     }
     server.end().await;
 }
@@ -295,8 +298,8 @@ async fn each_caller_has_a_rate_of_its_own() {
         format!("Bearer {}", token(&server.turno, "one").await),
         format!("Bearer {}", token(&server.turno, "other").await),
     );
-    let told = join_all((0..50).map(|_| show(&server, &one))).await;
-    let limited = told.iter().find(|told| told.status == 429);
+    let response = join_all((0..50).map(|_| show(&server, &one))).await;
+    let limited = response.iter().find(|response| response.status == 429);
     let limited = limited.expect("fifty at once are more than one a second");
     limited.problem(429, "rate_limited");
     assert_eq!(limited.headers["retry-after"], "1");
@@ -306,7 +309,7 @@ async fn each_caller_has_a_rate_of_its_own() {
 }
 
 #[tokio::test]
-async fn more_than_the_server_can_do_is_told_to_come_back() {
+async fn an_overloaded_server_asks_for_a_retry() {
     let server = Running::start_with(Options {
         max_in_flight: 1,
         ..Options::default()
@@ -315,10 +318,10 @@ async fn more_than_the_server_can_do_is_told_to_come_back() {
     let waits = json!({"worker": "w", "wait": "60s"});
     let waiting = server.post("/v1/inbox/q/claim", waits);
     let beside = async {
-        server.until_somebody_waits().await;
-        let told = server.get("/v1/locks").await;
-        told.problem(503, "overloaded");
-        assert!(told.headers.contains_key("retry-after"));
+        server.until_a_caller_waits().await;
+        let response = server.get("/v1/locks").await;
+        response.problem(503, "overloaded");
+        assert!(response.headers.contains_key("retry-after"));
         server.get("/healthz").await.expect(200);
         server.turno.inbox("q").push(&1).await.unwrap();
     };

@@ -27,9 +27,9 @@ async fn any_json_comes_back_as_it_was_written() {
                 let request = server
                     .request(method, path)
                     .header("content-type", "application/json");
-                let told = server.send(request, body).await;
-                assert!(told.status.is_success(), "{json:.20}: {told:?}");
-                String::from_utf8(told.body.to_vec()).unwrap()
+                let response = server.send(request, body).await;
+                assert!(response.status.is_success(), "{json:.20}: {response:?}");
+                String::from_utf8(response.body.to_vec()).unwrap()
             };
             let queue = format!("/v1/inbox/q{place}");
             let items = format!(r#"{{"items": [{{"payload": {json}}}]}}"#);
@@ -64,10 +64,10 @@ async fn an_error_may_be_any_text() {
         push(&server, "mail", json!([{"payload": 1}])).await;
         let item = claim(&server, "mail", 1).await.remove(0);
         let failed = json!({"claim": item["claim"], "error": "a\u{0}b\n\u{1f4a5}", "final": true});
-        let told = server
+        let response = server
             .post("/v1/inbox/mail/fail", json!({"claims": [failed]}))
             .await;
-        assert_eq!(told.expect(200)["done"], 1);
+        assert_eq!(response.expect(200)["done"], 1);
         let items = server
             .get("/v1/inbox/mail/items?state=failed")
             .await

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turno_server::Options;
 
 use self::rows::{BODIES, Body, NAMES, QUERIES, Row, VALUES};
-use crate::common::{Running, Told, both};
+use crate::common::{Running, TestResponse, both};
 
 /// Maximum body size in this test.
 const MAX_BODY: usize = 64 * 1024;
@@ -42,13 +42,13 @@ async fn refused(
     body: impl AsRef<[u8]>,
     expected: Expected<'_>,
     what: &str,
-) -> Told {
+) -> TestResponse {
     let (status, code, field) = expected;
     let send = async |language: &str| {
         let request = request().header("accept-language", language);
-        let told = server.send(request, body.as_ref().to_vec()).await;
-        assert_eq!(told.status, status, "{what}: {told:?}");
-        let problem = told.problem(status, code);
+        let response = server.send(request, body.as_ref().to_vec()).await;
+        assert_eq!(response.status, status, "{what}: {response:?}");
+        let problem = response.problem(status, code);
         assert_eq!(
             problem.get("field").and_then(Value::as_str),
             field,
@@ -58,18 +58,18 @@ async fn refused(
         for word in INWARD {
             assert!(!text.contains(word), "{what}: {word:?} is in {text}");
         }
-        assert_eq!(told.headers["content-language"], language);
+        assert_eq!(response.headers["content-language"], language);
         assert_eq!(
             problem["request_id"],
-            told.headers["x-request-id"].to_str().unwrap()
+            response.headers["x-request-id"].to_str().unwrap()
         );
-        (told, problem)
+        (response, problem)
     };
-    let (told, english) = send("en").await;
+    let (response, english) = send("en").await;
     let (_, spanish) = send("es").await;
     assert_ne!(english["title"], spanish["title"], "{what}");
     assert_ne!(english["detail"], spanish["detail"], "{what}");
-    told
+    response
 }
 
 fn json_request(server: &Running, method: &str, path: &str) -> Builder {
@@ -217,7 +217,7 @@ async fn a_body_with_other_fields_than_it_has_is_refused() {
 }
 
 #[tokio::test]
-async fn values_that_are_out_of_rule_are_refused() {
+async fn invalid_values_are_refused() {
     for server in both().await {
         let before = stored(&server).await;
         for Row {
@@ -252,7 +252,7 @@ async fn values_that_are_out_of_rule_are_refused() {
 }
 
 #[tokio::test]
-async fn a_path_or_a_query_that_is_out_of_rule_is_refused() {
+async fn an_invalid_path_or_query_is_refused() {
     for server in both().await {
         let before = stored(&server).await;
         for Row {

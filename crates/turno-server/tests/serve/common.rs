@@ -72,16 +72,16 @@ impl Running {
     }
 
     /// Waits until a caller waits in the store for a lock, an item or an answer.
-    pub async fn until_somebody_waits(&self) {
-        eventually_async(LONG, "somebody who waits", async || {
+    pub async fn until_a_caller_waits(&self) {
+        eventually_async(LONG, "a waiting caller", async || {
             self.turno.store().wakers().any().then_some(())
         })
         .await;
     }
 
     /// Waits until no caller waits any more.
-    pub async fn until_nobody_waits(&self) {
-        eventually_async(LONG, "nobody who waits", async || {
+    pub async fn until_no_caller_waits(&self) {
+        eventually_async(LONG, "no waiting caller", async || {
             (!self.turno.store().wakers().any()).then_some(())
         })
         .await;
@@ -102,23 +102,23 @@ impl Running {
             .uri(format!("http://{}{path}", self.address))
     }
 
-    pub async fn get(&self, path: &str) -> Told {
+    pub async fn get(&self, path: &str) -> TestResponse {
         self.send(self.request("GET", path), "").await
     }
 
-    pub async fn delete(&self, path: &str) -> Told {
+    pub async fn delete(&self, path: &str) -> TestResponse {
         self.send(self.request("DELETE", path), "").await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Told {
+    pub async fn post(&self, path: &str, body: Value) -> TestResponse {
         self.json("POST", path, body).await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> Told {
+    pub async fn put(&self, path: &str, body: Value) -> TestResponse {
         self.json("PUT", path, body).await
     }
 
-    pub async fn json(&self, method: &str, path: &str, body: Value) -> Told {
+    pub async fn json(&self, method: &str, path: &str, body: Value) -> TestResponse {
         let request = self
             .request(method, path)
             .header("content-type", "application/json");
@@ -132,10 +132,10 @@ impl Running {
         tokio::time::timeout(LONG, response).await.unwrap().unwrap()
     }
 
-    pub async fn send(&self, request: Builder, body: impl Into<Bytes>) -> Told {
+    pub async fn send(&self, request: Builder, body: impl Into<Bytes>) -> TestResponse {
         let (head, body) = self.begin(request, body).await.into_parts();
         let body = tokio::time::timeout(LONG, body.collect()).await.unwrap();
-        Told {
+        TestResponse {
             status: head.status,
             headers: head.headers,
             body: body.unwrap().to_bytes(),
@@ -145,13 +145,13 @@ impl Running {
 
 /// A complete response.
 #[derive(Debug)]
-pub struct Told {
+pub struct TestResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Told {
+impl TestResponse {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -172,11 +172,11 @@ impl Told {
     pub fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.headers["content-type"], "application/problem+json");
-        let told = self.json();
+        let problem = self.json();
         assert_eq!(
-            (&told["code"], &told["status"]),
+            (&problem["code"], &problem["status"]),
             (&code.into(), &status.into())
         );
-        told
+        problem
     }
 }

@@ -30,18 +30,18 @@ async fn a_worker_that_goes_away_while_it_waits_takes_nothing_with_it() {
     for server in both().await {
         let body = r#"{"worker": "gone", "wait": "1m", "lease": "1h"}"#;
         let client = ask(&server, "/v1/inbox/mail/claim", body).await;
-        server.until_somebody_waits().await;
+        server.until_a_caller_waits().await;
         drop(client);
-        server.until_nobody_waits().await;
+        server.until_no_caller_waits().await;
 
         let items = json!({"items": [{"payload": "hello"}]});
         server.post("/v1/inbox/mail", items).await.expect(201);
-        let told = server
+        let response = server
             .post("/v1/inbox/mail/claim", json!({"worker": "next"}))
             .await
             .expect(200);
-        assert_eq!(told["items"][0]["payload"], "hello");
-        assert_eq!(told["items"][0]["attempt"], 1);
+        assert_eq!(response["items"][0]["payload"], "hello");
+        assert_eq!(response["items"][0]["attempt"], 1);
         server.end().await;
     }
 }
@@ -76,12 +76,12 @@ async fn what_is_claimed_while_the_server_ends_goes_back() {
 
     let standstill = stand_still(&url).await;
     let lease = json!({"worker": "w", "lease": "1h", "wait": "1m"});
-    let (told, ()) = tokio::join!(server.post("/v1/inbox/mail/claim", lease), async {
+    let (response, ()) = tokio::join!(server.post("/v1/inbox/mail/claim", lease), async {
         until_one_stands(&standstill).await;
         server.stop.cancel();
     });
-    let problem = told.problem(503, "shutting_down");
-    assert_eq!(told.headers["retry-after"], "1");
+    let problem = response.problem(503, "shutting_down");
+    assert_eq!(response.headers["retry-after"], "1");
     assert_eq!(problem["retry_after_ms"], 1000);
     standstill.batch_execute("rollback").await.unwrap();
 
@@ -95,7 +95,7 @@ async fn what_is_claimed_while_the_server_ends_goes_back() {
 
 /// The control: if a claim of the bare store is cancelled, the item stays claimed until its lease expires.
 #[tokio::test]
-async fn what_the_bare_store_claims_for_nobody_stays_claimed() {
+async fn a_claim_of_the_bare_store_stays_after_a_cancel() {
     let url = PostgresServer::shared().create_database();
     let turno = Turno::connect(&url).await.unwrap();
     turno.inbox("mail").push("hello").await.unwrap();
@@ -116,7 +116,7 @@ async fn what_the_bare_store_claims_for_nobody_stays_claimed() {
     assert!(claim.await.unwrap_err().is_cancelled());
     standstill.batch_execute("rollback").await.unwrap();
 
-    eventually_async(LONG, "an item that nobody has", async || {
+    eventually_async(LONG, "an unclaimed item", async || {
         let stats = turno.inbox("mail").stats().await.unwrap();
         (stats.processing == 1).then_some(())
     })
@@ -126,16 +126,16 @@ async fn what_the_bare_store_claims_for_nobody_stays_claimed() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_an_answer_is_sent_away_when_the_server_ends() {
+async fn requests_that_wait_for_an_answer_end_at_shutdown() {
     for server in both().await {
         let begin = json!({"key": "pago/77"});
         server.post("/v1/once", begin).await.expect(201);
         let waiting = json!({"key": "pago/77", "wait": "1m"});
-        let (told, ()) = tokio::join!(server.post("/v1/once", waiting), async {
-            server.until_somebody_waits().await;
+        let (response, ()) = tokio::join!(server.post("/v1/once", waiting), async {
+            server.until_a_caller_waits().await;
             server.stop.cancel();
         });
-        told.problem(503, "shutting_down");
+        response.problem(503, "shutting_down");
         server.end().await;
     }
 }

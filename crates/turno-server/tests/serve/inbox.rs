@@ -19,8 +19,8 @@ pub async fn push(server: &Running, queue: &str, items: Value) -> Value {
 pub async fn claim(server: &Running, queue: &str, limit: u32) -> Vec<Value> {
     let path = format!("/v1/inbox/{queue}/claim");
     let ask = json!({"worker": "w", "limit": limit, "lease": "10m", "wait": "1m"});
-    let told = server.post(&path, ask).await.expect(200);
-    told["items"].as_array().unwrap().clone()
+    let response = server.post(&path, ask).await.expect(200);
+    response["items"].as_array().unwrap().clone()
 }
 
 async fn stats(server: &Running, queue: &str) -> Value {
@@ -71,15 +71,15 @@ async fn items_are_pushed_claimed_and_completed() {
         assert_eq!(pushed["duplicate_places"], json!([2]));
 
         let path = format!("/v1/inbox/{queue}/claim");
-        let told = server
+        let response = server
             .post(&path, json!({"worker": "w", "limit": 10}))
             .await;
-        let text = String::from_utf8(told.body.to_vec()).unwrap();
+        let text = String::from_utf8(response.body.to_vec()).unwrap();
         assert!(
             text.contains(&format!(r#"{{"n":{LONG_NUMBER}, "s": "ñ"}}"#)),
             "{text}"
         );
-        let items = told.expect(200)["items"].as_array().unwrap().clone();
+        let items = response.expect(200)["items"].as_array().unwrap().clone();
         assert_eq!(items.len(), 2);
         assert_eq!(items[0]["attempt"], 1);
         assert_eq!(items[0]["key"], "a");
@@ -104,18 +104,21 @@ async fn items_are_pushed_claimed_and_completed() {
             "in their order"
         );
 
-        let told = stats(&server, queue).await;
-        assert_eq!((&told["completed"], &told["total"]), (&json!(2), &json!(2)));
+        let response = stats(&server, queue).await;
+        assert_eq!(
+            (&response["completed"], &response["total"]),
+            (&json!(2), &json!(2))
+        );
         let queues = server.get("/v1/inbox?prefix=pagos/").await.expect(200);
         assert_eq!(queues["queues"][0]["queue"], "pagos/méxico");
-        let nobody = server.get("/v1/inbox?prefix=x").await.expect(200);
-        assert_eq!(nobody, json!({"queues": []}));
+        let none = server.get("/v1/inbox?prefix=x").await.expect(200);
+        assert_eq!(none, json!({"queues": []}));
         server.end().await;
     }
 }
 
 #[tokio::test]
-async fn whoever_repeats_a_request_is_answered_the_same() {
+async fn a_repeated_push_gets_the_same_answer() {
     for server in both().await {
         let request = Uuid::now_v7();
         let ask = json!({"items": [{"payload": 1}, {"payload": 2}], "request": request});
@@ -134,24 +137,24 @@ async fn whoever_repeats_a_request_is_answered_the_same() {
         let claim = &first["items"][0]["claim"];
         let ask = json!({"claims": [claim], "request": Uuid::now_v7()});
         for _ in 0..2 {
-            let told = server.post("/v1/inbox/mail/complete", ask.clone()).await;
-            assert_eq!(told.expect(200), json!({"done": 1, "stale": []}));
+            let response = server.post("/v1/inbox/mail/complete", ask.clone()).await;
+            assert_eq!(response.expect(200), json!({"done": 1, "stale": []}));
         }
         let second = claim_one(&server).await;
         let ask = json!({"claims": [{"claim": second, "error": "no", "retry_in": "0s"}], "request": Uuid::now_v7()});
         for _ in 0..2 {
-            let told = server.post("/v1/inbox/mail/fail", ask.clone()).await;
-            assert_eq!(told.expect(200), json!({"done": 1, "stale": []}));
+            let response = server.post("/v1/inbox/mail/fail", ask.clone()).await;
+            assert_eq!(response.expect(200), json!({"done": 1, "stale": []}));
         }
         let third = claim_one(&server).await;
         let ask = json!({"claims": [third], "request": Uuid::now_v7()});
         for _ in 0..2 {
-            let told = server.post("/v1/inbox/mail/give-back", ask.clone()).await;
-            assert_eq!(told.expect(200), json!({"done": 1, "stale": []}));
+            let response = server.post("/v1/inbox/mail/give-back", ask.clone()).await;
+            assert_eq!(response.expect(200), json!({"done": 1, "stale": []}));
         }
-        let told = stats(&server, "mail").await;
+        let response = stats(&server, "mail").await;
         assert_eq!(
-            (&told["completed"], &told["pending"]),
+            (&response["completed"], &response["pending"]),
             (&json!(1), &json!(1))
         );
         server.end().await;
@@ -195,11 +198,11 @@ async fn items_have_a_time_a_place_and_a_page() {
 async fn a_waiting_claim_is_answered_when_there_is_work() {
     for server in both().await {
         let waiting = json!({"worker": "w", "wait": "1m"});
-        let (told, ()) = tokio::join!(server.post("/v1/inbox/mail/claim", waiting), async {
-            server.until_somebody_waits().await;
+        let (response, ()) = tokio::join!(server.post("/v1/inbox/mail/claim", waiting), async {
+            server.until_a_caller_waits().await;
             push(&server, "mail", json!([{"payload": "hello"}])).await;
         });
-        assert_eq!(told.expect(200)["items"][0]["payload"], "hello");
+        assert_eq!(response.expect(200)["items"][0]["payload"], "hello");
         server.end().await;
     }
 }
@@ -218,8 +221,8 @@ async fn an_item_whose_lease_is_over_is_delivered_again() {
             (&json!("hello"), &json!(2))
         );
         let complete = async |claim: &Value| {
-            let told = server.post("/v1/inbox/q/complete", json!({"claims": [claim]}));
-            told.await.expect(200)
+            let response = server.post("/v1/inbox/q/complete", json!({"claims": [claim]}));
+            response.await.expect(200)
         };
         let late = &first["items"][0]["claim"];
         assert_eq!(complete(late).await, json!({"done": 0, "stale": [late]}));
@@ -243,8 +246,8 @@ async fn an_item_whose_lease_is_not_over_is_not() {
         push(&server, "q", json!([{"payload": "hello"}])).await;
         assert_eq!(claim(&server, "q", 1).await.len(), 1);
         let next = json!({"worker": "next", "wait": "300ms"});
-        let told = server.post("/v1/inbox/q/claim", next).await.expect(200);
-        assert_eq!(told["items"], json!([]));
+        let response = server.post("/v1/inbox/q/claim", next).await.expect(200);
+        assert_eq!(response["items"], json!([]));
         server.end().await;
     }
 }

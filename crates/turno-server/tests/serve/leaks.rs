@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use turno::access::Role;
 
-use crate::asker::{Asker, guarded};
+use crate::auth_client::{AuthClient, guarded};
 use crate::openapi::{described, operations};
 use crate::outbox::refuse;
 
@@ -11,7 +11,7 @@ const SECRET: &str = "verborgen";
 const PUBLIC: &str = "sichtbar";
 
 /// Creates data of every kind under a prefix: all names and payloads contain the word.
-async fn fill(boss: &Asker<'_>, prefix: &str, word: &str) {
+async fn fill(boss: &AuthClient<'_>, prefix: &str, word: &str) {
     let name = |what: &str| format!("{prefix}{word}-{what}");
     let path = |what: &str| name(what).replace('/', "%2F");
     let acquire = json!({"resource": name("held"), "owner": name("owner"), "user": word, "description": word});
@@ -82,11 +82,11 @@ async fn fill(boss: &Asker<'_>, prefix: &str, word: &str) {
     boss.json("PUT", &done, json!({"answer": word}))
         .await
         .expect(204);
-    by_hand(boss, prefix, word).await;
+    act_as_operator(boss, prefix, word).await;
 }
 
 /// Runs operator actions, with the word as the reason.
-async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
+async fn act_as_operator(boss: &AuthClient<'_>, prefix: &str, word: &str) {
     let path = |what: &str| format!("{prefix}{word}-{what}").replace('/', "%2F");
     let queue = format!("/v1/inbox/{}", path("again"));
     let items = json!({"items": [{"payload": word}, {"payload": word}]});
@@ -97,17 +97,17 @@ async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
     let ask = json!({"claims": [{"claim": claim, "error": word, "final": true}]});
     boss.post(&format!("{queue}/fail"), ask).await.expect(200);
     let because = json!({"reason": word, "user": word});
-    let told = boss
+    let response = boss
         .post(&format!("{queue}/requeue"), because.clone())
         .await;
-    assert_eq!(told.expect(200), json!({"requeued": 1}));
+    assert_eq!(response.expect(200), json!({"requeued": 1}));
     let ask = json!({"reason": word, "older_than": "0s"});
-    let told = boss.post(&format!("{queue}/reset"), ask).await;
-    assert_eq!(told.expect(200), json!({"reset": 1}));
+    let response = boss.post(&format!("{queue}/reset"), ask).await;
+    assert_eq!(response.expect(200), json!({"reset": 1}));
 
     refuse(boss.server).await;
-    let told = boss.post("/v1/outbox/requeue", because).await.expect(200);
-    assert_ne!(told, json!({"requeued": 0}));
+    let response = boss.post("/v1/outbox/requeue", because).await.expect(200);
+    assert_ne!(response, json!({"requeued": 0}));
 
     let key = path("forgotten");
     let ask = json!({"key": format!("{prefix}{word}-forgotten"), "worker": word});
@@ -117,8 +117,8 @@ async fn by_hand(boss: &Asker<'_>, prefix: &str, word: &str) {
         .await
         .expect(204);
     let forget = format!("/v1/once-keys/{key}?reason={word}&user={word}");
-    let told = boss.delete(&forget).await.expect(200);
-    assert_eq!(told, json!({"forgotten": true}));
+    let response = boss.delete(&forget).await.expect(200);
+    assert_eq!(response, json!({"forgotten": true}));
 }
 
 /// All lists, with queries that try to get more than the caller should see.
@@ -180,12 +180,12 @@ const TELLING: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn nothing_of_other_names_is_told() {
+async fn nothing_of_other_names_is_shown() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
         fill(&boss, "a/", PUBLIC).await;
         fill(&boss, "b/", SECRET).await;
-        let scoped = Asker::new(&server, Role::Admin, "a/").await;
+        let scoped = AuthClient::new(&server, Role::Admin, "a/").await;
         let api = described();
         for (method, path, operation) in operations(&api) {
             let id = operation["operationId"].as_str().unwrap();
@@ -193,18 +193,18 @@ async fn nothing_of_other_names_is_told() {
                 continue;
             }
             let looks = LOOKS.iter().find(|look| look.0 == id);
-            let (_, queries) = looks.unwrap_or_else(|| panic!("nobody looks at {id}"));
+            let (_, queries) = looks.unwrap_or_else(|| panic!("no test reads {id}"));
             let (mut own, mut all) = (String::new(), String::new());
             for query in *queries {
                 let at = |queue: &str| format!("{}{query}", path.replace("{queue}", queue));
                 let mine = format!("a%2F{PUBLIC}-queue");
-                let told = scoped.get(&at(&mine)).await;
-                assert!(told.status.as_u16() < 500, "{told:?}");
-                own.push_str(&String::from_utf8_lossy(&told.body));
+                let response = scoped.get(&at(&mine)).await;
+                assert!(response.status.as_u16() < 500, "{response:?}");
+                own.push_str(&String::from_utf8_lossy(&response.body));
                 let theirs = format!("b%2F{SECRET}-queue");
                 for queue in [&mine, &theirs] {
-                    let told = boss.get(&at(queue)).await;
-                    all.push_str(&String::from_utf8_lossy(&told.body));
+                    let response = boss.get(&at(queue)).await;
+                    all.push_str(&String::from_utf8_lossy(&response.body));
                 }
             }
             assert!(!own.contains(SECRET), "{id} tells a/ of b/: {own}");
@@ -221,10 +221,10 @@ async fn nothing_of_other_names_is_told() {
 #[tokio::test]
 async fn nothing_of_other_names_is_streamed() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
         fill(&boss, "a/", PUBLIC).await;
         fill(&boss, "b/", SECRET).await;
-        let scoped = Asker::new(&server, Role::Read, "a/").await;
+        let scoped = AuthClient::new(&server, Role::Read, "a/").await;
         let mut own = scoped.open("GET", "/v1/stream", None).await;
         let mut all = boss.open("GET", "/v1/stream", None).await;
         own.until(&format!("a/{PUBLIC}-held")).await;

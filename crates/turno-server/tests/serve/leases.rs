@@ -36,18 +36,18 @@ async fn a_repeated_release_gives_back_nothing_more() {
         let (id, request) = (lease["id"].as_str().unwrap(), Uuid::now_v7());
         let path = format!("/v1/leases/{id}?request={request}");
         for _ in 0..2 {
-            let told = server.delete(&path).await;
-            told.expect(204);
-            assert_eq!(told.headers["turno-holds"], "2");
+            let response = server.delete(&path).await;
+            response.expect(204);
+            assert_eq!(response.headers["turno-holds"], "2");
         }
         server.end().await;
     }
 }
 
 #[tokio::test]
-async fn a_lock_is_forced_open_in_somebodys_name() {
+async fn a_lock_is_broken_in_the_name_of_a_user() {
     for server in both().await {
-        for (user, told) in [("", "anonymous"), ("&user=Rosa", "Rosa")] {
+        for (user, actor) in [("", "anonymous"), ("&user=Rosa", "Rosa")] {
             let ask = json!({"resource": "r"});
             let lease = server.post("/v1/locks", ask).await.expect(201);
             let path = format!("/v1/locks/r?reason=it+hangs&token={}{user}", lease["token"]);
@@ -57,7 +57,7 @@ async fn a_lock_is_forced_open_in_somebodys_name() {
             let newest = &history["history"][0];
             assert_eq!(
                 (&newest["event"], &newest["actor"]),
-                (&json!("broken"), &json!(told))
+                (&json!("broken"), &json!(actor))
             );
         }
         server.end().await;

@@ -47,7 +47,7 @@ async fn a_lock_is_taken_seen_renewed_and_given_back() {
 }
 
 #[tokio::test]
-async fn who_is_busy_is_told_in_spanish() {
+async fn a_busy_lock_is_reported_in_spanish() {
     let server = Running::start().await;
     let ask = json!({"resource": "PRESTAMO/123", "ttl": "285s", "user": "1"});
     server.post("/v1/locks", ask).await.expect(201);
@@ -55,13 +55,13 @@ async fn who_is_busy_is_told_in_spanish() {
         .request("POST", "/v1/locks")
         .header("content-type", "application/json")
         .header("accept-language", "es-MX, en;q=0.5");
-    let told = server
+    let response = server
         .send(request, r#"{"resource": "PRESTAMO/123"}"#)
         .await;
     assert_eq!(
-        told.problem(409, "busy")["detail"],
+        response.problem(409, "busy")["detail"],
         "El recurso está bloqueado por otra operación. Tiempo restante: 285 segundos. Usuario: 1"
     );
-    assert_eq!(told.headers["content-language"], "es");
+    assert_eq!(response.headers["content-language"], "es");
     server.end().await;
 }

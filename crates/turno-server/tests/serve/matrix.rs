@@ -5,7 +5,7 @@
 use serde_json::Value;
 use turno::access::Role;
 
-use crate::asker::{Asker, guarded};
+use crate::auth_client::{AuthClient, guarded};
 use crate::common::Running;
 use crate::openapi::{described, operations};
 
@@ -95,13 +95,13 @@ const FORBIDDEN: Verdict = (403, "forbidden");
 const OUT_OF_SCOPE: Verdict = (403, "out_of_scope");
 
 #[tokio::test]
-async fn everybody_asks_for_everything() {
+async fn each_role_calls_each_operation() {
     for server in guarded().await {
         let mut callers = vec![(None, "", stranger(&server))];
         for role in [Read, Operate, Admin] {
             for prefix in ["", "in/"] {
-                let asker = Asker::new(&server, role, prefix).await;
-                callers.push((Some(role), prefix, asker));
+                let client = AuthClient::new(&server, role, prefix).await;
+                callers.push((Some(role), prefix, client));
             }
         }
         let api = described();
@@ -110,9 +110,9 @@ async fn everybody_asks_for_everything() {
         for (method, path, operation) in operations(&api) {
             let id = operation["operationId"].as_str().unwrap();
             if OPEN.contains(&path) {
-                for (role, prefix, asker) in &callers {
-                    let told = asker.get(path).await;
-                    assert_eq!(told.status, 200, "{id} by {role:?} of {prefix:?}");
+                for (role, prefix, client) in &callers {
+                    let response = client.get(path).await;
+                    assert_eq!(response.status, 200, "{id} by {role:?} of {prefix:?}");
                 }
                 continue;
             }
@@ -120,11 +120,11 @@ async fn everybody_asks_for_everything() {
                 .iter()
                 .find(|row| row.0 == id)
                 .unwrap_or_else(|| panic!("{id} ({method} {path}) is not in the table"));
-            for (role, prefix, asker) in &callers {
+            for (role, prefix, client) in &callers {
                 for place in ["in", "out"] {
                     let name = format!("{place}/{}", fresh.next().unwrap());
                     let expected = verdict(row, *role, prefix, &name);
-                    let (status, code) = ask(asker, method, path, row, &name).await;
+                    let (status, code) = ask(client, method, path, row, &name).await;
                     assert_eq!(
                         (status, code.as_str()),
                         expected,
@@ -140,8 +140,8 @@ async fn everybody_asks_for_everything() {
     }
 }
 
-fn stranger(server: &Running) -> Asker<'_> {
-    Asker {
+fn stranger(server: &Running) -> AuthClient<'_> {
+    AuthClient {
         server,
         token: None,
     }
@@ -160,7 +160,13 @@ fn verdict(row: &Row, role: Option<Role>, prefix: &str, name: &str) -> Verdict {
 }
 
 /// Sends a request. Returns the status, and the code if it was not authorized.
-async fn ask(asker: &Asker<'_>, method: &str, path: &str, row: &Row, name: &str) -> (u16, String) {
+async fn ask(
+    client: &AuthClient<'_>,
+    method: &str,
+    path: &str,
+    row: &Row,
+    name: &str,
+) -> (u16, String) {
     let (_, _, _, at, query, body, _) = *row;
     let within = at.replace("NAME", name).replace('/', "%2F");
     let mut uri = match (path.split_once('{'), path.split_once('}')) {
@@ -173,7 +179,7 @@ async fn ask(asker: &Asker<'_>, method: &str, path: &str, row: &Row, name: &str)
     let body: Option<Value> =
         (!body.is_empty()).then(|| serde_json::from_str(&body.replace("NAME", name)).unwrap());
     let method = method.to_ascii_uppercase();
-    let mut opened = asker.open(&method, &uri, body.as_ref()).await;
+    let mut opened = client.open(&method, &uri, body.as_ref()).await;
     match opened.response.status().as_u16() {
         status @ (401 | 403) => (status, opened.code().await),
         status => (status, String::new()),

@@ -11,11 +11,11 @@ use turno_testkit::PostgresServer;
 use crate::common::Running;
 
 async fn scrape(server: &Running) -> String {
-    let told = server.get("/metrics").await;
-    assert_eq!(told.status, 200, "{told:?}");
-    let kind = told.headers["content-type"].to_str().unwrap();
+    let response = server.get("/metrics").await;
+    assert_eq!(response.status, 200, "{response:?}");
+    let kind = response.headers["content-type"].to_str().unwrap();
     assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
-    let text = String::from_utf8(told.body.to_vec()).unwrap();
+    let text = String::from_utf8(response.body.to_vec()).unwrap();
     assert!(text.ends_with("# EOF\n"), "{text}");
     text
 }
@@ -255,7 +255,7 @@ async fn every_primitive_is_counted() {
 
 /// A name must not break the format, and the number of names is limited.
 #[tokio::test]
-async fn queues_are_told_of_by_name_up_to_a_bound() {
+async fn queues_have_metrics_up_to_a_limit() {
     let server = Running::start().await;
     for queue in 0..203 {
         let queue = server.turno.inbox(format!("q{queue:03}\"\\{{}}"));

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::common::{Running, Told, both};
+use crate::common::{Running, TestResponse, both};
 use crate::inbox::LONG_NUMBER;
 
-async fn begin(server: &Running, ask: Value) -> Told {
+async fn begin(server: &Running, ask: Value) -> TestResponse {
     server.post("/v1/once", ask).await
 }
 
@@ -26,9 +26,9 @@ async fn the_work_of_a_key_is_done_once() {
         assert_eq!(begun["claim"], format!("pago/77@{token}"));
         assert!(begun["remaining_ms"].as_u64().unwrap() > 290_000);
 
-        let told = begin(&server, ask.clone()).await;
-        let problem = told.problem(409, "in_flight");
-        assert_eq!(told.headers["retry-after"], "1");
+        let response = begin(&server, ask.clone()).await;
+        let problem = response.problem(409, "in_flight");
+        assert_eq!(response.headers["retry-after"], "1");
         assert_eq!(
             (&problem["key"], &problem["worker"]),
             (&json!("pago/77"), &json!("w"))
@@ -45,15 +45,15 @@ async fn the_work_of_a_key_is_done_once() {
         server.send(put(), body.clone()).await.expect(204);
         server.send(put(), r#"{"answer": 2}"#).await.expect(204);
 
-        let told = begin(&server, ask).await;
-        let text = String::from_utf8(told.body.to_vec()).unwrap();
+        let response = begin(&server, ask).await;
+        let text = String::from_utf8(response.body.to_vec()).unwrap();
         assert_eq!(
             text,
             format!(r#"{{"replay":{{"total": {LONG_NUMBER}}},"stored":true}}"#),
             "the first answer stays, to the letter"
         );
-        told.expect(200);
-        assert_eq!(told.headers["idempotency-replayed"], "true");
+        response.expect(200);
+        assert_eq!(response.headers["idempotency-replayed"], "true");
         begin(&server, json!({"key": "pago/77", "fingerprint": "other"}))
             .await
             .problem(422, "mismatch");
@@ -80,10 +80,10 @@ async fn work_is_given_back_undone_or_in_doubt() {
         let third = begin(&server, rerun).await.expect(201);
         assert_eq!(third["attempt"], 2);
         let stale = path_of(&second);
-        let told = server.put(&stale, json!({})).await;
-        told.problem(410, "stale");
-        let told = server.json("PATCH", &stale, json!({})).await;
-        told.problem(410, "stale");
+        let response = server.put(&stale, json!({})).await;
+        response.problem(410, "stale");
+        let response = server.json("PATCH", &stale, json!({})).await;
+        response.problem(410, "stale");
         server.delete(&stale).await.problem(410, "stale");
 
         let path = path_of(&third);
@@ -96,23 +96,26 @@ async fn work_is_given_back_undone_or_in_doubt() {
             .await
             .expect(204);
         server.put(&path, json!({})).await.expect(204);
-        let told = begin(&server, json!({"key": "pago/77"})).await.expect(200);
-        assert_eq!(told, json!({"replay": null, "stored": false}));
+        let response = begin(&server, json!({"key": "pago/77"})).await.expect(200);
+        assert_eq!(response, json!({"replay": null, "stored": false}));
         server.end().await;
     }
 }
 
 #[tokio::test]
-async fn whoever_waits_gets_the_answer_of_the_other() {
+async fn a_waiting_caller_gets_the_answer_of_the_run() {
     for server in both().await {
         let begun = begin(&server, json!({"key": "k"})).await.expect(201);
         let waiting = json!({"key": "k", "wait": "1m"});
-        let (told, ()) = tokio::join!(begin(&server, waiting), async {
-            server.until_somebody_waits().await;
+        let (response, ()) = tokio::join!(begin(&server, waiting), async {
+            server.until_a_caller_waits().await;
             let answer = json!({"answer": null});
             server.put(&path_of(&begun), answer).await.expect(204);
         });
-        assert_eq!(told.expect(200), json!({"replay": null, "stored": true}));
+        assert_eq!(
+            response.expect(200),
+            json!({"replay": null, "stored": true})
+        );
         server.end().await;
     }
 }
@@ -156,8 +159,8 @@ async fn an_operator_resolves_an_unknown_key() {
         server.delete(&doubted).await.expect(204);
 
         server.put(path, resolve.clone()).await.expect(204);
-        let told = begin(&server, json!({"key": "pago/77"})).await.expect(200);
-        assert_eq!(told, json!({"replay": {"receipt": 7}, "stored": true}));
+        let response = begin(&server, json!({"key": "pago/77"})).await.expect(200);
+        assert_eq!(response, json!({"replay": {"receipt": 7}, "stored": true}));
         server.put(path, resolve).await.problem(409, "answered");
         let late = json!({"answer": 8});
         server
@@ -182,7 +185,7 @@ async fn an_operator_resolves_an_unknown_key() {
 }
 
 #[tokio::test]
-async fn people_see_keys_and_forget_them() {
+async fn operators_list_and_forget_keys() {
     for server in both().await {
         for key in ["pago/1", "pago/2", "x"] {
             begin(&server, json!({"key": key})).await.expect(201);

@@ -43,11 +43,11 @@ fn golden_openapi() {
 #[tokio::test]
 async fn a_server_hands_out_its_description() {
     let server = Running::start().await;
-    let told = server.get("/openapi.json").await.expect(200);
-    assert_eq!(told["security"], Value::Null, "nobody needs a token");
+    let response = server.get("/openapi.json").await.expect(200);
+    assert_eq!(response["security"], Value::Null, "no token is needed");
     let mut wants = described();
     wants.as_object_mut().unwrap().remove("security");
-    assert_eq!(told, wants);
+    assert_eq!(response, wants);
     server.end().await;
 }
 
@@ -149,12 +149,12 @@ fn every_code_is_described() {
     let codes: BTreeSet<&str> = codes.iter().map(|code| code.as_str().unwrap()).collect();
     assert!(codes.contains("busy") && codes.contains("broken"));
     let responses = api["components"]["responses"].as_object().unwrap();
-    let told: String = responses
+    let descriptions: String = responses
         .values()
         .map(|response| response["description"].as_str().unwrap())
         .collect();
     for code in &codes {
-        assert!(told.contains(&format!("`{code}`: ")), "{code}");
+        assert!(descriptions.contains(&format!("`{code}`: ")), "{code}");
     }
     for (method, path, operation) in operations(&api) {
         for (status, response) in operation["responses"].as_object().unwrap() {

@@ -13,8 +13,8 @@ const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const OTHER_TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 async fn emit(server: &Running, events: Value) -> Value {
-    let told = server.post("/v1/outbox", json!({"events": events})).await;
-    told.expect(201)["ids"].clone()
+    let response = server.post("/v1/outbox", json!({"events": events})).await;
+    response.expect(201)["ids"].clone()
 }
 
 async fn find(server: &Running, id: &Value) -> Value {
@@ -45,10 +45,10 @@ async fn events_are_stored_and_seen() {
         assert_eq!(ids[1], own.to_string());
 
         let path = format!("/v1/outbox/events/{}", ids[0].as_str().unwrap());
-        let told = server.get(&path).await;
-        let text = String::from_utf8(told.body.to_vec()).unwrap();
+        let response = server.get(&path).await;
+        let text = String::from_utf8(response.body.to_vec()).unwrap();
         assert!(text.contains(LONG_NUMBER), "{text}");
-        let event = told.expect(200);
+        let event = response.expect(200);
         assert_eq!(event["type"], "TicketCreatedEvent");
         assert_eq!(
             (&event["key"], &event["correlation_id"]),
@@ -84,7 +84,7 @@ async fn events_are_stored_and_seen() {
 }
 
 #[tokio::test]
-async fn whoever_repeats_an_emission_is_answered_the_same() {
+async fn a_repeated_emission_gets_the_same_answer() {
     for server in both().await {
         let ask = json!({"events": [{"type": "t", "payload": 1}], "request": Uuid::now_v7()});
         let first = server.post("/v1/outbox", ask.clone()).await.expect(201);
@@ -108,7 +108,7 @@ pub async fn refuse(server: &Running) {
     let events = store.outbox_claim(&ask).await.unwrap();
     let refused = events.iter().map(|event| Refusal {
         seq: event.seq,
-        error: "nobody wants it".into(),
+        error: "no queue is bound".into(),
         next: AfterRefusal::Dead(OnDead::Skip),
     });
     let settle = OutboxSettle {
@@ -131,14 +131,18 @@ async fn dead_events_are_revived_or_given_up() {
         refuse(&server).await;
         let dead = server.get("/v1/outbox/events?state=dead").await.expect(200);
         assert_eq!(dead["events"].as_array().unwrap().len(), 3);
-        assert_eq!(dead["events"][0]["errors"][0]["error"], "nobody wants it");
+        assert_eq!(dead["events"][0]["errors"][0]["error"], "no queue is bound");
 
         let ask = json!({"ids": [ids[0]]});
-        let told = server.post("/v1/outbox/requeue", ask).await.expect(200);
-        assert_eq!(told, json!({"requeued": 1}));
+        let response = server.post("/v1/outbox/requeue", ask).await.expect(200);
+        assert_eq!(response, json!({"requeued": 1}));
         let ask = json!({"ids": [ids[0], ids[1]]});
-        let told = server.post("/v1/outbox/discard", ask).await.expect(200);
-        assert_eq!(told, json!({"discarded": 1}), "the other one is not dead");
+        let response = server.post("/v1/outbox/discard", ask).await.expect(200);
+        assert_eq!(
+            response,
+            json!({"discarded": 1}),
+            "the other one is not dead"
+        );
         let given_up = find(&server, &ids[1]).await;
         assert_eq!(given_up["state"], "discarded");
         assert_eq!(given_up["by"], "anonymous", "the access token's name");

@@ -34,23 +34,23 @@ impl Raw {
 
     /// Reads until the server closes the connection; a reset counts as a close.
     pub async fn until_closed(&mut self) -> String {
-        let mut told = Vec::new();
-        let read = self.0.read_to_end(&mut told);
+        let mut response = Vec::new();
+        let read = self.0.read_to_end(&mut response);
         // Data that arrived before a reset is kept.
         let _ = tokio::time::timeout(LONG, read).await.expect("not closed");
-        String::from_utf8_lossy(&told).into_owned()
+        String::from_utf8_lossy(&response).into_owned()
     }
 
     /// Reads until the head of a response is complete.
     pub async fn head(&mut self) -> String {
-        let mut told = Vec::new();
+        let mut response = Vec::new();
         let read = async {
-            while !told.ends_with(b"\r\n\r\n") {
-                told.push(self.0.read_u8().await.unwrap());
+            while !response.ends_with(b"\r\n\r\n") {
+                response.push(self.0.read_u8().await.unwrap());
             }
         };
         tokio::time::timeout(LONG, read).await.expect("no answer");
-        String::from_utf8(told).unwrap()
+        String::from_utf8(response).unwrap()
     }
 }
 

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use turno::access::Role;
 
-use crate::asker::{Asker, guarded};
+use crate::auth_client::{AuthClient, guarded};
 
 #[tokio::test]
 async fn a_claim_of_another_queue_is_stale() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
-        let scoped = Asker::new(&server, Role::Admin, "a/").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
+        let scoped = AuthClient::new(&server, Role::Admin, "a/").await;
         boss.post("/v1/inbox/b%2Fq", json!({"items": [{"payload": 1}]}))
             .await
             .expect(201);
@@ -26,17 +26,17 @@ async fn a_claim_of_another_queue_is_stale() {
         assert_eq!(before["items"].as_array().unwrap().len(), 1);
         let ask = json!({"claims": [claim]});
         for verb in ["complete", "fail", "extend", "give-back"] {
-            let told = scoped
+            let response = scoped
                 .post(&format!("/v1/inbox/a%2Fq/{verb}"), ask.clone())
                 .await
                 .expect(200);
-            assert_eq!(told, json!({"done": 0, "stale": [claim]}), "{verb}");
+            assert_eq!(response, json!({"done": 0, "stale": [claim]}), "{verb}");
             let now = boss.get("/v1/inbox/b%2Fq/items?state=processing").await;
             assert_eq!(now.expect(200), before, "{verb}");
         }
         // The control: the claim itself is valid.
-        let told = boss.post("/v1/inbox/b%2Fq/complete", ask).await.expect(200);
-        assert_eq!(told["done"], 1);
+        let response = boss.post("/v1/inbox/b%2Fq/complete", ask).await.expect(200);
+        assert_eq!(response["done"], 1);
         drop((boss, scoped));
         server.end().await;
     }
@@ -45,23 +45,23 @@ async fn a_claim_of_another_queue_is_stale() {
 #[tokio::test]
 async fn what_is_partly_out_of_scope_is_refused_as_a_whole() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
-        let scoped = Asker::new(&server, Role::Operate, "a/").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
+        let scoped = AuthClient::new(&server, Role::Operate, "a/").await;
         for resources in [json!(["a/x", "b/y"]), json!(["b/y", "a/x"])] {
             let ask = json!({"resources": resources});
-            let told = scoped.post("/v1/lock-sets", ask).await;
-            told.problem(403, "out_of_scope");
+            let response = scoped.post("/v1/lock-sets", ask).await;
+            response.problem(403, "out_of_scope");
         }
         let held = boss.get("/v1/locks").await.expect(200);
         assert_eq!(held["locks"], json!([]));
         let events = json!([{"type": "a/x", "payload": 1}, {"type": "b/y", "payload": 1}]);
-        let told = scoped.post("/v1/outbox", json!({"events": events})).await;
-        told.problem(403, "out_of_scope");
+        let response = scoped.post("/v1/outbox", json!({"events": events})).await;
+        response.problem(403, "out_of_scope");
         assert_eq!(boss.get("/v1/outbox").await.expect(200)["pending"], 0);
         // A token cannot use up the quota of others.
         let quota = |scope| json!({"key": "a/k", "quota": {"scope": scope, "most": 1}});
-        let told = scoped.post("/v1/once", quota("b/k")).await;
-        told.problem(403, "out_of_scope");
+        let response = scoped.post("/v1/once", quota("b/k")).await;
+        response.problem(403, "out_of_scope");
         scoped.post("/v1/once", quota("a/k")).await.expect(201);
         drop((boss, scoped));
         server.end().await;
@@ -71,8 +71,8 @@ async fn what_is_partly_out_of_scope_is_refused_as_a_whole() {
 #[tokio::test]
 async fn what_others_hold_stays_held() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
-        let scoped = Asker::new(&server, Role::Admin, "a/").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
+        let scoped = AuthClient::new(&server, Role::Admin, "a/").await;
         let lease = boss
             .post("/v1/locks", json!({"resource": "b/x", "ttl": "1h"}))
             .await
@@ -96,11 +96,11 @@ async fn what_others_hold_stays_held() {
             ("DELETE", &run),
             ("DELETE", "/v1/once-keys/b/x"),
         ] {
-            let told = match method {
+            let response = match method {
                 "DELETE" => scoped.delete(path).await,
                 _ => scoped.json(method, path, json!({})).await,
             };
-            told.problem(403, "out_of_scope");
+            response.problem(403, "out_of_scope");
         }
         let status = boss.get("/v1/locks/b/x").await.expect(200);
         assert_eq!(status["holder"]["token"], *token);
@@ -118,7 +118,7 @@ async fn what_others_hold_stays_held() {
 #[tokio::test]
 async fn a_prefix_is_taken_letter_by_letter() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
         for (prefix, own, others) in [
             ("a_%/", "a_%/x", ["abc/x", "a__/x", "a_%x"]),
             ("a/", "a/../b/x", ["b/x", "A/x", "a"]),
@@ -126,7 +126,7 @@ async fn a_prefix_is_taken_letter_by_letter() {
             ("日本/", "日本/x", ["日/x", "日木/x", "日本"]),
             (r"a\", r"a\x", ["ax", "a/x", r"\a\x"]),
         ] {
-            let scoped = Asker::new(&server, Role::Admin, prefix).await;
+            let scoped = AuthClient::new(&server, Role::Admin, prefix).await;
             for name in others.iter().chain([&own]) {
                 take(&boss, name).await;
             }
@@ -136,8 +136,8 @@ async fn a_prefix_is_taken_letter_by_letter() {
                 .await
                 .expect(200);
             for name in others {
-                let told = scoped.get(&format!("/v1/locks/{}", encoded(name))).await;
-                told.problem(403, "out_of_scope");
+                let response = scoped.get(&format!("/v1/locks/{}", encoded(name))).await;
+                response.problem(403, "out_of_scope");
             }
         }
         drop(boss);
@@ -149,12 +149,12 @@ async fn a_prefix_is_taken_letter_by_letter() {
 #[tokio::test]
 async fn a_path_is_read_once() {
     for server in guarded().await {
-        let boss = Asker::new(&server, Role::Admin, "").await;
-        let scoped = Asker::new(&server, Role::Read, "a/").await;
+        let boss = AuthClient::new(&server, Role::Admin, "").await;
+        let scoped = AuthClient::new(&server, Role::Read, "a/").await;
         take(&boss, "b/x").await;
         for path in ["b/x", "%62/x", "b%2Fx", "%62%2f%78", "./a/x", "a", "../b/x"] {
-            let told = scoped.get(&format!("/v1/locks/{path}")).await;
-            told.problem(403, "out_of_scope");
+            let response = scoped.get(&format!("/v1/locks/{path}")).await;
+            response.problem(403, "out_of_scope");
         }
         // These are names that begin with a/, whatever follows; they are not held.
         for (path, name) in [
@@ -164,35 +164,35 @@ async fn a_path_is_read_once() {
             ("a//b/x", "a//b/x"),
             ("a%2F%252e%252e%2Fb", "a/%2e%2e/b"),
         ] {
-            let told = scoped.get(&format!("/v1/locks/{path}")).await.expect(200);
+            let response = scoped.get(&format!("/v1/locks/{path}")).await.expect(200);
             assert_eq!(
-                (&told["resource"], &told["locked"]),
+                (&response["resource"], &response["locked"]),
                 (&json!(name), &json!(false))
             );
         }
-        let told = boss.get("/v1/locks/%62%2f%78").await.expect(200);
-        assert_eq!(told["locked"], true, "the control: it is b/x");
+        let response = boss.get("/v1/locks/%62%2f%78").await.expect(200);
+        assert_eq!(response["locked"], true, "the control: it is b/x");
         drop((boss, scoped));
         server.end().await;
     }
 }
 
-async fn take(boss: &Asker<'_>, name: &str) {
-    let told = boss
+async fn take(boss: &AuthClient<'_>, name: &str) {
+    let response = boss
         .post("/v1/locks", json!({"resource": name, "owner": "boss"}))
         .await;
-    assert!(told.status.is_success(), "{told:?}");
+    assert!(response.status.is_success(), "{response:?}");
 }
 
 /// Returns the locks that a caller sees, in the list and in the history.
-async fn seen(asker: &Asker<'_>) -> Vec<String> {
+async fn seen(client: &AuthClient<'_>) -> Vec<String> {
     let names = |list: &Value| -> Vec<String> {
         let list = list.as_array().unwrap().iter();
         list.map(|lock| lock["resource"].as_str().unwrap().to_owned())
             .collect()
     };
-    let held = names(&asker.get("/v1/locks").await.expect(200)["locks"]);
-    let history = names(&asker.get("/v1/history").await.expect(200)["history"]);
+    let held = names(&client.get("/v1/locks").await.expect(200)["locks"]);
+    let history = names(&client.get("/v1/history").await.expect(200)["history"]);
     assert_eq!(held, history);
     held
 }

@@ -16,10 +16,10 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
             {"claim": items[0]["claim"], "error": "no answer", "retry_in": "1h"},
             {"claim": items[1]["claim"], "error": "it is nonsense", "final": true},
         ]);
-        let told = server
+        let response = server
             .post("/v1/inbox/mail/fail", json!({"claims": claims}))
             .await;
-        assert_eq!(told.expect(200)["done"], 2);
+        assert_eq!(response.expect(200)["done"], 2);
 
         let failed = server
             .get("/v1/inbox/mail/items?state=failed")
@@ -47,10 +47,10 @@ async fn a_failed_item_is_tried_again_set_aside_and_revived() {
         assert_eq!(again[0]["attempt"], 1, "all attempts are before it");
 
         let claims = json!([{"claim": again[0]["claim"], "final": true}]);
-        let told = server
+        let response = server
             .post("/v1/inbox/mail/fail", json!({"claims": claims}))
             .await;
-        assert_eq!(told.expect(200)["done"], 1);
+        assert_eq!(response.expect(200)["done"], 1);
         let path = "/v1/inbox/mail/discard";
         let other = json!({"ids": [items[0]["id"], 0]});
         assert_eq!(
@@ -87,18 +87,18 @@ async fn a_claim_is_extended_given_back_or_taken_away() {
         }
         let stale = json!("1@0190f1f4-2b3c-7d4e-8f50-112233445566");
         let claims = json!([{"claim": items[0]["claim"], "lease": "2h"}, items[1]["claim"], stale]);
-        let told = server
+        let response = server
             .post("/v1/inbox/mail/extend", json!({"claims": claims}))
             .await;
-        assert_eq!(told.expect(200), json!({"done": 2, "stale": [stale]}));
+        assert_eq!(response.expect(200), json!({"done": 2, "stale": [stale]}));
 
-        let told = server
+        let response = server
             .post(
                 "/v1/inbox/mail/give-back",
                 json!({"claims": [items[1]["claim"]]}),
             )
             .await;
-        assert_eq!(told.expect(200)["done"], 1);
+        assert_eq!(response.expect(200)["done"], 1);
         let again = claim(&server, "mail", 1).await;
         assert_eq!(again[0]["id"], items[1]["id"]);
         assert_eq!(again[0]["attempt"], 1, "it was not begun");
@@ -110,13 +110,13 @@ async fn a_claim_is_extended_given_back_or_taken_away() {
         let all = json!({"older_than": "0s"});
         let reset = server.post("/v1/inbox/mail/reset", all).await.expect(200);
         assert_eq!(reset, json!({"reset": 3}));
-        let told = server
+        let response = server
             .post(
                 "/v1/inbox/mail/complete",
                 json!({"claims": [items[0]["claim"]]}),
             )
             .await;
-        assert_eq!(told.expect(200)["stale"], json!([items[0]["claim"]]));
+        assert_eq!(response.expect(200)["stale"], json!([items[0]["claim"]]));
         server.end().await;
     }
 }
@@ -160,19 +160,19 @@ async fn a_claim_of_another_queue_is_stale() {
         .problem(403, "out_of_scope");
         for verb in ["fail", "extend", "give-back", "complete"] {
             let path = format!("/v1/inbox/a%2Fmail/{verb}");
-            let told = ask(&tokens[0], &path, json!({"claims": [other]})).await;
+            let response = ask(&tokens[0], &path, json!({"claims": [other]})).await;
             assert_eq!(
-                told.expect(200),
+                response.expect(200),
                 json!({"done": 0, "stale": [other]}),
                 "{verb}"
             );
         }
         let path = "/v1/inbox/a%2Fmail/complete";
-        let told = ask(&tokens[0], path, json!({"claims": [other, own]})).await;
-        assert_eq!(told.expect(200), json!({"done": 1, "stale": [other]}));
+        let response = ask(&tokens[0], path, json!({"claims": [other, own]})).await;
+        assert_eq!(response.expect(200), json!({"done": 1, "stale": [other]}));
         assert_eq!(turno.inbox("b/mail").stats().await.unwrap().processing, 1);
-        let told = ask(&tokens[1], path, json!({"claims": [other]})).await;
-        assert_eq!(told.expect(200), json!({"done": 1, "stale": []}));
+        let response = ask(&tokens[1], path, json!({"claims": [other]})).await;
+        assert_eq!(response.expect(200), json!({"done": 1, "stale": []}));
         server.end().await;
         store.end().await;
     }
@@ -193,7 +193,7 @@ async fn so_many_different_leases_and_no_more() {
         server.post("/v1/inbox/mail/extend", ask).await
     };
     assert_eq!(extend(10).await.expect(200)["done"], 20);
-    let told = extend(11).await.problem(422, "invalid");
-    assert_eq!(told["field"], "claims[10].lease");
+    let response = extend(11).await.problem(422, "invalid");
+    assert_eq!(response["field"], "claims[10].lease");
     server.end().await;
 }

@@ -17,7 +17,7 @@ use crate::raw::{Raw, get, post};
 const NEVER: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn whoever_waits_is_sent_away_and_nothing_is_taken_for_it() {
+async fn waiting_requests_end_and_take_nothing() {
     for server in both().await {
         let lease = server
             .post("/v1/locks", json!({"resource": "r", "ttl": "10m"}))
@@ -39,14 +39,20 @@ async fn whoever_waits_is_sent_away_and_nothing_is_taken_for_it() {
         .await;
         let turno = server.turno.clone();
         server.end().await;
-        for told in join_all(waiting.iter_mut().map(Raw::until_closed)).await {
+        for response in join_all(waiting.iter_mut().map(Raw::until_closed)).await {
             // A connection that the server had not read yet is closed without a response: nothing was claimed for it either.
             assert!(
-                told.is_empty() || told.starts_with("HTTP/1.1 503"),
-                "{told}"
+                response.is_empty() || response.starts_with("HTTP/1.1 503"),
+                "{response}"
             );
-            assert!(told.is_empty() || told.contains("shutting_down"), "{told}");
-            assert!(told.is_empty() || told.contains("retry-after: 1"), "{told}");
+            assert!(
+                response.is_empty() || response.contains("shutting_down"),
+                "{response}"
+            );
+            assert!(
+                response.is_empty() || response.contains("retry-after: 1"),
+                "{response}"
+            );
         }
         idle.until_closed().await;
         let status = turno.lock_status("r").await.unwrap();
@@ -96,17 +102,17 @@ async fn what_is_in_flight_is_answered_first() {
     server.get("/healthz").await.expect(200);
     let standstill = stand_still(&url).await;
     let push = server.post("/v1/inbox/mail", json!({"items": [{"payload": 1}]}));
-    let (told, ()) = tokio::join!(push, async {
+    let (response, ()) = tokio::join!(push, async {
         until_one_stands(&standstill).await;
         server.stop.cancel();
-        eventually_async(LONG, "nobody to be let in", async || {
+        eventually_async(LONG, "connections to be rejected", async || {
             let connected = TcpStream::connect(server.address).await;
             connected.is_err().then_some(())
         })
         .await;
         standstill.batch_execute("rollback").await.unwrap();
     });
-    assert_eq!(told.expect(201)["ids"].as_array().unwrap().len(), 1);
+    assert_eq!(response.expect(201)["ids"].as_array().unwrap().len(), 1);
     server.end().await;
     assert_eq!(turno.inbox("mail").stats().await.unwrap().pending, 1);
 }

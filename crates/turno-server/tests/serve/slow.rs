@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(200);
 /// Longer than any test waits.
 const NEVER: Duration = Duration::from_secs(3600);
 
-fn patient() -> Options {
+fn long_timeouts() -> Options {
     Options {
         max_connections: 1,
         head_timeout: NEVER,
@@ -55,7 +55,7 @@ async fn who_does_not_say_what_it_wants_is_sent_away() {
     ] {
         let server = Running::start_with(Options {
             head_timeout: SHORT,
-            ..patient()
+            ..long_timeouts()
         })
         .await;
         let mut slow = Raw::saying(server.address, said).await;
@@ -69,7 +69,7 @@ async fn who_does_not_say_what_it_wants_is_sent_away() {
 async fn who_waits_for_its_turn_is_not_taken_for_silent() {
     let server = Running::start_with(Options {
         head_timeout: SHORT,
-        ..patient()
+        ..long_timeouts()
     })
     .await;
     let wait = format!("{}ms", (4 * SHORT).as_millis());
@@ -80,18 +80,18 @@ async fn who_waits_for_its_turn_is_not_taken_for_silent() {
 }
 
 #[tokio::test]
-async fn who_sends_its_body_byte_by_byte_is_told_and_sent_away() {
+async fn a_body_sent_byte_by_byte_times_out() {
     let server = Running::start_with(Options {
         body_timeout: SHORT,
-        ..patient()
+        ..long_timeouts()
     })
     .await;
     let whole = post("/v1/locks", &json!({"resource": "r"}).to_string());
     let half = &whole[..whole.len() - 1];
     let mut slow = Raw::saying(server.address, half).await;
-    let told = slow.until_closed().await;
-    assert!(told.starts_with("HTTP/1.1 408"), "{told}");
-    assert!(told.contains("\"code\":\"timeout\""), "{told}");
+    let response = slow.until_closed().await;
+    assert!(response.starts_with("HTTP/1.1 408"), "{response}");
+    assert!(response.contains("\"code\":\"timeout\""), "{response}");
     there_is_room(&server).await;
     let held = server.turno.lock_status("r").await.unwrap();
     assert!(held.holders.is_empty(), "nothing was stored");
@@ -102,26 +102,30 @@ async fn who_sends_its_body_byte_by_byte_is_told_and_sent_away() {
 async fn who_does_not_read_its_answer_is_cut_off() {
     let server = Running::start_with(Options {
         write_timeout: SHORT,
-        ..patient()
+        ..long_timeouts()
     })
     .await;
     let ask = much_to_read(&server).await;
     let mut slow = Raw::saying(server.address, &ask).await;
     there_is_room(&server).await;
-    let told = slow.until_closed().await;
-    assert!(told.len() < 32_000_000, "{} bytes were kept", told.len());
+    let response = slow.until_closed().await;
+    assert!(
+        response.len() < 32_000_000,
+        "{} bytes were kept",
+        response.len()
+    );
     // A client that reads gets all of it.
-    let told = server.get("/v1/inbox/q/items?state=pending").await;
-    assert_eq!(told.expect(200)["items"].as_array().unwrap().len(), 32);
+    let response = server.get("/v1/inbox/q/items?state=pending").await;
+    assert_eq!(response.expect(200)["items"].as_array().unwrap().len(), 32);
     server.end().await;
 }
 
 /// The control of the tests above: without timeouts, a slow client keeps its connection, in each of the four ways, until it
 /// disconnects.
 #[tokio::test]
-async fn without_time_outs_the_slow_keep_everybody_out() {
+async fn without_timeouts_slow_clients_keep_others_out() {
     for way in 0..4 {
-        let server = Running::start_with(patient()).await;
+        let server = Running::start_with(long_timeouts()).await;
         let whole = post("/v1/locks", &json!({"resource": "r"}).to_string());
         let said = match way {
             0 => String::new(),

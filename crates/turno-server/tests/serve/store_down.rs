@@ -7,20 +7,24 @@ use turno::access::{AccessNew, Role};
 use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 
-use crate::common::{LONG, Running, Told};
+use crate::common::{LONG, Running, TestResponse};
 
 /// Checks for a temporary problem that reveals nothing about the store itself.
 #[track_caller]
-fn passing(told: &Told, port: u16) {
-    assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "{told:?}");
-    assert!(told.headers.contains_key("retry-after"), "{told:?}");
-    let text = String::from_utf8_lossy(&told.body);
+fn passing(response: &TestResponse, port: u16) {
+    assert_eq!(
+        response.status,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "{response:?}"
+    );
+    assert!(response.headers.contains_key("retry-after"), "{response:?}");
+    let text = String::from_utf8_lossy(&response.body);
     for secret in ["postgres", "127.0.0.1", &port.to_string()] {
         assert!(!text.contains(secret), "{text}");
     }
 }
 
-async fn lock(server: &Running, shown: Option<&str>) -> Told {
+async fn lock(server: &Running, shown: Option<&str>) -> TestResponse {
     let mut request = server
         .request("POST", "/v1/locks")
         .header("content-type", "application/json");
@@ -32,7 +36,7 @@ async fn lock(server: &Running, shown: Option<&str>) -> Told {
 }
 
 #[tokio::test]
-async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
+async fn requests_fail_while_the_store_is_down_and_then_recover() {
     let postgres = PostgresServer::start().unwrap();
     let url = postgres.create_database();
     let connect = async || Turno::connect(&url).await.unwrap();
@@ -60,9 +64,9 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
         assert_eq!(ready.expect(503)["status"], "unavailable");
         // A token that is not in the cache, and none.
         for shown in [Some(text.as_str()), None] {
-            let told = lock(server, shown).await;
-            passing(&told, postgres.port());
-            told.problem(503, "unavailable");
+            let response = lock(server, shown).await;
+            passing(&response, postgres.port());
+            response.problem(503, "unavailable");
         }
     }
 
@@ -76,16 +80,16 @@ async fn while_the_store_is_down_nobody_is_let_in_and_all_recovers_by_itself() {
             (ready.status == StatusCode::OK).then_some(())
         })
         .await;
-        let told = eventually_async(LONG, "an answer", async || {
-            let told = lock(server, Some(text.as_str())).await;
-            told.status.is_success().then_some(told)
+        let response = eventually_async(LONG, "an answer", async || {
+            let response = lock(server, Some(text.as_str())).await;
+            response.status.is_success().then_some(response)
         })
         .await;
-        assert_eq!(told.json()["resource"], "r");
+        assert_eq!(response.json()["resource"], "r");
         // The token was created while the server could not read the store: it is required now.
         eventually_async(LONG, "a closed server", async || {
-            let told = server.get("/v1/locks").await;
-            (told.status == StatusCode::UNAUTHORIZED).then_some(())
+            let response = server.get("/v1/locks").await;
+            (response.status == StatusCode::UNAUTHORIZED).then_some(())
         })
         .await;
     }

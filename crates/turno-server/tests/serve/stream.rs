@@ -93,45 +93,48 @@ async fn what_others_do_at_the_store_is_seen() {
         assert_eq!(data["outbox"]["total"], 0);
 
         let lease = hold(turno, "PRESTAMO/123").await;
-        let told = listener.until("locks", |_| true).await;
-        assert_eq!(told["added"][0]["resource"], "PRESTAMO/123");
-        assert_eq!((&told["held"], &told["changed"]), (&json!(2), &json!([])));
+        let event = listener.until("locks", |_| true).await;
+        assert_eq!(event["added"][0]["resource"], "PRESTAMO/123");
+        assert_eq!((&event["held"], &event["changed"]), (&json!(2), &json!([])));
         turno
             .lock_renew("PRESTAMO/123", lease.token(), LONG * 2)
             .await
             .unwrap();
-        let told = listener.until("locks", |_| true).await;
-        assert_eq!(told["changed"][0]["owner"], "other");
+        let event = listener.until("locks", |_| true).await;
+        assert_eq!(event["changed"][0]["owner"], "other");
         let token = lease.token();
         lease.release().await.unwrap();
-        let told = listener.until("locks", |_| true).await;
+        let event = listener.until("locks", |_| true).await;
         assert_eq!(
-            told["gone"],
+            event["gone"],
             json!([{"resource": "PRESTAMO/123", "owner": "other", "token": token.0}])
         );
         // An ended lock is in the history, which may be sent with the lock's removal or one poll later.
-        let told = listener.until("history", |_| true).await;
-        assert_eq!(told["history"][0]["event"], "released");
+        let event = listener.until("history", |_| true).await;
+        assert_eq!(event["history"][0]["event"], "released");
 
         turno.inbox("q").push(&json!({"n": 1})).await.unwrap();
-        let told = listener.until("queues", |_| true).await;
+        let event = listener.until("queues", |_| true).await;
         assert_eq!(
-            (&told["changed"][0]["queue"], &told["changed"][0]["pending"]),
+            (
+                &event["changed"][0]["queue"],
+                &event["changed"][0]["pending"]
+            ),
             (&json!("q"), &json!(1))
         );
         let event = Event::new("TicketCreatedEvent", &json!({}));
         turno.outbox().emit_alone(&[event]).await.unwrap();
         assert_eq!(listener.until("outbox", |_| true).await["pending"], 1);
         let claim = turno.once("k").begin().await.unwrap().fresh().unwrap();
-        let told = listener.until("once", |_| true).await;
-        assert_eq!(told["changed"][0]["state"], "in_flight");
+        let event = listener.until("once", |_| true).await;
+        assert_eq!(event["changed"][0]["state"], "in_flight");
         claim.complete(&json!("done")).await.unwrap();
         assert_eq!(listener.until("once", |_| true).await["gone"], json!(["k"]));
 
         // It ends with the server.
         server.stop.cancel();
-        let told = listener.until("reconnect", |_| true).await;
-        assert_eq!(told["reason"], "shutting_down");
+        let event = listener.until("reconnect", |_| true).await;
+        assert_eq!(event["reason"], "shutting_down");
         assert_eq!(listener.next().await, None);
         server.end().await;
     }
@@ -232,7 +235,7 @@ async fn a_token_with_a_prefix_sees_nothing_of_others() {
 
 /// A feed is shared, and ends with its last listener.
 #[tokio::test]
-async fn nobody_is_watched_for_when_nobody_listens() {
+async fn the_store_is_polled_only_for_listeners() {
     let server = Running::start().await;
     let mut listeners = Vec::new();
     for path in ["/v1/stream", "/v1/stream", "/v1/stream?prefix=a/"] {
@@ -241,8 +244,8 @@ async fn nobody_is_watched_for_when_nobody_listens() {
         listeners.push(listener);
     }
     let count = async |name: &str| {
-        let told = server.get("/metrics").await;
-        let text = String::from_utf8(told.body.to_vec()).unwrap();
+        let response = server.get("/metrics").await;
+        let text = String::from_utf8(response.body.to_vec()).unwrap();
         let mut lines = text.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         value.unwrap_or(u64::MAX)
@@ -267,8 +270,8 @@ async fn a_stream_does_not_last_for_ever() {
     };
     let server = Running::start_with(options).await;
     let mut listener = Listener::start(&server, "/v1/stream", None).await;
-    let told = listener.until("reconnect", |_| true).await;
-    assert_eq!(told["reason"], "time");
+    let event = listener.until("reconnect", |_| true).await;
+    assert_eq!(event["reason"], "time");
     assert_eq!(listener.next().await, None);
     server.end().await;
 }
@@ -281,7 +284,7 @@ async fn a_revoked_token_hears_no_more() {
     listener.until("snapshot", |_| true).await;
     let id = server.turno.access_list().await.unwrap()[0].id.clone();
     assert!(server.turno.access_revoke(&id).await.unwrap());
-    let told = listener.until("reconnect", |_| true).await;
-    assert_eq!(told["reason"], "access");
+    let event = listener.until("reconnect", |_| true).await;
+    assert_eq!(event["reason"], "access");
     server.end().await;
 }

@@ -169,8 +169,8 @@ async fn both_versions_of_http_are_spoken_and_nothing_without_tls() {
     );
 
     let mut plain = Raw::saying(server.address, &get("/v1/locks")).await;
-    let told = plain.until_closed().await;
-    assert!(!told.contains("HTTP"), "{told}");
+    let response = plain.until_closed().await;
+    assert!(!response.contains("HTTP"), "{response}");
     server.end().await;
 }
 

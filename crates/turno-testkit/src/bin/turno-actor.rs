@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_secs(120);
 
 /// Creates the application's own table, with its single row.
 const PREPARE: &str = "create table application (id integer primary key, value text not null);
-insert into application values (1, 'nobody')";
+insert into application values (1, 'none')";
 const READ: &str = "select value from application where id = 1";
 
 fn main() -> Result<()> {
@@ -75,7 +75,7 @@ struct Actor {
 
 struct Held {
     lease: Lease,
-    keeper: Option<Box<dyn std::any::Any>>,
+    renewal: Option<Box<dyn std::any::Any>>,
 }
 
 impl Actor {
@@ -108,7 +108,7 @@ impl Actor {
                 let answer = format!("acquired {} {}", lease.token(), steady_us());
                 let held = Held {
                     lease,
-                    keeper: None,
+                    renewal: None,
                 };
                 self.leases.insert(resource, held);
                 Ok(answer)
@@ -119,14 +119,14 @@ impl Actor {
 
     fn keep(&mut self, words: &mut Words<'_>) -> Result<String> {
         let held = self.held(words)?;
-        held.keeper = Some(Box::new(held.lease.keep()));
+        held.renewal = Some(Box::new(held.lease.keep()));
         Ok("kept".to_owned())
     }
 
     async fn release(&mut self, words: &mut Words<'_>) -> Result<String> {
         let resource: String = words.next()?;
         let held = self.leases.remove(&resource).context("not held")?;
-        drop(held.keeper);
+        drop(held.renewal);
         let word = match held.lease.release().await? {
             ReleaseOutcome::Released { .. } => "released",
             ReleaseOutcome::Lost => "lost",

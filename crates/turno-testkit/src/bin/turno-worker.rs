@@ -41,7 +41,7 @@ use turno::inbox::Job;
 /// Pause before a retry: short, but not zero, so that other items are claimed in between.
 const RETRY: Duration = Duration::from_millis(20);
 /// How long a transaction waits for other processes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
     let mut words = Words(std::env::args().skip(1));
@@ -196,7 +196,7 @@ impl Application {
             });
         };
         let connection = rusqlite::Connection::open(file)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(TIMEOUT)?;
         // Committed data must survive this process, not the machine.
         connection.pragma_update(None, "synchronous", "normal")?;
         Ok(Self::Sqlite(Arc::new(Mutex::new(connection))))

@@ -49,7 +49,7 @@ const ROLES: &str = "create role owner login; create role turno_app nologin; cre
     end $$";
 
 /// How long to wait until a database to copy is not in use any more.
-const COPY_PATIENCE: Duration = Duration::from_secs(30);
+const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A private PostgreSQL server, on 127.0.0.1 only, without passwords. Its databases belong to the ordinary role `owner`; its
 /// superuser is `postgres`.
@@ -329,7 +329,7 @@ impl PostgresServer {
     #[track_caller]
     pub fn copy_database(&self, url: &str) -> String {
         let template = url.rsplit('/').next().unwrap_or(url);
-        eventually(COPY_PATIENCE, "a copy of a database", || {
+        eventually(COPY_TIMEOUT, "a copy of a database", || {
             match self.create(template) {
                 Ok(url) => Some(url),
                 Err(error) if error.contains("being accessed by other users") => None,

@@ -20,7 +20,7 @@ pub struct Actor {
 #[derive(Debug, Clone, Copy)]
 pub struct Acquired {
     pub token: i64,
-    pub told_us: i64,
+    pub answered_us: i64,
 }
 
 impl Actor {
@@ -70,7 +70,7 @@ impl Actor {
         let mut stdin = self
             .stdin
             .lock()
-            .expect("nobody panics while writing a line");
+            .expect("no thread panics while it writes a line");
         writeln!(stdin, "{command}").expect("the actor is there");
     }
 
@@ -104,9 +104,9 @@ impl Actor {
         let answer = self.answer();
         let words: Vec<&str> = answer.split(' ').collect();
         match words[..] {
-            ["acquired", token, told_us] => Acquired {
+            ["acquired", token, answered_us] => Acquired {
                 token: token.parse().expect("a token is a number"),
-                told_us: told_us.parse().expect("a time is a number"),
+                answered_us: answered_us.parse().expect("a time is a number"),
             },
             _ => panic!("expected to acquire, got {answer:?}"),
         }
@@ -117,7 +117,7 @@ impl Actor {
     pub fn release(&self, resource: &str) -> i64 {
         let answer = self.ask(&format!("release {resource}"));
         match answer.strip_prefix("released ") {
-            Some(told_us) => told_us.parse().expect("a time is a number"),
+            Some(answered_us) => answered_us.parse().expect("a time is a number"),
             None => panic!("expected to release {resource}, got {answer:?}"),
         }
     }

@@ -14,11 +14,11 @@ use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 use crate::LONG;
 
 /// Number of lines. Each has a database, a proxy and an instance of the library.
-const LINES: usize = 4;
+const PATHS: usize = 4;
 const ROUNDS: usize = 20;
 
 /// An instance of the library behind a proxy that loses responses, and a connection to the database without the proxy.
-struct Line {
+struct LossyPath {
     proxy: TcpProxy,
     lossy_url: String,
     direct_url: String,
@@ -28,7 +28,7 @@ struct Line {
     observer: Client,
 }
 
-impl Line {
+impl LossyPath {
     async fn open() -> Self {
         let server = PostgresServer::shared();
         let url = tokio::task::spawn_blocking(|| server.create_database())
@@ -117,18 +117,18 @@ async fn client(url: &str) -> Client {
 async fn taken(lock: Lock) -> Lease {
     match lock.acquire().await.unwrap() {
         Acquire::Acquired(lease) => lease,
-        Acquire::Busy(busy) => panic!("nobody else has it: {busy:?}"),
+        Acquire::Busy(busy) => panic!("no other caller has it: {busy:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_answer_was_lost_is_applied_once() {
     let mut lines = JoinSet::new();
-    for _ in 0..LINES {
+    for _ in 0..PATHS {
         lines.spawn(async {
-            let line = Line::open().await;
+            let path = LossyPath::open().await;
             for round in 0..ROUNDS {
-                once_each(&line, &format!("PRESTAMO/{round}")).await;
+                once_each(&path, &format!("PRESTAMO/{round}")).await;
             }
         });
     }
@@ -136,49 +136,49 @@ async fn a_call_whose_answer_was_lost_is_applied_once() {
 }
 
 /// Acquires, acquires reentrantly, and releases twice. Every response is lost once.
-async fn once_each(line: &Line, resource: &str) {
-    let lock = line.lossy.lock(resource).owner("ana");
+async fn once_each(path: &LossyPath, resource: &str) {
+    let lock = path.lossy.lock(resource).owner("ana");
 
-    let first = line.losing(taken(lock.clone())).await;
+    let first = path.losing(taken(lock.clone())).await;
     assert_eq!(first.grant().holds, 1);
     assert!(!first.grant().reentered);
-    assert_eq!(line.holds(resource).await, 1);
+    assert_eq!(path.holds(resource).await, 1);
 
-    let second = line.losing(taken(lock)).await;
+    let second = path.losing(taken(lock)).await;
     assert_eq!(second.token(), first.token());
     assert_eq!(second.grant().holds, 2);
     assert!(second.grant().reentered, "it was held already");
-    assert_eq!(line.holds(resource).await, 2);
+    assert_eq!(path.holds(resource).await, 2);
 
-    let released = line.losing(second.release()).await.unwrap();
+    let released = path.losing(second.release()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released { holds: 1 });
-    assert_eq!(line.holds(resource).await, 1);
+    assert_eq!(path.holds(resource).await, 1);
 
-    let released = line.losing(first.release()).await.unwrap();
+    let released = path.losing(first.release()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released { holds: 0 });
-    assert_eq!(line.holds(resource).await, 0);
-    assert_eq!(line.events(resource).await, [HistoryEvent::Released]);
+    assert_eq!(path.holds(resource).await, 0);
+    assert_eq!(path.events(resource).await, [HistoryEvent::Released]);
 }
 
 /// The next holder acquires between a release and its repetition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_answer_was_lost_is_no_loss_to_who_released() {
-    let line = Line::open().await;
+    let path = LossyPath::open().await;
     for round in 0..ROUNDS {
         let resource = format!("PRESTAMO/{round}");
-        let lease = taken(line.lossy.lock(&resource)).await;
-        let next = tokio::spawn(taken(line.direct.lock(&resource).wait(LONG)));
-        eventually_async(LONG, "somebody to wait", async || {
-            let status = line.direct.lock_status(&resource).await.unwrap();
+        let lease = taken(path.lossy.lock(&resource)).await;
+        let next = tokio::spawn(taken(path.direct.lock(&resource).wait(LONG)));
+        eventually_async(LONG, "a waiter", async || {
+            let status = path.direct.lock_status(&resource).await.unwrap();
             (status.waiters == 1).then_some(())
         })
         .await;
 
-        let released = line.losing(lease.release()).await.unwrap();
+        let released = path.losing(lease.release()).await.unwrap();
         let next = next.await.unwrap();
         assert_eq!(released, ReleaseOutcome::Released { holds: 0 });
         assert_eq!(
-            line.events(&resource).await,
+            path.events(&resource).await,
             [HistoryEvent::Acquired, HistoryEvent::Released],
             "nothing came late"
         );
@@ -192,10 +192,10 @@ async fn lost_answers_among_many_calls_of_one_owner() {
     const TASKS: usize = 16;
     const CALLS: usize = 150;
     const RESOURCE: &str = "PRESTAMO/123";
-    let line = Line::open().await;
+    let path = LossyPath::open().await;
     let many = Turno::builder()
         .connections(TASKS)
-        .connect(&line.lossy_url)
+        .connect(&path.lossy_url)
         .await
         .unwrap();
     let lock = many.lock(RESOURCE).owner("ana");
@@ -217,7 +217,7 @@ async fn lost_answers_among_many_calls_of_one_owner() {
     // One lost response per 40 calls, and none at the end, when there are few other calls: no call loses all of its attempts.
     let mut next = 0;
     while next < TASKS * CALLS / 2 {
-        line.proxy.drop_next_answer();
+        path.proxy.drop_next_answer();
         next += 40;
         eventually_async(LONG, "the tasks to go on", async || {
             if let Some(Err(error)) = tasks.try_join_next() {
@@ -228,7 +228,7 @@ async fn lost_answers_among_many_calls_of_one_owner() {
         .await;
     }
     tasks.join_all().await;
-    assert_eq!(line.holds(RESOURCE).await, 1);
+    assert_eq!(path.holds(RESOURCE).await, 1);
     drop(base);
 }
 
@@ -237,16 +237,16 @@ async fn lost_answers_among_many_calls_of_one_owner() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repetition_that_meets_the_original_is_applied_once() {
     const RESOURCE: &str = "PRESTAMO/123";
-    let line = Line::open().await;
-    let lock = line.lossy.lock(RESOURCE).owner("ana");
+    let path = LossyPath::open().await;
+    let lock = path.lossy.lock(RESOURCE).owner("ana");
     let first = taken(lock.clone()).await;
     // A guarded transaction of another session, which blocks both.
     let guard = format!(
         "begin; select turno.lock_guard('{RESOURCE}', {})",
         first.token()
     );
-    line.observer.batch_execute(&guard).await.unwrap();
-    let onlooker = client(&line.direct_url).await;
+    path.observer.batch_execute(&guard).await.unwrap();
+    let onlooker = client(&path.direct_url).await;
     let waiting = async |count: i64| {
         eventually_async(LONG, "calls that wait inside the server", async || {
             let sql = "select count(*)
@@ -262,24 +262,24 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
 
     let second = tokio::spawn(taken(lock));
     waiting(1).await;
-    line.proxy.cut().await;
-    line.proxy.restore().await.unwrap();
+    path.proxy.cut().await;
+    path.proxy.restore().await.unwrap();
     waiting(2).await;
-    line.observer.batch_execute("commit").await.unwrap();
+    path.observer.batch_execute("commit").await.unwrap();
     let second = second.await.unwrap();
     assert_eq!(second.grant().holds, 2);
     eventually_async(LONG, "both to be done", async || {
-        (line.proxied(&onlooker).await == 1).then_some(())
+        (path.proxied(&onlooker).await == 1).then_some(())
     })
     .await;
-    assert_eq!(line.holds(RESOURCE).await, 2);
+    assert_eq!(path.holds(RESOURCE).await, 2);
 }
 
 /// The control: the same call, repeated without a request id, is applied twice.
 #[tokio::test]
 async fn a_call_without_an_identity_is_applied_twice() {
     const REQUEST: &str = "'0198b1a0-0000-7000-8000-000000000001'";
-    let line = Line::open().await;
+    let path = LossyPath::open().await;
     for (round, request) in [REQUEST, "null"].into_iter().enumerate() {
         let resource = format!("PRESTAMO/{round}");
         let acquire = |request: &str| {
@@ -287,16 +287,16 @@ async fn a_call_without_an_identity_is_applied_twice() {
                 "select holds from turno.lock_acquire('{resource}', 'ana', request => {request})"
             )
         };
-        line.observer.batch_execute(&acquire("null")).await.unwrap();
+        path.observer.batch_execute(&acquire("null")).await.unwrap();
 
-        let lossy = client(&line.lossy_url).await;
-        line.proxy.drop_next_answer();
+        let lossy = client(&path.lossy_url).await;
+        path.proxy.drop_next_answer();
         let lost = lossy.batch_execute(&acquire(request)).await;
         assert!(lost.is_err(), "no answer was lost");
-        let again = client(&line.lossy_url).await;
+        let again = client(&path.lossy_url).await;
         again.batch_execute(&acquire(request)).await.unwrap();
 
         let doubled = request == "null";
-        assert_eq!(line.holds(&resource).await, if doubled { 3 } else { 2 });
+        assert_eq!(path.holds(&resource).await, if doubled { 3 } else { 2 });
     }
 }

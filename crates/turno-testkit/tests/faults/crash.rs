@@ -11,8 +11,8 @@ use turno_testkit::{PostgresServer, eventually, eventually_async};
 
 use crate::LONG;
 use crate::actor::Actor;
+use crate::fixture::{Fixture, Observer, runtime};
 use crate::ledger::Ledger;
-use crate::place::{Observer, Place, runtime};
 
 /// Number of kills of a server or process.
 const CRASHES: usize = 4;
@@ -69,21 +69,21 @@ fn postgres_connections_ended_under_load() {
 /// Processes that write the same file, each with several tasks whose changes are committed together, are killed.
 #[test]
 fn sqlite_writers_killed_under_load() {
-    let place = Place::sqlite();
+    let fixture = Fixture::sqlite();
     let ledger = Ledger::default();
     // Several crashes of each process: when one is killed, another one is always writing.
     thread::scope(|scope| {
         for writer in 0..3 {
-            let (place, ledger) = (&place, &ledger);
+            let (fixture, ledger) = (&fixture, &ledger);
             scope.spawn(move || {
                 for life in 0..CRASHES {
-                    one_life(&place.url, &format!("{writer}-{life}"), ledger);
+                    one_life(&fixture.url, &format!("{writer}-{life}"), ledger);
                 }
             });
         }
     });
-    judge(&ledger, &place.url);
-    let file = place.url.strip_prefix("sqlite:").unwrap();
+    judge(&ledger, &fixture.url);
+    let file = fixture.url.strip_prefix("sqlite:").unwrap();
     assert_eq!(integrity(Path::new(file)), "ok");
 }
 

@@ -1,8 +1,8 @@
 //! How soon a waiter in another process gets a released lock.
 
 use crate::actor::Actor;
+use crate::fixture::Fixture;
 use crate::on_each_store;
-use crate::place::Place;
 
 const RESOURCE: &str = "PRESTAMO/123";
 const HANDOVERS: usize = 200;
@@ -14,24 +14,24 @@ on_each_store! {
     a_waiter_is_granted_soon_after_release => soon;
 }
 
-fn soon(place: &Place) {
-    let actors = [Actor::start(&place.url), Actor::start(&place.url)];
+fn soon(fixture: &Fixture) {
+    let actors = [Actor::start(&fixture.url), Actor::start(&fixture.url)];
     actors[0].acquire(RESOURCE, LONG_MS, 0, "ana");
     let mut after_us: Vec<i64> = (0..HANDOVERS)
         .map(|turn| {
             let (holder, waiter) = (&actors[turn % 2], &actors[(turn + 1) % 2]);
             waiter.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
-            place.observer().await_waiters(RESOURCE, 1);
+            fixture.observer().await_waiters(RESOURCE, 1);
             let released_us = holder.release(RESOURCE);
             // Negative if the waiter was granted the lock before the release returned.
-            waiter.acquired().told_us - released_us
+            waiter.acquired().answered_us - released_us
         })
         .collect();
     after_us.sort_unstable();
     let at = |percent: usize| after_us[(HANDOVERS - 1) * percent / 100];
     println!(
         "{}: {HANDOVERS} handovers, from release acknowledged to acquire acknowledged: median {} us, p95 {} us, longest {} us",
-        place.name,
+        fixture.name,
         at(50),
         at(95),
         at(100),

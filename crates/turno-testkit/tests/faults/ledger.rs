@@ -66,7 +66,7 @@ struct Held {
 struct Grant {
     token: i64,
     asked_us: i64,
-    told_us: i64,
+    answered_us: i64,
     /// It was certainly held until then: released or expired no earlier.
     until_us: i64,
     /// It cannot have expired before this.
@@ -98,7 +98,7 @@ fn complaints(entries: &[Entry], held: &HashMap<&str, Held>, now_us: i64) -> Vec
         complaints.extend(story.out_of_order().into_iter().map(about));
         complaints.extend(story.together().into_iter().map(about));
         let held = held.get(resource).copied();
-        complaints.extend(story.not_as_told(held, now_us).into_iter().map(about));
+        complaints.extend(story.contradictions(held, now_us).into_iter().map(about));
         if resource.starts_with(KEPT) {
             complaints.extend(story.miscounted(held).into_iter().map(about));
         }
@@ -119,7 +119,7 @@ impl<'a> Tell<'a> for HashMap<&'a str, Story> {
                 token,
                 holds,
                 asked_us,
-                told_us,
+                answered_us,
                 ttl_us,
             } => {
                 let story = self.entry(resource).or_default();
@@ -129,7 +129,7 @@ impl<'a> Tell<'a> for HashMap<&'a str, Story> {
                     story.grants.push(Grant {
                         token: *token,
                         asked_us: *asked_us,
-                        told_us: *told_us,
+                        answered_us: *answered_us,
                         until_us: asked_us + ttl_us,
                         expires_us: asked_us + ttl_us,
                         releasing: false,
@@ -166,11 +166,11 @@ impl<'a> Tell<'a> for HashMap<&'a str, Story> {
             Entry::Lost {
                 resource,
                 token,
-                told_us,
+                answered_us,
             } => {
                 let story = self.entry(resource).or_default();
                 let grant = story.grants.iter().find(|grant| grant.token == *token);
-                if grant.is_some_and(|grant| *told_us < grant.expires_us) {
+                if grant.is_some_and(|grant| *answered_us < grant.expires_us) {
                     complaints.push(format!("{resource}: {token} was lost before its time"));
                 }
             }
@@ -190,13 +190,15 @@ impl Story {
                 complaints.push(format!("token {} was granted twice", grant.token));
             }
         }
-        let mut told = self.grants.clone();
-        told.sort_by_key(|grant| grant.told_us);
+        let mut answered = self.grants.clone();
+        answered.sort_by_key(|grant| grant.answered_us);
         self.grants.sort_by_key(|grant| grant.asked_us);
-        let mut told = told.into_iter().peekable();
+        let mut answered = answered.into_iter().peekable();
         let mut highest = None;
         for grant in &self.grants {
-            while let Some(earlier) = told.next_if(|earlier| earlier.told_us <= grant.asked_us) {
+            while let Some(earlier) =
+                answered.next_if(|earlier| earlier.answered_us <= grant.asked_us)
+            {
                 highest = highest.max(Some(earlier.token));
             }
             if highest >= Some(grant.token) {
@@ -212,11 +214,11 @@ impl Story {
         for first in &self.grants {
             let from = self
                 .grants
-                .partition_point(|other| other.asked_us < first.told_us);
+                .partition_point(|other| other.asked_us < first.answered_us);
             for second in self.grants[from..]
                 .iter()
                 .take_while(|other| other.asked_us < first.until_us)
-                .filter(|other| other.told_us < first.until_us)
+                .filter(|other| other.answered_us < first.until_us)
             {
                 let (first, second) = (first.token, second.token);
                 complaints.push(format!("{second} was granted while {first} held it"));
@@ -226,7 +228,7 @@ impl Story {
     }
 
     /// Returns acknowledged grants that the store has lost, and acknowledged releases that it has undone.
-    fn not_as_told(&self, held: Option<Held>, now_us: i64) -> Vec<String> {
+    fn contradictions(&self, held: Option<Held>, now_us: i64) -> Vec<String> {
         let mut complaints = Vec::new();
         for grant in &self.grants {
             let is_held = held.is_some_and(|held| held.token == grant.token);
@@ -266,7 +268,7 @@ mod tests {
             token,
             holds,
             asked_us: at_s * SECOND_US,
-            told_us: at_s * SECOND_US + 1,
+            answered_us: at_s * SECOND_US + 1,
             ttl_us: 100 * SECOND_US,
         }
     }
@@ -394,7 +396,7 @@ mod tests {
         let lost = Entry::Lost {
             resource: "a".to_owned(),
             token: 9,
-            told_us: 7 * SECOND_US,
+            answered_us: 7 * SECOND_US,
         };
         complains(&[lost], "9 was lost before its time");
     }

@@ -10,10 +10,10 @@
 mod actor;
 mod answers;
 mod crash;
+mod fixture;
 mod handover;
 mod ledger;
 mod network;
-mod place;
 mod pooler;
 mod race;
 mod takeover;
@@ -34,12 +34,12 @@ macro_rules! on_each_store {
 
                 #[test]
                 fn postgres() {
-                    ($body)(&$crate::place::Place::postgres());
+                    ($body)(&$crate::fixture::Fixture::postgres());
                 }
 
                 #[test]
                 fn sqlite() {
-                    ($body)(&$crate::place::Place::sqlite());
+                    ($body)(&$crate::fixture::Fixture::sqlite());
                 }
             }
         )*

@@ -81,7 +81,7 @@ impl Network {
 async fn stopped_in_time(fault: Fault) {
     let network = Network::open().await;
     let (began, begun) = oneshot::channel();
-    let (tell, told) = oneshot::channel();
+    let (notify, notified) = oneshot::channel();
     let (end, ended) = oneshot::channel();
     let lock = network.turno.lock(RESOURCE).ttl(TTL);
     let run = tokio::spawn(async move {
@@ -90,7 +90,7 @@ async fn stopped_in_time(fault: Fault) {
                 let _end = Last(Some(end));
                 began.send(()).unwrap();
                 lease.ending().await;
-                tell.send(clock::machine()).unwrap();
+                notify.send(clock::machine()).unwrap();
                 // It ignores the notification, so it must be dropped.
                 std::future::pending::<Result<Infallible, Infallible>>().await
             })
@@ -102,20 +102,20 @@ async fn stopped_in_time(fault: Fault) {
     network.fail(fault).await;
 
     // The observer and the database are on the same machine, and have the same clock.
-    let told = told.await.unwrap();
+    let notified = notified.await.unwrap();
     let (expires_at, _) = network.expiry().await;
     let (ended, ended_here) = ended.await.unwrap();
     assert!(
-        told <= ended && ended < expires_at,
-        "told {told}, ended {ended}, expiry {expires_at}"
+        notified <= ended && ended < expires_at,
+        "notified {notified}, ended {ended}, expiry {expires_at}"
     );
 
     network.proxy.restore().await.unwrap();
     let (outcome, returned) = run.await.unwrap();
     assert!(matches!(outcome, Err(RunError::Lost(_))), "{outcome:?}");
     println!(
-        "told {} and stopped {} before the expiry; returned {:?} after it stopped",
-        expires_at - told,
+        "notified {} and stopped {} before the expiry; returned {:?} after it stopped",
+        expires_at - notified,
         expires_at - ended,
         returned - ended_here,
     );
@@ -156,7 +156,7 @@ async fn work_beside_the_runner_goes_on_too_long() {
     let lock = network.turno.lock(RESOURCE).ttl(Duration::from_millis(500));
     let lease = lock.acquire().await.unwrap().acquired().unwrap();
     let steps = Arc::new(AtomicU64::new(0));
-    let work = tokio::spawn(step_until_told(lease, steps.clone()));
+    let work = tokio::spawn(step_until_ending(lease, steps.clone()));
     network.fail(Fault::Cut).await;
 
     eventually_async(LONG, "the lease to expire", async || {
@@ -172,7 +172,7 @@ async fn work_beside_the_runner_goes_on_too_long() {
     work.abort();
 }
 
-async fn step_until_told(lease: Lease, steps: Arc<AtomicU64>) {
+async fn step_until_ending(lease: Lease, steps: Arc<AtomicU64>) {
     let steps = async {
         loop {
             steps.fetch_add(1, Ordering::SeqCst);

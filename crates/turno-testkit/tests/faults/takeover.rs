@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use turno::lock::HistoryEvent;
 
 use crate::actor::Actor;
+use crate::fixture::Fixture;
 use crate::on_each_store;
-use crate::place::Place;
 
 const RESOURCE: &str = "PRESTAMO/123";
 const TTL: Duration = Duration::from_secs(1);
@@ -15,23 +15,23 @@ const SLACK: Duration = Duration::from_secs(1);
 const LONG_MS: u64 = 60_000;
 
 on_each_store! {
-    a_killed_holder_is_followed_in_time => |place: &Place| {
-        followed(place, Actor::start(&place.url), Actor::start(&place.url));
+    a_killed_holder_is_followed_in_time => |fixture: &Fixture| {
+        followed(fixture, Actor::start(&fixture.url), Actor::start(&fixture.url));
     };
-    their_clocks_do_not_matter => |place: &Place| {
-        followed(place, Actor::start_at(&place.url, "+1h"), Actor::start_at(&place.url, "-1h"));
+    their_clocks_do_not_matter => |fixture: &Fixture| {
+        followed(fixture, Actor::start_at(&fixture.url, "+1h"), Actor::start_at(&fixture.url, "-1h"));
     };
-    their_clocks_do_not_matter_either_way => |place: &Place| {
-        followed(place, Actor::start_at(&place.url, "-1h"), Actor::start_at(&place.url, "+1h"));
+    their_clocks_do_not_matter_either_way => |fixture: &Fixture| {
+        followed(fixture, Actor::start_at(&fixture.url, "-1h"), Actor::start_at(&fixture.url, "+1h"));
     };
     /// The control: a holder that is alive keeps its lock for longer than that.
     a_living_holder_is_not_followed => a_living_holder_is_not_followed;
 }
 
-fn followed(place: &Place, holder: Actor, next: Actor) {
+fn followed(fixture: &Fixture, holder: Actor, next: Actor) {
     let first = hold(&holder);
     next.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
-    place.observer().await_waiters(RESOURCE, 1);
+    fixture.observer().await_waiters(RESOURCE, 1);
 
     let killed = Instant::now();
     holder.kill_9();
@@ -39,22 +39,27 @@ fn followed(place: &Place, holder: Actor, next: Actor) {
     let took = killed.elapsed();
     println!(
         "{}: taken over {took:?} after the kill, ttl {TTL:?}",
-        place.name
+        fixture.name
     );
     assert!(took <= TTL + SLACK, "{took:?}");
     assert!(second.token > first);
-    let history = place.observer().history(RESOURCE, HistoryEvent::TakenOver);
+    let history = fixture
+        .observer()
+        .history(RESOURCE, HistoryEvent::TakenOver);
     assert_eq!(history[0].token.unwrap().0, first);
     assert_eq!(history[0].attribution.pid, Some(holder.pid()));
 }
 
-fn a_living_holder_is_not_followed(place: &Place) {
-    let (holder, next) = (Actor::start(&place.url), Actor::start(&place.url));
+fn a_living_holder_is_not_followed(fixture: &Fixture) {
+    let (holder, next) = (Actor::start(&fixture.url), Actor::start(&fixture.url));
     let first = hold(&holder);
     next.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
     let answer = next.process().lines().next(TTL + SLACK);
     assert_eq!(answer, None, "taken from a holder that renews it");
-    assert_eq!(place.observer().status(RESOURCE).holders[0].token.0, first);
+    assert_eq!(
+        fixture.observer().status(RESOURCE).holders[0].token.0,
+        first
+    );
     holder.release(RESOURCE);
     assert!(next.acquired().token > first);
 }

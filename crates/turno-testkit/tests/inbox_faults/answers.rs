@@ -13,12 +13,12 @@ use turno::inbox::{Again, ClaimId, ClaimedItem, Failure, Inbox, Item, Job, Settl
 use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 
 use crate::LONG;
-use crate::place::{QUEUE, client};
+use crate::fixture::{QUEUE, client};
 
 const ROUNDS: u64 = 10;
 
 /// An instance of the library behind a proxy that loses responses, and a connection to the database without the proxy.
-struct Line {
+struct LossyPath {
     proxy: TcpProxy,
     lossy_url: String,
     direct_url: String,
@@ -28,7 +28,7 @@ struct Line {
     observer: Client,
 }
 
-impl Line {
+impl LossyPath {
     async fn open() -> Self {
         let server = PostgresServer::shared();
         let url = tokio::task::spawn_blocking(|| server.create_database())
@@ -46,7 +46,7 @@ impl Line {
             .connect(&lossy_url)
             .await
             .unwrap();
-        let line = Self {
+        let path = Self {
             proxy,
             lossy_url,
             lossy,
@@ -54,14 +54,14 @@ impl Line {
             observer: client(&url).await,
             direct_url: url,
         };
-        line.settle_down().await;
-        line
+        path.settle_down().await;
+        path
     }
 
     /// Makes a claim, which starts to listen on a separate connection: all later requests are those of the test.
     async fn settle_down(&self) {
         assert_eq!(take(&self.inbox()).await, []);
-        eventually_async(LONG, "somebody to listen", async || {
+        eventually_async(LONG, "a listener", async || {
             let sql = "select count(*)
                 from pg_stat_activity
                 where datname = current_database()
@@ -182,61 +182,61 @@ fn one() -> Settled {
 /// then a single request, so the repetition is that of the call itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_answer_was_lost_is_applied_once() {
-    let line = Line::open().await;
+    let path = LossyPath::open().await;
     for round in 0..ROUNDS {
-        completed_once(&line, round).await;
+        completed_once(&path, round).await;
     }
-    let done = line.counts().await[3];
+    let done = path.counts().await[3];
     assert_eq!(done, 2 * ROUNDS);
 }
 
-async fn completed_once(line: &Line, round: u64) {
-    let inbox = line.inbox();
+async fn completed_once(path: &LossyPath, round: u64) {
+    let inbox = path.inbox();
     let done = 2 * round;
     let first = inbox.push("first").await.unwrap();
-    let second = line.losing(inbox.push("second")).await.unwrap();
+    let second = path.losing(inbox.push("second")).await.unwrap();
     assert!(!second.duplicate, "its repetition is no duplicate");
     assert!(second.id > first.id);
-    assert_eq!(line.counts().await, [2, 0, 0, done, 0]);
+    assert_eq!(path.counts().await, [2, 0, 0, done, 0]);
 
     let a = take_one(&inbox).await;
-    let b = line.losing(take_one(&inbox)).await;
+    let b = path.losing(take_one(&inbox)).await;
     assert_eq!((a.item, b.item), (first.id, second.id));
-    assert_eq!(line.counts().await, [0, 0, 2, done, 0]);
+    assert_eq!(path.counts().await, [0, 0, 2, done, 0]);
 
     assert_eq!(inbox.extend(&[a], LONG).await.unwrap(), one());
-    let extended = line.losing(inbox.extend(&[b], LONG)).await;
+    let extended = path.losing(inbox.extend(&[b], LONG)).await;
     assert_eq!(extended.unwrap(), one());
 
     assert_eq!(inbox.complete(&[a]).await.unwrap(), one());
-    let completed = line.losing(inbox.complete(&[b])).await.unwrap();
+    let completed = path.losing(inbox.complete(&[b])).await.unwrap();
     assert_eq!(completed, one(), "its own completion is not stale");
-    assert_eq!(line.counts().await, [0, 0, 0, done + 2, 0]);
+    assert_eq!(path.counts().await, [0, 0, 0, done + 2, 0]);
 }
 
 /// A failure is counted once, and an item is given back once, even if the response is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_whose_answer_was_lost_is_counted_once() {
-    let line = Line::open().await;
-    let inbox = line.inbox();
+    let path = LossyPath::open().await;
+    let inbox = path.inbox();
     for _ in 0..2 * ROUNDS {
         inbox.push("work").await.unwrap();
     }
     for round in 0..ROUNDS {
         let (a, b) = (take_one(&inbox).await, take_one(&inbox).await);
         assert_eq!(inbox.give_back(&[a]).await.unwrap(), one());
-        let given = line.losing(inbox.give_back(&[b])).await.unwrap();
+        let given = path.losing(inbox.give_back(&[b])).await.unwrap();
         assert_eq!(given, one());
         // Items that were given back are claimed first, and no attempt was counted for them.
         let (a, b) = (take_one(&inbox).await, take_one(&inbox).await);
         assert_eq!(inbox.fail(&[failure(a)]).await.unwrap(), one());
-        let failed = line.losing(inbox.fail(&[failure(b)])).await.unwrap();
+        let failed = path.losing(inbox.fail(&[failure(b)])).await.unwrap();
         assert_eq!(failed, one());
         let scheduled = 2 * (round + 1);
         let expected = [2 * ROUNDS - scheduled, scheduled, 0, 0, 0];
-        assert_eq!(line.counts().await, expected);
+        assert_eq!(path.counts().await, expected);
     }
-    let views = line.direct.inbox(QUEUE);
+    let views = path.direct.inbox(QUEUE);
     let state = turno::inbox::ItemState::Scheduled;
     for view in views.list(state, None, 100).await.unwrap() {
         assert_eq!((view.attempts, view.errors.len()), (1, 1), "{view:?}");
@@ -259,9 +259,9 @@ async fn a_worker_does_each_item_once() {
     const ITEMS: usize = 2000;
     /// Number of items per lost response.
     const BETWEEN: usize = 50;
-    let line = Line::open().await;
+    let path = LossyPath::open().await;
     let items = (0..ITEMS).map(|number| Item::new(&number).unwrap());
-    line.direct.inbox(QUEUE).push_many(items).await.unwrap();
+    path.direct.inbox(QUEUE).push_many(items).await.unwrap();
 
     let calls: Arc<Mutex<HashMap<usize, usize>>> = Arc::default();
     let handler = {
@@ -272,20 +272,20 @@ async fn a_worker_does_each_item_once() {
             async move { first.then_some(()).ok_or("it was attempted before") }
         }
     };
-    let many = Turno::builder().connections(4).connect(&line.lossy_url);
+    let many = Turno::builder().connections(4).connect(&path.lossy_url);
     let worker = many.await.unwrap().inbox(QUEUE).worker(handler);
     let stop = CancellationToken::new();
     let running = tokio::spawn(worker.run(stop.clone().cancelled_owned()));
     // None at the end, when there are few other calls: no call loses all of its attempts.
     for next in (BETWEEN..ITEMS - BETWEEN).step_by(BETWEEN) {
-        line.proxy.drop_next_answer();
+        path.proxy.drop_next_answer();
         eventually_async(LONG, "the worker to go on", async || {
             (calls.lock().unwrap().len() >= next).then_some(())
         })
         .await;
     }
     eventually_async(LONG, "all items", async || {
-        (line.counts().await[3] == ITEMS as u64).then_some(())
+        (path.counts().await[3] == ITEMS as u64).then_some(())
     })
     .await;
     stop.cancel();
@@ -302,27 +302,27 @@ async fn a_worker_does_each_item_once() {
 /// and its repetition run concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repetition_that_meets_the_original_is_applied_once() {
-    let line = Line::open().await;
-    let inbox = line.inbox();
-    line.direct.inbox(QUEUE).push("first").await.unwrap();
+    let path = LossyPath::open().await;
+    let inbox = path.inbox();
+    path.direct.inbox(QUEUE).push("first").await.unwrap();
 
     let push = async { inbox.push("second").await.unwrap() };
-    assert!(!line.meeting(push).await.duplicate);
-    assert_eq!(line.counts().await, [2, 0, 0, 0, 0]);
+    assert!(!path.meeting(push).await.duplicate);
+    assert_eq!(path.counts().await, [2, 0, 0, 0, 0]);
 
-    let first = line.meeting(take_one(&inbox)).await;
-    assert_eq!(line.counts().await, [1, 0, 1, 0, 0]);
-    let given = line.meeting(inbox.give_back(&[first])).await;
+    let first = path.meeting(take_one(&inbox)).await;
+    assert_eq!(path.counts().await, [1, 0, 1, 0, 0]);
+    let given = path.meeting(inbox.give_back(&[first])).await;
     assert_eq!(given.unwrap(), one());
-    assert_eq!(line.counts().await, [2, 0, 0, 0, 0]);
+    assert_eq!(path.counts().await, [2, 0, 0, 0, 0]);
 
     let (first, second) = (take_one(&inbox).await, take_one(&inbox).await);
-    let failed = line.meeting(inbox.fail(&[failure(first)])).await;
+    let failed = path.meeting(inbox.fail(&[failure(first)])).await;
     assert_eq!(failed.unwrap(), one());
-    assert_eq!(line.counts().await, [0, 1, 1, 0, 0]);
-    let completed = line.meeting(inbox.complete(&[second])).await;
+    assert_eq!(path.counts().await, [0, 1, 1, 0, 0]);
+    let completed = path.meeting(inbox.complete(&[second])).await;
     assert_eq!(completed.unwrap(), one());
-    assert_eq!(line.counts().await, [0, 1, 0, 1, 0]);
+    assert_eq!(path.counts().await, [0, 1, 0, 1, 0]);
 }
 
 /// The control: the same push, repeated without a request id, is stored twice; and so is a claim.
@@ -330,27 +330,27 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
 async fn a_call_without_an_identity_is_applied_twice() {
     const REQUEST: &str = "'0198b1a0-0000-7000-8000-000000000001'";
     for (request, count) in [(REQUEST, 1), ("null", 2)] {
-        let line = Line::open().await;
+        let path = LossyPath::open().await;
         let push = format!("select turno.inbox_push('{QUEUE}', '1', request => {request})");
-        twice(&line, &push).await;
-        assert_eq!(line.counts().await, [count, 0, 0, 0, 0]);
+        twice(&path, &push).await;
+        assert_eq!(path.counts().await, [count, 0, 0, 0, 0]);
     }
     for (request, count) in [(REQUEST, 1), ("null", 2)] {
-        let line = Line::open().await;
+        let path = LossyPath::open().await;
         let items = [1, 2].map(|number| Item::new(&number).unwrap());
-        line.direct.inbox(QUEUE).push_many(items).await.unwrap();
+        path.direct.inbox(QUEUE).push_many(items).await.unwrap();
         let claim = format!("select turno.inbox_claim('{QUEUE}', request => {request})");
-        twice(&line, &claim).await;
-        assert_eq!(line.counts().await, [2 - count, 0, count, 0, 0]);
+        twice(&path, &claim).await;
+        assert_eq!(path.counts().await, [2 - count, 0, count, 0, 0]);
     }
 }
 
 /// Sends a statement whose response is lost, and sends it again.
-async fn twice(line: &Line, sql: &str) {
-    let lossy = client(&line.lossy_url).await;
-    line.proxy.drop_next_answer();
+async fn twice(path: &LossyPath, sql: &str) {
+    let lossy = client(&path.lossy_url).await;
+    path.proxy.drop_next_answer();
     let lost = lossy.batch_execute(sql).await;
     assert!(lost.is_err(), "no answer was lost");
-    let again = client(&line.lossy_url).await;
+    let again = client(&path.lossy_url).await;
     again.batch_execute(sql).await.unwrap();
 }

@@ -14,7 +14,7 @@ use turno::Turno;
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
 
 use crate::LONG;
-use crate::place::{Place, QUEUE, client, item};
+use crate::fixture::{Fixture, QUEUE, client, item};
 
 const POOL: usize = 4;
 const CALLERS: usize = 64;
@@ -35,7 +35,7 @@ fn blocked_for() -> Duration {
 
 /// A store, a transaction that stays open, and a session that observes both.
 struct TestStore {
-    place: Place,
+    fixture: Fixture,
     blocker: Client,
     observer: Client,
 }
@@ -48,11 +48,11 @@ struct Backends {
 
 impl TestStore {
     fn new(blocking: &str) -> Self {
-        let place = Place::postgres();
-        place.push((0..ITEMS).map(|_| item("work")));
-        let (blocker, observer) = place.runtime.block_on(async {
-            let observer = client(&place.url).await;
-            let blocker = client(&place.url).await;
+        let fixture = Fixture::postgres();
+        fixture.push((0..ITEMS).map(|_| item("work")));
+        let (blocker, observer) = fixture.runtime.block_on(async {
+            let observer = client(&fixture.url).await;
+            let blocker = client(&fixture.url).await;
             blocker.batch_execute("begin").await.unwrap();
             blocker.batch_execute(blocking).await.unwrap();
             for own in [&blocker, &observer] {
@@ -62,7 +62,7 @@ impl TestStore {
             (blocker, observer)
         });
         TestStore {
-            place,
+            fixture,
             blocker,
             observer,
         }
@@ -72,7 +72,7 @@ impl TestStore {
         Turno::builder()
             .connections(POOL)
             .call_timeout(CALL_TIMEOUT)
-            .connect(&self.place.url)
+            .connect(&self.fixture.url)
             .await
             .unwrap()
     }
@@ -110,7 +110,7 @@ impl TestStore {
         for _ in 0..3 {
             let mut callers = JoinSet::new();
             for _ in 0..POOL {
-                let url = self.place.url.clone();
+                let url = self.fixture.url.clone();
                 callers.spawn(async move {
                     let client = client(&url).await;
                     let call = client.batch_execute(sql);
@@ -177,7 +177,7 @@ const BEGIN: &str = "select from turno.once_begin('pay/1')";
 #[test]
 fn a_claim_that_stays_open_blocks_its_own_queue_only() {
     let bed = TestStore::new(CLAIM);
-    bed.place.runtime.block_on(async {
+    bed.fixture.runtime.block_on(async {
         let turno = bed.turno().await;
         let mut usual = Vec::new();
         for _ in 0..USUAL {
@@ -222,7 +222,7 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
 #[test]
 fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
     let bed = TestStore::new(CLAIM);
-    bed.place.runtime.block_on(async {
+    bed.fixture.runtime.block_on(async {
         bed.give_up_without_cancelling(CLAIM).await;
         let most = bed.backends().await;
         assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
@@ -235,7 +235,7 @@ fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
 #[test]
 fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
     let bed = TestStore::new(BEGIN);
-    bed.place.runtime.block_on(async {
+    bed.fixture.runtime.block_on(async {
         let turno = bed.turno().await;
         let usual = others(&turno).await;
         let mut callers = JoinSet::new();
@@ -265,8 +265,8 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
 fn a_call_through_a_pooler_is_cancelled_too() {
     let bed = TestStore::new(BEGIN);
     let pooler = PgBouncer::start(PostgresServer::shared(), PoolMode::Transaction).unwrap();
-    let database = bed.place.url.rsplit('/').next().unwrap();
-    bed.place.runtime.block_on(async {
+    let database = bed.fixture.url.rsplit('/').next().unwrap();
+    bed.fixture.runtime.block_on(async {
         let turno = Turno::builder()
             .connections(POOL)
             .call_timeout(CALL_TIMEOUT)
@@ -284,7 +284,7 @@ fn a_call_through_a_pooler_is_cancelled_too() {
 #[test]
 fn control_a_begin_that_is_not_cancelled_begins_for_a_caller_that_has_gone() {
     let bed = TestStore::new(BEGIN);
-    bed.place.runtime.block_on(async {
+    bed.fixture.runtime.block_on(async {
         bed.give_up_without_cancelling(BEGIN).await;
         let most = bed.backends().await;
         assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::LONG;
-use crate::place::{Place, client, item};
+use crate::fixture::{Fixture, client, item};
 
 const SET_BACK: &str = "update turno.inbox_cursor
     set due_from = due_from + interval '1 hour',
@@ -37,57 +37,57 @@ const TRUST_THE_CLOCK: &str = "do $do$
 /// An item that becomes due after the clock was set back.
 #[test]
 fn a_timed_item_is_found_after_the_clock_was_set_back() {
-    let place = Place::postgres();
-    timed(&place, "");
-    assert_eq!(found_within(&place, LONG).as_deref(), Some("\"timed\""));
+    let fixture = Fixture::postgres();
+    timed(&fixture, "");
+    assert_eq!(found_within(&fixture, LONG).as_deref(), Some("\"timed\""));
 }
 
 /// The control: claims that trust the clock do not find it.
 #[test]
 fn a_claim_that_trusts_the_clock_does_not_find_a_timed_item() {
-    let place = Place::postgres();
-    timed(&place, TRUST_THE_CLOCK);
-    assert_eq!(found_within(&place, HIDDEN), None);
+    let fixture = Fixture::postgres();
+    timed(&fixture, TRUST_THE_CLOCK);
+    assert_eq!(found_within(&fixture, HIDDEN), None);
 }
 
 /// An item without a due time that was committed behind the cursor.
 #[test]
 fn a_late_item_is_found_after_the_clock_was_set_back() {
-    let place = Place::postgres();
-    late(&place, "");
-    assert_eq!(found_within(&place, LONG).as_deref(), Some("\"late\""));
+    let fixture = Fixture::postgres();
+    late(&fixture, "");
+    assert_eq!(found_within(&fixture, LONG).as_deref(), Some("\"late\""));
 }
 
 /// The control, as above.
 #[test]
 fn a_claim_that_trusts_the_clock_does_not_find_a_late_item() {
-    let place = Place::postgres();
-    late(&place, TRUST_THE_CLOCK);
-    assert_eq!(found_within(&place, HIDDEN), None);
+    let fixture = Fixture::postgres();
+    late(&fixture, TRUST_THE_CLOCK);
+    assert_eq!(found_within(&fixture, HIDDEN), None);
 }
 
-fn timed(place: &Place, change: &str) {
-    place.push([item("before").delay(SOON)]);
-    assert_eq!(found_within(place, LONG).as_deref(), Some("\"before\""));
-    place.runtime.block_on(async {
-        let owner = client(&place.url).await;
+fn timed(fixture: &Fixture, change: &str) {
+    fixture.push([item("before").delay(SOON)]);
+    assert_eq!(found_within(fixture, LONG).as_deref(), Some("\"before\""));
+    fixture.runtime.block_on(async {
+        let owner = client(&fixture.url).await;
         owner.batch_execute(change).await.unwrap();
         owner.batch_execute(SET_BACK).await.unwrap();
     });
-    place.push([item("timed").delay(SOON)]);
+    fixture.push([item("timed").delay(SOON)]);
 }
 
-fn late(place: &Place, change: &str) {
-    place.push([item("before")]);
-    assert_eq!(found_within(place, LONG).as_deref(), Some("\"before\""));
-    place.runtime.block_on(async {
-        let owner = client(&place.url).await;
+fn late(fixture: &Fixture, change: &str) {
+    fixture.push([item("before")]);
+    assert_eq!(found_within(fixture, LONG).as_deref(), Some("\"before\""));
+    fixture.runtime.block_on(async {
+        let owner = client(&fixture.url).await;
         let push = "begin; select turno.inbox_push('presentations', '\"late\"')";
         owner.batch_execute(push).await.unwrap();
-        place.inbox().push_item(item("in front")).await.unwrap();
-        let claimed = place.inbox().claim().lease(LONG).take().await.unwrap();
+        fixture.inbox().push_item(item("in front")).await.unwrap();
+        let claimed = fixture.inbox().claim().lease(LONG).take().await.unwrap();
         assert_eq!(claimed[0].payload, "\"in front\"");
-        let other = client(&place.url).await;
+        let other = client(&fixture.url).await;
         other.batch_execute(change).await.unwrap();
         other.batch_execute(SET_BACK).await.unwrap();
         owner.batch_execute("commit").await.unwrap();
@@ -95,16 +95,16 @@ fn late(place: &Place, change: &str) {
 }
 
 /// Claims repeatedly until there is an item, and returns its payload.
-fn found_within(place: &Place, patience: Duration) -> Option<String> {
+fn found_within(fixture: &Fixture, timeout: Duration) -> Option<String> {
     let began = Instant::now();
-    place.runtime.block_on(async {
+    fixture.runtime.block_on(async {
         loop {
             // A limit above the number of items: the cursor then knows that all due items are claimed.
-            let claim = place.inbox().claim().limit(10).lease(LONG);
+            let claim = fixture.inbox().claim().limit(10).lease(LONG);
             if let Some(item) = claim.take().await.unwrap().pop() {
                 return Some(item.payload);
             }
-            if began.elapsed() > patience {
+            if began.elapsed() > timeout {
                 return None;
             }
             tokio::time::sleep(SOON).await;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use turno_testkit::eventually;
 
-use crate::place::{Place, item};
-use crate::worker::{EFFECT, How, ONE, Worker};
+use crate::fixture::{Fixture, item};
+use crate::worker::{EFFECT, ONE, Options, Worker};
 use crate::{LONG, on_each_store};
 
 const WORKERS: usize = 8;
@@ -16,72 +16,72 @@ on_each_store! {
     effects_happen_exactly_once => effects_happen_exactly_once;
     /// If the completion follows the effect, an item is still completed once; its effect may be repeated.
     items_are_completed_exactly_once => items_are_completed_exactly_once;
-    an_effect_whose_worker_died_is_not_repeated => |place: &Place| assert_eq!(dying(place, "effect"), [1]);
+    an_effect_whose_worker_died_is_not_repeated => |fixture: &Fixture| assert_eq!(dying(fixture, "effect"), [1]);
     /// The control: an effect that is not committed together with the completion is repeated.
-    an_effect_beside_its_completion_is_repeated => |place: &Place| assert_eq!(dying(place, "plain"), [1, 2]);
+    an_effect_beside_its_completion_is_repeated => |fixture: &Fixture| assert_eq!(dying(fixture, "plain"), [1, 2]);
 }
 
-fn effects_happen_exactly_once(place: &Place) {
+fn effects_happen_exactly_once(fixture: &Fixture) {
     const ITEMS: usize = 20_000;
-    let ids = work(place, EFFECT, ITEMS);
-    let mut items: Vec<i64> = place.effects().iter().map(|effect| effect.item).collect();
+    let ids = work(fixture, EFFECT, ITEMS);
+    let mut items: Vec<i64> = fixture.effects().iter().map(|effect| effect.item).collect();
     items.sort_unstable();
     assert_eq!(items.len(), ITEMS);
     assert!(items == ids, "not every item has one effect");
 }
 
-fn items_are_completed_exactly_once(place: &Place) {
+fn items_are_completed_exactly_once(fixture: &Fixture) {
     const ITEMS: usize = 4000;
-    let how = How {
+    let options = Options {
         ending: "plain",
         ..EFFECT
     };
-    let ids = work(place, how, ITEMS);
-    let mut items: Vec<i64> = place.effects().iter().map(|effect| effect.item).collect();
-    println!("{}: {} effects of {ITEMS} items", place.name, items.len());
+    let ids = work(fixture, options, ITEMS);
+    let mut items: Vec<i64> = fixture.effects().iter().map(|effect| effect.item).collect();
+    println!("{}: {} effects of {ITEMS} items", fixture.name, items.len());
     items.sort_unstable();
     items.dedup();
     assert!(items == ids, "not every item has an effect");
 }
 
 /// Has items processed by workers that are killed one after the other, and checks the state of the store. Returns their ids.
-fn work(place: &Place, how: How, items: usize) -> Vec<i64> {
-    let ids = place.push((0..items).map(|number| item(&format!("work {number}"))));
+fn work(fixture: &Fixture, options: Options, items: usize) -> Vec<i64> {
+    let ids = fixture.push((0..items).map(|number| item(&format!("work {number}"))));
     let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
     let began = Instant::now();
-    let kills = kill_until_done(place, how, items as u64);
+    let kills = kill_until_done(fixture, options, items as u64);
     println!(
         "{}: {items} items ({}) in {:?}, with {kills} kills",
-        place.name,
-        how.ending,
+        fixture.name,
+        options.ending,
         began.elapsed()
     );
     assert!(kills > 3, "only {kills} workers were killed");
-    let stats = place.stats();
+    let stats = fixture.stats();
     let left = stats.pending + stats.scheduled + stats.processing + stats.failed;
     assert_eq!((stats.completed, left), (items as u64, 0), "{stats:?}");
     assert!(
-        place.completions() == ids,
+        fixture.completions() == ids,
         "not every item was completed once"
     );
     ids
 }
 
-fn kill_until_done(place: &Place, how: How, items: u64) -> usize {
+fn kill_until_done(fixture: &Fixture, options: Options, items: u64) -> usize {
     let mut workers: Vec<Worker> = (0..WORKERS)
-        .map(|_| Worker::start(&place.url, how))
+        .map(|_| Worker::start(&fixture.url, options))
         .collect();
     let end = Instant::now() + LONG;
     let mut kills = 0;
-    while place.stats().completed < items {
-        assert!(Instant::now() < end, "still {:?}", place.stats());
+    while fixture.stats().completed < items {
+        assert!(Instant::now() < end, "still {:?}", fixture.stats());
         let next = Instant::now() + PACE;
         eventually(LONG, "the time of the next kill", || {
             (Instant::now() >= next).then_some(())
         });
         let victim = &mut workers[kills % WORKERS];
         victim.process().kill_9();
-        *victim = Worker::begin(&place.url, how);
+        *victim = Worker::begin(&fixture.url, options);
         kills += 1;
     }
     kills
@@ -89,14 +89,14 @@ fn kill_until_done(place: &Place, how: How, items: u64) -> usize {
 
 /// Runs a worker that dies right after its effect was committed, and another one that continues. Returns the attempts
 /// that had an effect.
-fn dying(place: &Place, ending: &'static str) -> Vec<i64> {
-    let how = How { ending, ..ONE };
-    place.push([item("fatal")]);
-    let first = Worker::start(&place.url, how);
+fn dying(fixture: &Fixture, ending: &'static str) -> Vec<i64> {
+    let options = Options { ending, ..ONE };
+    fixture.push([item("fatal")]);
+    let first = Worker::start(&fixture.url, options);
     let status = first.process().wait_timeout(LONG).expect("it dies");
     assert!(!status.success());
-    let _second = Worker::start(&place.url, how);
-    place.await_stats("the item's end", |stats| stats.completed == 1);
-    let effects = place.effects();
+    let _second = Worker::start(&fixture.url, options);
+    fixture.await_stats("the item's end", |stats| stats.completed == 1);
+    let effects = fixture.effects();
     effects.iter().map(|effect| effect.attempt).collect()
 }

@@ -10,9 +10,9 @@
 mod answers;
 mod blocked;
 mod clock;
+mod fixture;
 mod killed;
 mod order;
-mod place;
 mod poison;
 mod restart;
 mod sequence;
@@ -37,12 +37,12 @@ macro_rules! on_each_store {
 
                 #[test]
                 fn postgres() {
-                    ($body)(&$crate::place::Place::postgres());
+                    ($body)(&$crate::fixture::Fixture::postgres());
                 }
 
                 #[test]
                 fn sqlite() {
-                    ($body)(&$crate::place::Place::sqlite());
+                    ($body)(&$crate::fixture::Fixture::sqlite());
                 }
             }
         )*

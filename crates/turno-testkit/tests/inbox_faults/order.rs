@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use turno::inbox::{Item, ItemId};
 
+use crate::fixture::{Fixture, item};
 use crate::on_each_store;
-use crate::place::{Place, item};
 use crate::worker::{EFFECT, Worker};
 
 const GROUPS: usize = 50;
@@ -16,45 +16,49 @@ const WORKERS: usize = 4;
 const BETWEEN: u64 = 250;
 
 on_each_store! {
-    a_group_is_done_in_order => |place: &Place| {
-        let done = run(place, |item, group| item.group(group), BETWEEN);
+    a_group_is_done_in_order => |fixture: &Fixture| {
+        let done = run(fixture, |item, group| item.group(group), BETWEEN);
         for (group, done) in done {
             assert_eq!(done.len(), EACH, "{group}");
             assert!(done.is_sorted(), "{group} was done in the order {done:?}");
         }
     };
     /// The control: without their groups, the same items are not in order.
-    without_a_group_there_is_no_order => |place: &Place| {
-        let done = run(place, |item, _| item, ITEMS);
+    without_a_group_there_is_no_order => |fixture: &Fixture| {
+        let done = run(fixture, |item, _| item, ITEMS);
         assert!(done.values().any(|done| !done.is_sorted()));
     };
 }
 
 /// Processes items of all groups concurrently, and kills a worker after every `between` completed items. Returns the
 /// completed items of each group, in order.
-fn run(place: &Place, put: fn(Item, String) -> Item, between: u64) -> HashMap<String, Vec<ItemId>> {
+fn run(
+    fixture: &Fixture,
+    put: fn(Item, String) -> Item,
+    between: u64,
+) -> HashMap<String, Vec<ItemId>> {
     let items = (0..GROUPS * EACH).map(|number| {
         let group = format!("prestamo-{}", number % GROUPS);
         put(item(&format!("flaky {group}")), group)
     });
-    place.push(items);
+    fixture.push(items);
     let mut workers: Vec<Worker> = (0..WORKERS)
-        .map(|_| Worker::start(&place.url, EFFECT))
+        .map(|_| Worker::start(&fixture.url, EFFECT))
         .collect();
     let mut kills = 0;
     let mut next = between;
     while next < ITEMS {
-        place.await_stats("the workers to go on", |stats| stats.completed >= next);
+        fixture.await_stats("the workers to go on", |stats| stats.completed >= next);
         let victim = &mut workers[kills % WORKERS];
         victim.process().kill_9();
-        *victim = Worker::begin(&place.url, EFFECT);
+        *victim = Worker::begin(&fixture.url, EFFECT);
         kills += 1;
         next += between;
     }
-    place.await_stats("all items", |stats| stats.completed == ITEMS);
-    println!("{}: {kills} kills", place.name);
+    fixture.await_stats("all items", |stats| stats.completed == ITEMS);
+    println!("{}: {kills} kills", fixture.name);
 
-    let effects = place.effects();
+    let effects = fixture.effects();
     assert_eq!(effects.len() as u64, ITEMS);
     assert!(
         effects.iter().any(|effect| effect.attempt > 1),

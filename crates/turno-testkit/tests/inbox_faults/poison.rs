@@ -3,7 +3,7 @@
 use turno::inbox::{Item, ItemState};
 use turno_testkit::eventually;
 
-use crate::place::{Place, item};
+use crate::fixture::{Fixture, item};
 use crate::worker::{ONE, Worker};
 use crate::{LONG, on_each_store};
 
@@ -14,26 +14,26 @@ on_each_store! {
 }
 
 /// The first attempt fails, the others end with their process; then the item is failed, and others are processed.
-fn a_crash_loop_comes_to_an_end(place: &Place) {
+fn a_crash_loop_comes_to_an_end(fixture: &Fixture) {
     let poison = Item::new("poison").unwrap().max_attempts(ATTEMPTS);
-    let poisonous = place.push([poison, item("work")])[0];
+    let poisonous = fixture.push([poison, item("work")])[0];
     let mut crashes = 0;
-    let mut worker = Worker::start(&place.url, ONE);
+    let mut worker = Worker::start(&fixture.url, ONE);
     eventually(LONG, "both items' ends", || {
-        let stats = place.stats();
+        let stats = fixture.stats();
         if (stats.failed, stats.completed) == (1, 1) {
             return Some(());
         }
         if let Some(status) = worker.process().wait_timeout(std::time::Duration::ZERO) {
             assert!(!status.success(), "{status}");
             crashes += 1;
-            worker = Worker::start(&place.url, ONE);
+            worker = Worker::start(&fixture.url, ONE);
         }
         None
     });
     assert_eq!(crashes, ATTEMPTS - 1);
 
-    let failed = place.list(ItemState::Failed);
+    let failed = fixture.list(ItemState::Failed);
     let [failed] = &failed[..] else {
         panic!("{failed:?}");
     };
@@ -62,7 +62,7 @@ fn a_crash_loop_comes_to_an_end(place: &Place) {
             .is_none()
     );
     assert!(
-        place
+        fixture
             .effects()
             .iter()
             .all(|effect| effect.payload == "work")

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;
-use crate::place::{Place, item};
+use crate::fixture::{Fixture, item};
 use crate::worker::{EFFECT, Worker};
 
 const WORKERS: usize = 4;
@@ -49,31 +49,31 @@ struct Outcome {
 
 /// Runs pushers and workers on a server that is killed repeatedly.
 fn crashed(server: &PostgresServer, crashes: usize) -> Outcome {
-    let place = Place::on(server);
+    let fixture = Fixture::on(server);
     let workers: Vec<Worker> = (0..WORKERS)
-        .map(|_| Worker::start(&place.url, EFFECT))
+        .map(|_| Worker::start(&fixture.url, EFFECT))
         .collect();
-    let pushing = Pushing::start(&place);
+    let pushing = Pushing::start(&fixture);
     for crash in 0..crashes {
-        pushing.await_progress(&place, &format!("load before crash {crash}"));
+        pushing.await_progress(&fixture, &format!("load before crash {crash}"));
         server.kill_9().expect("the server can be killed");
         server.restart().expect("the server recovers");
     }
-    pushing.await_progress(&place, "load after the last crash");
-    let pushed = pushing.stop(&place);
-    place.await_stats("an empty queue", |stats| {
+    pushing.await_progress(&fixture, "load after the last crash");
+    let pushed = pushing.stop(&fixture);
+    fixture.await_stats("an empty queue", |stats| {
         stats.pending + stats.scheduled + stats.processing == 0
     });
     for worker in &workers {
         let ended = worker.process().wait_timeout(Duration::ZERO);
         assert!(ended.is_none(), "a worker gave up: {ended:?}");
     }
-    judge(&place, pushed)
+    judge(&fixture, pushed)
 }
 
-fn judge(place: &Place, pushed: Pushed) -> Outcome {
+fn judge(fixture: &Fixture, pushed: Pushed) -> Outcome {
     let mut done: HashMap<String, usize> = HashMap::new();
-    for effect in place.effects() {
+    for effect in fixture.effects() {
         *done.entry(effect.payload).or_default() += 1;
     }
     println!(
@@ -107,12 +107,12 @@ struct Pushing {
 }
 
 impl Pushing {
-    fn start(place: &Place) -> Self {
+    fn start(fixture: &Fixture) -> Self {
         let pushed: Arc<Mutex<Pushed>> = Arc::default();
         let stop = CancellationToken::new();
         let mut pushers = JoinSet::new();
         for pusher in 0..PUSHERS {
-            let (inbox, pushed, stop) = (place.inbox(), pushed.clone(), stop.clone());
+            let (inbox, pushed, stop) = (fixture.inbox(), pushed.clone(), stop.clone());
             let push = async move {
                 for number in 0.. {
                     if stop.is_cancelled() {
@@ -129,7 +129,7 @@ impl Pushing {
                     }
                 }
             };
-            pushers.spawn_on(push, place.runtime.handle());
+            pushers.spawn_on(push, fixture.runtime.handle());
         }
         Self {
             pushed,
@@ -140,18 +140,18 @@ impl Pushing {
 
     /// Waits until pushes are acknowledged and items are processed.
     #[track_caller]
-    fn await_progress(&self, place: &Place, what: &str) {
+    fn await_progress(&self, fixture: &Fixture, what: &str) {
         let acknowledged = || self.pushed.lock().unwrap().acknowledged.len();
-        let done = || place.stats().completed;
+        let done = || fixture.stats().completed;
         let (enough_pushed, enough_done) = (acknowledged() + BETWEEN, done() + BETWEEN as u64);
         eventually(LONG, what, || {
             (acknowledged() >= enough_pushed && done() >= enough_done).then_some(())
         });
     }
 
-    fn stop(self, place: &Place) -> Pushed {
+    fn stop(self, fixture: &Fixture) -> Pushed {
         self.stop.cancel();
-        place.runtime.block_on(self.pushers.join_all());
+        fixture.runtime.block_on(self.pushers.join_all());
         std::mem::take(&mut *self.pushed.lock().unwrap())
     }
 }

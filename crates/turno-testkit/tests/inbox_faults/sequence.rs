@@ -3,21 +3,21 @@
 use turno::inbox::ClaimedItem;
 use turno::store::{Roles, Severity};
 
-use crate::place::{Place, client, item};
+use crate::fixture::{Fixture, client, item};
 
 const ITEMS: usize = 10;
 const BACK: &str = "select setval('turno.inbox_item_id', 1, false)";
 
 /// Creates a queue whose cursor is above the sequence.
-async fn gone_back(place: &Place) -> tokio_postgres::Client {
-    let inbox = place.inbox();
+async fn gone_back(fixture: &Fixture) -> tokio_postgres::Client {
+    let inbox = fixture.inbox();
     inbox
         .push_many((0..ITEMS).map(|_| item("before")))
         .await
         .unwrap();
-    let claims: Vec<_> = take(place).await.iter().map(|item| item.claim).collect();
+    let claims: Vec<_> = take(fixture).await.iter().map(|item| item.claim).collect();
     assert_eq!(inbox.complete(&claims).await.unwrap().done, ITEMS as u64);
-    let client = client(&place.url).await;
+    let client = client(&fixture.url).await;
     client.batch_execute(BACK).await.unwrap();
     let pushed = inbox
         .push_many((0..3).map(|_| item("after")))
@@ -27,8 +27,8 @@ async fn gone_back(place: &Place) -> tokio_postgres::Client {
     client
 }
 
-async fn take(place: &Place) -> Vec<ClaimedItem> {
-    let claim = place.inbox().claim().limit(100).lease(crate::LONG);
+async fn take(fixture: &Fixture) -> Vec<ClaimedItem> {
+    let claim = fixture.inbox().claim().limit(100).lease(crate::LONG);
     claim.take().await.unwrap()
 }
 
@@ -40,24 +40,24 @@ async fn numbers(turno: &turno::Turno) -> Severity {
 
 #[test]
 fn a_claim_survives_a_sequence_that_went_back() {
-    let place = Place::postgres();
-    place.runtime.block_on(async {
-        gone_back(&place).await;
-        assert_eq!(take(&place).await.len(), 3);
-        let next = place.inbox().push_item(item("next")).await.unwrap();
+    let fixture = Fixture::postgres();
+    fixture.runtime.block_on(async {
+        gone_back(&fixture).await;
+        assert_eq!(take(&fixture).await.len(), 3);
+        let next = fixture.inbox().push_item(item("next")).await.unwrap();
         assert!(next.id.0 > ITEMS as i64, "{:?}", next.id);
-        assert_eq!(take(&place).await.len(), 1);
+        assert_eq!(take(&fixture).await.len(), 1);
     });
 }
 
 /// Other pushes have increased the sequence before the first claim, which then cannot detect anything.
 #[test]
 fn a_repair_finds_what_claims_do_not() {
-    let place = Place::postgres();
-    place.runtime.block_on(async {
-        let turno = turno::Turno::connect(&place.url).await.unwrap();
+    let fixture = Fixture::postgres();
+    fixture.runtime.block_on(async {
+        let turno = turno::Turno::connect(&fixture.url).await.unwrap();
         assert_eq!(numbers(&turno).await, Severity::Ok);
-        let client = gone_back(&place).await;
+        let client = gone_back(&fixture).await;
         assert_eq!(numbers(&turno).await, Severity::Problem);
         let ahead = "select setval('turno.inbox_item_id', 1000)";
         client.batch_execute(ahead).await.unwrap();
@@ -65,10 +65,10 @@ fn a_repair_finds_what_claims_do_not() {
         let floor = "update turno.inbox_cursor set floor_id = at_id, mark_xid = null";
         client.batch_execute(floor).await.unwrap();
         // The control: without a repair they are not claimed.
-        assert!(take(&place).await.is_empty());
+        assert!(take(&fixture).await.is_empty());
         assert_eq!(numbers(&turno).await, Severity::Problem);
         turno.store().repair(Roles::Grant).await.unwrap();
-        assert_eq!(take(&place).await.len(), 3);
+        assert_eq!(take(&fixture).await.len(), 3);
         assert_eq!(numbers(&turno).await, Severity::Ok);
     });
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use turno::inbox::ItemState;
 use turno_testkit::eventually;
 
-use crate::place::{Place, item};
-use crate::worker::{EFFECT, How, Report, Worker};
+use crate::fixture::{Fixture, item};
+use crate::worker::{EFFECT, Options, Report, Worker};
 use crate::{LONG, on_each_store};
 
 const BEGUN: u64 = 2;
@@ -14,7 +14,7 @@ const UNBEGUN: u64 = 20;
 /// Promised maximum.
 const AT_ONCE: Duration = Duration::from_secs(1);
 /// Claims do not expire during the test.
-const HOW: How = How {
+const OPTIONS: Options = Options {
     lease: LONG,
     concurrency: BEGUN as usize,
     prefetch: UNBEGUN as usize,
@@ -27,22 +27,22 @@ on_each_store! {
     killed_it_gives_back_nothing => killed_it_gives_back_nothing;
 }
 
-fn it_gives_back_what_it_has_not_begun(place: &Place) {
-    let worker = busy(place);
+fn it_gives_back_what_it_has_not_begun(fixture: &Fixture) {
+    let worker = busy(fixture);
     worker.process().term();
     eventually(AT_ONCE, "what was not begun to be given back", || {
-        let stats = place.stats();
+        let stats = fixture.stats();
         ((stats.pending, stats.processing) == (UNBEGUN, BEGUN)).then_some(())
     });
-    let pending = place.list(ItemState::Pending);
+    let pending = fixture.list(ItemState::Pending);
     assert_eq!(pending.len() as u64, UNBEGUN);
     for item in &pending {
         assert_eq!((item.attempts, item.abandoned), (0, 0), "{item:?}");
         assert!(item.errors.is_empty(), "{item:?}");
     }
     // Any worker can claim them immediately, and their attempt is the first.
-    let claim = place.inbox().claim().limit(100);
-    let claimed = place.runtime.block_on(claim.take()).unwrap();
+    let claim = fixture.inbox().claim().limit(100);
+    let claimed = fixture.runtime.block_on(claim.take()).unwrap();
     assert_eq!(claimed.len() as u64, UNBEGUN);
     assert!(claimed.iter().all(|item| item.attempt == 1), "{claimed:?}");
 
@@ -60,29 +60,29 @@ fn it_gives_back_what_it_has_not_begun(place: &Place) {
         lost: 0,
     };
     assert_eq!(worker.report(), report);
-    assert_eq!(place.effects().len() as u64, BEGUN);
-    let stats = place.stats();
+    assert_eq!(fixture.effects().len() as u64, BEGUN);
+    let stats = fixture.stats();
     assert_eq!((stats.completed, stats.processing), (BEGUN, UNBEGUN));
 }
 
-fn killed_it_gives_back_nothing(place: &Place) {
-    let worker = busy(place);
+fn killed_it_gives_back_nothing(fixture: &Fixture) {
+    let worker = busy(fixture);
     worker.process().kill_9();
     let end = Instant::now() + AT_ONCE;
     eventually(LONG, "the time in which it would have been", || {
-        assert_eq!(place.stats().processing, BEGUN + UNBEGUN);
+        assert_eq!(fixture.stats().processing, BEGUN + UNBEGUN);
         (Instant::now() >= end).then_some(())
     });
 }
 
 /// Starts a worker that has items in flight.
-fn busy(place: &Place) -> Worker {
+fn busy(fixture: &Fixture) -> Worker {
     let items = BEGUN + UNBEGUN;
-    place.push((0..items).map(|number| item(&format!("held {number}"))));
-    let worker = Worker::start(&place.url, HOW);
+    fixture.push((0..items).map(|number| item(&format!("held {number}"))));
+    let worker = Worker::start(&fixture.url, OPTIONS);
     for _ in 0..BEGUN {
         assert_eq!(worker.began().1, 1);
     }
-    place.await_stats("full hands", |stats| stats.processing == items);
+    fixture.await_stats("full hands", |stats| stats.processing == items);
     worker
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use turno::inbox::{ClaimedItem, ItemId};
 
-use crate::place::{Place, item};
-use crate::worker::{How, ONE, Worker};
+use crate::fixture::{Fixture, item};
+use crate::worker::{ONE, Options, Worker};
 use crate::{LONG, on_each_store};
 
 const BEHIND: usize = 100_000;
@@ -19,9 +19,9 @@ on_each_store! {
     others_pass_a_stuck_group => others_pass_a_stuck_group;
 }
 
-fn others_pass_a_stuck_group(place: &Place) {
-    let (worker, behind) = stuck(place);
-    let others = place.push((0..OTHERS).map(|number| {
+fn others_pass_a_stuck_group(fixture: &Fixture) {
+    let (worker, behind) = stuck(fixture);
+    let others = fixture.push((0..OTHERS).map(|number| {
         let other = item("work");
         // Half of them in groups of two.
         if number % 2 == 0 {
@@ -35,10 +35,10 @@ fn others_pass_a_stuck_group(place: &Place) {
     let mut passed: Vec<ItemId> = Vec::new();
     let mut claims = 0;
     while passed.len() < OTHERS {
-        let claimed = take(place, LIMIT, Duration::ZERO);
+        let claimed = take(fixture, LIMIT, Duration::ZERO);
         claims += 1;
         passed.extend(claimed.iter().map(|item| item.claim.item));
-        complete(place, &claimed);
+        complete(fixture, &claimed);
         // One additional claim for the second items of the groups, which wait for the first ones, and one for the rest.
         assert!(
             claims <= OTHERS / LIMIT + 2,
@@ -46,11 +46,11 @@ fn others_pass_a_stuck_group(place: &Place) {
             passed.len()
         );
     }
-    println!("{}: {claims} claims in {:?}", place.name, began.elapsed());
+    println!("{}: {claims} claims in {:?}", fixture.name, began.elapsed());
     passed.sort_unstable();
     assert!(passed == others, "others than the others passed");
-    assert!(take(place, LIMIT, Duration::ZERO).is_empty());
-    let stats = place.stats();
+    assert!(take(fixture, LIMIT, Duration::ZERO).is_empty());
+    let stats = fixture.stats();
     assert_eq!((stats.pending, stats.processing), (BEHIND as u64, 1));
 
     // It ends after this item, and claims no more.
@@ -59,32 +59,32 @@ fn others_pass_a_stuck_group(place: &Place) {
     assert!(worker.outcome().starts_with("written "));
     worker.report();
     for next in &behind[..FIRST] {
-        let claimed = take(place, LIMIT, LONG);
+        let claimed = take(fixture, LIMIT, LONG);
         let items: Vec<ItemId> = claimed.iter().map(|item| item.claim.item).collect();
         assert_eq!(items, [*next]);
-        complete(place, &claimed);
+        complete(fixture, &claimed);
     }
 }
 
 /// Starts a worker that holds the first item of a group, and returns the items behind it.
-fn stuck(place: &Place) -> (Worker, Vec<ItemId>) {
-    let how = How { lease: LONG, ..ONE };
-    let head = place.push([item("held").group("stuck")])[0];
-    let worker = Worker::start(&place.url, how);
+fn stuck(fixture: &Fixture) -> (Worker, Vec<ItemId>) {
+    let options = Options { lease: LONG, ..ONE };
+    let head = fixture.push([item("held").group("stuck")])[0];
+    let worker = Worker::start(&fixture.url, options);
     assert_eq!(worker.began().0, head.0);
-    let behind = place.push((0..BEHIND).map(|_| item("work").group("stuck")));
+    let behind = fixture.push((0..BEHIND).map(|_| item("work").group("stuck")));
     (worker, behind)
 }
 
-fn take(place: &Place, limit: usize, wait: Duration) -> Vec<ClaimedItem> {
+fn take(fixture: &Fixture, limit: usize, wait: Duration) -> Vec<ClaimedItem> {
     let limit = u32::try_from(limit).unwrap();
-    let claim = place.inbox().claim().limit(limit).lease(LONG).wait(wait);
-    place.runtime.block_on(claim.take()).unwrap()
+    let claim = fixture.inbox().claim().limit(limit).lease(LONG).wait(wait);
+    fixture.runtime.block_on(claim.take()).unwrap()
 }
 
-fn complete(place: &Place, items: &[ClaimedItem]) {
+fn complete(fixture: &Fixture, items: &[ClaimedItem]) {
     let claims: Vec<_> = items.iter().map(|item| item.claim).collect();
-    let settled = place.runtime.block_on(place.inbox().complete(&claims));
+    let settled = fixture.runtime.block_on(fixture.inbox().complete(&claims));
     let settled = settled.unwrap();
     assert_eq!(
         (settled.done as usize, settled.stale.len()),

@@ -3,7 +3,7 @@
 use turno_testkit::eventually_async;
 
 use crate::LONG;
-use crate::place::{Place, QUEUE, client, item};
+use crate::fixture::{Fixture, QUEUE, client, item};
 
 const PUSH: &str = "
     select ids[1], duplicates is not null
@@ -16,12 +16,12 @@ const BETWEEN: &str = "-- A statement of its own: it sees the rows that the keys
 /// The push has found the key, and waits for a table before it returns. Then the key is swept.
 #[test]
 fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
-    let place = Place::postgres();
-    let known = place.push([item("done").key("k")])[0];
-    place.runtime.block_on(async {
-        complete(&place).await;
-        let (holder, pusher) = (client(&place.url).await, client(&place.url).await);
-        let observer = client(&place.url).await;
+    let fixture = Fixture::postgres();
+    let known = fixture.push([item("done").key("k")])[0];
+    fixture.runtime.block_on(async {
+        complete(&fixture).await;
+        let (holder, pusher) = (client(&fixture.url).await, client(&fixture.url).await);
+        let observer = client(&fixture.url).await;
         let hold = "begin; lock table turno.inbox_item in share row exclusive mode";
         holder.batch_execute(hold).await.unwrap();
         let push = tokio::spawn(async move { pusher.query_one(PUSH, &[]).await.unwrap() });
@@ -39,7 +39,7 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
         let (id, duplicate): (i64, bool) = (pushed.get(0), pushed.get(1));
         assert!(duplicate, "{id} is acknowledged");
         assert_eq!(id, known.0);
-        assert_eq!(place.inbox().stats().await.unwrap().pending, 0);
+        assert_eq!(fixture.inbox().stats().await.unwrap().pending, 0);
     });
 }
 
@@ -62,12 +62,12 @@ fn without_a_second_try_it_is_acknowledged_and_lost() {
 /// Pushes an existing key, and sweeps it between the two statements of the push that concern keys. `change` is an additional
 /// change of the function. Returns whether the push was a duplicate, and the number of pending items afterwards.
 fn swept_between(change: &str) -> (bool, u64) {
-    let place = Place::postgres();
-    place.push([item("done").key("k")]);
-    place.runtime.block_on(async {
-        complete(&place).await;
-        let (holder, pusher) = (client(&place.url).await, client(&place.url).await);
-        let observer = client(&place.url).await;
+    let fixture = Fixture::postgres();
+    fixture.push([item("done").key("k")]);
+    fixture.runtime.block_on(async {
+        complete(&fixture).await;
+        let (holder, pusher) = (client(&fixture.url).await, client(&fixture.url).await);
+        let observer = client(&fixture.url).await;
         let stop = format!(
             "do $do$
             declare
@@ -98,39 +98,39 @@ fn swept_between(change: &str) -> (bool, u64) {
         assert_eq!(keys(&observer).await, 0);
         holder.batch_execute("commit").await.unwrap();
         let duplicate = push.await.unwrap().get(1);
-        (duplicate, place.inbox().stats().await.unwrap().pending)
+        (duplicate, fixture.inbox().stats().await.unwrap().pending)
     })
 }
 
 /// The same repeatedly, without an order between the push and the sweep.
 #[test]
 fn no_push_is_lost_beside_a_sweep() {
-    let place = Place::postgres();
-    place.runtime.block_on(async {
-        let (pusher, sweeper) = (client(&place.url).await, client(&place.url).await);
+    let fixture = Fixture::postgres();
+    fixture.runtime.block_on(async {
+        let (pusher, sweeper) = (client(&fixture.url).await, client(&fixture.url).await);
         let (mut stored, mut duplicates) = (0, 0);
         for _ in 0..ROUNDS {
             let (pushed, swept) =
                 tokio::join!(pusher.query_one(PUSH, &[]), sweeper.batch_execute(SWEEP));
             swept.unwrap();
             let duplicate: bool = pushed.unwrap().get(1);
-            let pending = place.inbox().stats().await.unwrap().pending;
+            let pending = fixture.inbox().stats().await.unwrap().pending;
             assert_eq!(pending, u64::from(!duplicate));
             match duplicate {
                 true => duplicates += 1,
                 false => stored += 1,
             }
-            complete(&place).await;
+            complete(&fixture).await;
         }
         println!("{QUEUE}: {stored} stored, {duplicates} duplicates");
     });
 }
 
 /// Completes all items.
-async fn complete(place: &Place) {
-    let items = place.inbox().claim().limit(10).take().await.unwrap();
+async fn complete(fixture: &Fixture) {
+    let items = fixture.inbox().claim().limit(10).take().await.unwrap();
     let claims: Vec<_> = items.iter().map(|item| item.claim).collect();
-    place.inbox().complete(&claims).await.unwrap();
+    fixture.inbox().complete(&claims).await.unwrap();
 }
 
 async fn keys(client: &tokio_postgres::Client) -> i64 {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use turno_testkit::Process;
 
 use crate::LONG;
-use crate::place::QUEUE;
+use crate::fixture::QUEUE;
 
 /// The program, built along with this test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-worker");
 
 /// Options of a worker.
 #[derive(Debug, Clone, Copy)]
-pub struct How {
+pub struct Options {
     /// How an item ends: `effect`, `plain` or `naive`.
     pub ending: &'static str,
     pub lease: Duration,
@@ -24,7 +24,7 @@ pub struct How {
 }
 
 /// Completes items together with their effects, and has a short lease.
-pub const EFFECT: How = How {
+pub const EFFECT: Options = Options {
     ending: "effect",
     lease: Duration::from_secs(1),
     concurrency: 8,
@@ -32,7 +32,7 @@ pub const EFFECT: How = How {
 };
 
 /// The same, with one item at a time.
-pub const ONE: How = How {
+pub const ONE: Options = Options {
     concurrency: 1,
     prefetch: 0,
     ..EFFECT
@@ -54,19 +54,19 @@ pub struct Report {
 
 impl Worker {
     /// Starts one, and waits until it is ready.
-    pub fn start(url: &str, how: How) -> Self {
-        let worker = Self::begin(url, how);
+    pub fn start(url: &str, options: Options) -> Self {
+        let worker = Self::begin(url, options);
         worker.process.lines().expect_line("ready ", LONG);
         worker
     }
 
     /// Starts one without waiting for it.
-    pub fn begin(url: &str, how: How) -> Self {
+    pub fn begin(url: &str, options: Options) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args([url, QUEUE, how.ending]);
-        command.arg(how.lease.as_millis().to_string());
-        command.arg(how.concurrency.to_string());
-        command.arg(how.prefetch.to_string());
+        command.args([url, QUEUE, options.ending]);
+        command.arg(options.lease.as_millis().to_string());
+        command.arg(options.concurrency.to_string());
+        command.arg(options.prefetch.to_string());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a worker can be started");
         let stdin = process.take_stdin().expect("its input is piped");
@@ -89,7 +89,7 @@ impl Worker {
         let mut stdin = self
             .stdin
             .lock()
-            .expect("nobody panics while writing a line");
+            .expect("no thread panics while it writes a line");
         writeln!(stdin, "go").expect("the worker is there");
     }
 

@@ -51,13 +51,13 @@ pub fn held_after(key: impl Into<String>) -> Ask {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct Response {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Told {
+impl Response {
     pub fn is_replayed(&self) -> bool {
         self.headers.contains_key("idempotency-replayed")
     }
@@ -82,7 +82,7 @@ impl Told {
     }
 }
 
-/// Returns a problem in the form of [`Told::problem`].
+/// Returns a problem in the form of [`Response::problem`].
 pub fn problem(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Returns the response, or `None` if it does not arrive in time or the connection breaks.
-    pub async fn ask_within(&self, port: u16, ask: &Ask, patience: Duration) -> Option<Told> {
+    pub async fn ask_within(&self, port: u16, ask: &Ask, timeout: Duration) -> Option<Response> {
         let request = Request::post(format!("http://127.0.0.1:{port}{}", ask.uri))
             .header("idempotency-key", &ask.key)
             .header("content-type", "application/json")
@@ -103,22 +103,22 @@ impl Client {
             .unwrap();
         let answer = async {
             let (head, body) = self.0.request(request).await.ok()?.into_parts();
-            Some(Told {
+            Some(Response {
                 status: head.status.as_u16(),
                 headers: head.headers,
                 body: body.collect().await.ok()?.to_bytes(),
             })
         };
-        tokio::time::timeout(patience, answer).await.ok().flatten()
+        tokio::time::timeout(timeout, answer).await.ok().flatten()
     }
 
-    pub async fn ask(&self, web: &Web, ask: &Ask) -> Told {
-        let told = self.ask_within(web.port(), ask, LONG).await;
-        told.expect("a server that runs answers")
+    pub async fn ask(&self, web: &Web, ask: &Ask) -> Response {
+        let response = self.ask_within(web.port(), ask, LONG).await;
+        response.expect("a server that runs answers")
     }
 
     /// Sends a request in a spawned task.
-    pub fn asking(&self, web: &Web, ask: &Ask) -> tokio::task::JoinHandle<Option<Told>> {
+    pub fn asking(&self, web: &Web, ask: &Ask) -> tokio::task::JoinHandle<Option<Response>> {
         let (client, port, ask) = (self.clone(), web.port(), ask.clone());
         tokio::spawn(async move { client.ask_within(port, &ask, LONG).await })
     }

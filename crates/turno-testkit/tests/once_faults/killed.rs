@@ -4,14 +4,14 @@ use turno::once::OnceState;
 use turno_testkit::eventually;
 
 use crate::client::{Ask, Client, held_after, held_before, problem};
-use crate::place::Place;
-use crate::web::{How, SHORT, Web};
+use crate::fixture::Fixture;
+use crate::web::{Options, SHORT, Web};
 use crate::{LONG, on_each_store};
 
 on_each_store! {
     the_next_one_is_refused => the_next_one_is_refused;
     the_next_one_does_it_again => the_next_one_does_it_again;
-    whoever_waits_takes_it_over => whoever_waits_takes_it_over;
+    a_waiting_request_takes_it_over => a_waiting_request_takes_it_over;
     a_probe_finds_that_it_was_done => a_probe_finds_that_it_was_done;
     a_probe_finds_that_it_was_not_done => a_probe_finds_that_it_was_not_done;
     /// The control: without a probe, a payment that was made before the kill is made again.
@@ -21,61 +21,67 @@ on_each_store! {
 }
 
 /// Kills an instance while a handler is paused. Returns another instance, and the id of the killed one.
-fn killed(place: &Place, how: How, ask: &Ask) -> (Web, i64) {
-    let _inside = place.runtime.enter();
-    let victim = Web::start(&place.url, how);
+fn killed(fixture: &Fixture, options: Options, ask: &Ask) -> (Web, i64) {
+    let _inside = fixture.runtime.enter();
+    let victim = Web::start(&fixture.url, options);
     let cut_off = Client::new().asking(&victim, ask);
     assert_eq!(victim.held(), ask.key);
     victim.process().kill_9();
-    assert_eq!(place.runtime.block_on(cut_off).unwrap(), None);
-    (Web::start(&place.url, how), victim.pid())
+    assert_eq!(fixture.runtime.block_on(cut_off).unwrap(), None);
+    (Web::start(&fixture.url, options), victim.pid())
 }
 
 /// Returns the response to the next request after the lease of the killed instance has expired.
-fn next(place: &Place, how: How, ask: Ask) -> (Web, i64, crate::client::Told) {
-    let (web, victim) = killed(place, how, &ask);
-    place.await_state(OnceState::Unknown);
-    let told = place.runtime.block_on(Client::new().ask(&web, &ask));
-    (web, victim, told)
+fn next(fixture: &Fixture, options: Options, ask: Ask) -> (Web, i64, crate::client::Response) {
+    let (web, victim) = killed(fixture, options, &ask);
+    fixture.await_state(OnceState::Unknown);
+    let response = fixture.runtime.block_on(Client::new().ask(&web, &ask));
+    (web, victim, response)
 }
 
-fn the_next_one_is_refused(place: &Place) {
+fn the_next_one_is_refused(fixture: &Fixture) {
     let ask = held_before("77");
-    let (web, victim) = killed(place, SHORT, &ask);
-    place.await_state(OnceState::Unknown);
+    let (web, victim) = killed(fixture, SHORT, &ask);
+    fixture.await_state(OnceState::Unknown);
     for _ in 0..2 {
-        let told = place.runtime.block_on(Client::new().ask(&web, &ask));
-        assert_eq!(told.problem(), problem(409, "unknown"));
+        let response = fixture.runtime.block_on(Client::new().ask(&web, &ask));
+        assert_eq!(response.problem(), problem(409, "unknown"));
     }
-    let ran = place.ran();
+    let ran = fixture.ran();
     assert_eq!((ran.len(), ran[0].pid), (1, victim));
 }
 
-const RERUN: How = How {
+const RERUN: Options = Options {
     unknown: "rerun",
     ..SHORT
 };
 
-fn the_next_one_does_it_again(place: &Place) {
-    let (web, victim, told) = next(place, RERUN, held_before("77"));
-    assert_eq!((told.paid(), told.is_replayed()), ((web.pid(), 2), false));
-    let ran: Vec<_> = place
+fn the_next_one_does_it_again(fixture: &Fixture) {
+    let (web, victim, response) = next(fixture, RERUN, held_before("77"));
+    assert_eq!(
+        (response.paid(), response.is_replayed()),
+        ((web.pid(), 2), false)
+    );
+    let ran: Vec<_> = fixture
         .ran()
         .iter()
         .map(|ran| (ran.pid, ran.attempt))
         .collect();
     assert_eq!(ran, [(victim, 1), (web.pid(), 2)]);
-    assert_eq!(place.effects().len(), 1);
+    assert_eq!(fixture.effects().len(), 1);
 }
 
-fn whoever_waits_takes_it_over(place: &Place) {
-    let how = How {
+fn a_waiting_request_takes_it_over(fixture: &Fixture) {
+    let options = Options {
         in_flight: "wait",
         ..RERUN
     };
     let ask = held_before("77");
-    let _inside = place.runtime.enter();
-    let (victim, web) = (Web::start(&place.url, how), Web::start(&place.url, how));
+    let _inside = fixture.runtime.enter();
+    let (victim, web) = (
+        Web::start(&fixture.url, options),
+        Web::start(&fixture.url, options),
+    );
     let client = Client::new();
     let cut_off = client.asking(&victim, &ask);
     victim.held();
@@ -84,45 +90,61 @@ fn whoever_waits_takes_it_over(place: &Place) {
         (web.arrived() == 5).then_some(())
     });
     victim.process().kill_9();
-    assert_eq!(place.runtime.block_on(cut_off).unwrap(), None);
-    let told = waiting.map(|one| place.runtime.block_on(one).unwrap().unwrap());
-    assert!(told.iter().all(|told| told.paid() == (web.pid(), 2)));
-    let replayed = told.iter().filter(|told| told.is_replayed()).count();
-    assert_eq!((replayed, place.effects().len()), (4, 1));
+    assert_eq!(fixture.runtime.block_on(cut_off).unwrap(), None);
+    let responses = waiting.map(|one| fixture.runtime.block_on(one).unwrap().unwrap());
+    assert!(
+        responses
+            .iter()
+            .all(|response| response.paid() == (web.pid(), 2))
+    );
+    let replayed = responses
+        .iter()
+        .filter(|response| response.is_replayed())
+        .count();
+    assert_eq!((replayed, fixture.effects().len()), (4, 1));
 }
 
-const PROBE: How = How {
+const PROBE: Options = Options {
     unknown: "probe",
     ..SHORT
 };
 
-fn a_probe_finds_that_it_was_done(place: &Place) {
-    let (_web, victim, told) = next(place, PROBE, held_after("77"));
-    assert_eq!((told.paid(), told.is_replayed()), ((victim, 1), true));
-    assert_eq!((place.ran().len(), place.effects().len()), (1, 1));
+fn a_probe_finds_that_it_was_done(fixture: &Fixture) {
+    let (_web, victim, response) = next(fixture, PROBE, held_after("77"));
+    assert_eq!(
+        (response.paid(), response.is_replayed()),
+        ((victim, 1), true)
+    );
+    assert_eq!((fixture.ran().len(), fixture.effects().len()), (1, 1));
 }
 
-fn a_probe_finds_that_it_was_not_done(place: &Place) {
-    let (web, _, told) = next(place, PROBE, held_before("77"));
-    assert_eq!((told.paid(), told.is_replayed()), ((web.pid(), 2), false));
-    assert_eq!((place.ran().len(), place.effects().len()), (2, 1));
+fn a_probe_finds_that_it_was_not_done(fixture: &Fixture) {
+    let (web, _, response) = next(fixture, PROBE, held_before("77"));
+    assert_eq!(
+        (response.paid(), response.is_replayed()),
+        ((web.pid(), 2), false)
+    );
+    assert_eq!((fixture.ran().len(), fixture.effects().len()), (2, 1));
 }
 
-fn without_a_probe_it_is_done_twice(place: &Place) {
-    let (web, victim, told) = next(place, RERUN, held_after("77"));
-    assert_eq!(told.paid(), (web.pid(), 2));
-    let paid: Vec<_> = place.effects().iter().map(|effect| effect.pid).collect();
+fn without_a_probe_it_is_done_twice(fixture: &Fixture) {
+    let (web, victim, response) = next(fixture, RERUN, held_after("77"));
+    assert_eq!(response.paid(), (web.pid(), 2));
+    let paid: Vec<_> = fixture.effects().iter().map(|effect| effect.pid).collect();
     assert_eq!(paid, [victim, web.pid()]);
 }
 
-fn an_answer_that_came_with_its_effect_is_given(place: &Place) {
-    let how = How {
+fn an_answer_that_came_with_its_effect_is_given(fixture: &Fixture) {
+    let options = Options {
         ending: "effect",
         ..RERUN
     };
     let ask = held_after("77");
-    let (web, victim) = killed(place, how, &ask);
-    let told = place.runtime.block_on(Client::new().ask(&web, &ask));
-    assert_eq!((told.paid(), told.is_replayed()), ((victim, 1), true));
-    assert_eq!((place.ran().len(), place.effects().len()), (1, 1));
+    let (web, victim) = killed(fixture, options, &ask);
+    let response = fixture.runtime.block_on(Client::new().ask(&web, &ask));
+    assert_eq!(
+        (response.paid(), response.is_replayed()),
+        ((victim, 1), true)
+    );
+    assert_eq!((fixture.ran().len(), fixture.effects().len()), (1, 1));
 }

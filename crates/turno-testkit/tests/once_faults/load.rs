@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use turno_testkit::eventually;
 
 use crate::client::{Ask, Client, held_after, held_before, pay};
-use crate::place::Place;
-use crate::web::{How, SHORT, Web};
+use crate::fixture::Fixture;
+use crate::web::{Options, SHORT, Web};
 use crate::{LONG, on_each_store};
 
 const KEYS: usize = 200;
@@ -23,18 +23,18 @@ const INSTANCES: usize = 3;
 /// Number of instances that are killed and replaced.
 const KILLS: usize = 10;
 /// Timeout after which a client repeats its request.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Pause before that.
 const BACK_OFF: Duration = Duration::from_millis(5);
 
 on_each_store! {
-    effects_happen_exactly_once => |place: &Place| {
-        let outcome = load(place, "effect");
+    effects_happen_exactly_once => |fixture: &Fixture| {
+        let outcome = load(fixture, "effect");
         assert_eq!((outcome.lost, outcome.doubled), (0, 0));
     };
     /// The control: an effect that is not committed together with its answer is repeated.
-    effects_beside_their_answers_are_repeated => |place: &Place| {
-        let outcome = load(place, "plain");
+    effects_beside_their_answers_are_repeated => |fixture: &Fixture| {
+        let outcome = load(fixture, "plain");
         assert!(outcome.doubled > 0);
         assert_eq!(outcome.lost, 0);
     };
@@ -58,20 +58,20 @@ fn asked(stage: usize, number: usize) -> Ask {
     }
 }
 
-fn load(place: &Place, ending: &'static str) -> Outcome {
-    let how = How {
+fn load(fixture: &Fixture, ending: &'static str) -> Outcome {
+    let options = Options {
         ending,
         in_flight: "wait",
         unknown: "rerun",
         ..SHORT
     };
     let mut webs: Vec<Web> = (0..INSTANCES)
-        .map(|_| Web::start(&place.url, how))
+        .map(|_| Web::start(&fixture.url, options))
         .collect();
     let began = Instant::now();
     let mut clients = Clients::new(&webs);
     for stage in 0..KILLS {
-        clients.start(place, stage);
+        clients.start(fixture, stage);
         let victim = eventually(LONG, "a handler to be held", || {
             webs.iter().position(|web| {
                 let line = web.process().lines().next(Duration::ZERO);
@@ -79,11 +79,11 @@ fn load(place: &Place, ending: &'static str) -> Outcome {
             })
         });
         webs[victim].process().kill_9();
-        webs[victim] = Web::start(&place.url, how);
+        webs[victim] = Web::start(&fixture.url, options);
         clients.ports[victim].store(webs[victim].port(), Ordering::Relaxed);
     }
-    let answers = clients.end(place);
-    judge(place, ending, &answers, began)
+    let answers = clients.end(fixture);
+    judge(fixture, ending, &answers, began)
 }
 
 struct Clients {
@@ -115,7 +115,7 @@ impl Clients {
     }
 
     /// Starts clients, each of which retries until it has its answer, on any instance.
-    fn start(&mut self, place: &Place, stage: usize) {
+    fn start(&mut self, fixture: &Fixture, stage: usize) {
         for number in 0..KEYS / KILLS * CLIENTS {
             // Requests of one key follow each other closely.
             let ask = asked(stage, number / CLIENTS);
@@ -125,27 +125,27 @@ impl Clients {
             let insist = async move {
                 let _turn = turns.acquire().await.unwrap();
                 let end = Instant::now() + LONG;
-                let told = loop {
+                let response = loop {
                     assert!(Instant::now() < end, "{} is not answered", ask.key);
                     let next = tries.fetch_add(1, Ordering::Relaxed);
                     let port = ports[next % INSTANCES].load(Ordering::Relaxed);
-                    let told = client.ask_within(port, &ask, PATIENCE).await;
-                    if let Some(told) = told.filter(|told| told.status == 200) {
-                        break told;
+                    let response = client.ask_within(port, &ask, TIMEOUT).await;
+                    if let Some(response) = response.filter(|response| response.status == 200) {
+                        break response;
                     }
                     // As clients do: an instance that is being replaced is not available immediately.
                     tokio::time::sleep(BACK_OFF).await;
                 };
-                let body = String::from_utf8(told.body.to_vec()).unwrap();
+                let body = String::from_utf8(response.body.to_vec()).unwrap();
                 let mut answers = answers.lock().unwrap();
                 answers.entry(ask.key).or_default().push(body);
             };
-            self.asking.spawn_on(insist, place.runtime.handle());
+            self.asking.spawn_on(insist, fixture.runtime.handle());
         }
     }
 
-    fn end(self, place: &Place) -> Answers {
-        place.runtime.block_on(self.asking.join_all());
+    fn end(self, fixture: &Fixture) -> Answers {
+        fixture.runtime.block_on(self.asking.join_all());
         Answers {
             of_key: std::mem::take(&mut self.answers.lock().unwrap()),
             tries: self.tries.load(Ordering::Relaxed),
@@ -153,9 +153,9 @@ impl Clients {
     }
 }
 
-fn judge(place: &Place, ending: &str, answers: &Answers, began: Instant) -> Outcome {
+fn judge(fixture: &Fixture, ending: &str, answers: &Answers, began: Instant) -> Outcome {
     let mut effects: HashMap<String, usize> = HashMap::new();
-    for effect in place.effects() {
+    for effect in fixture.effects() {
         *effects.entry(effect.key).or_default() += 1;
     }
     let of_key = &answers.of_key;
@@ -168,18 +168,21 @@ fn judge(place: &Place, ending: &str, answers: &Answers, began: Instant) -> Outc
     };
     println!(
         "{}, {ending}: {} requests over {KEYS} keys in {} tries and {:?}, with {KILLS} kills: {} runs, {} lost, {} doubled",
-        place.name,
+        fixture.name,
         KEYS * CLIENTS,
         answers.tries,
         began.elapsed(),
-        place.ran().len(),
+        fixture.ran().len(),
         outcome.lost,
         outcome.doubled
     );
     assert_eq!(of_key.len(), KEYS);
-    for (key, told) in of_key {
-        assert_eq!(told.len(), CLIENTS, "{key}");
-        assert!(told.iter().all(|one| *one == told[0]), "{key}: {told:?}");
+    for (key, responses) in of_key {
+        assert_eq!(responses.len(), CLIENTS, "{key}");
+        assert!(
+            responses.iter().all(|one| *one == responses[0]),
+            "{key}: {responses:?}"
+        );
     }
     outcome
 }

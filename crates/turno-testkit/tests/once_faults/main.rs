@@ -8,12 +8,12 @@
 )]
 
 mod client;
+mod concurrency;
 mod crash;
-mod crowd;
+mod fixture;
 mod identity;
 mod killed;
 mod load;
-mod place;
 mod web;
 mod zombie;
 
@@ -32,12 +32,12 @@ macro_rules! on_each_store {
 
                 #[test]
                 fn postgres() {
-                    ($body)(&$crate::place::Place::postgres());
+                    ($body)(&$crate::fixture::Fixture::postgres());
                 }
 
                 #[test]
                 fn sqlite() {
-                    ($body)(&$crate::place::Place::sqlite());
+                    ($body)(&$crate::fixture::Fixture::sqlite());
                 }
             }
         )*

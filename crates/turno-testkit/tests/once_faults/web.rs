@@ -14,7 +14,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-web");
 
 /// Options of a server, as the program's arguments.
 #[derive(Debug, Clone, Copy)]
-pub struct How {
+pub struct Options {
     pub ending: &'static str,
     pub in_flight: &'static str,
     pub unknown: &'static str,
@@ -22,7 +22,7 @@ pub struct How {
 }
 
 /// The defaults, with a lease that no test outlives.
-pub const USUAL: How = How {
+pub const USUAL: Options = Options {
     ending: "plain",
     in_flight: "conflict",
     unknown: "refuse",
@@ -30,7 +30,7 @@ pub const USUAL: How = How {
 };
 
 /// A short lease, so that work is taken over soon.
-pub const SHORT: How = How {
+pub const SHORT: Options = Options {
     lease: Duration::from_secs(1),
     ..USUAL
 };
@@ -43,24 +43,30 @@ pub struct Web {
 
 impl Web {
     /// Starts the handler with the layer around it.
-    pub fn start(url: &str, how: How) -> Self {
-        Self::face(url, "layer", how)
+    pub fn start(url: &str, options: Options) -> Self {
+        Self::face(url, "layer", options)
     }
 
     /// Starts the handler alone.
-    pub fn bare(url: &str, how: How) -> Self {
-        Self::face(url, "bare", how)
+    pub fn bare(url: &str, options: Options) -> Self {
+        Self::face(url, "bare", options)
     }
 
     /// Starts a gate in front of another server.
-    pub fn gate(url: &str, service: &Web, how: How) -> Self {
-        Self::face(url, &format!("http://127.0.0.1:{}", service.port), how)
+    pub fn gate(url: &str, service: &Web, options: Options) -> Self {
+        Self::face(url, &format!("http://127.0.0.1:{}", service.port), options)
     }
 
-    fn face(url: &str, face: &str, how: How) -> Self {
+    fn face(url: &str, face: &str, options: Options) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args([url, face, how.ending, how.in_flight, how.unknown]);
-        command.arg(how.lease.as_millis().to_string());
+        command.args([
+            url,
+            face,
+            options.ending,
+            options.in_flight,
+            options.unknown,
+        ]);
+        command.arg(options.lease.as_millis().to_string());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a server can be started");
         let stdin = process.take_stdin().expect("its input is piped");
@@ -106,7 +112,7 @@ impl Web {
         let mut stdin = self
             .stdin
             .lock()
-            .expect("nobody panics while writing a line");
+            .expect("no thread panics while it writes a line");
         writeln!(stdin, "{line}").expect("the server is there");
     }
 

@@ -2,10 +2,10 @@
 
 use turno::once::OnceState;
 
-use crate::client::{Ask, Client, Told, held_before, problem};
+use crate::client::{Ask, Client, Response, held_before, problem};
+use crate::fixture::Fixture;
 use crate::on_each_store;
-use crate::place::Place;
-use crate::web::{How, SHORT, Web};
+use crate::web::{Options, SHORT, Web};
 
 on_each_store! {
     its_answer_is_refused => its_answer_is_refused;
@@ -20,40 +20,46 @@ struct Both {
     next: Web,
     ask: Ask,
     /// Response to the client of the paused instance.
-    late: Told,
+    late: Response,
 }
 
 impl Both {
     /// Returns the response to a repetition of the request.
-    fn again(&self, place: &Place) -> Told {
-        let told = place
+    fn again(&self, fixture: &Fixture) -> Response {
+        let response = fixture
             .runtime
             .block_on(Client::new().ask(&self.next, &self.ask));
-        assert!(told.is_replayed(), "{told:?}");
-        told
+        assert!(response.is_replayed(), "{response:?}");
+        response
     }
 }
 
-fn paused(place: &Place, ending: &'static str) -> Both {
-    let how = How {
+fn paused(fixture: &Fixture, ending: &'static str) -> Both {
+    let options = Options {
         ending,
         unknown: "rerun",
         ..SHORT
     };
     let ask = held_before("77");
-    let _inside = place.runtime.enter();
-    let (zombie, next) = (Web::start(&place.url, how), Web::start(&place.url, how));
+    let _inside = fixture.runtime.enter();
+    let (zombie, next) = (
+        Web::start(&fixture.url, options),
+        Web::start(&fixture.url, options),
+    );
     let client = Client::new();
     let late = client.asking(&zombie, &ask);
     zombie.held();
     zombie.process().stop();
-    place.await_state(OnceState::Unknown);
-    let told = place.runtime.block_on(client.ask(&next, &ask));
-    assert_eq!((told.paid(), told.is_replayed()), ((next.pid(), 2), false));
+    fixture.await_state(OnceState::Unknown);
+    let response = fixture.runtime.block_on(client.ask(&next, &ask));
+    assert_eq!(
+        (response.paid(), response.is_replayed()),
+        ((next.pid(), 2), false)
+    );
 
     zombie.process().cont();
     zombie.go();
-    let late = place.runtime.block_on(late).unwrap().unwrap();
+    let late = fixture.runtime.block_on(late).unwrap().unwrap();
     Both {
         zombie,
         next,
@@ -62,25 +68,25 @@ fn paused(place: &Place, ending: &'static str) -> Both {
     }
 }
 
-fn its_answer_is_refused(place: &Place) {
-    let both = paused(place, "plain");
+fn its_answer_is_refused(fixture: &Fixture) {
+    let both = paused(fixture, "plain");
     assert_eq!(both.late.problem(), problem(409, "stale"));
-    assert_eq!(both.again(place).paid(), (both.next.pid(), 2));
-    let known = place.known();
+    assert_eq!(both.again(fixture).paid(), (both.next.pid(), 2));
+    let known = fixture.known();
     assert_eq!((known.state, known.late), (OnceState::Done, 1), "{known:?}");
-    println!("{}: {}", place.name, both.zombie.counts());
+    println!("{}: {}", fixture.name, both.zombie.counts());
 }
 
 /// Effect and answer are committed together: neither of them is stored.
-fn its_effect_is_refused(place: &Place) {
-    let both = paused(place, "effect");
+fn its_effect_is_refused(fixture: &Fixture) {
+    let both = paused(fixture, "effect");
     assert_eq!(both.late.status, 500);
-    assert_eq!(both.again(place).paid(), (both.next.pid(), 2));
-    let paid: Vec<_> = place.effects().iter().map(|effect| effect.pid).collect();
+    assert_eq!(both.again(fixture).paid(), (both.next.pid(), 2));
+    let paid: Vec<_> = fixture.effects().iter().map(|effect| effect.pid).collect();
     assert_eq!(paid, [both.next.pid()]);
 }
 
-fn without_its_token_it_is_not(place: &Place) {
-    let both = paused(place, "naive");
-    assert_eq!(both.again(place).paid(), (both.zombie.pid(), 1));
+fn without_its_token_it_is_not(fixture: &Fixture) {
+    let both = paused(fixture, "naive");
+    assert_eq!(both.again(fixture).paid(), (both.zombie.pid(), 1));
 }

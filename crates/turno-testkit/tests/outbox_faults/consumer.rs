@@ -19,7 +19,7 @@ use turno::Turno;
 use turno::tx::CallerTx;
 use uuid::Uuid;
 
-use crate::place::{Place, client, sqlite};
+use crate::fixture::{Fixture, client, sqlite};
 
 /// After this time without deliveries it reconnects: the client library does not notice every broker that ends.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -30,10 +30,10 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// Whether it marks events as processed before it handles them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
-    Asked,
+pub enum Duplicates {
+    Detected,
     /// The control.
-    NotAsked,
+    Undetected,
 }
 
 /// Type of its queue.
@@ -68,7 +68,7 @@ struct Work {
     broker: String,
     exchange: String,
     queue: Queue,
-    seen: Seen,
+    seen: Duplicates,
     turno: Turno,
     arrivals: Arc<Mutex<Vec<Arrival>>>,
     stop: CancellationToken,
@@ -76,21 +76,27 @@ struct Work {
 
 impl Consumer {
     /// Declares a quorum queue for `ticket.#` and starts. Returns when it consumes.
-    pub fn start(place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
-        Self::from(Queue::Quorum, place, broker, exchange, seen)
+    pub fn start(fixture: &Fixture, broker: &str, exchange: &str, seen: Duplicates) -> Self {
+        Self::from(Queue::Quorum, fixture, broker, exchange, seen)
     }
 
     /// The same with another type of queue.
-    pub fn from(queue: Queue, place: &Place, broker: &str, exchange: &str, seen: Seen) -> Self {
+    pub fn from(
+        queue: Queue,
+        fixture: &Fixture,
+        broker: &str,
+        exchange: &str,
+        seen: Duplicates,
+    ) -> Self {
         let arrivals = Arc::default();
         let stop = CancellationToken::new();
         let work = Work {
-            store: place.url.clone(),
+            store: fixture.url.clone(),
             broker: broker.to_owned(),
             exchange: exchange.to_owned(),
             queue,
             seen,
-            turno: place.turno.clone(),
+            turno: fixture.turno.clone(),
             arrivals: Arc::clone(&arrivals),
             stop: stop.clone(),
         };
@@ -259,8 +265,8 @@ impl Work {
 
     async fn is_first(&self, tx: &mut impl CallerTx, arrival: &Arrival) -> Result<bool> {
         match self.seen {
-            Seen::Asked => Ok(self.turno.seen(tx, "test", arrival.event).await?),
-            Seen::NotAsked => Ok(true),
+            Duplicates::Detected => Ok(self.turno.seen(tx, "test", arrival.event).await?),
+            Duplicates::Undetected => Ok(true),
         }
     }
 }

@@ -11,9 +11,9 @@ use turno_testkit::{PostgresServer, eventually};
 use uuid::Uuid;
 
 use crate::LONG;
-use crate::consumer::{Arrival, Consumer, Queue, Seen};
-use crate::place::{End, Place};
-use crate::relay::{EXCHANGE, How, ORDERED, Relay};
+use crate::consumer::{Arrival, Consumer, Duplicates, Queue};
+use crate::fixture::{End, Fixture};
+use crate::relay::{EXCHANGE, ORDERED, Options, Relay};
 
 const EVENTS: usize = 50_000;
 const KEYS: usize = 500;
@@ -31,32 +31,38 @@ const POISON_BYTES: usize = 70_000;
 #[test]
 fn everything_is_delivered_postgres() {
     let server = PostgresServer::start().expect("PostgreSQL starts");
-    let place = Place::on(&server);
+    let fixture = Fixture::on(&server);
     let restart = || server.restart().expect("PostgreSQL starts again");
-    everything_is_delivered(&place, Some(&restart));
+    everything_is_delivered(&fixture, Some(&restart));
 }
 
 #[test]
 fn everything_is_delivered_sqlite() {
-    everything_is_delivered(&Place::sqlite(), None);
+    everything_is_delivered(&Fixture::sqlite(), None);
 }
 
 /// The control: a relay that does not wait for confirms loses events when the broker is killed.
 #[test]
 fn without_confirmations_events_are_lost() {
-    let place = Place::postgres();
+    let fixture = Fixture::postgres();
     let broker = RabbitMq::start().expect("RabbitMQ starts");
-    let consumer = Consumer::from(Queue::Classic, &place, &broker.url(), EXCHANGE, Seen::Asked);
-    let how = How {
+    let consumer = Consumer::from(
+        Queue::Classic,
+        &fixture,
+        &broker.url(),
+        EXCHANGE,
+        Duplicates::Detected,
+    );
+    let options = Options {
         mode: "parallel",
         confirms: "unconfirmed",
         ..ORDERED
     };
-    let _relay = Relay::start(&place.url, &broker.url(), EXCHANGE, how);
+    let _relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, options);
     let mut numbers = HashMap::new();
     for round in 0..3 {
         for some in 0..20 {
-            place.emit(&good_events(&mut numbers, round * 20 + some), End::Commit);
+            fixture.emit(&good_events(&mut numbers, round * 20 + some), End::Commit);
         }
         let so_far = consumer.count();
         eventually(LONG, "the consumer to get some", || {
@@ -64,16 +70,16 @@ fn without_confirmations_events_are_lost() {
         });
         broker.kill_9().unwrap();
         // Written to a socket that the broker does not read any more.
-        place.emit(&good_events(&mut numbers, 1000 + round), End::Commit);
+        fixture.emit(&good_events(&mut numbers, 1000 + round), End::Commit);
         broker.restart().unwrap();
     }
     let emitted: u64 = numbers.values().sum::<i64>().try_into().unwrap();
-    place.await_stats("everything to be taken for sent", |stats| {
+    fixture.await_stats("everything to be taken for sent", |stats| {
         stats.dispatched == emitted
     });
     // After this marker has arrived, no earlier event can arrive.
     let marker = vec![event("marker", 0)];
-    place.emit(&marker, End::Commit);
+    fixture.emit(&marker, End::Commit);
     eventually(LONG, "the marker", || {
         consumer
             .arrivals()
@@ -94,12 +100,12 @@ fn without_confirmations_events_are_lost() {
 /// The control: a consumer that does not check whether it has processed an event handles some twice.
 #[test]
 fn without_seen_events_are_handled_twice() {
-    let place = Place::postgres();
+    let fixture = Fixture::postgres();
     let broker = RabbitMq::start().expect("RabbitMQ starts");
-    let consumer = Consumer::start(&place, &broker.url(), EXCHANGE, Seen::NotAsked);
+    let consumer = Consumer::start(&fixture, &broker.url(), EXCHANGE, Duplicates::Undetected);
     let mut numbers = HashMap::new();
     let doubled = || {
-        let handled = place.handled();
+        let handled = fixture.handled();
         let once: HashSet<&str> = handled.iter().map(|one| one.event.as_str()).collect();
         handled.len() - once.len()
     };
@@ -107,17 +113,17 @@ fn without_seen_events_are_handled_twice() {
     let mut round = 0;
     while doubled() == 0 {
         assert!(round < 50, "nothing was doubled in {round} rounds");
-        let relay = Relay::start(&place.url, &broker.url(), EXCHANGE, ORDERED);
+        let relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, ORDERED);
         for some in 0..10 {
-            place.emit(&good_events(&mut numbers, round * 10 + some), End::Commit);
+            fixture.emit(&good_events(&mut numbers, round * 10 + some), End::Commit);
         }
         let so_far = consumer.count();
         eventually(LONG, "the consumer to get some", || {
             (consumer.count() > so_far).then_some(())
         });
         relay.process().kill_9();
-        let relay = Relay::start(&place.url, &broker.url(), EXCHANGE, ORDERED);
-        place.await_stats("all to be sent", |stats| {
+        let relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, ORDERED);
+        fixture.await_stats("all to be sent", |stats| {
             stats.pending + stats.processing == 0
         });
         relay.end();
@@ -129,13 +135,13 @@ fn without_seen_events_are_handled_twice() {
     );
 }
 
-fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
+fn everything_is_delivered(fixture: &Fixture, restart_database: Option<&dyn Fn()>) {
     let broker = RabbitMq::start_with(BROKER).expect("RabbitMQ starts");
     let url = broker.url();
-    let consumer = Consumer::start(place, &url, EXCHANGE, Seen::Asked);
+    let consumer = Consumer::start(fixture, &url, EXCHANGE, Duplicates::Detected);
     // Each start waits for `ready`, as a supervisor does: a relay that starts while the database is down exits, and one that
     // gets SIGTERM before it handles signals prints no report.
-    let start = || Relay::start(&place.url, &url, EXCHANGE, ORDERED);
+    let start = || Relay::start(&fixture.url, &url, EXCHANGE, ORDERED);
     let mut relays: Vec<Relay> = (0..RELAYS).map(|_| start()).collect();
     let began = Instant::now();
     let mut emitter = Emitter::default();
@@ -146,7 +152,7 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
     loop {
         if emitter.emitted < EVENTS {
             for _ in 0..10 {
-                emitter.emit_some(place);
+                emitter.emit_some(fixture);
             }
         }
         let handled = consumer.count();
@@ -167,7 +173,7 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
             database_restarted = true;
         }
         if emitter.emitted >= EVENTS {
-            let over = place
+            let over = fixture
                 .try_stats()
                 .is_some_and(|stats| stats.pending + stats.scheduled + stats.processing == 0);
             if over && kills == KILLS && broker_restarts == 2 && database_restarted {
@@ -176,7 +182,7 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
             assert!(
                 began.elapsed() < LONG,
                 "still {:?} after {kills} kills",
-                place.try_stats()
+                fixture.try_stats()
             );
             eventually(LONG, "the next look", {
                 let next = Instant::now() + std::time::Duration::from_millis(20);
@@ -186,23 +192,23 @@ fn everything_is_delivered(place: &Place, restart_database: Option<&dyn Fn()>) {
     }
     let expected = emitter.good.len();
     eventually(LONG, "the consumer to catch up", || {
-        (place.handled().len() >= expected).then_some(())
+        (fixture.handled().len() >= expected).then_some(())
     });
     let took = began.elapsed();
     for relay in &relays {
         relay.end();
     }
-    judge(place, &emitter, &consumer.arrivals());
+    judge(fixture, &emitter, &consumer.arrivals());
     println!(
         "{}: {} events over {KEYS} keys in {took:?}; {kills} kills, {broker_restarts} broker restarts, database restarted: {}",
-        place.name,
+        fixture.name,
         emitter.emitted,
         restart_database.is_some(),
     );
 }
 
-fn judge(place: &Place, emitter: &Emitter, arrivals: &[Arrival]) {
-    let handled = place.handled();
+fn judge(fixture: &Fixture, emitter: &Emitter, arrivals: &[Arrival]) {
+    let handled = fixture.handled();
     let names: HashSet<(&str, i64)> = handled
         .iter()
         .map(|one| (one.key.as_str(), one.number))
@@ -235,16 +241,16 @@ fn judge(place: &Place, emitter: &Emitter, arrivals: &[Arrival]) {
     println!(
         "{}: lost {lost}, arrived though rolled back {ghosts}, out of order {inversions}, handled twice {doubled}; \
          {again} arrivals more than once, {unlabelled} of them unlabelled",
-        place.name
+        fixture.name
     );
     assert_eq!((lost, ghosts, inversions, doubled), (0, 0, 0, 0));
     assert_eq!(handled.len(), emitter.good.len());
-    let dead: BTreeSet<String> = place
+    let dead: BTreeSet<String> = fixture
         .list(EventState::Dead)
         .into_iter()
         .map(|event| event.key.unwrap_or_default())
         .collect();
-    let stats = place.stats();
+    let stats = fixture.stats();
     assert_eq!(
         stats.dead as usize, emitter.bad,
         "exactly the bad ones are dead: {dead:?}"
@@ -266,25 +272,25 @@ struct Emitter {
 
 impl Emitter {
     /// Emits the events of one transaction.
-    fn emit_some(&mut self, place: &Place) {
+    fn emit_some(&mut self, fixture: &Fixture) {
         self.transactions += 1;
         if self.transactions.is_multiple_of(ROLLED_BACK) {
             let never: Vec<Event> = (0..TOGETHER)
                 .map(|n| event(&format!("rolled-back-{}", n % KEYS), 0))
                 .collect();
-            place.emit(&never, End::RollBack);
+            fixture.emit(&never, End::RollBack);
         }
         let events: Vec<Event> = (0..TOGETHER).map(|_| self.next()).collect();
-        place.emit(&events, End::Commit);
+        fixture.emit(&events, End::Commit);
     }
 
     fn next(&mut self) -> Event {
-        let place = self.emitted;
+        let fixture = self.emitted;
         self.emitted += 1;
-        let key = format!("k{}", place % KEYS);
+        let key = format!("k{}", fixture % KEYS);
         let number = self.numbers.entry(key.clone()).or_insert(0);
         let number = std::mem::replace(number, *number + 1);
-        match place % BAD {
+        match fixture % BAD {
             7 => {
                 self.bad += 1;
                 let padding = "x".repeat(POISON_BYTES);

@@ -9,8 +9,8 @@
 
 mod consumer;
 mod delivered;
+mod fixture;
 mod outage;
-mod place;
 mod relay;
 mod single;
 mod unroutable;
@@ -30,12 +30,12 @@ macro_rules! on_each_store {
 
                 #[test]
                 fn postgres() {
-                    ($body)(&$crate::place::Place::postgres());
+                    ($body)(&$crate::fixture::Fixture::postgres());
                 }
 
                 #[test]
                 fn sqlite() {
-                    ($body)(&$crate::place::Place::sqlite());
+                    ($body)(&$crate::fixture::Fixture::sqlite());
                 }
             }
         )*

@@ -15,7 +15,7 @@ pub const EXCHANGE: &str = "ticketflow.events";
 
 /// Options of a relay.
 #[derive(Debug, Clone, Copy)]
-pub struct How {
+pub struct Options {
     pub mode: &'static str,
     /// `confirmed`, or `unconfirmed` for a control.
     pub confirms: &'static str,
@@ -25,7 +25,7 @@ pub struct How {
 }
 
 /// Keeps the order of events, and has a short lease.
-pub const ORDERED: How = How {
+pub const ORDERED: Options = Options {
     mode: "ordered",
     confirms: "confirmed",
     batch: 200,
@@ -40,12 +40,12 @@ pub struct Relay {
 
 impl Relay {
     /// Starts one, and waits until it is ready.
-    pub fn start(store: &str, broker: &str, exchange: &str, how: How) -> Self {
+    pub fn start(store: &str, broker: &str, exchange: &str, options: Options) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args([store, broker, exchange, how.mode, how.confirms]);
-        command.arg(how.batch.to_string());
-        command.arg(how.lease.as_millis().to_string());
-        command.arg(how.attempts.to_string());
+        command.args([store, broker, exchange, options.mode, options.confirms]);
+        command.arg(options.batch.to_string());
+        command.arg(options.lease.as_millis().to_string());
+        command.arg(options.attempts.to_string());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a relay can be started");
         let stdin = process.take_stdin().expect("its input is piped");

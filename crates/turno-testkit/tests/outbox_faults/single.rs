@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use turno::outbox::Event;
 use turno_testkit::eventually;
 
-use crate::consumer::{Consumer, Seen};
-use crate::place::{End, Place, client, shared_broker, sqlite};
-use crate::relay::{How, ORDERED, Relay};
+use crate::consumer::{Consumer, Duplicates};
+use crate::fixture::{End, Fixture, client, shared_broker, sqlite};
+use crate::relay::{ORDERED, Options, Relay};
 use crate::{LONG, on_each_store};
 
-const SINGLE: How = How {
+const SINGLE: Options = Options {
     mode: "single",
     // Long: a takeover does not wait for the end of claims.
     lease: Duration::from_secs(60),
@@ -32,31 +32,31 @@ on_each_store! {
 }
 
 /// Emits `many` events, numbered from `number` on.
-fn emit(place: &Place, number: i64, many: i64) {
+fn emit(fixture: &Fixture, number: i64, many: i64) {
     let events: Vec<Event> = (number..number + many)
         .map(|number| {
             let payload = serde_json::json!({"key": "k", "number": number});
             Event::new("TicketCreatedEvent", &payload).key("k")
         })
         .collect();
-    place.emit(&events, End::Commit);
+    fixture.emit(&events, End::Commit);
 }
 
-fn the_second_relay_takes_over(place: &Place) {
+fn the_second_relay_takes_over(fixture: &Fixture) {
     let broker = shared_broker().url();
-    let exchange = format!("single.{}", place.name);
-    let consumer = Consumer::start(place, &broker, &exchange, Seen::Asked);
-    let first = Relay::start(&place.url, &broker, &exchange, SINGLE);
-    emit(place, 0, 10);
-    place.await_stats("the first relay's work", |stats| stats.dispatched == 10);
-    let second = Relay::start(&place.url, &broker, &exchange, SINGLE);
+    let exchange = format!("single.{}", fixture.name);
+    let consumer = Consumer::start(fixture, &broker, &exchange, Duplicates::Detected);
+    let first = Relay::start(&fixture.url, &broker, &exchange, SINGLE);
+    emit(fixture, 0, 10);
+    fixture.await_stats("the first relay's work", |stats| stats.dispatched == 10);
+    let second = Relay::start(&fixture.url, &broker, &exchange, SINGLE);
     // It reports who has the lock: the name of the other relay contains its process id.
     let who = second
         .process()
         .lines()
         .expect_line("another relay is at work", LONG);
     assert!(who.contains(&first.process().id().to_string()), "{who}");
-    emit(place, 10, 5000);
+    emit(fixture, 10, 5000);
     eventually(LONG, "the first relay to be in the middle", || {
         (consumer.count() > 100).then_some(())
     });
@@ -67,20 +67,20 @@ fn the_second_relay_takes_over(place: &Place) {
         .lines()
         .expect_line("the only relay now", LONG);
     let took = killed.elapsed();
-    println!("{}: taken over within {took:?}", place.name);
+    println!("{}: taken over within {took:?}", fixture.name);
     assert!(took < TAKEOVER, "taken over after {took:?}");
-    place.await_stats("everything to be sent", |stats| stats.dispatched == 5010);
+    fixture.await_stats("everything to be sent", |stats| stats.dispatched == 5010);
     eventually(LONG, "everything to be handled", || {
-        (place.handled().len() == 5010).then_some(())
+        (fixture.handled().len() == 5010).then_some(())
     });
-    let numbers: Vec<i64> = place.handled().iter().map(|one| one.number).collect();
+    let numbers: Vec<i64> = fixture.handled().iter().map(|one| one.number).collect();
     assert!(numbers.is_sorted(), "as emitted");
     second.end();
 }
 
 /// Stops a relay outside of a transaction. Inside of one, it would block all other writers of the file.
-fn freeze(place: &Place, relay: &Relay) {
-    let held = place.file().map(|file| {
+fn freeze(fixture: &Fixture, relay: &Relay) {
+    let held = fixture.file().map(|file| {
         let db = sqlite(&file);
         db.execute_batch("begin immediate").unwrap();
         db
@@ -96,14 +96,14 @@ fn freeze(place: &Place, relay: &Relay) {
 
 /// A frozen process keeps its connections, and must not block the others. When it continues, it waits for
 /// its turn.
-fn a_frozen_relay_gives_way(place: &Place) {
+fn a_frozen_relay_gives_way(fixture: &Fixture) {
     let broker = shared_broker().url();
-    let exchange = format!("frozen.{}", place.name);
-    let _consumer = Consumer::start(place, &broker, &exchange, Seen::Asked);
-    let first = Relay::start(&place.url, &broker, &exchange, SINGLE);
-    emit(place, 0, 10);
-    place.await_stats("the first relay's work", |stats| stats.dispatched == 10);
-    let second = Relay::start(&place.url, &broker, &exchange, SINGLE);
+    let exchange = format!("frozen.{}", fixture.name);
+    let _consumer = Consumer::start(fixture, &broker, &exchange, Duplicates::Detected);
+    let first = Relay::start(&fixture.url, &broker, &exchange, SINGLE);
+    emit(fixture, 0, 10);
+    fixture.await_stats("the first relay's work", |stats| stats.dispatched == 10);
+    let second = Relay::start(&fixture.url, &broker, &exchange, SINGLE);
     let is_waiting = |relay: &Relay| {
         relay
             .process()
@@ -111,15 +111,15 @@ fn a_frozen_relay_gives_way(place: &Place) {
             .expect_line("another relay is at work", LONG)
     };
     is_waiting(&second);
-    freeze(place, &first);
-    emit(place, 10, 100);
-    place.await_stats("the second relay's work", |stats| stats.dispatched == 110);
+    freeze(fixture, &first);
+    emit(fixture, 10, 100);
+    fixture.await_stats("the second relay's work", |stats| stats.dispatched == 110);
     first.process().cont();
     is_waiting(&first);
-    emit(place, 110, 10);
-    place.await_stats("everything to be sent", |stats| stats.dispatched == 120);
+    emit(fixture, 110, 10);
+    fixture.await_stats("everything to be sent", |stats| stats.dispatched == 120);
     eventually(LONG, "everything to be handled", || {
-        (place.handled().len() == 120).then_some(())
+        (fixture.handled().len() == 120).then_some(())
     });
     second.end();
     first.end();
@@ -127,31 +127,31 @@ fn a_frozen_relay_gives_way(place: &Place) {
 
 /// The control: a frozen process that holds the same lock without a limit. That is a session without an idle timeout,
 /// or, on a store without sessions, a lease of an hour.
-fn without_an_end_a_frozen_relay_stays(place: &Place) {
+fn without_an_end_a_frozen_relay_stays(fixture: &Fixture) {
     let broker = shared_broker().url();
-    let exchange = format!("stays.{}", place.name);
-    let _consumer = Consumer::start(place, &broker, &exchange, Seen::Asked);
+    let exchange = format!("stays.{}", fixture.name);
+    let _consumer = Consumer::start(fixture, &broker, &exchange, Duplicates::Detected);
     let lock = format!("turno/outbox/relay/{LOCK_ID}");
-    let lease = place.turno.lock(&lock).ttl(Duration::from_secs(3600));
-    let (session, lease) = place.runtime.block_on(async {
-        if place.file().is_some() {
+    let lease = fixture.turno.lock(&lock).ttl(Duration::from_secs(3600));
+    let (session, lease) = fixture.runtime.block_on(async {
+        if fixture.file().is_some() {
             return (None, lease.acquire().await.unwrap().acquired());
         }
-        let session = client(&place.url).await.unwrap();
+        let session = client(&fixture.url).await.unwrap();
         let hold = format!("select pg_advisory_lock({LOCK_ID})");
         session.batch_execute(&hold).await.unwrap();
         (Some(session), None)
     });
-    let relay = Relay::start(&place.url, &broker, &exchange, SINGLE);
+    let relay = Relay::start(&fixture.url, &broker, &exchange, SINGLE);
     let lines = relay.process().lines();
     lines.expect_line("another relay is at work", LONG);
-    emit(place, 0, 10);
+    emit(fixture, 0, 10);
     std::thread::sleep(FROZEN);
-    assert_eq!(place.stats().dispatched, 0, "nobody has given way");
+    assert_eq!(fixture.stats().dispatched, 0, "the leader has not changed");
     drop(session);
     if let Some(lease) = lease {
-        place.runtime.block_on(lease.release()).unwrap();
+        fixture.runtime.block_on(lease.release()).unwrap();
     }
-    place.await_stats("everything to be sent", |stats| stats.dispatched == 10);
+    fixture.await_stats("everything to be sent", |stats| stats.dispatched == 10);
     relay.end();
 }

@@ -163,7 +163,7 @@ async fn names_that_need_quotes_are_quoted() {
 }
 
 #[tokio::test]
-async fn what_is_missing_or_unsuitable_is_told_by_its_field() {
+async fn a_missing_or_unsuitable_column_is_named() {
     for bed in beds() {
         let turno = bed.turno().await;
         tell(&bed, "create table notes (id {id}, body text); create table odd (id {id}, processing_token text); create view seen as select * from notes").await;
@@ -178,7 +178,7 @@ async fn what_is_missing_or_unsuitable_is_told_by_its_field() {
             (turno.adopt("notes").id("nothing"), "id"),
             (turno.adopt("notes").id("body"), "id"),
             (turno.adopt("notes").id(""), "id"),
-            (turno.adopt("notes").user("nobody"), "user"),
+            (turno.adopt("notes").user("missing"), "user"),
             (turno.adopt("notes").max_attempts(0), "max_attempts"),
         ] {
             let asked = format!("{adopt:?}");

@@ -135,7 +135,7 @@ async fn only_a_token_tells_who_was_overtaken() {
 
 /// A row that another session is changing counts as locked; one that is only referenced does not.
 #[tokio::test]
-async fn nobody_waits_for_a_row() {
+async fn no_call_waits_for_a_row() {
     let (bed, client) = notes().await;
     client
         .batch_execute(

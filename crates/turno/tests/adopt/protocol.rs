@@ -64,7 +64,7 @@ async fn an_old_lock_is_taken_over_and_its_holder_is_stale() {
 }
 
 #[tokio::test]
-async fn a_late_release_is_good_as_long_as_nobody_took_over() {
+async fn a_late_release_counts_without_a_takeover() {
     for bed in beds() {
         let (_turno, notes) = with_notes(&bed, 1).await;
         let token = take(&notes, "1").await;
@@ -75,7 +75,7 @@ async fn a_late_release_is_good_as_long_as_nobody_took_over() {
 
 /// The response to a release can be lost, and the release is then sent again.
 #[tokio::test]
-async fn a_release_that_is_sent_twice_is_told_the_same() {
+async fn a_repeated_release_gets_the_same_answer() {
     for bed in beds() {
         let (_turno, notes) = with_notes(&bed, 2).await;
         let (done, failed) = (take(&notes, "1").await, take(&notes, "2").await);
@@ -169,7 +169,7 @@ async fn the_next_rows_are_those_tried_least_of_whom_was_asked_for() {
         };
         assert_eq!(ids(None, 2).await, ["2", "3"]);
         assert_eq!(ids(Some("user 0"), 10).await, ["4", "6"]);
-        assert_eq!(ids(Some("nobody"), 10).await, [""; 0]);
+        assert_eq!(ids(Some("unknown"), 10).await, [""; 0]);
         assert_eq!(ids(None, 1).await, ["5"]);
         assert_eq!(ids(None, 10).await, ["1"]);
         assert_eq!(ids(None, 10).await, [""; 0]);
@@ -179,7 +179,7 @@ async fn the_next_rows_are_those_tried_least_of_whom_was_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_stuck_is_reset_and_everything_if_told_so() {
+async fn stuck_rows_are_reset_and_all_on_request() {
     for bed in beds() {
         let (_turno, notes) = with_notes(&bed, 4).await;
         let done = take(&notes, "1").await;
@@ -274,7 +274,7 @@ async fn a_flag_is_turned_by_one() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_told_by_its_field() {
+async fn an_invalid_argument_is_named() {
     for bed in beds() {
         let (turno, notes) = with_notes(&bed, 1).await;
         let field = |error: turno::Error| match error.field() {

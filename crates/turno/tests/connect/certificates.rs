@@ -5,19 +5,19 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use turno_testkit::{Certificate, Subject};
 
-use crate::place::{LOCALHOST, PASSWORD, TlsPlace, is_encrypted, refusal};
+use crate::fixture::{LOCALHOST, PASSWORD, TlsFixture, is_encrypted, refusal};
 
 #[tokio::test]
 async fn an_expired_certificate_is_rejected_where_certificates_are_verified() {
-    let place = TlsPlace::start(|folder, authority| {
+    let fixture = TlsFixture::start(|folder, authority| {
         let expired = Subject {
             days: -1,
             ..LOCALHOST
         };
         authority.issue(folder, "server", expired).unwrap()
     });
-    let root = place.root();
-    let with = |more: &str| place.string("owner", &format!("password={PASSWORD} {more}"));
+    let root = fixture.root();
+    let with = |more: &str| fixture.string("owner", &format!("password={PASSWORD} {more}"));
     for mode in ["verify-ca", "verify-full"] {
         let message = refusal(&with(&format!("sslmode={mode} {root}"))).await;
         assert!(message.contains("has expired"), "{message}");
@@ -28,19 +28,20 @@ async fn an_expired_certificate_is_rejected_where_certificates_are_verified() {
 
 #[tokio::test]
 async fn a_self_signed_certificate_is_trusted_if_it_is_in_the_file() {
-    let place =
-        TlsPlace::start(|folder, _| Certificate::self_signed_localhost(folder, "server").unwrap());
-    let own = place.folder.path().join("server.crt");
-    let with = |more: String| place.string("owner", &format!("password={PASSWORD} {more}"));
+    let fixture = TlsFixture::start(|folder, _| {
+        Certificate::self_signed_localhost(folder, "server").unwrap()
+    });
+    let own = fixture.folder.path().join("server.crt");
+    let with = |more: String| fixture.string("owner", &format!("password={PASSWORD} {more}"));
     let listed = with(format!("sslmode=verify-full sslrootcert={}", own.display()));
     assert!(is_encrypted(&listed).await);
-    let message = refusal(&with(format!("sslmode=verify-full {}", place.root()))).await;
+    let message = refusal(&with(format!("sslmode=verify-full {}", fixture.root()))).await;
     assert!(message.contains("certificate"), "{message}");
 }
 
 #[tokio::test]
 async fn a_client_shows_its_certificate() {
-    let place = TlsPlace::shared();
+    let fixture = TlsFixture::shared();
     let folder = tempfile::tempdir().unwrap();
     let subject = |common_name| Subject {
         common_name,
@@ -48,7 +49,7 @@ async fn a_client_shows_its_certificate() {
         days: 2,
     };
     let issue = |name| {
-        place
+        fixture
             .authority
             .issue(folder.path(), name, subject(name))
             .unwrap()
@@ -57,20 +58,20 @@ async fn a_client_shows_its_certificate() {
     let shown = |files: &Certificate| {
         format!(
             "password={PASSWORD} sslmode=verify-full {} sslcert={} sslkey={}",
-            place.root(),
+            fixture.root(),
             files.certificate.display(),
             files.key.display()
         )
     };
-    assert!(is_encrypted(&place.string("certified", &shown(&own))).await);
+    assert!(is_encrypted(&fixture.string("certified", &shown(&own))).await);
     let none = format!("password={PASSWORD}");
-    let message = refusal(&place.string("certified", &none)).await;
+    let message = refusal(&fixture.string("certified", &none)).await;
     assert!(message.contains("set sslcert and sslkey"), "{message}");
     // If the certificate is of another role, the server gives no more detail.
-    let message = refusal(&place.string("certified", &shown(&other))).await;
+    let message = refusal(&fixture.string("certified", &shown(&other))).await;
     assert!(message.contains("authentication failed"), "{message}");
 
     fs::set_permissions(&own.key, fs::Permissions::from_mode(0o640)).unwrap();
-    let message = refusal(&place.string("certified", &shown(&own))).await;
+    let message = refusal(&fixture.string("certified", &shown(&own))).await;
     assert!(message.contains("chmod 600"), "{message}");
 }

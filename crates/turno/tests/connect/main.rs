@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod certificates;
+mod fixture;
 mod hosts;
 mod modes;
 mod over_tls;
 mod passwords;
-mod place;
 mod sessions;

@@ -3,13 +3,13 @@
 use turno::store::postgres::{Environment, Target};
 use turno_testkit::PostgresServer;
 
-use crate::place::{PASSWORD, TlsPlace, is_encrypted, refusal, tried};
+use crate::fixture::{PASSWORD, TlsFixture, is_encrypted, refusal, tried};
 
 #[tokio::test]
 async fn encrypted_connections_are_made_as_each_mode_says() {
-    let place = TlsPlace::shared();
-    let root = place.root();
-    let with = |more: &str| place.string("owner", &format!("password={PASSWORD} {more}"));
+    let fixture = TlsFixture::shared();
+    let root = fixture.root();
+    let with = |more: &str| fixture.string("owner", &format!("password={PASSWORD} {more}"));
     assert!(is_encrypted(&with("")).await, "prefer is the default");
     for more in [
         "sslmode=prefer".to_owned(),
@@ -29,9 +29,9 @@ async fn encrypted_connections_are_made_as_each_mode_says() {
 
 #[tokio::test]
 async fn a_certificate_of_another_authority_is_rejected_and_never_answered_in_the_clear() {
-    let place = TlsPlace::shared();
-    let other = place.other_root();
-    let with = |more: &str| place.string("owner", &format!("password={PASSWORD} {more}"));
+    let fixture = TlsFixture::shared();
+    let other = fixture.other_root();
+    let with = |more: &str| fixture.string("owner", &format!("password={PASSWORD} {more}"));
     for mode in ["prefer", "require", "verify-ca", "verify-full"] {
         let more = format!("sslmode={mode} sslrootcert={}", other.display());
         let message = refusal(&with(&more)).await;
@@ -46,9 +46,9 @@ async fn a_certificate_of_another_authority_is_rejected_and_never_answered_in_th
 
 #[tokio::test]
 async fn only_verify_full_checks_the_host_name() {
-    let place = TlsPlace::shared();
-    let root = place.root();
-    let port = place.server.port();
+    let fixture = TlsFixture::shared();
+    let root = fixture.root();
+    let port = fixture.server.port();
     let by_address = |mode: &str| {
         format!(
             "host=127.0.0.1 port={port} user=owner password={PASSWORD} dbname=postgres sslmode={mode} {root}"
@@ -68,7 +68,7 @@ async fn a_server_without_tls_is_for_prefer_only() {
     assert!(!is_encrypted(&url).await);
     assert!(!is_encrypted(&format!("{url}?sslmode=prefer")).await);
     assert!(!is_encrypted(&format!("{url}?sslmode=disable")).await);
-    let root = TlsPlace::shared().root();
+    let root = TlsFixture::shared().root();
     for more in ["require".to_owned(), format!("verify-full&{root}")] {
         let message = refusal(&format!("{url}?sslmode={more}")).await;
         assert!(message.contains("does not support TLS"), "{message}");
@@ -79,7 +79,7 @@ async fn a_server_without_tls_is_for_prefer_only() {
 
 #[tokio::test]
 async fn the_files_in_the_home_folder_are_used() {
-    let place = TlsPlace::shared();
+    let fixture = TlsFixture::shared();
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join(".postgresql");
     std::fs::create_dir(&folder).unwrap();
@@ -87,18 +87,18 @@ async fn the_files_in_the_home_folder_are_used() {
         ("HOME", home.path().to_str().unwrap()),
         ("PGPASSWORD", PASSWORD),
     ]);
-    let full = place.string("owner", "sslmode=verify-full");
+    let full = fixture.string("owner", "sslmode=verify-full");
     let error = tried(&full, &environment).await.unwrap_err().to_string();
     assert!(error.contains("sslrootcert"), "{error}");
-    std::fs::copy(&place.authority.certificate, folder.join("root.crt")).unwrap();
+    std::fs::copy(&fixture.authority.certificate, folder.join("root.crt")).unwrap();
     assert!(tried(&full, &environment).await.unwrap());
     // As in libpq, `require` also uses the file if it exists.
-    std::fs::copy(place.other_root(), folder.join("root.crt")).unwrap();
-    let require = place.string("owner", "sslmode=require");
+    std::fs::copy(fixture.other_root(), folder.join("root.crt")).unwrap();
+    let require = fixture.string("owner", "sslmode=require");
     let error = tried(&require, &environment).await.unwrap_err().to_string();
     assert!(error.contains("trusted authority"), "{error}");
     assert!(
-        tried(&place.string("owner", ""), &environment)
+        tried(&fixture.string("owner", ""), &environment)
             .await
             .unwrap()
     );
@@ -107,8 +107,8 @@ async fn the_files_in_the_home_folder_are_used() {
 /// TLS from the first byte: supported by PostgreSQL 17 and later; older servers close the connection.
 #[tokio::test]
 async fn direct_negotiation_is_for_servers_that_know_it() {
-    let place = TlsPlace::shared();
-    let usual = place.string("owner", &format!("sslmode=require password={PASSWORD}"));
+    let fixture = TlsFixture::shared();
+    let usual = fixture.string("owner", &format!("sslmode=require password={PASSWORD}"));
     let target = Target::parse_with(&usual, &Environment::default()).unwrap();
     let (client, connection) = target.connect().await.unwrap();
     tokio::spawn(connection);

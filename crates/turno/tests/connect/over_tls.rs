@@ -7,17 +7,17 @@ use turno::store::postgres::{PostgresStore, Target};
 use turno::store::{Lead, OutboxLead, OutboxStore as _, Severity, Store as _};
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
 
-use crate::place::TlsPlace;
+use crate::fixture::TlsFixture;
 
 const LONG: Duration = Duration::from_secs(60);
 
 async fn new_database() -> String {
     tokio::task::spawn_blocking(|| {
-        let place = TlsPlace::shared();
+        let fixture = TlsFixture::shared();
         format!(
             "{}&sslmode=verify-full&{}",
-            place.create_database(),
-            place.root()
+            fixture.create_database(),
+            fixture.root()
         )
     })
     .await
@@ -138,7 +138,7 @@ async fn a_pooler_is_noticed_behind_tls() {
     assert!(detail.contains("TLSv1.3"), "{detail}");
 
     let (url, pooler) = tokio::task::spawn_blocking(|| {
-        let files = TlsPlace::shared().server.folder();
+        let files = TlsFixture::shared().server.folder();
         let file = |name: &str| files.join(name).display().to_string();
         let pooler = PgBouncer::start_with(
             PostgresServer::shared(),
@@ -190,7 +190,7 @@ async fn sqlx_connects_the_same_way() {
     assert!(row.get::<bool, _>(0));
     assert_eq!(row.get::<String, _>(1), "off");
 
-    let other = TlsPlace::shared().other_root();
+    let other = TlsFixture::shared().other_root();
     let url = format!("{url}&sslrootcert={}", other.display());
     let options = Target::parse(&url).unwrap().sqlx_options().unwrap();
     assert!(options.connect().await.is_err(), "another authority");

@@ -5,17 +5,17 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use turno::store::postgres::Environment;
 
-use crate::place::{PASSWORD, TlsPlace, refusal, tried};
+use crate::fixture::{PASSWORD, TlsFixture, refusal, tried};
 
 #[tokio::test]
 async fn a_missing_and_a_wrong_password_read_as_that() {
-    let place = TlsPlace::shared();
-    let message = refusal(&place.string("owner", "")).await;
+    let fixture = TlsFixture::shared();
+    let message = refusal(&fixture.string("owner", "")).await;
     assert!(
         message.contains("asks for a password") && message.contains("PGPASSWORD"),
         "{message}"
     );
-    let message = refusal(&place.string("owner", "password=wr0ng")).await;
+    let message = refusal(&fixture.string("owner", "password=wr0ng")).await;
     assert!(
         message.contains("password authentication failed") && message.contains("PGPASSWORD"),
         "{message}"
@@ -25,9 +25,9 @@ async fn a_missing_and_a_wrong_password_read_as_that() {
 
 #[tokio::test]
 async fn a_password_comes_from_the_environment_or_a_file() {
-    let place = TlsPlace::shared();
+    let fixture = TlsFixture::shared();
     let home = tempfile::tempdir().unwrap();
-    let port = place.server.port();
+    let port = fixture.server.port();
     let write = |name: &str, text: String| {
         let file = home.path().join(name);
         fs::write(&file, text).unwrap();
@@ -40,7 +40,7 @@ async fn a_password_comes_from_the_environment_or_a_file() {
     );
     let service = format!(
         "[turno]\nhost=localhost\nhostaddr=127.0.0.1\nport={port}\nuser=owner\ndbname=postgres\nsslmode=verify-full\n{}\n",
-        place.root()
+        fixture.root()
     );
     write(".pg_service.conf", service);
     let home = home.path().to_str().unwrap();
@@ -66,7 +66,7 @@ async fn a_password_comes_from_the_environment_or_a_file() {
         ("PGSSLMODE", "verify-full"),
         (
             "PGSSLROOTCERT",
-            place.authority.certificate.to_str().unwrap(),
+            fixture.authority.certificate.to_str().unwrap(),
         ),
     ]);
     assert!(tried("postgres://", &all).await.unwrap());

@@ -151,9 +151,9 @@ async fn roles_are_left_alone_when_asked() {
     assert!(!script.contains("-- Rights "));
     assert!(postgres::script().contains("-- Rights "));
     assert!(postgres::script().starts_with(script.trim_end_matches("commit;\n")));
-    for by_hand in [false, true] {
+    for by_script in [false, true] {
         let bed = TestStore::empty_postgres();
-        if by_hand {
+        if by_script {
             says(bed.url(), &script).await;
         }
         let turno = Turno::builder()

@@ -87,7 +87,7 @@ async fn a_setting_is_kept_shown_and_recorded() {
         ..History::default()
     };
     let entries = turno.history(history).await.unwrap();
-    let told: Vec<_> = entries
+    let actions: Vec<_> = entries
         .iter()
         .map(|entry| {
             assert_eq!(entry.event, HistoryEvent::Changed);
@@ -101,7 +101,7 @@ async fn a_setting_is_kept_shown_and_recorded() {
         .collect();
     let by = |user: &str| user.to_owned();
     assert_eq!(
-        told,
+        actions,
         [
             ("max_payload", by("eva"), by("from 134217728 to 67108864")),
             ("max_ttl", by("eva"), by("from 60 days to 30 days")),

@@ -22,10 +22,10 @@ async fn a_handler_knows_its_run() {
         format!("{}@{}", attempt.key(), attempt.token())
     })
     .await;
-    let told = site.send(paying("77")).await;
+    let response = site.send(paying("77")).await;
     let view = site.await_state(OnceState::Done).await;
-    assert_eq!(told.text(), view.claim.to_string());
-    assert!(told.text().starts_with("pagos:"));
+    assert_eq!(response.text(), view.claim.to_string());
+    assert!(response.text().starts_with("pagos:"));
 }
 
 /// How a handler that pays in its own transaction ends.
@@ -138,10 +138,10 @@ async fn the_answer_is_there_with_its_effect() {
     let application = Application::new();
     let site = application.site(End::Commit).await;
     for is_replayed in [false, true] {
-        let told = site.send(paying("77")).await;
-        assert_eq!((told.status.as_u16(), told.text()), (201, "run 1"));
-        assert_eq!(told.header("location"), Some("/pagos/1"));
-        assert_eq!(told.is_replayed(), is_replayed);
+        let response = site.send(paying("77")).await;
+        assert_eq!((response.status.as_u16(), response.text()), (201, "run 1"));
+        assert_eq!(response.header("location"), Some("/pagos/1"));
+        assert_eq!(response.is_replayed(), is_replayed);
     }
     assert_eq!(application.payments(), [1]);
     let view = site.await_state(OnceState::Done).await;
@@ -155,8 +155,8 @@ async fn neither_is_there_after_a_rollback() {
     let site = application.site(End::Rollback).await;
     assert_eq!(site.send(paying("77")).await.status.as_u16(), 500);
     assert_eq!(application.payments(), [] as [u32; 0]);
-    let told = site.send(paying("77")).await;
-    assert_eq!((told.text(), told.is_replayed()), ("run 2", false));
+    let response = site.send(paying("77")).await;
+    assert_eq!((response.text(), response.is_replayed()), ("run 2", false));
     assert_eq!(application.payments(), [2]);
 }
 
@@ -165,8 +165,8 @@ async fn neither_is_there_after_a_rollback() {
 async fn both_are_there_after_a_panic_that_follows() {
     let application = Application::new();
     let site = application.site(End::CommitAndPanic).await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(500, "failed"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(500, "failed"));
     let again = site.send(paying("77")).await;
     assert_eq!((again.text(), again.is_replayed()), ("run 1", true));
     assert_eq!(application.payments(), [1]);

@@ -35,12 +35,12 @@ async fn each_has_its_own(policy: impl Fn() -> Policy, callers: &[fn() -> Builde
     ] {
         let site = Site::new(policy().key(key), run_number).await;
         for (place, caller) in callers.iter().enumerate() {
-            let told = site.send(whole(caller())).await;
-            told.assert_fresh(&format!("run {}", place + 1));
+            let response = site.send(whole(caller())).await;
+            response.assert_fresh(&format!("run {}", place + 1));
         }
         for (place, caller) in callers.iter().enumerate() {
-            let told = site.send(whole(caller())).await;
-            told.assert_replayed(&format!("run {}", place + 1));
+            let response = site.send(whole(caller())).await;
+            response.assert_replayed(&format!("run {}", place + 1));
         }
     }
 }
@@ -72,9 +72,9 @@ async fn a_request_that_does_not_say_who_sends_it_is_refused() {
     .enumerate()
     {
         let site = Site::new(policy, run_number).await;
-        let told = site.send(whole(request)).await;
-        assert_eq!(told.problem(), problem(400, "unidentified"), "{number}");
-        assert_eq!(told.json()["field"], field, "{number}: {told:?}");
+        let response = site.send(whole(request)).await;
+        assert_eq!(response.problem(), problem(400, "unidentified"), "{number}");
+        assert_eq!(response.json()["field"], field, "{number}: {response:?}");
         assert_eq!((site.runs(), site.counts().unidentified), (0, 1));
     }
 }
@@ -106,8 +106,8 @@ async fn a_policy_can_do_without_a_principal() {
 async fn what_is_let_through_meets_nothing() {
     let site = Site::new(by_content().unidentified(Fails::Open), run_number).await;
     for run in 1..=2 {
-        let told = site.send(whole(from("cookie", "session=ana"))).await;
-        told.assert_fresh(&format!("run {run}"));
+        let response = site.send(whole(from("cookie", "session=ana"))).await;
+        response.assert_fresh(&format!("run {run}"));
     }
 }
 

@@ -8,12 +8,12 @@ use turno::Turno;
 use turno::once::Identities;
 use turno::once::http::{KeyFrom, OnceLayer, Policy};
 
-use crate::kit::{Site, Told, paying, post, problem, run_number};
+use crate::kit::{Site, TestResponse, paying, post, problem, run_number};
 use crate::on_each_store;
 
 on_each_store! {
     other_content_under_one_key_is_refused => other_content_under_one_key_is_refused;
-    nobody_has_more_live_keys_than_they_may => nobody_has_more_live_keys_than_they_may;
+    a_principal_has_at_most_its_quota_of_live_keys => a_principal_has_at_most_its_quota_of_live_keys;
 }
 
 async fn other_content_under_one_key_is_refused(url: &str) {
@@ -21,14 +21,14 @@ async fn other_content_under_one_key_is_refused(url: &str) {
     site.send(paying("77")).await.assert_fresh("run 1");
     let other = || post("77").body(Body::from(r#"{"amount": 101}"#)).unwrap();
     for _ in 0..2 {
-        let told = site.send(other()).await;
-        assert_eq!(told.problem(), problem(422, "mismatch"));
+        let response = site.send(other()).await;
+        assert_eq!(response.problem(), problem(422, "mismatch"));
     }
     assert_eq!((site.runs(), site.counts().mismatch), (1, 2));
     site.send(paying("77")).await.assert_replayed("run 1");
 }
 
-async fn nobody_has_more_live_keys_than_they_may(url: &str) {
+async fn a_principal_has_at_most_its_quota_of_live_keys(url: &str) {
     let site = Site::on(url, Policy::new("pagos").quota(2), run_number).await;
     let of = |who: &str, key: &str| {
         let request = post(key).header("authorization", who);
@@ -37,9 +37,9 @@ async fn nobody_has_more_live_keys_than_they_may(url: &str) {
     for key in ["1", "2"] {
         assert_eq!(site.send(of("ana", key)).await.status, StatusCode::OK);
     }
-    let told = site.send(of("ana", "3")).await;
-    assert_eq!(told.problem(), problem(429, "over_quota"));
-    assert!(told.headers.contains_key("retry-after"));
+    let response = site.send(of("ana", "3")).await;
+    assert_eq!(response.problem(), problem(429, "over_quota"));
+    assert!(response.headers.contains_key("retry-after"));
     assert!(site.send(of("ana", "1")).await.is_replayed());
     assert_eq!(site.send(of("eva", "3")).await.status, StatusCode::OK);
     assert_eq!((site.runs(), site.counts().over_quota), (3, 1));
@@ -63,12 +63,12 @@ async fn all_run(policy: Policy, requests: Vec<Builder>) {
             request.body(Body::from(r#"{"amount": 100}"#)).unwrap()
         };
         for (place, builder) in requests.iter().enumerate() {
-            let told = site.send(request(builder)).await;
-            told.assert_fresh(&format!("run {}", place + 1));
+            let response = site.send(request(builder)).await;
+            response.assert_fresh(&format!("run {}", place + 1));
         }
         for (place, builder) in requests.iter().enumerate() {
-            let told = site.send(request(builder)).await;
-            told.assert_replayed(&format!("run {}", place + 1));
+            let response = site.send(request(builder)).await;
+            response.assert_replayed(&format!("run {}", place + 1));
         }
     }
 }
@@ -134,7 +134,7 @@ async fn a_principal_can_be_found_by_other_means() {
     site.send(of("eva", "old")).await.assert_fresh("run 2");
 }
 
-async fn content(site: &Site, kind: &str, body: &'static str) -> Told {
+async fn content(site: &Site, kind: &str, body: &'static str) -> TestResponse {
     let request = Request::post("/pagos").header(header::CONTENT_TYPE, kind);
     site.send(request.body(Body::from(body)).unwrap()).await
 }
@@ -168,8 +168,8 @@ async fn content_is_what_it_says_and_not_how_it_is_written() {
         ("text/plain", r#"{"a": 1, "b": [true, "ñ"]}"#),
         ("text/plain", r#"{"b":[true,"ñ"],"a":1}"#),
     ] {
-        let told = content(&site, kind, other).await;
-        assert!(!told.is_replayed(), "{other}");
+        let response = content(&site, kind, other).await;
+        assert!(!response.is_replayed(), "{other}");
     }
     assert_eq!(site.runs(), 8);
 }

@@ -11,7 +11,7 @@ use crate::kit::{Held, Site, paying, post, problem};
 use crate::{LONG, on_each_store};
 
 on_each_store! {
-    it_is_told_to_come_again => it_is_told_to_come_again;
+    a_retry_is_asked_for => a_retry_is_asked_for;
     it_waits_for_the_answer => it_waits_for_the_answer;
 }
 
@@ -30,7 +30,7 @@ async fn held(url: &str, policy: Policy) -> (Site, Held) {
     (site, held)
 }
 
-async fn it_is_told_to_come_again(url: &str) {
+async fn a_retry_is_asked_for(url: &str) {
     let policy = Policy::new("pagos").retry_after(Duration::from_millis(2500));
     let (site, held) = held(url, policy).await;
     let first = site.sending(paying("77"));
@@ -40,9 +40,9 @@ async fn it_is_told_to_come_again(url: &str) {
     assert_eq!(english.problem(), problem(409, "in_flight"));
     assert_eq!(english.header("retry-after"), Some("3"), "whole seconds");
     assert_eq!(english.header("content-language"), Some("en"));
-    let told = english.json();
-    assert_eq!(told["retry_after_ms"], 2500);
-    assert_eq!(told["title"], "The request is being processed");
+    let response = english.json();
+    assert_eq!(response["retry_after_ms"], 2500);
+    assert_eq!(response["title"], "The request is being processed");
 
     let mut request = paying("77");
     let wanted = HeaderValue::from_static("fr, es-MX;q=0.8, en;q=0.5");
@@ -76,14 +76,14 @@ async fn it_waits_for_the_answer(url: &str) {
 }
 
 #[tokio::test]
-async fn it_waits_no_longer_than_it_was_told() {
+async fn it_waits_no_longer_than_configured() {
     let policy = Policy::new("pagos").in_flight(InFlight::Wait(Duration::from_millis(20)));
     let (site, held) = held("sqlite::memory:", policy).await;
     let first = site.sending(paying("77"));
     held.begun().await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(409, "in_flight"));
-    assert!(told.headers.contains_key(RETRY_AFTER));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(409, "in_flight"));
+    assert!(response.headers.contains_key(RETRY_AFTER));
     held.go();
     first.await.unwrap().assert_fresh("run 1");
 }
@@ -105,15 +105,16 @@ async fn it_is_answered_in_the_words_of_an_older_contract() {
     };
     let first = site.sending(request());
     held.begun().await;
-    let told = site.send(request()).await;
-    assert_eq!(told.status.as_u16(), 200);
-    assert_eq!(told.header("content-type"), Some("application/json"));
-    assert_eq!(told.header("x-duplicado"), Some("si"));
-    assert!(!told.is_replayed());
+    let response = site.send(request()).await;
+    assert_eq!(response.status.as_u16(), 200);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    assert_eq!(response.header("x-duplicado"), Some("si"));
+    assert!(!response.is_replayed());
     assert!(
-        told.text()
+        response
+            .text()
             .contains(r#""folio": 12345678901234567890.10, "nada": null"#),
-        "{told:?}"
+        "{response:?}"
     );
     held.go();
     first.await.unwrap().assert_fresh("run 1");
@@ -126,8 +127,8 @@ async fn an_answer_that_is_kept_for_no_time_still_turns_away_what_comes_meanwhil
     let (site, held) = held("sqlite::memory:", policy).await;
     let first = site.sending(paying("77"));
     held.begun().await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(409, "in_flight"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(409, "in_flight"));
     held.go();
     first.await.unwrap().assert_fresh("run 1");
     held.go();

@@ -96,12 +96,12 @@ impl Site {
         }
     }
 
-    pub async fn send(&self, request: Request) -> Told {
-        Told::from(self.call(request).await).await
+    pub async fn send(&self, request: Request) -> TestResponse {
+        TestResponse::from(self.call(request).await).await
     }
 
     /// Sends a request in a spawned task.
-    pub fn sending(&self, request: Request) -> tokio::task::JoinHandle<Told> {
+    pub fn sending(&self, request: Request) -> tokio::task::JoinHandle<TestResponse> {
         let site = self.clone();
         tokio::spawn(async move { site.send(request).await })
     }
@@ -123,16 +123,16 @@ impl Site {
 
 /// A response.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct TestResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Told {
+impl TestResponse {
     pub async fn from(response: Response) -> Self {
         let (head, body) = response.into_parts();
-        Told {
+        TestResponse {
             status: head.status,
             headers: head.headers,
             body: axum::body::to_bytes(body, usize::MAX).await.unwrap(),
@@ -183,7 +183,7 @@ impl Told {
     }
 }
 
-/// Returns a problem in the form of [`Told::problem`].
+/// Returns a problem in the form of [`TestResponse::problem`].
 pub fn problem(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }

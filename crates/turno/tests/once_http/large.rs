@@ -14,8 +14,8 @@ use turno::once::http::Policy;
 use crate::kit::{Site, paying, problem};
 
 async fn assert_not_stored(site: &Site) {
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(409, "answer_not_stored"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(409, "answer_not_stored"));
     assert_eq!((site.runs(), site.counts().not_stored), (1, 1));
 }
 
@@ -39,9 +39,9 @@ fn chunks(count: usize) -> Body {
 async fn a_large_answer_in_pieces_is_passed_on_whole() {
     let policy = Policy::new("pagos").max_answer(1000);
     let site = Site::new(policy, async |_, _: Request| chunks(30)).await;
-    let told = site.send(paying("77")).await;
+    let response = site.send(paying("77")).await;
     let whole = axum::body::to_bytes(chunks(30), usize::MAX).await.unwrap();
-    assert_eq!(told.body, whole);
+    assert_eq!(response.body, whole);
     assert_not_stored(&site).await;
 }
 
@@ -49,10 +49,10 @@ async fn a_large_answer_in_pieces_is_passed_on_whole() {
 async fn an_answer_in_pieces_that_is_just_not_too_large_is_kept() {
     let policy = Policy::new("pagos").max_answer(1000);
     let site = Site::new(policy, async |_, _: Request| chunks(10)).await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.body.len(), 1000);
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.body.len(), 1000);
     let again = site.send(paying("77")).await;
-    assert_eq!((again.is_replayed(), again.body), (true, told.body));
+    assert_eq!((again.is_replayed(), again.body), (true, response.body));
 }
 
 /// A response within the limit of the policy may still be too large for the store when written as JSON.
@@ -60,8 +60,8 @@ async fn an_answer_in_pieces_that_is_just_not_too_large_is_kept() {
 async fn an_answer_that_the_store_does_not_take_is_passed_on() {
     let policy = Policy::new("pagos").max_answer(usize::MAX);
     let site = Site::new(policy, async |_, _: Request| vec![0xff_u8; 3_000_000]).await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.body.len(), 3_000_000);
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.body.len(), 3_000_000);
     assert_not_stored(&site).await;
 }
 
@@ -121,15 +121,15 @@ async fn a_stream_is_passed_on_piece_by_piece() {
     .await;
     let response = site.call(paying("77")).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let mut told = response.into_body().into_data_stream();
+    let mut stream = response.into_body().into_data_stream();
     for piece in ["data: 1\n\n", "data: 2\n\n"] {
         pieces.send(Bytes::from(piece)).await.unwrap();
-        assert_eq!(told.next().await.unwrap().unwrap(), piece);
+        assert_eq!(stream.next().await.unwrap().unwrap(), piece);
     }
     // A repetition meanwhile does not start it again.
     assert_not_stored(&site).await;
     drop(pieces);
-    assert!(told.next().await.is_none());
+    assert!(stream.next().await.is_none());
 }
 
 /// A slow response is passed on as it arrives. The fact that there was one is stored before any of it is sent.
@@ -153,7 +153,7 @@ async fn a_slow_answer_is_passed_on() {
     assert_not_stored(&site).await;
     send.send("last").unwrap();
     drop(send);
-    crate::kit::Told::from(response)
+    crate::kit::TestResponse::from(response)
         .await
         .assert_fresh("first last");
 }

@@ -30,9 +30,9 @@ async fn a_key_must_be_there_once_and_be_one() {
         &[&long],
     ];
     for keys in bad {
-        let told = site.send(keyed(keys)).await;
-        assert_eq!(told.problem(), problem(400, "unidentified"), "{keys:?}");
-        assert_eq!(told.json()["field"], "key", "{told:?}");
+        let response = site.send(keyed(keys)).await;
+        assert_eq!(response.problem(), problem(400, "unidentified"), "{keys:?}");
+        assert_eq!(response.json()["field"], "key", "{response:?}");
     }
     assert_eq!((site.runs(), site.counts().unidentified), (0, 8));
     let longest = "k".repeat(MAX_KEY_BYTES);
@@ -67,10 +67,10 @@ async fn a_body_must_be_the_json_that_it_says_it_is() {
     ] {
         let site = Site::new(Policy::new("pagos").key(key).no_principal(), run_number).await;
         for body in bad {
-            let told = site
+            let response = site
                 .send(post("77").body(Body::from(body.to_owned())).unwrap())
                 .await;
-            assert_eq!(told.problem(), problem(400, "unidentified"), "{body}");
+            assert_eq!(response.problem(), problem(400, "unidentified"), "{body}");
         }
         assert_eq!(site.runs(), 0);
     }
@@ -90,8 +90,8 @@ async fn a_body_that_is_too_large_is_refused() {
         site.send(request.body(body).unwrap()).await
     };
     for large in [body(1001), chunks(11)] {
-        let told = send("77", large).await;
-        assert_eq!(told.problem(), problem(413, "too_large"));
+        let response = send("77", large).await;
+        assert_eq!(response.problem(), problem(413, "too_large"));
     }
     assert_eq!(site.runs(), 0);
     send("78", body(1000)).await.assert_fresh("run 1");
@@ -106,8 +106,8 @@ async fn a_body_that_breaks_off_is_refused() {
     let request = post("77")
         .body(Body::from_stream(stream::iter(frames)))
         .unwrap();
-    let told = site.send(request).await;
-    assert_eq!(told.problem(), problem(400, "unidentified"));
+    let response = site.send(request).await;
+    assert_eq!(response.problem(), problem(400, "unidentified"));
     assert_eq!(site.runs(), 0);
 }
 
@@ -120,11 +120,11 @@ async fn a_body_that_comes_too_slowly_is_refused() {
         let bit = stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from("{")) });
         Body::from_stream(futures_util::StreamExt::chain(bit, stream::pending()))
     };
-    let told = site.send(post("77").body(endless()).unwrap()).await;
-    assert_eq!(told.problem(), problem(408, "timeout"));
+    let response = site.send(post("77").body(endless()).unwrap()).await;
+    assert_eq!(response.problem(), problem(408, "timeout"));
     assert_eq!((site.runs(), site.counts().unidentified), (0, 1));
     // In shadow mode it passes unchanged.
     let shadow = Site::new(policy.switch(turno::once::http::Switch::Shadow), run_number).await;
-    let told = shadow.send(post("77").body(endless()).unwrap()).await;
-    told.assert_fresh("run 1");
+    let response = shadow.send(post("77").body(endless()).unwrap()).await;
+    response.assert_fresh("run 1");
 }

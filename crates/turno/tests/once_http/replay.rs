@@ -45,12 +45,12 @@ async fn bytes_that_are_no_text_come_back_as_they_were(url: &str) {
     })
     .await;
     for is_replayed in [false, true] {
-        let told = site.send(paying("77")).await;
+        let response = site.send(paying("77")).await;
         assert_eq!(
-            (told.is_replayed(), &told.body[..]),
+            (response.is_replayed(), &response.body[..]),
             (is_replayed, &bytes[..])
         );
-        assert_eq!(told.header("content-type"), Some("image/png"));
+        assert_eq!(response.header("content-type"), Some("image/png"));
     }
 }
 
@@ -115,9 +115,12 @@ async fn a_refusal_of_the_handler_is_an_answer() {
     })
     .await;
     for is_replayed in [false, true] {
-        let told = site.send(paying("77")).await;
-        assert_eq!((told.status.as_u16(), told.text()), (402, "no money"));
-        assert_eq!(told.is_replayed(), is_replayed);
+        let response = site.send(paying("77")).await;
+        assert_eq!(
+            (response.status.as_u16(), response.text()),
+            (402, "no money")
+        );
+        assert_eq!(response.is_replayed(), is_replayed);
     }
     assert_eq!(site.runs(), 1);
 }
@@ -128,10 +131,10 @@ async fn the_handler_is_given_the_body_that_was_read() {
         request.into_body()
     })
     .await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.text(), r#"{"amount": 100}"#);
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.text(), r#"{"amount": 100}"#);
     let again = site.send(paying("77")).await;
-    assert_eq!(again.body, told.body);
+    assert_eq!(again.body, response.body);
 }
 
 #[tokio::test]
@@ -140,8 +143,8 @@ async fn other_methods_pass() {
     for method in [Method::GET, Method::PUT, Method::DELETE] {
         for _ in 0..2 {
             let request = Request::builder().method(method.clone()).uri("/pagos");
-            let told = site.send(request.body(Body::empty()).unwrap()).await;
-            assert!(!told.is_replayed());
+            let response = site.send(request.body(Body::empty()).unwrap()).await;
+            assert!(!response.is_replayed());
         }
     }
     assert_eq!(site.runs(), 6);
@@ -164,7 +167,7 @@ async fn an_answer_that_is_kept_for_no_time_is_not_given_again() {
     let policy = Policy::new("pagos").ttl(Duration::ZERO);
     let site = Site::new(policy, run_number).await;
     for run in 1..=3 {
-        let told = site.send(paying("77")).await;
-        told.assert_fresh(&format!("run {run}"));
+        let response = site.send(paying("77")).await;
+        response.assert_fresh(&format!("run {run}"));
     }
 }

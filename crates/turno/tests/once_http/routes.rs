@@ -8,7 +8,7 @@ use tower::ServiceExt;
 use turno::Turno;
 use turno::once::http::{KeyFrom, OnceLayer, Policy, Routes};
 
-use crate::kit::{Site, Told, post, run_number};
+use crate::kit::{Site, TestResponse, post, run_number};
 
 #[tokio::test]
 async fn each_route_has_its_policy_and_the_others_pass() {
@@ -44,20 +44,20 @@ async fn each_route_has_its_policy_and_the_others_pass() {
     send(Method::POST, "/v1/a/b").await.assert_fresh("run 4");
     send(Method::POST, "/v1/a/b").await.assert_replayed("run 4");
     for run in 5..7 {
-        let told = send(Method::POST, "/other").await;
-        told.assert_fresh(&format!("run {run}"));
+        let response = send(Method::POST, "/other").await;
+        response.assert_fresh(&format!("run {run}"));
     }
     let request = Request::patch("/pagos/1").body(Body::empty()).unwrap();
-    let told = site.send(request).await;
+    let response = site.send(request).await;
     assert!(
-        !told.is_replayed(),
+        !response.is_replayed(),
         "another content type is another content"
     );
 }
 
 /// Around nested routers, the layer sees whole paths: a nested router gets only the part after its prefix.
 #[tokio::test]
-async fn nested_routers_are_told_apart_from_outside() {
+async fn nested_routers_are_distinguished_from_outside() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let nested = |name: &'static str| {
         Router::new().route("/pagos", routing::post(move || std::future::ready(name)))
@@ -69,14 +69,17 @@ async fn nested_routers_are_told_apart_from_outside() {
     for is_replayed in [false, true] {
         for (uri, answer) in [("/a/pagos", "a"), ("/b/pagos", "b")] {
             let request = post("77").uri(uri).body(Body::empty()).unwrap();
-            let told = Told::from(router.clone().oneshot(request).await.unwrap()).await;
-            assert_eq!((told.text(), told.is_replayed()), (answer, is_replayed));
+            let response = TestResponse::from(router.clone().oneshot(request).await.unwrap()).await;
+            assert_eq!(
+                (response.text(), response.is_replayed()),
+                (answer, is_replayed)
+            );
         }
     }
 }
 
 #[test]
-fn routes_that_cannot_be_told_apart_are_refused() {
+fn ambiguous_routes_are_refused() {
     let routes = || {
         Routes::new()
             .add("/pagos/{id}", Policy::new("pagos"))
@@ -114,20 +117,20 @@ async fn a_path_that_is_almost_that_of_a_route_is_refused() {
     let closed = site(Policy::new("pagos")).await;
     for near in NEAR {
         let request = post("77").uri(near).body(Body::empty()).unwrap();
-        let told = closed.send(request).await;
+        let response = closed.send(request).await;
         assert_eq!(
-            told.problem(),
+            response.problem(),
             crate::kit::problem(400, "unidentified"),
             "{near}"
         );
-        assert_eq!(told.json()["field"], "path");
+        assert_eq!(response.json()["field"], "path");
     }
     assert_eq!(closed.runs(), 0);
     // Other methods and other paths are not affected.
     for (method, uri) in [(Method::GET, "/pagos/"), (Method::POST, "/pagos/1")] {
         let request = post("77").method(method).uri(uri);
-        let told = closed.send(request.body(Body::empty()).unwrap()).await;
-        assert!(told.status.is_success(), "{told:?}");
+        let response = closed.send(request.body(Body::empty()).unwrap()).await;
+        assert!(response.status.is_success(), "{response:?}");
     }
     let request = || post("77").body(Body::empty()).unwrap();
     closed.send(request()).await.assert_fresh("run 3");
@@ -146,10 +149,10 @@ async fn a_problem_names_the_key_in_the_store() {
     let site = Site::new(Policy::new("pagos"), run_number).await;
     let request = |body: &'static str| post("77").body(Body::from(body)).unwrap();
     site.send(request("1")).await.assert_fresh("run 1");
-    let told = site.send(request("2")).await;
-    assert_eq!(told.problem(), crate::kit::problem(422, "mismatch"));
+    let response = site.send(request("2")).await;
+    assert_eq!(response.problem(), crate::kit::problem(422, "mismatch"));
     let known = site.await_state(turno::once::OnceState::Done).await;
-    assert_eq!(told.json()["key"], known.key.as_str());
+    assert_eq!(response.json()["key"], known.key.as_str());
     let (head, body) = request("3").into_parts();
     let body = axum::body::to_bytes(body, 10).await.unwrap();
     let key = Policy::new("pagos").store_key(&turno::once::Identities::new(), &head, &body);

@@ -55,10 +55,10 @@ async fn what_is_too_large_passes() {
     let policy = Policy::new("pagos").max_body(10).switch(Switch::Shadow);
     let site = Site::new(policy, async |_, request: Request| request.into_body()).await;
     let large = || "x".repeat(1000);
-    let told = site
+    let response = site
         .send(post("77").body(Body::from(large())).unwrap())
         .await;
-    told.assert_fresh(&large());
+    response.assert_fresh(&large());
     assert_eq!(site.counts().unidentified, 1);
 }
 

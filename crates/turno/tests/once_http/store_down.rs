@@ -9,7 +9,7 @@ use turno::once::http::{Fails, Policy};
 use turno_testkit::{PostgresServer, eventually_async};
 
 use crate::LONG;
-use crate::kit::{Held, Site, Told, paying, problem, run_number};
+use crate::kit::{Held, Site, TestResponse, paying, problem, run_number};
 
 async fn down(fails: Fails) -> (Site, PostgresServer) {
     let server = PostgresServer::start().unwrap();
@@ -23,9 +23,9 @@ async fn down(fails: Fails) -> (Site, PostgresServer) {
 #[tokio::test]
 async fn closed_nothing_is_done() {
     let (site, server) = down(Fails::Closed).await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(503, "store_unavailable"));
-    assert!(told.headers.contains_key("retry-after"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(503, "store_unavailable"));
+    assert!(response.headers.contains_key("retry-after"));
     assert_eq!((site.runs(), site.counts().store_down), (1, 1));
     server.restart().unwrap();
     site.send(paying("77")).await.assert_replayed("run 1");
@@ -39,7 +39,7 @@ async fn open_it_may_be_done_twice() {
 }
 
 /// Starts a handler that returns only after the store was stopped.
-async fn gone_meanwhile(policy: Policy) -> (Site, PostgresServer, JoinHandle<Told>) {
+async fn gone_meanwhile(policy: Policy) -> (Site, PostgresServer, JoinHandle<TestResponse>) {
     let server = PostgresServer::start().unwrap();
     let held = Held::new();
     let holding = held.clone();
@@ -79,12 +79,12 @@ async fn an_answer_is_sent_when_the_store_is_back() {
 async fn an_answer_that_cannot_be_stored_is_not_sent() {
     let policy = Policy::new("pagos").lease(Duration::from_secs(1));
     let (site, server, first) = gone_meanwhile(policy).await;
-    let told = first.await.unwrap();
-    assert_eq!(told.problem(), problem(409, "answer_not_stored"));
+    let response = first.await.unwrap();
+    assert_eq!(response.problem(), problem(409, "answer_not_stored"));
     server.restart().unwrap();
     site.await_state(OnceState::Unknown).await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(409, "unknown"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(409, "unknown"));
     assert_eq!(site.runs(), 1);
 }
 

@@ -18,7 +18,7 @@ on_each_store! {
     it_is_done_again => it_is_done_again;
     it_was_done => it_was_done;
     it_was_not_done => it_was_not_done;
-    it_cannot_be_told => it_cannot_be_told;
+    the_probe_is_inconclusive => the_probe_is_inconclusive;
 }
 
 /// Creates a site whose first run is unknown. Handlers return the number of their attempt.
@@ -33,17 +33,17 @@ async fn vanished(url: &str, unknown: Unknown) -> Site {
         }
     })
     .await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.status, StatusCode::BAD_GATEWAY);
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.status, StatusCode::BAD_GATEWAY);
     site
 }
 
 async fn it_is_refused(url: &str) {
     let site = vanished(url, Unknown::Refuse).await;
     for _ in 0..2 {
-        let told = site.send(paying("77")).await;
-        assert_eq!(told.problem(), problem(409, "unknown"));
-        assert!(!told.headers.contains_key("retry-after"), "it stays so");
+        let response = site.send(paying("77")).await;
+        assert_eq!(response.problem(), problem(409, "unknown"));
+        assert!(!response.headers.contains_key("retry-after"), "it stays so");
     }
     assert_eq!((site.runs(), site.counts().unknown), (1, 2));
 
@@ -104,10 +104,10 @@ async fn asking(url: &str, found: Probe<u16>) -> (Site, Arc<Always>) {
 async fn it_was_done(url: &str) {
     let (site, prober) = asking(url, Probe::Done(201)).await;
     for _ in 0..2 {
-        let told = site.send(paying("77")).await;
-        assert_eq!((told.status.as_u16(), told.text()), (201, "found"));
-        assert_eq!(told.header("location"), Some("/pagos/1"));
-        assert!(told.is_replayed());
+        let response = site.send(paying("77")).await;
+        assert_eq!((response.status.as_u16(), response.text()), (201, "found"));
+        assert_eq!(response.header("location"), Some("/pagos/1"));
+        assert!(response.is_replayed());
     }
     assert_eq!(prober.asked.load(Ordering::Relaxed), 1);
     assert_eq!(site.runs(), 1);
@@ -125,11 +125,11 @@ async fn it_was_not_done(url: &str) {
 }
 
 /// The next request then calls the probe again.
-async fn it_cannot_be_told(url: &str) {
+async fn the_probe_is_inconclusive(url: &str) {
     let (site, prober) = asking(url, Probe::Unsure).await;
     for _ in 0..2 {
-        let told = site.send(paying("77")).await;
-        assert_eq!(told.problem(), problem(409, "unknown"));
+        let response = site.send(paying("77")).await;
+        assert_eq!(response.problem(), problem(409, "unknown"));
     }
     assert_eq!(prober.asked.load(Ordering::Relaxed), 2);
     assert_eq!((site.runs(), site.counts().unknown), (1, 2));

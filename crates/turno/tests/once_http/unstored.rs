@@ -27,9 +27,12 @@ async fn a_failure_is_tried_again() {
     let statuses = &[500, 503, 408, 409, 423, 425, 429];
     let site = Site::new(Policy::new("pagos"), failing(statuses)).await;
     for status in statuses {
-        let told = site.send(paying("77")).await;
-        assert_eq!((told.status.as_u16(), told.is_replayed()), (*status, false));
-        assert_eq!(told.text(), "");
+        let response = site.send(paying("77")).await;
+        assert_eq!(
+            (response.status.as_u16(), response.is_replayed()),
+            (*status, false)
+        );
+        assert_eq!(response.text(), "");
     }
     site.send(paying("77")).await.assert_fresh("run 8");
     site.send(paying("77")).await.assert_replayed("run 8");
@@ -42,8 +45,8 @@ async fn a_failure_may_have_done_something() {
     let policy = Policy::new("pagos").unstored(Released::Unknown);
     let site = Site::new(policy, failing(&[500])).await;
     assert_eq!(site.send(paying("77")).await.status.as_u16(), 500);
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(409, "unknown"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(409, "unknown"));
     assert_eq!((site.runs(), site.counts().unknown), (1, 1));
 }
 
@@ -53,9 +56,9 @@ async fn a_policy_says_which_statuses_are_answers() {
     let site = Site::new(policy, failing(&[404, 500])).await;
     assert_eq!(site.send(paying("77")).await.status.as_u16(), 404);
     for is_replayed in [false, true] {
-        let told = site.send(paying("77")).await;
+        let response = site.send(paying("77")).await;
         assert_eq!(
-            (told.status.as_u16(), told.is_replayed()),
+            (response.status.as_u16(), response.is_replayed()),
             (500, is_replayed)
         );
     }
@@ -79,8 +82,11 @@ async fn a_service_says_that_something_may_have_been_done() {
         (StatusCode::BAD_GATEWAY, Extension(Fate::Unknown), "cut off")
     })
     .await;
-    let told = site.send(paying("77")).await;
-    assert_eq!((told.status.as_u16(), told.text()), (502, "cut off"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(
+        (response.status.as_u16(), response.text()),
+        (502, "cut off")
+    );
     let again = site.send(paying("77")).await;
     assert_eq!(again.problem(), problem(409, "unknown"));
     assert_eq!(site.runs(), 1);

@@ -48,8 +48,8 @@ async fn a_panic_leaves_it_unknown() {
         panic!("on purpose")
     })
     .await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(500, "failed"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(500, "failed"));
     site.await_state(OnceState::Unknown).await;
     let again = site.send(paying("77")).await;
     assert_eq!(again.problem(), problem(409, "unknown"));
@@ -67,8 +67,8 @@ async fn a_service_that_fails_leaves_it_unknown() {
     let failed = service.clone().oneshot(paying("77")).await;
     assert_eq!(failed.unwrap_err(), "connection reset");
     let again = service.oneshot(paying("77")).await.unwrap();
-    let told = crate::kit::Told::from(again.map(Body::new)).await;
-    assert_eq!(told.problem(), problem(409, "unknown"));
+    let response = crate::kit::TestResponse::from(again.map(Body::new)).await;
+    assert_eq!(response.problem(), problem(409, "unknown"));
 }
 
 #[tokio::test]
@@ -81,8 +81,8 @@ async fn an_answer_that_breaks_off_leaves_it_unknown() {
         Body::from_stream(stream::iter(frames)).into_response()
     })
     .await;
-    let told = site.send(paying("77")).await;
-    assert_eq!(told.problem(), problem(500, "failed"));
+    let response = site.send(paying("77")).await;
+    assert_eq!(response.problem(), problem(500, "failed"));
     let again = site.send(paying("77")).await;
     assert_eq!(again.problem(), problem(409, "unknown"));
     assert_eq!(site.runs(), 1);

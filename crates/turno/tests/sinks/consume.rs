@@ -15,28 +15,31 @@ use crate::{LONG, event, unique};
 
 async fn publish(url: &str, exchange: &str, events: &[Outgoing]) {
     let sink = RabbitMq::new(url).unwrap().exchange(exchange);
-    let fates = sink.publish(events).await;
-    assert!(fates.iter().all(|fate| *fate == Fate::Sent), "{fates:?}");
+    let results = sink.publish(events).await;
+    assert!(
+        results.iter().all(|result| *result == Fate::Sent),
+        "{results:?}"
+    );
     sink.close().await;
 }
 
-async fn next<T>(told: &mut mpsc::UnboundedReceiver<T>) -> T {
-    let told = tokio::time::timeout(LONG, told.recv());
-    told.await.expect("in time").expect("the consumer runs")
+async fn next<T>(received: &mut mpsc::UnboundedReceiver<T>) -> T {
+    let received = tokio::time::timeout(LONG, received.recv());
+    received.await.expect("in time").expect("the consumer runs")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_come_in_order_with_all_that_belongs_to_them() {
     let url = shared().url();
     let (exchange, queue) = (unique("events"), unique("queue"));
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut received) = mpsc::unbounded_channel();
     let shutdown = CancellationToken::new();
     let consumer = RabbitConsumer::new(&url, &queue)
         .unwrap()
         .bind(&exchange, "ticket.#");
     let running = tokio::spawn(consumer.run(shutdown.clone(), move |event: Delivered| {
         let tell = tell.clone();
-        async move { tell.send(event).map_err(|_| "nobody listens") }
+        async move { tell.send(event).map_err(|_| "the test has ended") }
     }));
     // An event can be routed once the consumer has declared its exchange, its queue and the binding.
     let sink = RabbitMq::new(&url).unwrap().exchange(&exchange);
@@ -53,7 +56,7 @@ async fn events_come_in_order_with_all_that_belongs_to_them() {
         (sink.publish(std::slice::from_ref(&first)).await == [Fate::Sent]).then_some(())
     })
     .await;
-    let got = next(&mut told).await;
+    let got = next(&mut received).await;
     let expected = Delivered {
         id: first.id,
         kind: first.kind.clone(),
@@ -75,7 +78,7 @@ async fn events_come_in_order_with_all_that_belongs_to_them() {
     let events: Vec<_> = (0..200).map(|_| event("TicketCreatedEvent")).collect();
     publish(&url, &exchange, &events).await;
     for event in &events {
-        assert_eq!(next(&mut told).await.id, event.id);
+        assert_eq!(next(&mut received).await.id, event.id);
     }
     shutdown.cancel();
     let report = running.await.unwrap().unwrap();
@@ -97,7 +100,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
     publish(&url, &desk.exchange, &events).await;
 
     // It gets the first event, and ends before it acknowledges.
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut received) = mpsc::unbounded_channel();
     let consumer = || {
         RabbitConsumer::new(&url, &desk.queue)
             .unwrap()
@@ -111,7 +114,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
             std::future::pending::<Result<(), String>>()
         }),
     );
-    assert_eq!(next(&mut told).await.id, events[0].id);
+    assert_eq!(next(&mut received).await.id, events[0].id);
     first.abort();
     first.await.unwrap_err();
 
@@ -127,7 +130,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
             Ok::<_, String>(())
         }
     }));
-    let again = next(&mut told).await;
+    let again = next(&mut received).await;
     assert_eq!(again.id, events[0].id);
     assert!(again.redelivered);
     assert_eq!(again.deliveries, 2);
@@ -227,7 +230,7 @@ async fn a_lost_connection_is_made_again_and_what_was_not_acknowledged_comes_aga
     let proxy = TcpProxy::start(([127, 0, 0, 1], broker.port()).into())
         .await
         .unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut received) = mpsc::unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
     let passed = gate.clone();
     let shutdown = CancellationToken::new();
@@ -244,12 +247,12 @@ async fn a_lost_connection_is_made_again_and_what_was_not_acknowledged_comes_aga
     }));
     let event = event("ThingEvent");
     publish(&broker.url(), &desk.exchange, std::slice::from_ref(&event)).await;
-    assert_eq!(next(&mut told).await.id, event.id);
+    assert_eq!(next(&mut received).await.id, event.id);
     proxy.cut().await;
     gate.add_permits(1);
     proxy.restore().await.unwrap();
     // Its acknowledgement was lost with the connection.
-    let again = next(&mut told).await;
+    let again = next(&mut received).await;
     assert_eq!((again.id, again.redelivered), (event.id, true));
     gate.add_permits(1);
     eventually_async(LONG, "the acknowledgement", async || {

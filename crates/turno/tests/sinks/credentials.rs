@@ -13,10 +13,10 @@ const PASSWORD: &str = "s3cret-p4ssword";
 /// Returns all output of a sink that is unreachable.
 async fn shown(sink: &dyn Sink) -> String {
     let said = sink.ready().await.unwrap_err().to_string();
-    let fates = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
-    let fate = outage(&fates[0]).unwrap();
-    format!("{said} {fate} {sink:?} {}", sink.name())
+    let results = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    let result = outage(&results[0]).unwrap();
+    format!("{said} {result} {sink:?} {}", sink.name())
 }
 
 #[tokio::test]

@@ -44,8 +44,8 @@ fn unique(name: &str) -> String {
 }
 
 /// Returns the reason of an outage, in whichever variant.
-fn outage(fate: &Fate) -> Option<String> {
-    match fate {
+fn outage(result: &Fate) -> Option<String> {
+    match result {
         Fate::Unsent(outage) | Fate::Doubtful(outage) => Some(outage.to_string()),
         _ => None,
     }

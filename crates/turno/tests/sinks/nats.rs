@@ -93,12 +93,12 @@ async fn exactly_what_no_stream_takes_is_refused() {
         _ => "WantedThingEvent",
     };
     let events: Vec<_> = (0..1_500).map(|place| event(kind(place))).collect();
-    let fates = sink.publish(&events).await;
+    let results = sink.publish(&events).await;
     let refused = format!("no stream takes subject {prefix}.lost.thing");
-    for (event, fate) in events.iter().zip(&fates) {
+    for (event, result) in events.iter().zip(&results) {
         match event.kind.as_str() {
-            "WantedThingEvent" => assert_eq!(*fate, Fate::Sent),
-            _ => assert_eq!(*fate, Fate::Refused(refused.clone())),
+            "WantedThingEvent" => assert_eq!(*result, Fate::Sent),
+            _ => assert_eq!(*result, Fate::Refused(refused.clone())),
         }
     }
     assert_eq!(count(&mut stream).await, 1_000);
@@ -129,19 +129,19 @@ async fn what_nats_will_not_have_is_refused_alone() {
         event("WantedThingEvent"),
         event("WantedThingEvent"),
     ];
-    let fates = sink.publish(&events).await;
-    let why = |place: usize| match &fates[place] {
+    let results = sink.publish(&events).await;
+    let why = |place: usize| match &results[place] {
         Fate::Refused(why) => why.clone(),
         other => panic!("{place}: {other:?}"),
     };
-    assert_eq!(fates[0], Fate::Sent);
+    assert_eq!(results[0], Fate::Sent);
     assert!(why(1).contains("limit"), "{}", why(1));
     assert!(why(2).contains("Nats-Rollup"));
     assert!(why(3).contains("no subject"));
-    assert_eq!(fates[4], Fate::Sent);
+    assert_eq!(results[4], Fate::Sent);
     // The stream is full, so the event is not the cause.
-    let Fate::Busy(full) = &fates[5] else {
-        panic!("{:?}", fates[5]);
+    let Fate::Busy(full) = &results[5] else {
+        panic!("{:?}", results[5]);
     };
     assert!(full.to_string().contains("maximum messages"), "{full}");
 }
@@ -159,24 +159,24 @@ async fn a_server_that_dies_is_an_outage_and_nothing_is_lost() {
     let (_, prefix) = stream(&server.url(), Default::default()).await;
     let sink = Nats::new(&server.url()).unwrap().subject_prefix(&prefix);
     eventually_ready(&sink).await;
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (stopper, stop) = tokio::sync::oneshot::channel();
     let killed = server.clone();
     let killer = tokio::task::spawn_blocking(move || {
-        told.blocking_recv().unwrap();
+        stop.blocking_recv().unwrap();
         killed.kill_9().unwrap();
     });
-    let mut tell = Some(tell);
+    let mut stopper = Some(stopper);
     let mut again = Vec::new();
     let mut sent = 0;
     while again.is_empty() {
         let events: Vec<_> = (0..500).map(|_| event("WantedThingEvent")).collect();
-        let fates = sink.publish(&events).await;
-        tell.take().map(|tell| tell.send(()));
-        for (event, fate) in events.into_iter().zip(fates) {
-            match fate {
+        let results = sink.publish(&events).await;
+        stopper.take().map(|stopper| stopper.send(()));
+        for (event, result) in events.into_iter().zip(results) {
+            match result {
                 Fate::Sent => sent += 1,
-                fate => {
-                    assert!(outage(&fate).is_some(), "{fate:?}");
+                result => {
+                    assert!(outage(&result).is_some(), "{result:?}");
                     again.push(event);
                 }
             }
@@ -184,23 +184,23 @@ async fn a_server_that_dies_is_an_outage_and_nothing_is_lost() {
     }
     killer.await.unwrap();
     sink.ready().await.unwrap_err();
-    let fates = sink.publish(&again[..1]).await;
-    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
+    let results = sink.publish(&again[..1]).await;
+    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
 
     let restarted = server.clone();
     let restart = tokio::task::spawn_blocking(move || restarted.restart());
     restart.await.unwrap().unwrap();
     eventually_async(LONG, "everything to be published", async || {
         sink.ready().await.ok()?;
-        let fates = sink.publish(&again).await;
-        let mut fates = fates.into_iter();
-        again.retain(|_| match fates.next().expect("a fate") {
+        let results = sink.publish(&again).await;
+        let mut results = results.into_iter();
+        again.retain(|_| match results.next().expect("a fate") {
             Fate::Sent => {
                 sent += 1;
                 false
             }
-            fate => {
-                assert!(outage(&fate).is_some(), "{fate:?}");
+            result => {
+                assert!(outage(&result).is_some(), "{result:?}");
                 true
             }
         });
@@ -226,20 +226,25 @@ async fn a_server_that_falls_silent_is_given_up_after_a_while() {
     eventually_ready(&sink).await;
     proxy.black_hole();
     let events: Vec<_> = (0..100).map(|_| event("WantedThingEvent")).collect();
-    let fates = sink.publish(&events).await;
+    let results = sink.publish(&events).await;
     assert!(
-        fates.iter().all(|fate| matches!(fate, Fate::Doubtful(_))),
-        "{fates:?}"
+        results
+            .iter()
+            .all(|result| matches!(result, Fate::Doubtful(_))),
+        "{results:?}"
     );
     sink.ready().await.unwrap_err();
     proxy.restore().await.unwrap();
     eventually_ready(&sink).await;
-    let fates = sink.publish(&events).await;
-    assert!(fates.iter().all(|fate| *fate == Fate::Sent), "{fates:?}");
+    let results = sink.publish(&events).await;
+    assert!(
+        results.iter().all(|result| *result == Fate::Sent),
+        "{results:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_are_not_told() {
+async fn passwords_are_not_shown() {
     let guarded = "authorization { user: relay, password: right }\n";
     let server = tokio::task::spawn_blocking(move || server::Nats::start_with(guarded));
     let port = match server.await.unwrap() {
@@ -268,10 +273,10 @@ async fn check_silence(port: u16, said: &str) {
     let url = format!("nats://relay:{PASSWORD}@127.0.0.1:{port}");
     let sink = from_url(&url, &SinkOptions::default()).unwrap();
     let ready = sink.ready().await.unwrap_err().to_string();
-    let fates = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
-    let told = outage(&fates[0]).unwrap();
-    let shown = format!("{ready} {told} {sink:?} {}", sink.name());
+    let results = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    let outage_text = outage(&results[0]).unwrap();
+    let shown = format!("{ready} {outage_text} {sink:?} {}", sink.name());
     assert!(
         !shown.contains(PASSWORD) && !shown.contains("relay"),
         "{shown}"

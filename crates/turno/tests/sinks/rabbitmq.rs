@@ -30,14 +30,14 @@ fn mixed(count: usize) -> Vec<Outgoing> {
     .collect()
 }
 
-fn check_mixed(events: &[Outgoing], fates: &[Fate], exchange: &str) {
-    assert_eq!(fates.len(), events.len());
+fn check_mixed(events: &[Outgoing], results: &[Fate], exchange: &str) {
+    assert_eq!(results.len(), events.len());
     let refused =
         format!("unroutable: no queue is bound to exchange {exchange} for routing key lost.thing");
-    for (event, fate) in events.iter().zip(fates) {
+    for (event, result) in events.iter().zip(results) {
         match event.kind.as_str() {
-            "WantedThingEvent" => assert_eq!(*fate, Fate::Sent),
-            _ => assert_eq!(*fate, Fate::Refused(refused.clone())),
+            "WantedThingEvent" => assert_eq!(*result, Fate::Sent),
+            _ => assert_eq!(*result, Fate::Refused(refused.clone())),
         }
     }
 }
@@ -57,10 +57,13 @@ async fn exactly_what_no_queue_takes_is_refused() {
         .exchange(&desk.exchange);
     sink.ready().await.unwrap();
     let events = mixed(5_000);
-    let fates = sink.publish(&events).await;
-    check_mixed(&events, &fates, &desk.exchange);
+    let results = sink.publish(&events).await;
+    check_mixed(&events, &results, &desk.exchange);
     assert_eq!(
-        fates.iter().filter(|fate| **fate != Fate::Sent).count(),
+        results
+            .iter()
+            .filter(|result| **result != Fate::Sent)
+            .count(),
         2_500
     );
     assert_eq!(desk.drain().await, wanted_ids(&events));
@@ -79,8 +82,8 @@ async fn calls_at_the_same_time_do_not_mix() {
         sink.publish(&batches[2]),
         sink.publish(&batches[3]),
     );
-    for (events, fates) in batches.iter().zip([a, b, c, d]) {
-        check_mixed(events, &fates, &desk.exchange);
+    for (events, results) in batches.iter().zip([a, b, c, d]) {
+        check_mixed(events, &results, &desk.exchange);
     }
     let mut expected: Vec<_> = batches
         .iter()
@@ -112,8 +115,8 @@ async fn a_message_has_all_properties_and_headers() {
         ..event("TicketFlow.Domain.Events.TicketStatusChangedEvent")
     };
     let bare = event("TicketStatusChangedEvent");
-    let fates = sink.publish(&[full.clone(), bare.clone()]).await;
-    assert_eq!(fates, [Fate::Sent, Fate::Sent]);
+    let results = sink.publish(&[full.clone(), bare.clone()]).await;
+    assert_eq!(results, [Fate::Sent, Fate::Sent]);
 
     let message = desk.take().await.unwrap();
     let properties = &message.properties;
@@ -162,23 +165,26 @@ async fn one_that_is_too_large_makes_its_batch_suspect_and_no_other() {
     let mut events: Vec<_> = (0..20).map(|_| event("ThingEvent")).collect();
     events[7].payload = format!("\"{}\"", "x".repeat(MAX_MESSAGE));
 
-    let fates = sink.publish(&events).await;
-    let Fate::Suspect(reason) = &fates[7] else {
-        panic!("{:?}", fates[7]);
+    let results = sink.publish(&events).await;
+    let Fate::Suspect(reason) = &results[7] else {
+        panic!("{:?}", results[7]);
     };
     assert!(
         reason.contains("406") && reason.contains("larger"),
         "{reason}"
     );
-    for fate in &fates {
-        assert!(matches!(fate, Fate::Sent | Fate::Suspect(_)), "{fate:?}");
+    for result in &results {
+        assert!(
+            matches!(result, Fate::Sent | Fate::Suspect(_)),
+            "{result:?}"
+        );
     }
     // Without calling `ready`: the relay splits the batch immediately.
     for (place, event) in events.iter().enumerate() {
-        let fates = sink.publish(std::slice::from_ref(event)).await;
+        let results = sink.publish(std::slice::from_ref(event)).await;
         match place {
-            7 => assert!(matches!(fates[..], [Fate::Suspect(_)]), "{fates:?}"),
-            _ => assert_eq!(fates, [Fate::Sent]),
+            7 => assert!(matches!(results[..], [Fate::Suspect(_)]), "{results:?}"),
+            _ => assert_eq!(results, [Fate::Sent]),
         }
     }
     let arrived: std::collections::BTreeSet<_> = desk.drain().await.into_iter().collect();
@@ -206,16 +212,16 @@ async fn what_amqp_has_no_words_for_is_refused_alone() {
             ..event("ThingEvent")
         },
     ];
-    let fates = sink.publish(&events).await;
-    let why = |fate: &Fate| match fate {
+    let results = sink.publish(&events).await;
+    let why = |result: &Fate| match result {
         Fate::Refused(why) => why.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(fates[0], Fate::Sent);
-    assert!(why(&fates[1]).contains("routing key"));
-    assert!(why(&fates[2]).contains("name of one of its headers"));
-    assert!(why(&fates[3]).contains("200"));
-    assert_eq!(fates[4], Fate::Sent);
+    assert_eq!(results[0], Fate::Sent);
+    assert!(why(&results[1]).contains("routing key"));
+    assert!(why(&results[2]).contains("name of one of its headers"));
+    assert!(why(&results[3]).contains("200"));
+    assert_eq!(results[4], Fate::Sent);
     assert_eq!(desk.drain().await.len(), 2);
 }
 
@@ -230,16 +236,16 @@ async fn an_exchange_that_has_gone_is_an_outage_and_is_made_again() {
         .channel
         .exchange_delete(desk.exchange.as_str().into(), Default::default());
     gone.await.unwrap();
-    let fates = sink
+    let results = sink
         .publish(&[event("ThingEvent"), event("ThingEvent")])
         .await;
-    for fate in fates {
-        let said = outage(&fate).expect("an outage");
+    for result in results {
+        let said = outage(&result).expect("an outage");
         assert!(said.contains("404"), "{said}");
     }
     sink.ready().await.unwrap();
-    let fates = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(fates[..], [Fate::Refused(_)]), "{fates:?}");
+    let results = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(results[..], [Fate::Refused(_)]), "{results:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

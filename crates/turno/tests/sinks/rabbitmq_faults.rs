@@ -39,12 +39,12 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
         .exchange(&desk.exchange);
     sink.ready().await.unwrap();
 
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (stopper, mut stop) = mpsc::unbounded_channel();
     let killed = broker.clone();
     let killer = tokio::task::spawn_blocking(move || {
         // During the third batch or a later one.
         for _ in 0..3 {
-            told.blocking_recv();
+            stop.blocking_recv();
         }
         killed.kill_9().unwrap();
     });
@@ -52,12 +52,12 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     let mut again = Vec::new();
     while again.is_empty() {
         let events = batch();
-        tell.send(()).ok();
-        let fates = sink.publish(&events).await;
-        for (event, fate) in events.into_iter().zip(fates) {
-            match fate {
+        stopper.send(()).ok();
+        let results = sink.publish(&events).await;
+        for (event, result) in events.into_iter().zip(results) {
+            match result {
                 Fate::Sent => {
-                    assert_eq!(event.kind, "WantedThingEvent", "nobody took it");
+                    assert_eq!(event.kind, "WantedThingEvent", "no queue took it");
                     sent.insert(event.id.to_string());
                 }
                 Fate::Refused(why) => {
@@ -71,16 +71,16 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     }
     killer.await.unwrap();
     assert!(!sent.is_empty());
-    let fates = sink.publish(&again[..1]).await;
-    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
+    let results = sink.publish(&again[..1]).await;
+    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
     sink.ready().await.unwrap_err();
 
     on_server(&broker, server::RabbitMq::restart).await;
     eventually_ready(&sink).await;
     eventually_async(LONG, "everything to be published", async || {
-        let fates = sink.publish(&again).await;
-        let mut fates = fates.into_iter();
-        again.retain(|event| match fates.next().expect("a fate") {
+        let results = sink.publish(&again).await;
+        let mut results = results.into_iter();
+        again.retain(|event| match results.next().expect("a fate") {
             Fate::Sent => {
                 assert_eq!(event.kind, "WantedThingEvent");
                 sent.insert(event.id.to_string());
@@ -102,8 +102,11 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
 
     // An orderly stop by an operator (320) is not caused by an event either.
     on_server(&broker, server::RabbitMq::stop).await;
-    let fates = sink.publish(&batch()).await;
-    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
+    let results = sink.publish(&batch()).await;
+    assert!(
+        results.iter().all(|result| outage(result).is_some()),
+        "{results:?}"
+    );
 }
 
 /// Runs a call of the testkit, which blocks.
@@ -120,39 +123,42 @@ async fn on_server(
 async fn a_broker_that_blocks_publishers_is_an_outage_until_it_does_not() {
     let broker = Arc::new(server::RabbitMq::start().unwrap());
     let desk = Desk::open(&broker.url(), "#").await;
-    let patient = || {
+    let connect = || {
         RabbitMq::new(&broker.url())
             .unwrap()
             .exchange(&desk.exchange)
             .confirm_timeout(LONG)
     };
-    let old = patient();
+    let old = connect();
     assert_eq!(old.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
 
     on_server(&broker, server::RabbitMq::block_publishers).await;
     // A broker reports to a connection that it blocks only when it publishes, so a new connection tries a single event first.
-    for (sink, scouts) in [(patient(), 1), (old, 100)] {
+    for (sink, scouts) in [(connect(), 1), (old, 100)] {
         sink.ready().await.unwrap();
         let events: Vec<_> = (0..100).map(|_| event("ThingEvent")).collect();
-        let fates = sink.publish(&events).await;
-        for fate in &fates {
-            let said = outage(fate).expect("an outage");
+        let results = sink.publish(&events).await;
+        for result in &results {
+            let said = outage(result).expect("an outage");
             assert!(said.contains("blocks publishers"), "{said}");
         }
-        let doubtful = fates
+        let doubtful = results
             .iter()
-            .filter(|fate| matches!(fate, Fate::Doubtful(_)));
+            .filter(|result| matches!(result, Fate::Doubtful(_)));
         assert!(doubtful.count() <= scouts);
         if scouts == 1 {
             let said = sink.ready().await.unwrap_err().to_string();
             assert!(said.contains("blocks publishers (low on memory)"), "{said}");
-            let fates = sink.publish(&events).await;
-            assert!(matches!(fates[0], Fate::Unsent(_)), "{:?}", fates[0]);
+            let results = sink.publish(&events).await;
+            assert!(matches!(results[0], Fate::Unsent(_)), "{:?}", results[0]);
 
             on_server(&broker, server::RabbitMq::unblock_publishers).await;
             eventually_ready(&sink).await;
-            let fates = sink.publish(&events).await;
-            assert!(fates.iter().all(|fate| *fate == Fate::Sent), "{fates:?}");
+            let results = sink.publish(&events).await;
+            assert!(
+                results.iter().all(|result| *result == Fate::Sent),
+                "{results:?}"
+            );
             on_server(&broker, server::RabbitMq::block_publishers).await;
         }
     }
@@ -172,16 +178,20 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
     assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
 
     proxy.black_hole();
-    let fates = sink.publish(&batch()).await;
+    let results = sink.publish(&batch()).await;
     assert!(
-        fates.iter().all(|fate| matches!(fate, Fate::Doubtful(_))),
-        "{fates:?}"
+        results
+            .iter()
+            .all(|result| matches!(result, Fate::Doubtful(_))),
+        "{results:?}"
     );
     // The old connection was given up, and a new one gets no response.
-    let fates = sink.publish(&batch()).await;
+    let results = sink.publish(&batch()).await;
     assert!(
-        fates.iter().all(|fate| matches!(fate, Fate::Unsent(_))),
-        "{fates:?}"
+        results
+            .iter()
+            .all(|result| matches!(result, Fate::Unsent(_))),
+        "{results:?}"
     );
     let said = sink.ready().await.unwrap_err().to_string();
     assert!(said.contains("no answer"), "{said}");
@@ -191,8 +201,11 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
     assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
 
     proxy.cut().await;
-    let fates = sink.publish(&batch()).await;
-    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
+    let results = sink.publish(&batch()).await;
+    assert!(
+        results.iter().all(|result| outage(result).is_some()),
+        "{results:?}"
+    );
     proxy.restore().await.unwrap();
     eventually_ready(&sink).await;
     assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
@@ -214,11 +227,11 @@ async fn a_call_that_is_dropped_spoils_none_that_follow() {
             () = tokio::task::yield_now() => {}
         }
         let events = batch();
-        let fates = sink.publish(&events).await;
-        for (event, fate) in events.iter().zip(fates) {
+        let results = sink.publish(&events).await;
+        for (event, result) in events.iter().zip(results) {
             match event.kind.as_str() {
-                "WantedThingEvent" => assert_eq!(fate, Fate::Sent),
-                _ => assert!(matches!(fate, Fate::Refused(_)), "{fate:?}"),
+                "WantedThingEvent" => assert_eq!(result, Fate::Sent),
+                _ => assert!(matches!(result, Fate::Refused(_)), "{result:?}"),
             }
         }
     }

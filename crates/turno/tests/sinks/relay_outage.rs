@@ -145,9 +145,9 @@ impl Sink for Counted {
     }
 
     async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        let fates = self.sink.publish(events).await;
-        for (event, fate) in events.iter().zip(&fates) {
-            match fate {
+        let results = self.sink.publish(events).await;
+        for (event, result) in events.iter().zip(&results) {
+            match result {
                 Fate::Busy(_) => {
                     *self
                         .busy
@@ -160,7 +160,7 @@ impl Sink for Counted {
                 other => panic!("{other:?}"),
             }
         }
-        fates
+        results
     }
 
     async fn close(&self) {

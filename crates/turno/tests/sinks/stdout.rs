@@ -26,13 +26,13 @@ async fn an_event_is_one_line_with_its_payload_as_it_was() {
         payload: "{\"n\":".to_owned(),
         ..event("TicketCreatedEvent")
     };
-    let fates = sink.publish(&[full.clone(), broken, bare.clone()]).await;
-    assert_eq!(fates[0], Fate::Sent);
+    let results = sink.publish(&[full.clone(), broken, bare.clone()]).await;
+    assert_eq!(results[0], Fate::Sent);
     assert!(
-        matches!(&fates[1], Fate::Refused(why) if why.contains("no JSON")),
-        "{fates:?}"
+        matches!(&results[1], Fate::Refused(why) if why.contains("no JSON")),
+        "{results:?}"
     );
-    assert_eq!(fates[2], Fate::Sent);
+    assert_eq!(results[2], Fate::Sent);
     drop(sink);
 
     let lines: Vec<_> = BufReader::new(reader).lines().map(Result::unwrap).collect();
@@ -54,10 +54,10 @@ async fn a_reader_that_has_gone_is_an_outage() {
     let (reader, writer) = pipe().unwrap();
     let sink = Stdout::writing_to(writer);
     drop(reader);
-    let fates = sink.publish(&[event("ThingEvent")]).await;
-    assert!(outage(&fates[0]).is_some(), "{fates:?}");
+    let results = sink.publish(&[event("ThingEvent")]).await;
+    assert!(outage(&results[0]).is_some(), "{results:?}");
     let said = sink.ready().await.unwrap_err().to_string();
     assert!(said.contains("closed"), "{said}");
-    let fates = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
+    let results = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
 }

@@ -111,8 +111,8 @@ async fn attributes_can_be_headers() {
     let sink = to(&hook).secret(SECRET).unwrap().binary();
     let event = full();
     let bare = crate::event("ThingEvent");
-    let fates = sink.publish(std::slice::from_ref(&event)).await;
-    assert_eq!(fates, [Fate::Sent]);
+    let results = sink.publish(std::slice::from_ref(&event)).await;
+    assert_eq!(results, [Fate::Sent]);
     assert_eq!(sink.publish(&[bare]).await, [Fate::Sent]);
     let seen = hook.seen();
     let request = &seen[0];
@@ -149,9 +149,9 @@ async fn private_addresses_are_not_called() {
         let sink = from_url(&url, &SinkOptions::default()).unwrap();
         let said = sink.ready().await.unwrap_err().to_string();
         assert!(said.contains("not a public one"), "{said}");
-        let fates = sink.publish(&[event("ThingEvent")]).await;
-        let Fate::Unsent(outage) = &fates[0] else {
-            panic!("{fates:?}");
+        let results = sink.publish(&[event("ThingEvent")]).await;
+        let Fate::Unsent(outage) = &results[0] else {
+            panic!("{results:?}");
         };
         assert!(outage.to_string().contains("not a public one"), "{outage}");
     }
@@ -200,8 +200,11 @@ async fn events_of_one_key_go_one_after_the_other_and_others_at_the_same_time() 
         })
         .collect();
     let publishing = tokio::time::timeout(LONG, sink.publish(&events));
-    let fates = publishing.await.expect("four at the same time");
-    assert!(fates.iter().all(|fate| *fate == Fate::Sent), "{fates:?}");
+    let results = publishing.await.expect("four at the same time");
+    assert!(
+        results.iter().all(|result| *result == Fate::Sent),
+        "{results:?}"
+    );
     for key in 0..4 {
         let key = format!("key-{key}");
         let of_key = |name: &str| name == key;
@@ -229,15 +232,15 @@ async fn what_http_cannot_say_is_refused_alone() {
         payload: "{".to_owned(),
         ..event("ThingEvent")
     };
-    let fates = to(&hook).publish(&[odd, broken, event("ThingEvent")]).await;
+    let results = to(&hook).publish(&[odd, broken, event("ThingEvent")]).await;
     assert!(
-        matches!(&fates[0], Fate::Refused(said) if said.contains("two words")),
-        "{fates:?}"
+        matches!(&results[0], Fate::Refused(said) if said.contains("two words")),
+        "{results:?}"
     );
     assert!(
-        matches!(&fates[1], Fate::Refused(said) if said.contains("no JSON")),
-        "{fates:?}"
+        matches!(&results[1], Fate::Refused(said) if said.contains("no JSON")),
+        "{results:?}"
     );
-    assert_eq!(fates[2], Fate::Sent);
+    assert_eq!(results[2], Fate::Sent);
     assert_eq!(hook.seen().len(), 1);
 }

@@ -8,17 +8,17 @@ use crate::hook::{Hook, Reply, Request};
 use crate::webhook::{OK, SECRET, to};
 use crate::{LONG, event, outage};
 
-async fn fate_of(reply: Reply) -> Fate {
+async fn result_of(reply: Reply) -> Fate {
     let hook = Hook::always(reply).await;
     let sink = to(&hook).timeout(Duration::from_secs(5));
-    let mut fates = sink.publish(&[event("ThingEvent")]).await;
-    fates.remove(0)
+    let mut results = sink.publish(&[event("ThingEvent")]).await;
+    results.remove(0)
 }
 
 #[tokio::test]
 async fn answers_mean_what_they_say() {
     for status in ["200 OK", "201 Created", "202 Accepted", "204 No Content"] {
-        assert_eq!(fate_of(Reply::Answer(status, "")).await, Fate::Sent);
+        assert_eq!(result_of(Reply::Answer(status, "")).await, Fate::Sent);
     }
     for status in [
         "408 Request Timeout",
@@ -28,9 +28,9 @@ async fn answers_mean_what_they_say() {
         "503 Service Unavailable",
         "504 Gateway Timeout",
     ] {
-        let fate = fate_of(Reply::Answer(status, "later")).await;
-        let Fate::Doubtful(outage) = &fate else {
-            panic!("{status}: {fate:?}");
+        let result = result_of(Reply::Answer(status, "later")).await;
+        let Fate::Doubtful(outage) = &result else {
+            panic!("{status}: {result:?}");
         };
         assert!(outage.to_string().contains(&status[..3]), "{outage}");
         let asked = outage.to_string().contains("Retry-After: 120");
@@ -51,18 +51,18 @@ async fn answers_mean_what_they_say() {
         ),
         ("501 Not Implemented", "", "answered 501 Not Implemented"),
     ] {
-        let fate = fate_of(Reply::Answer(status, body)).await;
-        assert_eq!(fate, Fate::Refused(said.to_owned()));
+        let result = result_of(Reply::Answer(status, body)).await;
+        assert_eq!(result, Fate::Refused(said.to_owned()));
     }
 }
 
 #[tokio::test]
 async fn an_answer_without_an_end_is_not_read_to_its_end() {
-    let Fate::Refused(said) = fate_of(Reply::Endless("500 Internal Server Error")).await else {
+    let Fate::Refused(said) = result_of(Reply::Endless("500 Internal Server Error")).await else {
         panic!("it was refused");
     };
     assert!(said.contains("xxx") && said.chars().count() < 400, "{said}");
-    assert_eq!(fate_of(Reply::Endless("200 OK")).await, Fate::Sent);
+    assert_eq!(result_of(Reply::Endless("200 OK")).await, Fate::Sent);
 }
 
 #[tokio::test]
@@ -74,9 +74,9 @@ async fn redirects_are_refused_and_not_followed() {
         },
     )
     .await;
-    let fates = to(&hook).publish(&[event("ThingEvent")]).await;
-    let Fate::Refused(said) = &fates[0] else {
-        panic!("{fates:?}");
+    let results = to(&hook).publish(&[event("ThingEvent")]).await;
+    let Fate::Refused(said) = &results[0] else {
+        panic!("{results:?}");
     };
     assert!(
         said.contains("307") && said.contains("redirects are not followed"),
@@ -90,22 +90,25 @@ async fn silence_is_doubtful_and_spares_the_others_the_wait() {
     let hook = Hook::always(Reply::Hang).await;
     let sink = to(&hook).timeout(Duration::from_millis(300)).concurrency(4);
     let events: Vec<_> = (0..50).map(|_| event("ThingEvent")).collect();
-    let fates = sink.publish(&events).await;
-    let doubtful = fates
+    let results = sink.publish(&events).await;
+    let doubtful = results
         .iter()
-        .filter(|fate| matches!(fate, Fate::Doubtful(_)));
-    assert!((1..=8).contains(&doubtful.count()), "{fates:?}");
-    assert!(fates.iter().all(|fate| outage(fate).is_some()), "{fates:?}");
-    let said = outage(&fates[0]).unwrap();
+        .filter(|result| matches!(result, Fate::Doubtful(_)));
+    assert!((1..=8).contains(&doubtful.count()), "{results:?}");
+    assert!(
+        results.iter().all(|result| outage(result).is_some()),
+        "{results:?}"
+    );
+    let said = outage(&results[0]).unwrap();
     assert!(said.contains("does not answer within 300ms"), "{said}");
 
     let hook = Hook::always(Reply::Close).await;
-    let fates = to(&hook).publish(&[event("ThingEvent")]).await;
-    assert!(matches!(fates[..], [Fate::Doubtful(_)]), "{fates:?}");
+    let results = to(&hook).publish(&[event("ThingEvent")]).await;
+    assert!(matches!(results[..], [Fate::Doubtful(_)]), "{results:?}");
 }
 
 #[tokio::test]
-async fn who_is_not_there_got_nothing_and_secrets_are_not_told() {
+async fn an_absent_receiver_is_unsent_and_secrets_are_not_shown() {
     let hook = Hook::always(OK).await;
     let sink = to(&hook).secret(SECRET).unwrap();
     let port = hook.port().to_string();
@@ -114,10 +117,10 @@ async fn who_is_not_there_got_nothing_and_secrets_are_not_told() {
         sink.ready().await.err()
     })
     .await;
-    let fates = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(fates[..], [Fate::Unsent(_)]), "{fates:?}");
-    let told = outage(&fates[0]).unwrap();
-    let shown = format!("{said} {told} {sink:?} {}", sink.name());
+    let results = sink.publish(&[event("ThingEvent")]).await;
+    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    let outage_text = outage(&results[0]).unwrap();
+    let shown = format!("{said} {outage_text} {sink:?} {}", sink.name());
     assert!(shown.contains(&port), "{shown}");
     assert!(
         !shown.contains("s3cret") && !shown.contains("MfKQ"),

@@ -1,10 +1,10 @@
 //! The SQL interface: the functions of schema `turno`, as any language calls them.
 
-mod by_hand;
 mod calls;
 mod limits;
 mod notified;
 mod once;
+mod operator_actions;
 mod readers;
 mod rights;
 mod transactions;

@@ -80,8 +80,8 @@ async fn claims_end_in_every_way() {
     assert_eq!(word(&client, &release).await, "false", "it is stale now");
     let doubt = format!("select turno.once_release('{claim}', unknown => true)::text");
     assert_eq!(word(&client, &doubt).await, "true");
-    let (outcome, told) = begin("'k@7'").await;
-    assert_eq!((outcome.as_str(), &told), ("unknown 1", &claim));
+    let (outcome, answer) = begin("'k@7'").await;
+    assert_eq!((outcome.as_str(), &answer), ("unknown 1", &claim));
     assert_eq!(begin("'k@7', fingerprint => 'h'").await.0, "mismatch 1");
     let (outcome, claim) = begin("'k@7', unknown => 'rerun'").await;
     assert_eq!(outcome, "fresh 2");
@@ -193,15 +193,15 @@ async fn a_stale_completion_raises() {
         ))
         .await
         .unwrap();
-    let told = word(&client, "select answer::text from turno.once_begin('k')").await;
-    assert_eq!(told, "\"new\"");
+    let answer = word(&client, "select answer::text from turno.once_begin('k')").await;
+    assert_eq!(answer, "\"new\"");
     let error = client
         .query(&format!("select turno.once_complete('{stale}')"), &[])
         .await
         .unwrap_err();
-    let told = error.as_db_error().unwrap();
-    assert!(told.message().contains(&stale), "{told:?}");
-    assert!(told.hint().unwrap().contains("Roll back"), "{told:?}");
+    let answer = error.as_db_error().unwrap();
+    assert!(answer.message().contains(&stale), "{answer:?}");
+    assert!(answer.hint().unwrap().contains("Roll back"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -351,7 +351,7 @@ async fn being_turned_away_gets_no_transaction_id() {
     ] {
         client.query(sql, &[]).await.unwrap();
     }
-    for (ask, told) in [
+    for (ask, answer) in [
         ("'held'", "in_flight"),
         ("'done'", "replay"),
         ("'unknown'", "unknown"),
@@ -365,7 +365,7 @@ async fn being_turned_away_gets_no_transaction_id() {
     ] {
         client.batch_execute("begin").await.unwrap();
         let sql = format!("select outcome from turno.once_begin({ask})");
-        assert_eq!(word(&client, &sql).await, told, "{ask}");
+        assert_eq!(word(&client, &sql).await, answer, "{ask}");
         let id: Option<String> = one(&client, "select pg_current_xact_id_if_assigned()::text")
             .await
             .get(0);
@@ -417,7 +417,11 @@ async fn a_begin_that_is_rolled_back_was_never_there() {
         claim.unwrap().detach();
     }
     client.batch_execute("rollback").await.unwrap();
-    let claim = waits.await.unwrap().fresh().expect("nobody has it");
+    let claim = waits
+        .await
+        .unwrap()
+        .fresh()
+        .expect("no other caller has it");
     assert_eq!(claim.attempt(), 1);
     claim.detach();
 }
@@ -453,8 +457,8 @@ async fn sql_and_rust_see_each_other() {
     let extend = format!("select turno.once_extend('{}', '1 h')::text", claim.id());
     assert_eq!(word(&client, &extend).await, "true");
     assert_eq!(claim.complete("done").await.unwrap(), OnceSettled::Done);
-    let told = word(&client, "select answer::text from turno.once_begin('rust')").await;
-    assert_eq!(told, "\"done\"");
+    let answer = word(&client, "select answer::text from turno.once_begin('rust')").await;
+    assert_eq!(answer, "\"done\"");
 }
 
 /// The dashboard repeatedly lists open keys, next to millions of kept answers.

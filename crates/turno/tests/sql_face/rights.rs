@@ -329,13 +329,13 @@ async fn a_hostile_search_path_changes_nothing() {
         "select claim from turno.once_begin('k', fingerprint => 'f')",
     )
     .await;
-    for (ask, told) in [
+    for (ask, expected) in [
         ("'k'", "in_flight"),
         ("'k', fingerprint => 'g'", "mismatch"),
         ("'l'", "fresh"),
     ] {
         let sql = format!("select outcome from turno.once_begin({ask})");
-        assert_eq!(word(&client, &sql).await, told, "{ask}");
+        assert_eq!(word(&client, &sql).await, expected, "{ask}");
     }
     assert_eq!(
         code(&client, "select turno.once_complete('k@1', '1')").await,

@@ -7,7 +7,7 @@ use turno_testkit::eventually_async;
 use super::{bed, one, word};
 
 /// Longer than anything takes that ends at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A busy lock is a read: the call does not even get a transaction id.
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                 "select clock_timestamp() > '{}'::timestamptz",
                 row.get::<_, &str>(4)
             );
-            eventually_async(PATIENCE, "the end of the lease", async || {
+            eventually_async(TIMEOUT, "the end of the lease", async || {
                 one(&client, &past).await.get::<_, bool>(0).then_some(())
             })
             .await;
@@ -268,7 +268,7 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
             .await
             .unwrap()
             .acquired()
-            .expect("nobody has it")
+            .expect("no other caller has it")
             .release()
             .await
             .unwrap();
@@ -342,7 +342,7 @@ async fn one_sharers_guard_does_not_stop_the_others() {
 
 /// A release next to its own open guard has to wait; other callers of the same instance do not.
 #[tokio::test]
-async fn a_release_beside_a_guard_holds_up_nobody() {
+async fn a_release_beside_a_guard_blocks_no_caller() {
     let (bed, client) = bed().await;
     let turno = bed.turno().await;
     let kept = turno

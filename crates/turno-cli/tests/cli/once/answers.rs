@@ -3,8 +3,8 @@
 use super::*;
 
 on_each_store!(
-    a_command_runs_once_and_its_answer_is_told_again,
-    output_is_told_again_byte_for_byte,
+    a_command_runs_once_and_its_answer_is_replayed,
+    output_is_replayed_byte_for_byte,
     too_much_output_is_passed_on_and_not_kept,
     a_reader_that_leaves_early_does_not_cut_the_answer,
     what_is_left_in_the_background_is_not_waited_for,
@@ -15,26 +15,26 @@ on_each_store!(
     an_answer_is_kept_as_long_as_is_said,
 );
 
-fn a_command_runs_once_and_its_answer_is_told_again(place: Place) {
+fn a_command_runs_once_and_its_answer_is_replayed(fixture: Fixture) {
     for (key, code) in [("ok", 0), ("failed", 3)] {
         let script = format!("{MARK} echo out; echo err >&2; exit {code}");
-        let before = runs(&place);
-        let first = once(&place, key, &[], &script).expect(code);
+        let before = runs(&fixture);
+        let first = once(&fixture, key, &[], &script).expect(code);
         assert_eq!((&*first.out, &*first.err), ("out\n", "err\n"));
-        let again = once(&place, key, &[], &script).expect(code);
+        let again = once(&fixture, key, &[], &script).expect(code);
         assert_eq!(again.out, "out\n");
-        let told = again.err.strip_suffix("err\n").unwrap();
+        let output = again.err.strip_suffix("err\n").unwrap();
         assert!(
-            told.starts_with(&format!("replayed: {key} ")) && told.ends_with('\n'),
-            "{told}"
+            output.starts_with(&format!("replayed: {key} ")) && output.ends_with('\n'),
+            "{output}"
         );
-        let quietly = once(&place, key, &["--quiet"], &script).expect(code);
+        let quietly = once(&fixture, key, &["--quiet"], &script).expect(code);
         assert_eq!((&*quietly.out, &*quietly.err), ("out\n", "err\n"));
-        assert_eq!(runs(&place), before + 1);
+        assert_eq!(runs(&fixture), before + 1);
     }
 }
 
-fn output_is_told_again_byte_for_byte(place: Place) {
+fn output_is_replayed_byte_for_byte(fixture: Fixture) {
     for (key, script) in [
         ("nothing", "true"),
         (
@@ -51,8 +51,8 @@ fn output_is_told_again_byte_for_byte(place: Place) {
         ),
         ("controls", "head -c 1048576 /dev/zero | tr '\\000' '\\001'"),
     ] {
-        let first = raw(&place, key, &[], script);
-        let again = raw(&place, key, &["-q"], script);
+        let first = raw(&fixture, key, &[], script);
+        let again = raw(&fixture, key, &["-q"], script);
         assert_eq!(first.status.code(), again.status.code(), "{key}");
         assert!(first.stdout == again.stdout, "{key}: standard output");
         assert!(first.stderr == again.stderr, "{key}: standard error");
@@ -62,77 +62,77 @@ fn output_is_told_again_byte_for_byte(place: Place) {
     }
 }
 
-fn too_much_output_is_passed_on_and_not_kept(place: Place) {
+fn too_much_output_is_passed_on_and_not_kept(fixture: Fixture) {
     let script = format!("{MARK} head -c 200000 /dev/zero; exit 4");
     for most in ["0", "1KiB", "199999"] {
         let options = ["--max-output", most];
-        let first = raw(&place, most, &options, &script);
+        let first = raw(&fixture, most, &options, &script);
         assert_eq!(
             (first.stdout.len(), first.status.code()),
             (200_000, Some(4))
         );
         assert!(String::from_utf8_lossy(&first.stderr).contains("not stored"));
-        let again = once(&place, most, &options, &script).expect(4);
+        let again = once(&fixture, most, &options, &script).expect(4);
         assert!(again.out.is_empty(), "{most}");
         assert!(
             again.err.contains("200000 bytes, too large to store"),
             "{again:?}"
         );
-        let answer = status(&place, most)["answer"].clone();
+        let answer = status(&fixture, most)["answer"].clone();
         assert_eq!(answer, json!({"exit_code": 4, "output_bytes": 200_000}));
-        let shown = place.turno(&["once", most, "--status"]).expect(0).out;
+        let shown = fixture.turno(&["once", most, "--status"]).expect(0).out;
         assert!(shown.contains("too large to store"), "{shown}");
     }
-    assert_eq!(runs(&place), 3);
+    assert_eq!(runs(&fixture), 3);
     let options = ["--max-output", "200000"];
-    raw(&place, "just", &options, &script);
-    let again = raw(&place, "just", &options, &script);
+    raw(&fixture, "just", &options, &script);
+    let again = raw(&fixture, "just", &options, &script);
     assert_eq!(again.stdout.len(), 200_000);
 }
 
-fn a_reader_that_leaves_early_does_not_cut_the_answer(place: Place) {
+fn a_reader_that_leaves_early_does_not_cut_the_answer(fixture: Fixture) {
     let script = "head -c 300000 /dev/zero; echo end >&2";
     let pipeline = format!(
         "{} once it -- sh -c '{script}' | head -c 1",
         crate::common::TURNO
     );
-    let mut command = place.program("sh");
+    let mut command = fixture.program("sh");
     let head = command.args(["-c", &pipeline]).output().unwrap();
     assert_eq!(head.stdout.len(), 1);
-    let again = raw(&place, "it", &["-q"], script);
+    let again = raw(&fixture, "it", &["-q"], script);
     assert_eq!(
         (again.stdout.len(), &*again.stderr),
         (300_000, &b"end\n"[..])
     );
 }
 
-fn what_is_left_in_the_background_is_not_waited_for(place: Place) {
+fn what_is_left_in_the_background_is_not_waited_for(fixture: Fixture) {
     let script = format!("{MARK} sleep 600 & echo $!");
-    let first = once(&place, "it", &[], &script).expect(0);
+    let first = once(&fixture, "it", &[], &script).expect(0);
     let pid = first.out.trim();
     assert!(is_running(pid));
     kill(pid, Signal::KILL);
-    let again = once(&place, "it", &[], &script).expect(0);
-    assert_eq!((again.out, runs(&place)), (first.out, 1));
+    let again = once(&fixture, "it", &[], &script).expect(0);
+    assert_eq!((again.out, runs(&fixture)), (first.out, 1));
 }
 
-fn the_command_knows_its_run(place: Place) {
+fn the_command_knows_its_run(fixture: Fixture) {
     let script = "env | grep ^TURNO_ | sort";
-    let told = once(&place, "a b@c", &[], script).expect(0).out;
-    let claim = text(&status(&place, "a b@c"), "claim").to_owned();
+    let output = once(&fixture, "a b@c", &[], script).expect(0).out;
+    let claim = text(&status(&fixture, "a b@c"), "claim").to_owned();
     let token = claim.strip_prefix("a b@c@").unwrap();
     let mut expected = [
         "TURNO_ONCE_ATTEMPT=1".to_owned(),
         "TURNO_ONCE_KEY=a b@c".to_owned(),
         format!("TURNO_ONCE_TOKEN={token}"),
-        format!("TURNO_STORE={}", place.store),
+        format!("TURNO_STORE={}", fixture.store),
     ];
     expected.sort();
-    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(output.lines().collect::<Vec<_>>(), expected);
 }
 
-fn a_key_belongs_to_one_command(place: Place) {
-    let run = |words: &[&str]| place.turno(&[&["once", "it", "-q", "--"], words].concat());
+fn a_key_belongs_to_one_command(fixture: Fixture) {
+    let run = |words: &[&str]| fixture.turno(&[&["once", "it", "-q", "--"], words].concat());
     assert_eq!(run(&["echo", "a", "b"]).expect(0).out, "a b\n");
     for other in [
         &["echo", "a b"][..],
@@ -146,7 +146,7 @@ fn a_key_belongs_to_one_command(place: Place) {
             "{refused:?}"
         );
     }
-    let error = place
+    let error = fixture
         .turno(&["--json", "once", "it", "--", "true"])
         .expect(1)
         .error();
@@ -157,52 +157,52 @@ fn a_key_belongs_to_one_command(place: Place) {
     assert_eq!(run(&["echo", "a", "b"]).expect(0).out, "a b\n");
 }
 
-fn failures_are_kept_or_tried_again(place: Place) {
+fn failures_are_kept_or_tried_again(fixture: Fixture) {
     let script = format!("{MARK} [ -e ready ] || {{ echo not yet >&2; exit 6; }}; echo done");
     for _ in 0..2 {
-        let failed = once(&place, "it", &["--retry-failures"], &script).expect(6);
+        let failed = once(&fixture, "it", &["--retry-failures"], &script).expect(6);
         assert_eq!(failed.err, "not yet\n");
-        place.turno(&["once", "it", "--status"]).expect(1);
+        fixture.turno(&["once", "it", "--status"]).expect(1);
     }
-    fs::write(place.path("ready"), "").unwrap();
+    fs::write(fixture.path("ready"), "").unwrap();
     for _ in 0..2 {
-        let done = once(&place, "it", &["--retry-failures"], &script).expect(0);
+        let done = once(&fixture, "it", &["--retry-failures"], &script).expect(0);
         assert_eq!(done.out, "done\n");
     }
-    assert_eq!(runs(&place), 3);
+    assert_eq!(runs(&fixture), 3);
 }
 
-fn a_command_that_cannot_be_run_leaves_the_key_free(place: Place) {
-    fs::write(place.path("data"), "not a program").unwrap();
+fn a_command_that_cannot_be_run_leaves_the_key_free(fixture: Fixture) {
+    fs::write(fixture.path("data"), "not a program").unwrap();
     for (program, code) in [("./tool", 127), ("no-such-command", 127), ("./data", 126)] {
         for options in [&[][..], &["--max-output", "0"]] {
             let words = [&["once", "it"], options, &["--", program]].concat();
-            let failed = place.turno(&words).expect(code);
+            let failed = fixture.turno(&words).expect(code);
             assert!(
                 failed.err.contains(program) && failed.err.lines().count() == 1,
                 "{failed:?}"
             );
         }
-        place.turno(&["once", "it", "--status"]).expect(1);
+        fixture.turno(&["once", "it", "--status"]).expect(1);
     }
-    fs::copy("/bin/true", place.path("tool")).unwrap();
-    place.turno(&["once", "it", "--", "./tool"]).expect(0);
+    fs::copy("/bin/true", fixture.path("tool")).unwrap();
+    fixture.turno(&["once", "it", "--", "./tool"]).expect(0);
     // A command that ends with this code has an answer like any other.
     for _ in 0..2 {
-        once(&place, "own", &[], &format!("{MARK} no-such-command")).expect(127);
+        once(&fixture, "own", &[], &format!("{MARK} no-such-command")).expect(127);
     }
-    assert_eq!(runs(&place), 1);
+    assert_eq!(runs(&fixture), 1);
 }
 
-fn an_answer_is_kept_as_long_as_is_said(place: Place) {
+fn an_answer_is_kept_as_long_as_is_said(fixture: Fixture) {
     let run = |options: &[&str], environment: &[(&str, &str)]| {
-        let mut command = place.command(words("it", options, MARK));
+        let mut command = fixture.command(words("it", options, MARK));
         command.envs(environment.iter().copied());
         Done::of(command.output().unwrap()).expect(0);
-        runs(&place)
+        runs(&fixture)
     };
     // TTL zero from the file, a longer one from the environment, zero from an option.
-    fs::write(place.path("turno.toml"), "[once]\nttl = \"0s\"\n").unwrap();
+    fs::write(fixture.path("turno.toml"), "[once]\nttl = \"0s\"\n").unwrap();
     assert_eq!([run(&[], &[]), run(&[], &[])], [1, 2]);
     let hour = [("TURNO_ONCE_TTL", "1h")];
     let none = ["--ttl", "0s"];
@@ -210,10 +210,10 @@ fn an_answer_is_kept_as_long_as_is_said(place: Place) {
     assert_eq!([run(&[], &hour), run(&[], &hour), run(&[], &[])], [5, 5, 5]);
     // Expired answers are swept.
     let brief = ["--lease", "1ms", "--ttl", "1ms"];
-    once(&place, "brief", &brief, "true").expect(0);
+    once(&fixture, "brief", &brief, "true").expect(0);
     eventually(LONG, "the answer to be swept", || {
-        (place.json(0, &["sweep"])["once"] == json!(1)).then_some(())
+        (fixture.json(0, &["sweep"])["once"] == json!(1)).then_some(())
     });
-    let swept = place.turno(&["sweep"]).expect(0).out;
+    let swept = fixture.turno(&["sweep"]).expect(0).out;
     assert!(swept.contains("answers deleted: 0"), "{swept}");
 }

@@ -44,14 +44,14 @@ async fn what_is_not_there_is_not_found() {
     ] {
         let request = || server.request(method, path);
         let expected = (405, "method_not_allowed", None);
-        let told = refused(&server, request, "", expected, &format!("{method} {path}")).await;
-        let allow = told.headers["allow"].to_str().unwrap();
-        let mut told: Vec<&str> = allow
+        let response = refused(&server, request, "", expected, &format!("{method} {path}")).await;
+        let allow = response.headers["allow"].to_str().unwrap();
+        let mut methods: Vec<&str> = allow
             .split(',')
             .filter(|method| *method != "HEAD")
             .collect();
-        told.sort_unstable();
-        assert_eq!(told, allowed, "{method} {path}");
+        methods.sort_unstable();
+        assert_eq!(methods, allowed, "{method} {path}");
     }
     server.end().await;
 }

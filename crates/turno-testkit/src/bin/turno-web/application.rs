@@ -15,7 +15,7 @@ use turno::once::http::{Attempt, StoredResponse};
 use crate::handler::Ending;
 
 /// How long a transaction waits for other processes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A payment and its response.
 pub struct Payment {
@@ -57,7 +57,7 @@ impl Application {
             });
         };
         let connection = Connection::open(file)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(TIMEOUT)?;
         // Committed data must survive this process, not the machine.
         connection.pragma_update(None, "synchronous", "normal")?;
         Ok(Self::Sqlite(Arc::new(Mutex::new(connection))))

@@ -30,10 +30,10 @@ async fn a_person_sweeps() {
 #[tokio::test]
 async fn a_store_is_examined() {
     for server in both().await {
-        let told = server.get("/v1/doctor").await.expect(200);
-        let findings = told["findings"].as_array().unwrap();
+        let response = server.get("/v1/doctor").await.expect(200);
+        let findings = response["findings"].as_array().unwrap();
         assert!(findings.iter().any(|finding| finding["check"] == "schema"));
-        assert!(["sqlite", "postgres"].contains(&told["store"].as_str().unwrap()));
+        assert!(["sqlite", "postgres"].contains(&response["store"].as_str().unwrap()));
         server.end().await;
     }
 }

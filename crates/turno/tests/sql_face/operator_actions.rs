@@ -15,14 +15,14 @@ async fn who_and_why_are_arguments() {
     client.batch_execute(FAIL).await.unwrap();
     client.batch_execute(ANSWER).await.unwrap();
     let client = bed.postgres_connection_as("operator").await;
-    for (call, answer, told) in [
+    for (call, answer, entry) in [
         (
             "turno.inbox_requeue('mail', \"user\" => 'ana', reason => 'it is back')",
             "1",
             "inbox requeued mail 1 ana it is back",
         ),
         (
-            "turno.inbox_reset('mail', reason => 'nobody hangs')",
+            "turno.inbox_reset('mail', reason => 'no worker hangs')",
             "0",
             "inbox requeued mail 1 ana it is back",
         ),
@@ -53,13 +53,13 @@ async fn who_and_why_are_arguments() {
         ),
     ] {
         assert_eq!(word(&client, &format!("select {call}::text")).await, answer);
-        assert_eq!(word(&client, LAST).await, told, "{call}");
+        assert_eq!(word(&client, LAST).await, entry, "{call}");
     }
 }
 
 /// If it is rolled back, it was neither done nor recorded.
 #[tokio::test]
-async fn a_record_is_undone_with_its_deed() {
+async fn a_record_is_rolled_back_with_its_action() {
     let (_bed, client) = bed().await;
     client.batch_execute(FAIL).await.unwrap();
     client.batch_execute(ANSWER).await.unwrap();
@@ -119,7 +119,7 @@ async fn the_version_before_goes_on() {
 }
 
 #[tokio::test]
-async fn what_is_out_of_rule_is_refused() {
+async fn invalid_arguments_are_refused() {
     let (_bed, client) = bed().await;
     client.batch_execute(FAIL).await.unwrap();
     for call in [

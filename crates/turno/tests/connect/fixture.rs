@@ -21,18 +21,18 @@ pub const LOCALHOST: Subject<'_> = Subject {
 };
 
 /// Certificates, and a server that uses one of them.
-pub struct TlsPlace {
+pub struct TlsFixture {
     pub folder: TempDir,
     pub authority: Certificate,
     pub server: PostgresServer,
 }
 
-impl TlsPlace {
+impl TlsFixture {
     /// The server's certificate is for `localhost`, and not for 127.0.0.1.
     pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<TlsPlace> = OnceLock::new();
+        static SHARED: OnceLock<TlsFixture> = OnceLock::new();
         SHARED.get_or_init(|| {
-            TlsPlace::start(|folder, authority| {
+            TlsFixture::start(|folder, authority| {
                 authority.issue(folder, "server", LOCALHOST).unwrap()
             })
         })
@@ -44,7 +44,7 @@ impl TlsPlace {
         let certificate = certificate(folder.path(), &authority);
         let server = PostgresServer::start_hostssl(&certificate, &authority, &[CERTIFIED]).unwrap();
         server.administer(ROLES).unwrap();
-        TlsPlace {
+        TlsFixture {
             folder,
             authority,
             server,

@@ -4,7 +4,7 @@ use super::*;
 
 on_each_store!(
     json_says_how_it_went,
-    people_see_and_forget_keys,
+    operators_list_and_forget_keys,
     an_operator_says_that_it_was_done,
     pages_follow_each_other,
     answers_are_sealed,
@@ -13,27 +13,27 @@ on_each_store!(
 
 #[test]
 fn a_lease_is_of_the_option_then_the_environment_then_the_file_then_the_default() {
-    let place = Place::new(Kind::Sqlite);
+    let fixture = Fixture::new(Kind::Sqlite);
     let minutes = |key: &str, options: &[&str], environment: &[(&str, &str)]| {
-        let mut command = place.command(words(key, options, ASK));
+        let mut command = fixture.command(words(key, options, ASK));
         command.envs(environment.iter().copied());
         let process = Process::spawn(command.stdin(Stdio::piped())).unwrap();
         process.lines().expect_line("token", LONG);
-        let busy = place.turno(&[&["--json"], &*words(key, &[], ASK)].concat());
+        let busy = fixture.turno(&[&["--json"], &*words(key, &[], ASK)].concat());
         let left = busy.expect(75).error()["remaining_ms"].as_f64().unwrap();
         (left / 60_000.0).ceil()
     };
     let environment = [("TURNO_ONCE_LEASE", "20m")];
     assert_eq!(minutes("default", &[], &[]), 1.0);
-    fs::write(place.path("turno.toml"), "[once]\nlease = '10m'\n").unwrap();
+    fs::write(fixture.path("turno.toml"), "[once]\nlease = '10m'\n").unwrap();
     assert_eq!(minutes("file", &[], &[]), 10.0);
     assert_eq!(minutes("environment", &[], &environment), 20.0);
     assert_eq!(minutes("option", &["--lease", "30m"], &environment), 30.0);
 }
 
-fn json_says_how_it_went(place: Place) {
+fn json_says_how_it_went(fixture: Fixture) {
     let run = |key: &str, options: &[&str], script: &str, code: i32| {
-        let done = place.turno(&[&["--json"], &*words(key, options, script)].concat());
+        let done = fixture.turno(&[&["--json"], &*words(key, options, script)].concat());
         let done = done.expect(code);
         let (before, last) = done.err.trim_end().rsplit_once('\n').unwrap();
         let word: Value = serde_json::from_str(last).unwrap();
@@ -42,7 +42,7 @@ fn json_says_how_it_went(place: Place) {
     let script = "echo '{\"mine\":1}'; printf half >&2; exit 3";
     let (out, err, word) = run("it", &[], script, 3);
     assert_eq!((&*out, &*err), ("{\"mine\":1}\n", "half"));
-    let claim = text(&status(&place, "it"), "claim").to_owned();
+    let claim = text(&status(&fixture, "it"), "claim").to_owned();
     assert_eq!(
         word,
         json!({"claim": claim, "attempt": 1, "state": "done", "exit_code": 3, "output_bytes": 15, "output_kept": true})
@@ -59,16 +59,16 @@ fn json_says_how_it_went(place: Place) {
     assert_eq!(text(&word, "state"), "unknown");
 }
 
-fn people_see_and_forget_keys(place: Place) {
-    place.turno(&["migrate"]).expect(0);
-    let nothing = place.turno(&["once", "--list"]).expect(0);
+fn operators_list_and_forget_keys(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    let nothing = fixture.turno(&["once", "--list"]).expect(0);
     assert_eq!(nothing.out, "there are no keys\n");
     let script = "echo 'to see'; printf 'not\\033[2J to obey' >&2; exit 2";
-    once(&place, "pago/1", &[], script).expect(2);
-    raw(&place, "pago/2", &[], "printf '\\377'");
-    once(&place, "otro", &[], "kill -KILL $$").expect(137);
+    once(&fixture, "pago/1", &[], script).expect(2);
+    raw(&fixture, "pago/2", &[], "printf '\\377'");
+    once(&fixture, "otro", &[], "kill -KILL $$").expect(137);
 
-    let shown = place.turno(&["once", "pago/1", "--status"]).expect(0).out;
+    let shown = fixture.turno(&["once", "pago/1", "--status"]).expect(0).out;
     for word in [
         "done",
         "kept until",
@@ -79,9 +79,9 @@ fn people_see_and_forget_keys(place: Place) {
         assert!(shown.contains(word), "{word}: {shown}");
     }
     assert!(!shown.contains('\x1b'));
-    let shown = place.turno(&["once", "pago/2", "--status"]).expect(0).out;
+    let shown = fixture.turno(&["once", "pago/2", "--status"]).expect(0).out;
     assert!(shown.contains("base64"), "{shown}");
-    let known = status(&place, "pago/1");
+    let known = status(&fixture, "pago/1");
     assert_eq!(
         known["answer"],
         json!({"exit_code": 2, "output_bytes": 22, "stdout": "to see\n", "stderr": "not\u{1b}[2J to obey"})
@@ -95,11 +95,11 @@ fn people_see_and_forget_keys(place: Place) {
         ("done", &json!(1), 43)
     );
     assert_eq!(
-        status(&place, "pago/2")["answer"]["stdout_base64"],
+        status(&fixture, "pago/2")["answer"]["stdout_base64"],
         json!("/w==")
     );
 
-    let listed = place.turno(&["once", "--list"]).expect(0).out;
+    let listed = fixture.turno(&["once", "--list"]).expect(0).out;
     let lines: Vec<&str> = listed.lines().collect();
     assert!(lines[0].starts_with("KEY") && lines.len() == 4, "{listed}");
     let at = lines[0].find("STATE").unwrap();
@@ -107,7 +107,7 @@ fn people_see_and_forget_keys(place: Place) {
         assert!(line[at..].starts_with(state), "aligned: {listed}");
     }
     let of = |options: &[&str]| -> Vec<String> {
-        let listed = place.json(0, &[&["once", "--list"], options].concat());
+        let listed = fixture.json(0, &[&["once", "--list"], options].concat());
         let keys = listed["keys"].as_array().unwrap().iter();
         keys.map(|key| text(key, "key").to_owned()).collect()
     };
@@ -117,47 +117,47 @@ fn people_see_and_forget_keys(place: Place) {
         ["pago/1", "pago/2"]
     );
     assert!(of(&["--state", "in_flight"]).is_empty());
-    let none = place.turno(&["once", "--list", "--state", "in_flight"]);
+    let none = fixture.turno(&["once", "--list", "--state", "in_flight"]);
     assert_eq!(none.expect(0).out, "no key is in_flight\n");
 
-    let forgotten = place.turno(&["once", "pago/1", "--forget"]).expect(0);
+    let forgotten = fixture.turno(&["once", "pago/1", "--forget"]).expect(0);
     assert_eq!(forgotten.out, "forgotten: pago/1\n");
-    let again = place.turno(&["once", "pago/1", "--forget"]).expect(0);
+    let again = fixture.turno(&["once", "pago/1", "--forget"]).expect(0);
     assert_eq!(again.out, "there is no key pago/1\n");
-    let again = place.json(0, &["once", "pago/1", "--forget"]);
+    let again = fixture.json(0, &["once", "pago/1", "--forget"]);
     assert_eq!(again, json!({"forgotten": false}));
-    let gone = place.turno(&["--json", "once", "pago/1", "--status"]);
+    let gone = fixture.turno(&["--json", "once", "pago/1", "--status"]);
     assert_eq!(text(&gone.expect(1).error(), "code"), "not_found");
 }
 
-fn an_operator_says_that_it_was_done(place: Place) {
+fn an_operator_says_that_it_was_done(fixture: Fixture) {
     let script = format!("{MARK} kill -KILL $$");
     let done = |key: &str, more: &[&str]| {
         let because = ["--user", "ana", "--reason", "the bank has it"];
-        place.turno(&[&["--json", "once", key, "--done"], more, &because].concat())
+        fixture.turno(&[&["--json", "once", key, "--done"], more, &because].concat())
     };
     for key in ["code", "none", "other"] {
-        once(&place, key, &[], &script).expect(137);
+        once(&fixture, key, &[], &script).expect(137);
     }
     let resolved = done("code", &["--exit-code", "0"]).expect(0);
     assert_eq!(resolved.json(), json!({"key": "code", "state": "done"}));
-    let replayed = once(&place, "code", &[], &script).expect(0);
+    let replayed = once(&fixture, "code", &[], &script).expect(0);
     assert_eq!(replayed.out, "");
     let again = done("code", &["--exit-code", "3"]).expect(1).error();
     assert_eq!(text(&again, "code"), "answered");
-    once(&place, "code", &[], &script).expect(0);
+    once(&fixture, "code", &[], &script).expect(0);
 
-    let resolved = place.turno(&["once", "none", "--done", "--reason", "it was"]);
+    let resolved = fixture.turno(&["once", "none", "--done", "--reason", "it was"]);
     assert_eq!(resolved.expect(0).out, "done: none\n");
-    let told = once(&place, "none", &[], &script).expect(1);
-    assert!(told.err.contains("is done"), "{told:?}");
+    let output = once(&fixture, "none", &[], &script).expect(1);
+    assert!(output.err.contains("is done"), "{output:?}");
     done("other", &["--answer", r#"{"receipt": 7}"#]).expect(0);
-    assert_eq!(status(&place, "other")["answer"], json!({"receipt": 7}));
-    assert_eq!(runs(&place), 3, "none of them ran again");
+    assert_eq!(status(&fixture, "other")["answer"], json!({"receipt": 7}));
+    assert_eq!(runs(&fixture), 3, "none of them ran again");
 
     let never = done("never", &[]).expect(1).error();
     assert_eq!(text(&never, "code"), "not_found");
-    let process = started(&place, "running", &[], ASK);
+    let process = started(&fixture, "running", &[], ASK);
     process.lines().expect_line("token", LONG);
     let busy = done("running", &[]).expect(75).error();
     assert_eq!(
@@ -167,9 +167,9 @@ fn an_operator_says_that_it_was_done(place: Place) {
     answer_line(&process);
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
 
-    let told = place.json(0, &["history", "--part", "once"]);
-    let told = told["history"].as_array().unwrap().iter();
-    let told: Vec<Value> = told
+    let output = fixture.json(0, &["history", "--part", "once"]);
+    let output = output["history"].as_array().unwrap().iter();
+    let output: Vec<Value> = output
         .map(|entry| {
             json!([
                 entry["event"],
@@ -180,7 +180,7 @@ fn an_operator_says_that_it_was_done(place: Place) {
         })
         .collect();
     assert_eq!(
-        told,
+        output,
         [
             json!(["resolved", "other", "ana", "the bank has it"]),
             json!(["resolved", "none", null, "it was"]),
@@ -189,15 +189,15 @@ fn an_operator_says_that_it_was_done(place: Place) {
     );
 }
 
-fn pages_follow_each_other(place: Place) {
+fn pages_follow_each_other(fixture: Fixture) {
     for key in ["a", "b", "c", "d", "e"] {
-        place.turno(&["once", key, "--", "true"]).expect(0);
+        fixture.turno(&["once", key, "--", "true"]).expect(0);
     }
     let mut seen: Vec<String> = Vec::new();
     loop {
         let after = seen.last().cloned().unwrap_or_default();
         let words = ["once", "--list", "--limit", "2", "--after", &after];
-        let page = place.json(0, &words)["keys"].clone();
+        let page = fixture.json(0, &words)["keys"].clone();
         let keys = page.as_array().unwrap().iter();
         let keys: Vec<String> = keys.map(|key| text(key, "key").to_owned()).collect();
         assert!(keys.len() <= 2);
@@ -209,13 +209,13 @@ fn pages_follow_each_other(place: Place) {
     assert_eq!(seen, ["a", "b", "c", "d", "e"]);
 }
 
-fn answers_are_sealed(place: Place) {
+fn answers_are_sealed(fixture: Fixture) {
     let (old, new) = (
         "old:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
         "new:YTEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
     );
     let run = |keys: Option<&str>, arguments: &[&str]| {
-        let mut command = place.command(arguments);
+        let mut command = fixture.command(arguments);
         if let Some(keys) = keys {
             command.env("TURNO_ANSWER_KEYS", keys);
         }
@@ -223,7 +223,7 @@ fn answers_are_sealed(place: Place) {
     };
     let words = ["once", "it", "-q", "--", "echo", "s3cret"];
     run(Some(old), &words).expect(0);
-    let stored = place.ask("select answer from {once}");
+    let stored = fixture.ask("select answer from {once}");
     assert!(
         stored.contains("turno_sealed") && !stored.contains("s3cret"),
         "{stored}"
@@ -243,12 +243,12 @@ fn answers_are_sealed(place: Place) {
     }
     // From the file, and overridden by the environment.
     fs::write(
-        place.path("turno.toml"),
+        fixture.path("turno.toml"),
         "[once]\nanswer_keys_file = 'keys'\n",
     )
     .unwrap();
     fs::write(
-        place.path("keys"),
+        fixture.path("keys"),
         format!("# newest first\n{new}\n{old}\n"),
     )
     .unwrap();
@@ -261,14 +261,14 @@ fn answers_are_sealed(place: Place) {
         &["once", "cut", "--done", "--answer", "\"s3cret\""],
     )
     .expect(0);
-    let stored = place.ask("select answer from {once} where key = 'cut'");
+    let stored = fixture.ask("select answer from {once} where key = 'cut'");
     assert!(
         stored.contains("turno_sealed") && !stored.contains("s3cret"),
         "{stored}"
     );
     // Without the key, the once key can still be forgotten.
     run(None, &["once", "it", "--forget"]).expect(0);
-    fs::remove_file(place.path("keys")).unwrap();
+    fs::remove_file(fixture.path("keys")).unwrap();
     let missing = run(None, &[&["--json"], &words[..]].concat()).expect(2);
     assert_eq!(text(&missing.error(), "field"), "once.answer_keys_file");
     for bad in ["", "s3cret", "a:s3cret"] {
@@ -276,11 +276,11 @@ fn answers_are_sealed(place: Place) {
         assert_eq!(text(&refused.error(), "field"), "TURNO_ANSWER_KEYS");
         assert!(!refused.err.contains("s3cret"), "{refused:?}");
     }
-    place.turno(&["once", "--list"]).expect(0);
+    fixture.turno(&["once", "--list"]).expect(0);
 }
 
-fn what_is_asked_wrongly_is_refused(place: Place) {
-    place.turno(&["migrate"]).expect(0);
+fn what_is_asked_wrongly_is_refused(fixture: Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
     let long = "x".repeat(256);
     let run = ["--", "touch", "ran"];
     let rows: [(&str, &[&str]); 15] = [
@@ -302,7 +302,7 @@ fn what_is_asked_wrongly_is_refused(place: Place) {
     ];
     for (field, options) in rows {
         let words = [&["--json", "once"], options, &run].concat();
-        let error = place.turno(&words).expect(2).error();
+        let error = fixture.turno(&words).expect(2).error();
         assert_eq!(
             (text(&error, "code"), text(&error, "field")),
             ("invalid", field),
@@ -334,9 +334,9 @@ fn what_is_asked_wrongly_is_refused(place: Place) {
         &["once", "--list", "--state", "lost"],
         &["once", "--list", "--limit", "many"],
     ] {
-        let refused = place.turno(words).expect(2);
+        let refused = fixture.turno(words).expect(2);
         assert!(refused.err.starts_with("error: "), "{refused:?}");
     }
-    assert!(!place.path("ran").exists());
-    assert_eq!(place.ask("select count(*) from {once}"), "0");
+    assert!(!fixture.path("ran").exists());
+    assert_eq!(fixture.ask("select count(*) from {once}"), "0");
 }

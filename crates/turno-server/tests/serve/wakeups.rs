@@ -42,7 +42,7 @@ impl Servers {
 
     /// Waits until the waiting claim listens and sleeps: no session has sent a statement for a moment.
     async fn until_asleep(&self) {
-        self.waited_at.until_somebody_waits().await;
+        self.waited_at.until_a_caller_waits().await;
         let busy = "select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() \
             and (state <> 'idle' or state_change > clock_timestamp() - interval '50 ms')";
         eventually_async(LONG, "a claim that sleeps", async || {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, DESKTOP};
 use crate::common::Running;
-use crate::made::{dead, encoded, failed, lock, look, unknown};
+use crate::fixtures::{dead, encoded, failed, lock, look, unknown};
 
 /// Fills in the dialog as a user does.
 pub async fn because(browser: &Browser, reason: &str) {
@@ -59,7 +59,7 @@ async fn a_lock_is_broken_with_a_reason_that_is_in_the_history() {
 
 /// The holder changed while the page showed the former one: only the displayed lock is broken, or none.
 #[tokio::test]
-async fn a_lock_that_is_somebody_elses_by_now_is_not_broken() {
+async fn a_lock_with_a_new_holder_is_not_broken() {
     let server = Running::start().await;
     let first = lock(&server, "PRESTAMO/123", "Registro de pago").await;
     let browser = look(&server, DESKTOP).await;
@@ -209,7 +209,7 @@ async fn dead_letters_are_discarded_or_requeued() {
 }
 
 #[tokio::test]
-async fn somebody_says_what_became_of_an_unknown_key() {
+async fn an_operator_resolves_an_unknown_key() {
     let server = Running::start().await;
     unknown(&server, "pagos/77").await;
     unknown(&server, "pagos/78").await;

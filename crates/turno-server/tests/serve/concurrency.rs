@@ -116,7 +116,7 @@ async fn transactions(url: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_who_wait_and_a_thousand_who_are_slow_disturb_nobody() {
+async fn a_thousand_waiting_and_a_thousand_slow_clients_do_not_disturb() {
     allow_many_files();
     let url = PostgresServer::shared().create_database();
     let turno = Turno::builder().connections(8).connect(&url).await.unwrap();

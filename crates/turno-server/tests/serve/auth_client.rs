@@ -8,7 +8,7 @@ use turno::access::{AccessNew, Role};
 use turno_server::{Admission, Options};
 use turno_testkit::PostgresServer;
 
-use crate::common::{LONG, Running, Told};
+use crate::common::{LONG, Running, TestResponse};
 
 /// Starts servers that require access tokens, one per store.
 pub async fn guarded() -> [Running; 2] {
@@ -37,14 +37,14 @@ pub async fn token(server: &Running, role: Role, prefix: &str) -> String {
 }
 
 /// A client of a server.
-pub struct Asker<'a> {
+pub struct AuthClient<'a> {
     pub server: &'a Running,
     pub token: Option<String>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> AuthClient<'a> {
     pub async fn new(server: &'a Running, role: Role, prefix: &str) -> Self {
-        Asker {
+        AuthClient {
             server,
             token: Some(token(server, role, prefix).await),
         }
@@ -58,19 +58,19 @@ impl<'a> Asker<'a> {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Told {
+    pub async fn get(&self, path: &str) -> TestResponse {
         self.server.send(self.request("GET", path), "").await
     }
 
-    pub async fn delete(&self, path: &str) -> Told {
+    pub async fn delete(&self, path: &str) -> TestResponse {
         self.server.send(self.request("DELETE", path), "").await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Told {
+    pub async fn post(&self, path: &str, body: Value) -> TestResponse {
         self.json("POST", path, body).await
     }
 
-    pub async fn json(&self, method: &str, path: &str, body: Value) -> Told {
+    pub async fn json(&self, method: &str, path: &str, body: Value) -> TestResponse {
         let request = self
             .request(method, path)
             .header("content-type", "application/json");
@@ -115,7 +115,7 @@ impl Opened {
     /// Returns the code of the problem.
     pub async fn code(&mut self) -> String {
         let body = self.response.body_mut().collect().await.unwrap().to_bytes();
-        let told: Value = serde_json::from_slice(&body).unwrap();
-        told["code"].as_str().unwrap().to_owned()
+        let problem: Value = serde_json::from_slice(&body).unwrap();
+        problem["code"].as_str().unwrap().to_owned()
     }
 }

@@ -13,7 +13,7 @@ use crate::LONG;
 /// Maximum size of a page.
 const PAGE: u32 = 1000;
 
-pub struct Place {
+pub struct Fixture {
     pub url: String,
     pub name: &'static str,
     /// Folder of a store that is a file, until the test ends.
@@ -21,7 +21,7 @@ pub struct Place {
     observer: Observer,
 }
 
-impl Place {
+impl Fixture {
     /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::new(

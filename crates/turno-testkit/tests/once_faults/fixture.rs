@@ -11,7 +11,7 @@ use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;
 
-pub struct Place {
+pub struct Fixture {
     pub url: String,
     pub name: &'static str,
     pub runtime: Runtime,
@@ -28,7 +28,7 @@ pub struct Row {
     pub attempt: i64,
 }
 
-impl Place {
+impl Fixture {
     /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::on(PostgresServer::shared())
@@ -55,15 +55,15 @@ impl Place {
         let turno = runtime
             .block_on(Turno::connect(&url))
             .expect("the store can be opened");
-        let place = Self {
+        let fixture = Self {
             url,
             name,
             runtime,
             turno,
             _folder: folder,
         };
-        place.make_tables();
-        place
+        fixture.make_tables();
+        fixture
     }
 
     /// Creates the application's tables, in the database of the store. Only their order columns are unique.

@@ -15,9 +15,9 @@ use turno_testkit::{PostgresServer, eventually};
 use crate::LONG;
 
 /// How long a transaction waits for those of other processes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct Place {
+pub struct Fixture {
     pub url: String,
     pub name: &'static str,
     pub runtime: Runtime,
@@ -47,7 +47,7 @@ pub fn shared_broker() -> &'static RabbitMq {
     BROKER.get_or_init(|| RabbitMq::start().expect("RabbitMQ starts"))
 }
 
-impl Place {
+impl Fixture {
     /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::on(PostgresServer::shared())
@@ -74,15 +74,15 @@ impl Place {
         let turno = runtime
             .block_on(Turno::connect(&url))
             .expect("the store can be opened");
-        let place = Self {
+        let fixture = Self {
             url,
             name,
             runtime,
             turno,
             _folder: folder,
         };
-        place.make_table();
-        place
+        fixture.make_table();
+        fixture
     }
 
     /// Creates the consumer's table. Only its order column is unique.
@@ -205,7 +205,7 @@ pub async fn client(url: &str) -> Result<tokio_postgres::Client, tokio_postgres:
 
 pub fn sqlite(file: &PathBuf) -> rusqlite::Connection {
     let db = rusqlite::Connection::open(file).unwrap();
-    db.busy_timeout(PATIENCE).unwrap();
+    db.busy_timeout(TIMEOUT).unwrap();
     // For the application's own transactions: sufficient for the faults of these tests, and faster.
     db.pragma_update(None, "synchronous", "normal").unwrap();
     db

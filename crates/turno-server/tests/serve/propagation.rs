@@ -100,18 +100,18 @@ async fn a_revoked_token_is_out_after_five_seconds() {
 }
 
 #[tokio::test]
-async fn what_happens_at_one_server_is_told_by_the_other() {
+async fn a_change_at_one_server_is_streamed_by_the_other() {
     for two in Two::on_each_store().await {
         let mut listener = Listener::start(&two.there, "/v1/stream", None).await;
         listener.until("snapshot", |_| true).await;
         let asked = Instant::now();
         let lock = json!({"resource": "PRESTAMO/123", "user": "1"});
         two.here.post("/v1/locks", lock).await.expect(201);
-        let told = listener.until("locks", |_| true).await;
+        let event = listener.until("locks", |_| true).await;
         let took = asked.elapsed();
-        eprintln!("{}: told after {took:?}", two.store());
-        assert_eq!(told["added"][0]["resource"], "PRESTAMO/123");
-        assert!(took < SEEN, "told after {took:?}");
+        eprintln!("{}: streamed after {took:?}", two.store());
+        assert_eq!(event["added"][0]["resource"], "PRESTAMO/123");
+        assert!(took < SEEN, "streamed after {took:?}");
         drop(listener);
         two.end().await;
     }

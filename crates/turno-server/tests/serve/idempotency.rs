@@ -27,8 +27,8 @@ fn with(identity: Identity, field: &str, mut body: Value) -> Value {
 /// Returns status and body of a response, or `None` if it was lost.
 async fn ask(address: SocketAddr, path: &str, body: &Value) -> Option<(u16, Value)> {
     let whole = post(path, &body.to_string()).replacen("\r\n", "\r\nconnection: close\r\n", 1);
-    let told = Raw::saying(address, &whole).await.until_closed().await;
-    let (head, body) = told.split_once("\r\n\r\n")?;
+    let response = Raw::saying(address, &whole).await.until_closed().await;
+    let (head, body) = response.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Some((status, serde_json::from_str(body).unwrap()))
 }

@@ -20,7 +20,7 @@ const PUSH: usize = 10_000;
 /// Maximum size of a page.
 const PAGE: u32 = 1000;
 
-pub struct Place {
+pub struct Fixture {
     pub url: String,
     pub name: &'static str,
     pub runtime: Runtime,
@@ -38,7 +38,7 @@ pub struct Effect {
     pub attempt: i64,
 }
 
-impl Place {
+impl Fixture {
     /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         Self::on(PostgresServer::shared())
@@ -65,15 +65,15 @@ impl Place {
         let turno = runtime
             .block_on(Turno::connect(&url))
             .expect("the store can be opened");
-        let place = Self {
+        let fixture = Self {
             url,
             name,
             runtime,
             turno,
             _folder: folder,
         };
-        place.make_table();
-        place
+        fixture.make_table();
+        fixture
     }
 
     /// Creates the application's table, in the database of the queue. Only its order column is unique.
