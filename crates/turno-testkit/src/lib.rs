@@ -6,6 +6,7 @@
 //!   them;
 //! - [`proxy`]: a network that can be cut, black-holed, or made to lose one response;
 //! - [`process`]: child processes that are stopped, continued and killed;
+//! - [`faults`]: stores and lossy connections for tests of real processes under faults;
 //! - [`load`]: tasks that acquire locks and record the results;
 //! - [`eventually`]: waiting for a condition instead of sleeping.
 //!
@@ -17,6 +18,8 @@
 pub mod conformance;
 mod eventually;
 mod faketime;
+#[cfg(feature = "suite")]
+pub mod faults;
 #[cfg(feature = "suite")]
 pub mod load;
 #[cfg(feature = "suite")]

@@ -7,6 +7,7 @@ mod certificates;
 mod nats;
 mod pgbouncer;
 mod postgres;
+mod private;
 mod programs;
 mod rabbitmq;
 mod redis;
@@ -20,6 +21,7 @@ pub use certificates::{Certificate, Subject};
 pub use nats::Nats;
 pub use pgbouncer::{PgBouncer, PoolMode};
 pub use postgres::PostgresServer;
+pub use private::PrivateServer;
 pub use rabbitmq::RabbitMq;
 pub use redis::RedisServer;
 

@@ -1,4 +1,4 @@
-//! Adopting an existing table: notes that are transcribed and analysed once (seed 002).
+//! Adopting an existing table: notes that are transcribed and analysed once.
 //!
 //! - [`application`]: the original tables, and the one step that adopts them;
 //! - [`note`]: a note and its two processing steps;

@@ -1,4 +1,4 @@
-//! `notes`: the triggers of seed 002, one process each, and a demonstration that starts them all at once.
+//! `notes`: the triggers of the application, one process each, and a demonstration that starts them all at once.
 #![forbid(unsafe_code)]
 
 mod demo;

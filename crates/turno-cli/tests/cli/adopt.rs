@@ -183,7 +183,7 @@ fn a_second_table_needs_a_suffix() {
     assert_eq!(fixture.ask("select acquire_processing_lock_tasks(1)"), "f");
 }
 
-/// The functions of seed 002, which the user wrote before.
+/// The functions of the notes application, written before it used Turno.
 #[test]
 fn functions_in_the_way_are_shown_and_replaced() {
     let fixture = Fixture::new(Kind::Postgres);

@@ -1,4 +1,4 @@
-"""A legacy service, as seed 003 describes it: it validates certification requests, and knows nothing of duplicates.
+"""A legacy service, as the afore contract describes it: it validates certification requests, and knows nothing of duplicates.
 
 It prints its port, and `begin CURP ATTEMPT` for each request that it processes. Its standard input steers it: `go` lets
 one request end that said "esperar", `habil 0` makes today a holiday, and `habil 1` a working day.

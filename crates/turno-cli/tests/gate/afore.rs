@@ -1,4 +1,4 @@
-//! Seed 003: identical concurrent requests reach several instances.
+//! The contract of afore: identical concurrent requests reach several instances.
 
 use std::thread;
 

@@ -12,7 +12,7 @@ use crate::http::{Response, ask};
 
 pub const PATH: &str = "/disposicionimss/certificacion";
 
-/// The contract of seed 003.
+/// The contract of afore.
 pub const ROUTES: &str = r#"
 [[route]]
 name = "certificacion"

@@ -2,15 +2,13 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Result;
-use rustix::process::Signal;
 
 use super::supervised::Supervised;
-use super::{lock, programs};
+use super::{PrivateServer, programs};
 
 const CONFIG: &str = "nats.conf";
 
@@ -30,9 +28,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug)]
 pub struct Nats {
-    port: u16,
-    command: Vec<String>,
-    server: Mutex<Supervised>,
+    server: PrivateServer,
 }
 
 impl Nats {
@@ -53,8 +49,8 @@ impl Nats {
     /// As [`start`](Self::start), and for a line that is invalid for NATS.
     pub fn start_with(lines: &str) -> Result<Self> {
         let program = programs::program("nats-server", "nats-server")?;
-        let mut server = Supervised::new("nats", "TERM", None)?;
-        let (port, command) = server.start_on_free_port(
+        let server = PrivateServer::start(
+            Supervised::new("nats", "TERM", None)?,
             |server, port| {
                 server.write(CONFIG, config(&name(server), port, lines))?;
                 Ok(vec![
@@ -65,60 +61,20 @@ impl Nats {
             },
             is_ready,
         )?;
-        Ok(Self {
-            port,
-            command,
-            server: Mutex::new(server),
-        })
+        Ok(Self { server })
     }
 
     /// Returns the server's URL, `nats://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        format!("nats://127.0.0.1:{}", self.port())
     }
+}
 
-    /// Port on 127.0.0.1. It stays the same across restarts.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
+impl Deref for Nats {
+    type Target = PrivateServer;
 
-    /// Kills the server (SIGKILL), as a crash would. [`restart`](Self::restart) recovers it.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it cannot be signalled or does not end.
-    pub fn kill_9(&self) -> Result<()> {
-        lock(&self.server).kill_9()
-    }
-
-    /// Stops the server gracefully.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not end in time; the message has the end of its log.
-    pub fn stop(&self) -> Result<()> {
-        lock(&self.server).stop(Signal::TERM)
-    }
-
-    /// Starts the server again on the same folder and port, and waits until it responds. Stops it first if it is running.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not start; the message has the end of its log.
-    pub fn restart(&self) -> Result<()> {
-        let mut server = lock(&self.server);
-        server.stop(Signal::TERM)?;
-        server.start_again(&self.command, |server| is_ready(server, self.port))
-    }
-
-    /// Returns the server's folder, which is deleted with it.
-    pub fn folder(&self) -> PathBuf {
-        lock(&self.server).folder().to_owned()
-    }
-
-    /// Returns the server's log so far.
-    pub fn log(&self) -> String {
-        lock(&self.server).log()
+    fn deref(&self) -> &PrivateServer {
+        &self.server
     }
 }
 

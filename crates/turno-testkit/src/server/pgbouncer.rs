@@ -1,14 +1,13 @@
 //! A private PgBouncer in front of a private PostgreSQL server.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::ops::Deref;
 
 use anyhow::Result;
-use rustix::process::Signal;
 
 use super::supervised::Supervised;
 use super::watchdog::Account;
-use super::{POSTGRES_ACCOUNT, PostgresServer, lock, overridden, programs};
+use super::{POSTGRES_ACCOUNT, PostgresServer, PrivateServer, overridden, programs};
 
 const CONFIG: &str = "pgbouncer.ini";
 
@@ -36,9 +35,7 @@ impl fmt::Display for PoolMode {
 /// A private PgBouncer. Each client has the ordinary role `owner`, without a password.
 #[derive(Debug)]
 pub struct PgBouncer {
-    port: u16,
-    command: Vec<String>,
-    server: Mutex<Supervised>,
+    server: PrivateServer,
 }
 
 impl PgBouncer {
@@ -64,7 +61,6 @@ impl PgBouncer {
     ) -> Result<Self> {
         let program = programs::program("pgbouncer", "pgbouncer")?;
         let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
-        let mut server = Supervised::new("pgbouncer", "TERM", account)?;
         let pool_mode = pool_mode.to_string();
         let defaults = [
             ("listen_addr", "127.0.0.1"),
@@ -76,57 +72,28 @@ impl PgBouncer {
             ("ignore_startup_parameters", "extra_float_digits"),
         ];
         let settings = overridden(&defaults, settings);
-        let (port, command) = server.start_on_free_port(
+        let server = PrivateServer::start(
+            Supervised::new("pgbouncer", "TERM", account)?,
             |server, port| {
                 server.write(CONFIG, config(postgres.port(), port, &settings))?;
                 Ok(vec![program.display().to_string(), CONFIG.to_owned()])
             },
             is_ready,
         )?;
-        Ok(Self {
-            port,
-            command,
-            server: Mutex::new(server),
-        })
+        Ok(Self { server })
     }
 
     /// Returns the URL of a database of the server, through this pooler.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://owner@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://owner@127.0.0.1:{}/{database}", self.port())
     }
+}
 
-    /// Port on 127.0.0.1. It stays the same across restarts.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
+impl Deref for PgBouncer {
+    type Target = PrivateServer;
 
-    /// Kills the pooler (SIGKILL); its clients lose their connections.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it cannot be signalled or does not end.
-    pub fn kill_9(&self) -> Result<()> {
-        lock(&self.server).kill_9()
-    }
-
-    /// Stops the pooler at once.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not end in time; the message has the end of its log.
-    pub fn stop(&self) -> Result<()> {
-        lock(&self.server).stop(Signal::TERM)
-    }
-
-    /// Starts the pooler again on the same port, and waits until it accepts connections. Stops it first if it is running.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not start; the message has the end of its log.
-    pub fn restart(&self) -> Result<()> {
-        let mut server = lock(&self.server);
-        server.stop(Signal::TERM)?;
-        server.start_again(&self.command, |server| is_ready(server, self.port))
+    fn deref(&self) -> &PrivateServer {
+        &self.server
     }
 }
 

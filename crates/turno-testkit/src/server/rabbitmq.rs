@@ -3,16 +3,15 @@
 use std::env;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::Signal;
 
 use super::supervised::Supervised;
-use super::{lock, programs};
+use super::{PrivateServer, programs};
 use crate::port;
 
 const CONFIG: &str = "rabbitmq.conf";
@@ -47,9 +46,7 @@ const CONNECTION_START: [u8; 4] = [0, 10, 0, 10];
 #[derive(Debug)]
 pub struct RabbitMq {
     node: Node,
-    port: u16,
-    command: Vec<String>,
-    server: Mutex<Supervised>,
+    server: PrivateServer,
 }
 
 impl RabbitMq {
@@ -71,63 +68,25 @@ impl RabbitMq {
     pub fn start_with(lines: &str) -> Result<Self> {
         let scripts = programs::rabbitmq()?;
         // Stopped by a kill, because its data are deleted with the folder.
-        let mut server = Supervised::new("rabbitmq", "KILL", None)?;
+        let server = Supervised::new("rabbitmq", "KILL", None)?;
         let mut node = Node::new(scripts, server.folder())?;
         server.write(PLUGINS, "[].\n")?;
         let id = node.id.clone();
-        let (port, command) = server.start_on_free_port(
+        let server = PrivateServer::start(
+            server,
             |server, port| {
                 server.write(CONFIG, config(port, lines))?;
                 node.port = port::free().context("there is no free local port")?;
                 Ok(node.command())
             },
-            |_, port| is_ready(port, &id),
+            move |_, port| is_ready(port, &id),
         )?;
-        Ok(Self {
-            node,
-            port,
-            command,
-            server: Mutex::new(server),
-        })
+        Ok(Self { node, server })
     }
 
     /// Returns the broker's URL, `amqp://guest:guest@127.0.0.1:PORT/%2f`.
     pub fn url(&self) -> String {
-        format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)
-    }
-
-    /// Port on 127.0.0.1. It stays the same across restarts.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Kills the broker and all of its processes (SIGKILL), as a crash would. [`restart`](Self::restart) recovers it.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a process cannot be signalled or does not end.
-    pub fn kill_9(&self) -> Result<()> {
-        lock(&self.server).kill_9()
-    }
-
-    /// Stops the broker gracefully.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not end in time; the message has the end of its log.
-    pub fn stop(&self) -> Result<()> {
-        lock(&self.server).stop(Signal::TERM)
-    }
-
-    /// Starts the broker again on the same folder and port, and waits until it responds. Stops it first if it is running.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not start; the message has the end of its log.
-    pub fn restart(&self) -> Result<()> {
-        let mut server = lock(&self.server);
-        server.stop(Signal::TERM)?;
-        server.start_again(&self.command, |_| is_ready(self.port, &self.node.id))
+        format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port())
     }
 
     /// Triggers the broker's memory alarm: it stops reading from connections that publish. A client that supports it gets
@@ -175,15 +134,13 @@ impl RabbitMq {
         );
         Ok(printed.into_owned())
     }
+}
 
-    /// Returns the broker's folder, which is deleted with it.
-    pub fn folder(&self) -> PathBuf {
-        lock(&self.server).folder().to_owned()
-    }
+impl Deref for RabbitMq {
+    type Target = PrivateServer;
 
-    /// Returns the broker's log so far.
-    pub fn log(&self) -> String {
-        lock(&self.server).log()
+    fn deref(&self) -> &PrivateServer {
+        &self.server
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::Mutex;
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Result;
-use rustix::process::Signal;
 
 use super::supervised::Supervised;
-use super::{lock, overridden, programs};
+use super::{PrivateServer, overridden, programs};
 
 const CONFIG: &str = "redis.conf";
 
@@ -26,9 +25,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 /// A private Redis server on 127.0.0.1, without a password.
 #[derive(Debug)]
 pub struct RedisServer {
-    port: u16,
-    command: Vec<String>,
-    server: Mutex<Supervised>,
+    server: PrivateServer,
 }
 
 impl RedisServer {
@@ -50,9 +47,9 @@ impl RedisServer {
     /// As [`start`](Self::start), and for a setting that is unknown to Redis.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
         let program = programs::program("redis-server", "redis-server")?;
-        let mut server = Supervised::new("redis", "TERM", None)?;
         let settings = overridden(&SETTINGS, settings);
-        let (port, command) = server.start_on_free_port(
+        let server = PrivateServer::start(
+            Supervised::new("redis", "TERM", None)?,
             |server, port| {
                 let lines: String = settings
                     .iter()
@@ -63,50 +60,20 @@ impl RedisServer {
             },
             is_ready,
         )?;
-        Ok(Self {
-            port,
-            command,
-            server: Mutex::new(server),
-        })
+        Ok(Self { server })
     }
 
     /// Returns the server's URL, `redis://127.0.0.1:PORT/`.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        format!("redis://127.0.0.1:{}/", self.port())
     }
+}
 
-    /// Port on 127.0.0.1. It stays the same across restarts.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
+impl Deref for RedisServer {
+    type Target = PrivateServer;
 
-    /// Kills the server (SIGKILL), as a crash would.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it cannot be signalled or does not end.
-    pub fn kill_9(&self) -> Result<()> {
-        lock(&self.server).kill_9()
-    }
-
-    /// Stops the server gracefully.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not end in time; the message has the end of its log.
-    pub fn stop(&self) -> Result<()> {
-        lock(&self.server).stop(Signal::TERM)
-    }
-
-    /// Starts the server again on the same folder and port, and waits until it responds. Stops it first if it is running.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not start; the message has the end of its log.
-    pub fn restart(&self) -> Result<()> {
-        let mut server = lock(&self.server);
-        server.stop(Signal::TERM)?;
-        server.start_again(&self.command, |server| is_ready(server, self.port))
+    fn deref(&self) -> &PrivateServer {
+        &self.server
     }
 }
 

@@ -6,112 +6,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::Turno;
 use turno::lock::{Acquire, HistoryEvent, Lease, Lock, LockHistory, ReleaseOutcome};
-use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
+use turno_testkit::eventually_async;
+use turno_testkit::faults::{LossyPath, client};
 
 use crate::LONG;
 
-/// Number of lines. Each has a database, a proxy and an instance of the library.
+/// Number of concurrent paths. Each has a database, a proxy and an instance of the library.
 const PATHS: usize = 4;
 const ROUNDS: usize = 20;
 
-/// An instance of the library behind a proxy that loses responses, and a connection to the database without the proxy.
-struct LossyPath {
-    proxy: TcpProxy,
-    lossy_url: String,
-    direct_url: String,
-    /// One connection, so that the next request is the one whose response is lost.
-    lossy: Turno,
-    direct: Turno,
-    observer: Client,
+/// Returns the number of connections through the proxy that the server still has, broken or not.
+async fn proxied(onlooker: &Client) -> i64 {
+    let sql = "select count(*)
+        from pg_stat_activity
+        where datname = current_database()
+          and application_name = 'lossy'";
+    onlooker.query_one(sql, &[]).await.unwrap().get(0)
 }
 
-impl LossyPath {
-    async fn open() -> Self {
-        let server = PostgresServer::shared();
-        let url = tokio::task::spawn_blocking(|| server.create_database())
-            .await
-            .unwrap();
-        let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
-            .await
-            .unwrap();
-        let lossy_url = format!("{}?application_name=lossy", proxy.url_for(&url));
-        let direct = Turno::connect(&url).await.unwrap();
-        let lossy = Turno::builder()
-            .connections(1)
-            .connect(&lossy_url)
-            .await
-            .unwrap();
-        let observer = client(&url).await;
-        Self {
-            proxy,
-            lossy_url,
-            direct_url: url,
-            lossy,
-            direct,
-            observer,
-        }
-    }
-
-    /// Runs a call whose first response is lost, and checks that it was.
-    async fn losing<T>(&self, work: impl Future<Output = T>) -> T {
-        let before = self.connection().await;
-        self.proxy.drop_next_answer();
-        let done = work.await;
-        assert_ne!(self.connection().await, before, "no answer was lost");
-        done
-    }
-
-    /// Returns the server process of the newest connection through the proxy.
-    async fn connection(&self) -> Option<i32> {
-        let row = self
-            .observer
-            .query_opt(
-                "select pid
-                from pg_stat_activity
-                where datname = current_database()
-                  and application_name = 'lossy'
-                order by backend_start desc
-                limit 1",
-                &[],
-            )
-            .await
-            .unwrap();
-        row.map(|row| row.get(0))
-    }
-
-    /// Returns the number of connections through the proxy that the server still has, broken or not.
-    async fn proxied(&self, onlooker: &Client) -> i64 {
-        let sql = "select count(*)
-            from pg_stat_activity
-            where datname = current_database()
-              and application_name = 'lossy'";
-        onlooker.query_one(sql, &[]).await.unwrap().get(0)
-    }
-
-    async fn holds(&self, resource: &str) -> u32 {
-        let status = self.direct.lock_status(resource).await.unwrap();
-        status.holders.first().map_or(0, |holder| holder.holds)
-    }
-
-    async fn events(&self, resource: &str) -> Vec<HistoryEvent> {
-        let ask = LockHistory {
-            resource: Some(resource.to_owned()),
-            prefix: String::new(),
-            before: None,
-            limit: 100,
-        };
-        let history = self.direct.lock_history(ask).await.unwrap();
-        history.into_iter().map(|entry| entry.event).collect()
-    }
+async fn holds(path: &LossyPath, resource: &str) -> u32 {
+    let status = path.direct.lock_status(resource).await.unwrap();
+    status.holders.first().map_or(0, |holder| holder.holds)
 }
 
-async fn client(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
+async fn events(path: &LossyPath, resource: &str) -> Vec<HistoryEvent> {
+    let ask = LockHistory {
+        resource: Some(resource.to_owned()),
+        prefix: String::new(),
+        before: None,
+        limit: 100,
+    };
+    let history = path.direct.lock_history(ask).await.unwrap();
+    history.into_iter().map(|entry| entry.event).collect()
 }
 
 async fn taken(lock: Lock) -> Lease {
@@ -123,16 +52,16 @@ async fn taken(lock: Lock) -> Lease {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_answer_was_lost_is_applied_once() {
-    let mut lines = JoinSet::new();
+    let mut paths = JoinSet::new();
     for _ in 0..PATHS {
-        lines.spawn(async {
+        paths.spawn(async {
             let path = LossyPath::open().await;
             for round in 0..ROUNDS {
                 once_each(&path, &format!("PRESTAMO/{round}")).await;
             }
         });
     }
-    lines.join_all().await;
+    paths.join_all().await;
 }
 
 /// Acquires, acquires reentrantly, and releases twice. Every response is lost once.
@@ -142,22 +71,22 @@ async fn once_each(path: &LossyPath, resource: &str) {
     let first = path.losing(taken(lock.clone())).await;
     assert_eq!(first.grant().holds, 1);
     assert!(!first.grant().reentered);
-    assert_eq!(path.holds(resource).await, 1);
+    assert_eq!(holds(path, resource).await, 1);
 
     let second = path.losing(taken(lock)).await;
     assert_eq!(second.token(), first.token());
     assert_eq!(second.grant().holds, 2);
     assert!(second.grant().reentered, "it was held already");
-    assert_eq!(path.holds(resource).await, 2);
+    assert_eq!(holds(path, resource).await, 2);
 
     let released = path.losing(second.release()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released { holds: 1 });
-    assert_eq!(path.holds(resource).await, 1);
+    assert_eq!(holds(path, resource).await, 1);
 
     let released = path.losing(first.release()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released { holds: 0 });
-    assert_eq!(path.holds(resource).await, 0);
-    assert_eq!(path.events(resource).await, [HistoryEvent::Released]);
+    assert_eq!(holds(path, resource).await, 0);
+    assert_eq!(events(path, resource).await, [HistoryEvent::Released]);
 }
 
 /// The next holder acquires between a release and its repetition.
@@ -178,7 +107,7 @@ async fn a_release_whose_answer_was_lost_is_no_loss_to_who_released() {
         let next = next.await.unwrap();
         assert_eq!(released, ReleaseOutcome::Released { holds: 0 });
         assert_eq!(
-            path.events(&resource).await,
+            events(&path, &resource).await,
             [HistoryEvent::Acquired, HistoryEvent::Released],
             "nothing came late"
         );
@@ -228,7 +157,7 @@ async fn lost_answers_among_many_calls_of_one_owner() {
         .await;
     }
     tasks.join_all().await;
-    assert_eq!(path.holds(RESOURCE).await, 1);
+    assert_eq!(holds(&path, RESOURCE).await, 1);
     drop(base);
 }
 
@@ -269,10 +198,10 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
     let second = second.await.unwrap();
     assert_eq!(second.grant().holds, 2);
     eventually_async(LONG, "both to be done", async || {
-        (path.proxied(&onlooker).await == 1).then_some(())
+        (proxied(&onlooker).await == 1).then_some(())
     })
     .await;
-    assert_eq!(path.holds(RESOURCE).await, 2);
+    assert_eq!(holds(&path, RESOURCE).await, 2);
 }
 
 /// The control: the same call, repeated without a request id, is applied twice.
@@ -297,6 +226,6 @@ async fn a_call_without_an_identity_is_applied_twice() {
         again.batch_execute(&acquire(request)).await.unwrap();
 
         let doubled = request == "null";
-        assert_eq!(path.holds(&resource).await, if doubled { 3 } else { 2 });
+        assert_eq!(holds(&path, &resource).await, if doubled { 3 } else { 2 });
     }
 }

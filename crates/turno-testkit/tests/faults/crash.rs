@@ -6,12 +6,13 @@ use std::thread;
 use tokio_postgres::NoTls;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
+use turno_testkit::faults::{FromStore as _, runtime};
 use turno_testkit::load::{self, Entry, KEPT, Load, steady_us};
 use turno_testkit::{PostgresServer, eventually, eventually_async};
 
 use crate::LONG;
 use crate::actor::Actor;
-use crate::fixture::{Fixture, Observer, runtime};
+use crate::fixture::Fixture;
 use crate::ledger::Ledger;
 
 /// Number of kills of a server or process.
@@ -37,7 +38,7 @@ fn postgres_killed_with_unwritten_commits() {
     let server = PostgresServer::start_with(&forgetful).unwrap();
     let (ledger, url) = crashed(&server);
     // Which complaint it is depends on the moment: a lock that is missing at the end, or one that its holder lost.
-    let complaints = ledger.check(&Observer::new(&url).held(), steady_us());
+    let complaints = ledger.check(&Fixture::open(&url).held(), steady_us());
     assert_ne!(complaints, [] as [String; 0]);
 }
 
@@ -116,7 +117,7 @@ fn integrity(file: &Path) -> String {
 /// Checks a run by its ledger and the state of the store.
 fn judge(ledger: &Ledger, url: &str) {
     let now_us = steady_us();
-    let held = Observer::new(url).held();
+    let held = Fixture::open(url).held();
     let complaints = ledger.check(&held, now_us);
     let unavailable = ledger
         .entries()

@@ -1,78 +1,34 @@
 //! An empty store for one test, and the queries of an observer.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use turno::Turno;
 use turno::lock::{HistoryEntry, HistoryEvent, LockHistory, LockHolder, LockList, LockStatus};
-use turno_testkit::{PostgresServer, eventually};
+use turno_testkit::eventually;
+use turno_testkit::faults::StoreFixture;
 
 use crate::LONG;
 
 /// Maximum size of a page.
 const PAGE: u32 = 1000;
 
-pub struct Fixture {
-    pub url: String,
-    pub name: &'static str,
-    /// Folder of a store that is a file, until the test ends.
-    pub folder: TempDir,
-    observer: Observer,
+pub struct Fixture(StoreFixture);
+
+impl From<StoreFixture> for Fixture {
+    fn from(store: StoreFixture) -> Self {
+        Self(store)
+    }
+}
+
+impl Deref for Fixture {
+    type Target = StoreFixture;
+
+    fn deref(&self) -> &StoreFixture {
+        &self.0
+    }
 }
 
 impl Fixture {
-    /// Creates a database on the server that all tests share.
-    pub fn postgres() -> Self {
-        Self::new(
-            "postgres",
-            folder(),
-            PostgresServer::shared().create_database(),
-        )
-    }
-
-    /// Creates a file.
-    pub fn sqlite() -> Self {
-        let folder = folder();
-        let url = format!("sqlite:{}", folder.path().join("turno.db").display());
-        Self::new("sqlite", folder, url)
-    }
-
-    fn new(name: &'static str, folder: TempDir, url: String) -> Self {
-        let observer = Observer::new(&url);
-        Self {
-            url,
-            name,
-            folder,
-            observer,
-        }
-    }
-
-    /// Returns an observer of the store, independent of the tested instances.
-    pub fn observer(&self) -> &Observer {
-        &self.observer
-    }
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder can be made")
-}
-
-/// An instance that only reads.
-pub struct Observer {
-    turno: Turno,
-    runtime: Runtime,
-}
-
-impl Observer {
-    pub fn new(url: &str) -> Self {
-        let runtime = runtime();
-        let turno = runtime
-            .block_on(Turno::connect(url))
-            .expect("the store can be opened");
-        Self { turno, runtime }
-    }
-
     pub fn status(&self, resource: &str) -> LockStatus {
         self.runtime
             .block_on(self.turno.lock_status(resource))
@@ -80,7 +36,7 @@ impl Observer {
     }
 
     pub fn await_waiters(&self, resource: &str, count: u64) {
-        eventually(LONG, "the waiters to sign in", || {
+        eventually(LONG, "the waiters to register", || {
             (self.status(resource).waiters == count).then_some(())
         });
     }
@@ -124,13 +80,4 @@ impl Observer {
             );
         }
     }
-}
-
-/// Two threads, the minimum of the machines that run these tests.
-pub fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime can be built")
 }

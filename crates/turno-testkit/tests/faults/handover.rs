@@ -1,8 +1,9 @@
 //! How soon a waiter in another process gets a released lock.
 
+use turno_testkit::on_each_store;
+
 use crate::actor::Actor;
 use crate::fixture::Fixture;
-use crate::on_each_store;
 
 const RESOURCE: &str = "PRESTAMO/123";
 const HANDOVERS: usize = 200;
@@ -21,7 +22,7 @@ fn soon(fixture: &Fixture) {
         .map(|turn| {
             let (holder, waiter) = (&actors[turn % 2], &actors[(turn + 1) % 2]);
             waiter.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
-            fixture.observer().await_waiters(RESOURCE, 1);
+            fixture.await_waiters(RESOURCE, 1);
             let released_us = holder.release(RESOURCE);
             // Negative if the waiter was granted the lock before the release returned.
             waiter.acquired().answered_us - released_us

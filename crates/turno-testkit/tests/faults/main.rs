@@ -23,26 +23,3 @@ use std::time::Duration;
 
 /// Longer than anything takes that ends at all, on a slow and busy machine.
 const LONG: Duration = Duration::from_secs(60);
-
-/// Defines one test per store from one body, which gets an empty store.
-macro_rules! on_each_store {
-    ($($(#[$attribute:meta])* $name:ident => $body:expr;)*) => {
-        $(
-            $(#[$attribute])*
-            mod $name {
-                use super::*;
-
-                #[test]
-                fn postgres() {
-                    ($body)(&$crate::fixture::Fixture::postgres());
-                }
-
-                #[test]
-                fn sqlite() {
-                    ($body)(&$crate::fixture::Fixture::sqlite());
-                }
-            }
-        )*
-    };
-}
-pub(crate) use on_each_store;

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::lock::{Lease, RunError};
 use turno::{Turno, clock};
+use turno_testkit::faults::client;
 use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 
 use crate::LONG;
@@ -54,12 +55,10 @@ impl Network {
             .await
             .unwrap();
         let turno = Turno::connect(&proxy.url_for(&url)).await.unwrap();
-        let (observer, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        tokio::spawn(connection);
         Self {
             proxy,
             turno,
-            observer,
+            observer: client(&url).await,
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use turno_testkit::on_each_store;
+
 use crate::actor::Actor;
 use crate::fixture::Fixture;
-use crate::on_each_store;
 
 const ACTORS: u32 = 8;
 const ROUNDS: u32 = 250;

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use turno::lock::HistoryEvent;
 
+use turno_testkit::on_each_store;
+
 use crate::actor::Actor;
 use crate::fixture::Fixture;
-use crate::on_each_store;
 
 const RESOURCE: &str = "PRESTAMO/123";
 const TTL: Duration = Duration::from_secs(1);
@@ -31,7 +32,7 @@ on_each_store! {
 fn followed(fixture: &Fixture, holder: Actor, next: Actor) {
     let first = hold(&holder);
     next.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
-    fixture.observer().await_waiters(RESOURCE, 1);
+    fixture.await_waiters(RESOURCE, 1);
 
     let killed = Instant::now();
     holder.kill_9();
@@ -43,9 +44,7 @@ fn followed(fixture: &Fixture, holder: Actor, next: Actor) {
     );
     assert!(took <= TTL + SLACK, "{took:?}");
     assert!(second.token > first);
-    let history = fixture
-        .observer()
-        .history(RESOURCE, HistoryEvent::TakenOver);
+    let history = fixture.history(RESOURCE, HistoryEvent::TakenOver);
     assert_eq!(history[0].token.unwrap().0, first);
     assert_eq!(history[0].attribution.pid, Some(holder.pid()));
 }
@@ -56,10 +55,7 @@ fn a_living_holder_is_not_followed(fixture: &Fixture) {
     next.tell_acquire(RESOURCE, LONG_MS, LONG_MS, "eva");
     let answer = next.process().lines().next(TTL + SLACK);
     assert_eq!(answer, None, "taken from a holder that renews it");
-    assert_eq!(
-        fixture.observer().status(RESOURCE).holders[0].token.0,
-        first
-    );
+    assert_eq!(fixture.status(RESOURCE).holders[0].token.0, first);
     holder.release(RESOURCE);
     assert!(next.acquired().token > first);
 }

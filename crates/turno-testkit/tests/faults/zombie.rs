@@ -2,10 +2,11 @@
 
 use turno::lock::HistoryEvent;
 
+use turno_testkit::on_each_store;
+
 use crate::LONG;
 use crate::actor::Actor;
 use crate::fixture::Fixture;
-use crate::on_each_store;
 
 const RESOURCE: &str = "PRESTAMO/123";
 const SHORT_MS: u64 = 300;
@@ -74,7 +75,7 @@ fn zombie(fixture: &Fixture, first: fn(&str) -> Actor, second: fn(&str) -> Actor
 
     let released = zombie.ask(&format!("release {RESOURCE}"));
     assert!(released.starts_with("lost "), "{released:?}");
-    let late = fixture.observer().history(RESOURCE, HistoryEvent::Late);
+    let late = fixture.history(RESOURCE, HistoryEvent::Late);
     assert_eq!(late.len(), 1, "{late:?}");
     assert_eq!(late[0].token.unwrap().0, stale.token);
     assert_eq!(late[0].reason.as_deref(), Some("release"));

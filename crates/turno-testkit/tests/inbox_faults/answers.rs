@@ -6,158 +6,98 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::inbox::{Again, ClaimId, ClaimedItem, Failure, Inbox, Item, Job, Settled};
-use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
+use turno_testkit::eventually_async;
+use turno_testkit::faults::{LossyPath, client};
 
 use crate::LONG;
-use crate::fixture::{QUEUE, client};
+use crate::fixture::QUEUE;
 
 const ROUNDS: u64 = 10;
 
-/// An instance of the library behind a proxy that loses responses, and a connection to the database without the proxy.
-struct LossyPath {
-    proxy: TcpProxy,
-    lossy_url: String,
-    direct_url: String,
-    /// One connection, so that the next request is the one whose response is lost.
-    lossy: Turno,
-    direct: Turno,
-    observer: Client,
+/// Opens a path and makes a claim, which starts to listen on a separate connection: all later requests are those of the test.
+async fn open() -> LossyPath {
+    // By default a call that waits for a lock would fail after a second, and here it has to wait for its repetition.
+    let path = LossyPath::open_with("&options=-clock_timeout%3D60s").await;
+    assert_eq!(take(&inbox(&path)).await, []);
+    eventually_async(LONG, "a listener", async || {
+        let sql = "select count(*)
+            from pg_stat_activity
+            where datname = current_database()
+              and application_name = 'lossy'
+              and state = 'idle'
+              and query like '%turno.notifies%'";
+        let row = path.observer.query_one(sql, &[]).await.unwrap();
+        (row.get::<_, i64>(0) == 1).then_some(())
+    })
+    .await;
+    path
 }
 
-impl LossyPath {
-    async fn open() -> Self {
-        let server = PostgresServer::shared();
-        let url = tokio::task::spawn_blocking(|| server.create_database())
-            .await
-            .unwrap();
-        let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
-            .await
-            .unwrap();
-        // By default a call that waits for a lock would fail after a second, and here it has to wait for its repetition.
-        let settings = "application_name=lossy&options=-clock_timeout%3D60s";
-        let lossy_url = format!("{}?{settings}", proxy.url_for(&url));
-        let direct = Turno::connect(&url).await.unwrap();
-        let lossy = Turno::builder()
-            .connections(1)
-            .connect(&lossy_url)
-            .await
-            .unwrap();
-        let path = Self {
-            proxy,
-            lossy_url,
-            lossy,
-            direct,
-            observer: client(&url).await,
-            direct_url: url,
-        };
-        path.settle_down().await;
-        path
-    }
+fn inbox(path: &LossyPath) -> Inbox {
+    path.lossy.inbox(QUEUE)
+}
 
-    /// Makes a claim, which starts to listen on a separate connection: all later requests are those of the test.
-    async fn settle_down(&self) {
-        assert_eq!(take(&self.inbox()).await, []);
-        eventually_async(LONG, "a listener", async || {
-            let sql = "select count(*)
-                from pg_stat_activity
-                where datname = current_database()
-                  and application_name = 'lossy'
-                  and state = 'idle'
-                  and query like '%turno.notifies%'";
-            let row = self.observer.query_one(sql, &[]).await.unwrap();
-            (row.get::<_, i64>(0) == 1).then_some(())
-        })
-        .await;
-    }
+/// Runs a call that waits in the server, and is repeated while it waits.
+async fn meeting<T>(path: &LossyPath, work: impl Future<Output = T>) -> T {
+    // A transaction of another session, which blocks both. Not the observer's, whose snapshot would then not change.
+    let other = client(&path.direct_url).await;
+    let lock = "begin; lock table turno.inbox_item, turno.inbox_batch in share mode";
+    other.batch_execute(lock).await.unwrap();
+    let fault = async {
+        let original = await_blocked(path, &[]).await;
+        path.proxy.cut().await;
+        path.proxy.restore().await.unwrap();
+        // If the network is restored before the library gives up on the original, the library cancels it. Usually it is not.
+        await_blocked(path, &original).await;
+        other.batch_execute("commit").await.unwrap();
+    };
+    let (done, ()) = tokio::join!(work, fault);
+    // The original may be the slower one.
+    eventually_async(LONG, "no call that waits inside the server", async || {
+        blocked(path).await.is_empty().then_some(())
+    })
+    .await;
+    done
+}
 
-    fn inbox(&self) -> Inbox {
-        self.lossy.inbox(QUEUE)
-    }
+/// Waits for a call in another session than these that waits in the server. Returns its session.
+async fn await_blocked(path: &LossyPath, others: &[i32]) -> Vec<i32> {
+    eventually_async(LONG, "a call that waits inside the server", async || {
+        let mut blocked = blocked(path).await;
+        blocked.retain(|pid| !others.contains(pid));
+        (!blocked.is_empty()).then_some(blocked)
+    })
+    .await
+}
 
-    /// Runs a call whose first response is lost, and checks that it was.
-    async fn losing<T>(&self, work: impl Future<Output = T>) -> T {
-        let before = self.connection().await;
-        self.proxy.drop_next_answer();
-        let done = work.await;
-        assert_ne!(self.connection().await, before, "no answer was lost");
-        done
-    }
+/// Returns the sessions through the proxy that wait for a lock.
+async fn blocked(path: &LossyPath) -> Vec<i32> {
+    let sql = "select pid
+        from pg_stat_activity
+        where datname = current_database()
+          and application_name = 'lossy'
+          and wait_event_type = 'Lock'";
+    let rows = path.observer.query(sql, &[]).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
 
-    /// Runs a call that waits in the server, and is repeated while it waits.
-    async fn meeting<T>(&self, work: impl Future<Output = T>) -> T {
-        // A transaction of another session, which blocks both. Not the observer's, whose snapshot would then not change.
-        let other = client(&self.direct_url).await;
-        let lock = "begin; lock table turno.inbox_item, turno.inbox_batch in share mode";
-        other.batch_execute(lock).await.unwrap();
-        let fault = async {
-            let original = self.await_blocked(&[]).await;
-            self.proxy.cut().await;
-            self.proxy.restore().await.unwrap();
-            // If the network is restored before the library gives up on the original, the library cancels it. Usually it is not.
-            self.await_blocked(&original).await;
-            other.batch_execute("commit").await.unwrap();
-        };
-        let (done, ()) = tokio::join!(work, fault);
-        // The original may be the slower one.
-        eventually_async(LONG, "no call that waits inside the server", async || {
-            self.blocked().await.is_empty().then_some(())
-        })
-        .await;
-        done
-    }
-
-    /// Waits for a call in another session than these that waits in the server. Returns its session.
-    async fn await_blocked(&self, others: &[i32]) -> Vec<i32> {
-        eventually_async(LONG, "a call that waits inside the server", async || {
-            let mut blocked = self.blocked().await;
-            blocked.retain(|pid| !others.contains(pid));
-            (!blocked.is_empty()).then_some(blocked)
-        })
-        .await
-    }
-
-    /// Returns the sessions through the proxy that wait for a lock.
-    async fn blocked(&self) -> Vec<i32> {
-        let sql = "select pid
-            from pg_stat_activity
-            where datname = current_database()
-              and application_name = 'lossy'
-              and wait_event_type = 'Lock'";
-        let rows = self.observer.query(sql, &[]).await.unwrap();
-        rows.iter().map(|row| row.get(0)).collect()
-    }
-
-    /// Returns the server process of the newest connection through the proxy.
-    async fn connection(&self) -> Option<i32> {
-        let sql = "select pid
-            from pg_stat_activity
-            where datname = current_database()
-              and application_name = 'lossy'
-            order by backend_start desc
-            limit 1";
-        let row = self.observer.query_opt(sql, &[]).await.unwrap();
-        row.map(|row| row.get(0))
-    }
-
-    /// Returns pending, scheduled, processing, completed, failed.
-    async fn counts(&self) -> [u64; 5] {
-        let stats = match self.direct.inbox(QUEUE).stats().await {
-            // No item was stored yet.
-            Err(error) if error.is_no_queue() => return [0; 5],
-            stats => stats.unwrap(),
-        };
-        [
-            stats.pending,
-            stats.scheduled,
-            stats.processing,
-            stats.completed,
-            stats.failed,
-        ]
-    }
+/// Returns pending, scheduled, processing, completed, failed.
+async fn counts(path: &LossyPath) -> [u64; 5] {
+    let stats = match path.direct.inbox(QUEUE).stats().await {
+        // No item was stored yet.
+        Err(error) if error.is_no_queue() => return [0; 5],
+        stats => stats.unwrap(),
+    };
+    [
+        stats.pending,
+        stats.scheduled,
+        stats.processing,
+        stats.completed,
+        stats.failed,
+    ]
 }
 
 async fn take(inbox: &Inbox) -> Vec<ClaimedItem> {
@@ -182,27 +122,27 @@ fn one() -> Settled {
 /// then a single request, so the repetition is that of the call itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_answer_was_lost_is_applied_once() {
-    let path = LossyPath::open().await;
+    let path = open().await;
     for round in 0..ROUNDS {
         completed_once(&path, round).await;
     }
-    let done = path.counts().await[3];
+    let done = counts(&path).await[3];
     assert_eq!(done, 2 * ROUNDS);
 }
 
 async fn completed_once(path: &LossyPath, round: u64) {
-    let inbox = path.inbox();
+    let inbox = inbox(path);
     let done = 2 * round;
     let first = inbox.push("first").await.unwrap();
     let second = path.losing(inbox.push("second")).await.unwrap();
     assert!(!second.duplicate, "its repetition is no duplicate");
     assert!(second.id > first.id);
-    assert_eq!(path.counts().await, [2, 0, 0, done, 0]);
+    assert_eq!(counts(path).await, [2, 0, 0, done, 0]);
 
     let a = take_one(&inbox).await;
     let b = path.losing(take_one(&inbox)).await;
     assert_eq!((a.item, b.item), (first.id, second.id));
-    assert_eq!(path.counts().await, [0, 0, 2, done, 0]);
+    assert_eq!(counts(path).await, [0, 0, 2, done, 0]);
 
     assert_eq!(inbox.extend(&[a], LONG).await.unwrap(), one());
     let extended = path.losing(inbox.extend(&[b], LONG)).await;
@@ -211,14 +151,14 @@ async fn completed_once(path: &LossyPath, round: u64) {
     assert_eq!(inbox.complete(&[a]).await.unwrap(), one());
     let completed = path.losing(inbox.complete(&[b])).await.unwrap();
     assert_eq!(completed, one(), "its own completion is not stale");
-    assert_eq!(path.counts().await, [0, 0, 0, done + 2, 0]);
+    assert_eq!(counts(path).await, [0, 0, 0, done + 2, 0]);
 }
 
 /// A failure is counted once, and an item is given back once, even if the response is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_whose_answer_was_lost_is_counted_once() {
-    let path = LossyPath::open().await;
-    let inbox = path.inbox();
+    let path = open().await;
+    let inbox = inbox(&path);
     for _ in 0..2 * ROUNDS {
         inbox.push("work").await.unwrap();
     }
@@ -234,7 +174,7 @@ async fn a_failure_whose_answer_was_lost_is_counted_once() {
         assert_eq!(failed, one());
         let scheduled = 2 * (round + 1);
         let expected = [2 * ROUNDS - scheduled, scheduled, 0, 0, 0];
-        assert_eq!(path.counts().await, expected);
+        assert_eq!(counts(&path).await, expected);
     }
     let views = path.direct.inbox(QUEUE);
     let state = turno::inbox::ItemState::Scheduled;
@@ -259,7 +199,7 @@ async fn a_worker_does_each_item_once() {
     const ITEMS: usize = 2000;
     /// Number of items per lost response.
     const BETWEEN: usize = 50;
-    let path = LossyPath::open().await;
+    let path = open().await;
     let items = (0..ITEMS).map(|number| Item::new(&number).unwrap());
     path.direct.inbox(QUEUE).push_many(items).await.unwrap();
 
@@ -285,7 +225,7 @@ async fn a_worker_does_each_item_once() {
         .await;
     }
     eventually_async(LONG, "all items", async || {
-        (path.counts().await[3] == ITEMS as u64).then_some(())
+        (counts(&path).await[3] == ITEMS as u64).then_some(())
     })
     .await;
     stop.cancel();
@@ -302,27 +242,27 @@ async fn a_worker_does_each_item_once() {
 /// and its repetition run concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repetition_that_meets_the_original_is_applied_once() {
-    let path = LossyPath::open().await;
-    let inbox = path.inbox();
+    let path = open().await;
+    let inbox = inbox(&path);
     path.direct.inbox(QUEUE).push("first").await.unwrap();
 
     let push = async { inbox.push("second").await.unwrap() };
-    assert!(!path.meeting(push).await.duplicate);
-    assert_eq!(path.counts().await, [2, 0, 0, 0, 0]);
+    assert!(!meeting(&path, push).await.duplicate);
+    assert_eq!(counts(&path).await, [2, 0, 0, 0, 0]);
 
-    let first = path.meeting(take_one(&inbox)).await;
-    assert_eq!(path.counts().await, [1, 0, 1, 0, 0]);
-    let given = path.meeting(inbox.give_back(&[first])).await;
+    let first = meeting(&path, take_one(&inbox)).await;
+    assert_eq!(counts(&path).await, [1, 0, 1, 0, 0]);
+    let given = meeting(&path, inbox.give_back(&[first])).await;
     assert_eq!(given.unwrap(), one());
-    assert_eq!(path.counts().await, [2, 0, 0, 0, 0]);
+    assert_eq!(counts(&path).await, [2, 0, 0, 0, 0]);
 
     let (first, second) = (take_one(&inbox).await, take_one(&inbox).await);
-    let failed = path.meeting(inbox.fail(&[failure(first)])).await;
+    let failed = meeting(&path, inbox.fail(&[failure(first)])).await;
     assert_eq!(failed.unwrap(), one());
-    assert_eq!(path.counts().await, [0, 1, 1, 0, 0]);
-    let completed = path.meeting(inbox.complete(&[second])).await;
+    assert_eq!(counts(&path).await, [0, 1, 1, 0, 0]);
+    let completed = meeting(&path, inbox.complete(&[second])).await;
     assert_eq!(completed.unwrap(), one());
-    assert_eq!(path.counts().await, [0, 1, 0, 1, 0]);
+    assert_eq!(counts(&path).await, [0, 1, 0, 1, 0]);
 }
 
 /// The control: the same push, repeated without a request id, is stored twice; and so is a claim.
@@ -330,18 +270,18 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
 async fn a_call_without_an_identity_is_applied_twice() {
     const REQUEST: &str = "'0198b1a0-0000-7000-8000-000000000001'";
     for (request, count) in [(REQUEST, 1), ("null", 2)] {
-        let path = LossyPath::open().await;
+        let path = open().await;
         let push = format!("select turno.inbox_push('{QUEUE}', '1', request => {request})");
         twice(&path, &push).await;
-        assert_eq!(path.counts().await, [count, 0, 0, 0, 0]);
+        assert_eq!(counts(&path).await, [count, 0, 0, 0, 0]);
     }
     for (request, count) in [(REQUEST, 1), ("null", 2)] {
-        let path = LossyPath::open().await;
+        let path = open().await;
         let items = [1, 2].map(|number| Item::new(&number).unwrap());
         path.direct.inbox(QUEUE).push_many(items).await.unwrap();
         let claim = format!("select turno.inbox_claim('{QUEUE}', request => {request})");
         twice(&path, &claim).await;
-        assert_eq!(path.counts().await, [2 - count, 0, count, 0, 0]);
+        assert_eq!(counts(&path).await, [2 - count, 0, count, 0, 0]);
     }
 }
 

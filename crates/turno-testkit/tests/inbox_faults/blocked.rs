@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use turno::Turno;
+use turno_testkit::faults::{FromStore as _, client};
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
 
 use crate::LONG;
-use crate::fixture::{Fixture, QUEUE, client, item};
+use crate::fixture::{Fixture, QUEUE, item};
 
 const POOL: usize = 4;
 const CALLERS: usize = 64;

@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use turno_testkit::faults::{FromStore as _, client};
+
 use crate::LONG;
-use crate::fixture::{Fixture, client, item};
+use crate::fixture::{Fixture, item};
 
 const SET_BACK: &str = "update turno.inbox_cursor
     set due_from = due_from + interval '1 hour',

@@ -1,13 +1,11 @@
 //! An empty store for one test, with the application's table, and the queries of an observer.
 
-use std::path::PathBuf;
+use std::ops::Deref;
 
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio_postgres::NoTls;
-use turno::Turno;
+use serde::Deserialize;
 use turno::inbox::{Inbox, Item, ItemId, ItemState, ItemView, QueueStats};
-use turno_testkit::{PostgresServer, eventually};
+use turno_testkit::eventually;
+use turno_testkit::faults::StoreFixture;
 
 use crate::LONG;
 
@@ -20,17 +18,10 @@ const PUSH: usize = 10_000;
 /// Maximum size of a page.
 const PAGE: u32 = 1000;
 
-pub struct Fixture {
-    pub url: String,
-    pub name: &'static str,
-    pub runtime: Runtime,
-    turno: Turno,
-    /// Folder of a store that is a file, until the test ends.
-    _folder: Option<TempDir>,
-}
+pub struct Fixture(StoreFixture);
 
 /// Effect of a handler.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Effect {
     pub item: i64,
     pub payload: String,
@@ -38,67 +29,29 @@ pub struct Effect {
     pub attempt: i64,
 }
 
-impl Fixture {
-    /// Creates a database on the server that all tests share.
-    pub fn postgres() -> Self {
-        Self::on(PostgresServer::shared())
-    }
+/// A completed item.
+#[derive(Deserialize)]
+struct Completion {
+    id: i64,
+}
 
-    /// Creates a database on a server that the test may kill.
-    pub fn on(server: &PostgresServer) -> Self {
-        Self::new("postgres", server.create_database(), None)
-    }
-
-    /// Creates a file.
-    pub fn sqlite() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let url = format!("sqlite:{}", folder.path().join("turno.db").display());
-        Self::new("sqlite", url, Some(folder))
-    }
-
-    fn new(name: &'static str, url: String, folder: Option<TempDir>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime can be built");
-        let turno = runtime
-            .block_on(Turno::connect(&url))
-            .expect("the store can be opened");
-        let fixture = Self {
-            url,
-            name,
-            runtime,
-            turno,
-            _folder: folder,
-        };
-        fixture.make_table();
-        fixture
-    }
-
-    /// Creates the application's table, in the database of the queue. Only its order column is unique.
-    fn make_table(&self) {
+impl From<StoreFixture> for Fixture {
+    fn from(store: StoreFixture) -> Self {
         let columns = "item bigint not null, payload text not null, pid bigint not null, attempt bigint not null";
-        match self.file() {
-            Some(file) => rusqlite::Connection::open(file)
-                .and_then(|db| {
-                    db.execute_batch(&format!(
-                        "create table effect (n integer primary key autoincrement, {columns})"
-                    ))
-                })
-                .unwrap(),
-            None => self.runtime.block_on(async {
-                let client = client(&self.url).await;
-                let make = format!("create table effect (n bigserial primary key, {columns})");
-                client.batch_execute(&make).await.unwrap();
-            }),
-        }
+        store.create_table("effect", columns);
+        Self(store)
     }
+}
 
-    pub fn file(&self) -> Option<PathBuf> {
-        self.url.strip_prefix("sqlite:").map(PathBuf::from)
+impl Deref for Fixture {
+    type Target = StoreFixture;
+
+    fn deref(&self) -> &StoreFixture {
+        &self.0
     }
+}
 
+impl Fixture {
     pub fn inbox(&self) -> Inbox {
         self.turno.inbox(QUEUE)
     }
@@ -139,59 +92,24 @@ impl Fixture {
 
     /// Returns all effects, in the order in which they happened.
     pub fn effects(&self) -> Vec<Effect> {
-        let read = "select item, payload, pid, attempt from effect order by n";
-        let Some(file) = self.file() else {
-            return self.runtime.block_on(async {
-                let rows = client(&self.url).await.query(read, &[]).await.unwrap();
-                let effect = |row: &tokio_postgres::Row| Effect {
-                    item: row.get(0),
-                    payload: row.get(1),
-                    pid: row.get(2),
-                    attempt: row.get(3),
-                };
-                rows.iter().map(effect).collect()
-            });
-        };
-        let db = rusqlite::Connection::open(file).unwrap();
-        let mut read = db.prepare(read).unwrap();
-        let rows = read.query_map([], |row| {
-            Ok(Effect {
-                item: row.get(0)?,
-                payload: row.get(1)?,
-                pid: row.get(2)?,
-                attempt: row.get(3)?,
-            })
-        });
-        rows.unwrap().collect::<Result<_, _>>().unwrap()
+        self.rows("select item, payload, pid, attempt from effect order by n")
     }
 
     /// Returns the items that the store has recorded as completed, once per record.
     pub fn completions(&self) -> Vec<i64> {
-        let Some(file) = self.file() else {
-            let read = "select i
+        let read = match self.file() {
+            Some(_) => "select id from turno_inbox_done order by id",
+            None => {
+                "select i as id
                 from turno.inbox_done d
                 cross join lateral unnest(d.ids) r
                 cross join lateral generate_series(lower(r), upper(r) - 1) i
-                order by i";
-            return self.runtime.block_on(async {
-                let rows = client(&self.url).await.query(read, &[]).await.unwrap();
-                rows.iter().map(|row| row.get(0)).collect()
-            });
+                order by i"
+            }
         };
-        let db = rusqlite::Connection::open(file).unwrap();
-        let mut read = db
-            .prepare("select id from turno_inbox_done order by id")
-            .unwrap();
-        let ids = read.query_map([], |row| row.get(0)).unwrap();
-        ids.collect::<Result<_, _>>().unwrap()
+        let rows = self.rows(read).into_iter();
+        rows.map(|row: Completion| row.id).collect()
     }
-}
-
-pub async fn client(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    // Ends with its client.
-    tokio::spawn(connection);
-    client
 }
 
 /// Returns an item whose handler does what the first word says, and that has practically unlimited attempts.

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::fixture::{Fixture, item};
 use crate::worker::{EFFECT, ONE, Options, Worker};
-use crate::{LONG, on_each_store};
 
 const WORKERS: usize = 8;
 /// Interval at which a worker is killed and replaced.

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use turno::inbox::{Item, ItemId};
 
+use turno_testkit::on_each_store;
+
 use crate::fixture::{Fixture, item};
-use crate::on_each_store;
 use crate::worker::{EFFECT, Worker};
 
 const GROUPS: usize = 50;

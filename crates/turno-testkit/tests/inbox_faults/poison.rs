@@ -2,10 +2,11 @@
 
 use turno::inbox::{Item, ItemState};
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::fixture::{Fixture, item};
 use crate::worker::{ONE, Worker};
-use crate::{LONG, on_each_store};
 
 const ATTEMPTS: u16 = 4;
 

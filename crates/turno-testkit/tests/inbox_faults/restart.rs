@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use turno_testkit::faults::FromStore as _;
 use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;

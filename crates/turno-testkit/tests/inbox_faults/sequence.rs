@@ -3,7 +3,9 @@
 use turno::inbox::ClaimedItem;
 use turno::store::{Roles, Severity};
 
-use crate::fixture::{Fixture, client, item};
+use turno_testkit::faults::{FromStore as _, client};
+
+use crate::fixture::{Fixture, item};
 
 const ITEMS: usize = 10;
 const BACK: &str = "select setval('turno.inbox_item_id', 1, false)";

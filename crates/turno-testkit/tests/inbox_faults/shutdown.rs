@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use turno::inbox::ItemState;
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::fixture::{Fixture, item};
 use crate::worker::{EFFECT, Options, Report, Worker};
-use crate::{LONG, on_each_store};
 
 const BEGUN: u64 = 2;
 const UNBEGUN: u64 = 20;

@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use turno::inbox::{ClaimedItem, ItemId};
 
+use turno_testkit::on_each_store;
+
+use crate::LONG;
 use crate::fixture::{Fixture, item};
 use crate::worker::{ONE, Options, Worker};
-use crate::{LONG, on_each_store};
 
 const BEHIND: usize = 100_000;
 const OTHERS: usize = 500;

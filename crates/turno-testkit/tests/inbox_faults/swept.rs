@@ -1,9 +1,10 @@
 //! A push whose unique key is swept during the push: the item is stored, or the push returns a duplicate.
 
 use turno_testkit::eventually_async;
+use turno_testkit::faults::{FromStore as _, client};
 
 use crate::LONG;
-use crate::fixture::{Fixture, QUEUE, client, item};
+use crate::fixture::{Fixture, QUEUE, item};
 
 const PUSH: &str = "
     select ids[1], duplicates is not null

@@ -1,7 +1,8 @@
 //! A worker that was paused for longer than its claim continues as if nothing had happened.
 
+use turno_testkit::on_each_store;
+
 use crate::fixture::{Effect, Fixture, item};
-use crate::on_each_store;
 use crate::worker::{ONE, Options, Report, Worker};
 
 on_each_store! {

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
 use crate::LONG;
 use crate::client::{Ask, Client, Response, held_before, pay, problem};
 use crate::fixture::Fixture;
-use crate::on_each_store;
 use crate::web::{Options, USUAL, Web};
 
 const CROWD: usize = 1000;

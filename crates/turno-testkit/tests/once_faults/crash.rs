@@ -1,6 +1,7 @@
 //! The database crashes while work is in flight.
 
 use turno_testkit::PostgresServer;
+use turno_testkit::faults::FromStore as _;
 
 use crate::client::{Client, held_after, held_before};
 use crate::fixture::Fixture;

@@ -1,8 +1,9 @@
 //! Requests that only look the same: they are not processed, and get no answer of another request.
 
+use turno_testkit::on_each_store;
+
 use crate::client::{Ask, Client, held_before, pay, problem};
 use crate::fixture::Fixture;
-use crate::on_each_store;
 use crate::web::{USUAL, Web};
 
 on_each_store! {

@@ -2,11 +2,12 @@
 
 use turno::once::OnceState;
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::client::{Ask, Client, held_after, held_before, problem};
 use crate::fixture::Fixture;
 use crate::web::{Options, SHORT, Web};
-use crate::{LONG, on_each_store};
 
 on_each_store! {
     the_next_one_is_refused => the_next_one_is_refused;

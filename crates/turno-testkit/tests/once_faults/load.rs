@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::client::{Ask, Client, held_after, held_before, pay};
 use crate::fixture::Fixture;
 use crate::web::{Options, SHORT, Web};
-use crate::{LONG, on_each_store};
 
 const KEYS: usize = 200;
 /// Number of clients per key.

@@ -2,9 +2,10 @@
 
 use turno::once::OnceState;
 
+use turno_testkit::on_each_store;
+
 use crate::client::{Ask, Client, Response, held_before, problem};
 use crate::fixture::Fixture;
-use crate::on_each_store;
 use crate::web::{Options, SHORT, Web};
 
 on_each_store! {

@@ -1,6 +1,7 @@
 //! A consumer with its own table: it handles each event in one transaction with `seen`, and acknowledges after
 //! the commit. It survives restarts of the broker and of its database.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +20,9 @@ use turno::Turno;
 use turno::tx::CallerTx;
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, client, sqlite};
+use turno_testkit::faults::{connect, sqlite};
+
+use crate::fixture::Fixture;
 
 /// After this time without deliveries it reconnects: the client library does not notice every broker that ends.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -240,7 +243,7 @@ impl Work {
     async fn handle(&self, arrived: &[Arrival]) -> Result<()> {
         let insert = "insert into handled (event, key, number) values ($1, $2, $3)";
         if let Some(file) = self.store.strip_prefix("sqlite:") {
-            let mut db = sqlite(&file.into());
+            let mut db = sqlite(Path::new(file));
             let mut tx = db.transaction()?;
             for arrival in arrived {
                 if self.is_first(&mut tx, arrival).await? {
@@ -250,7 +253,7 @@ impl Work {
             }
             return Ok(tx.commit()?);
         }
-        let mut client = client(&self.store).await?;
+        let mut client = connect(&self.store).await?;
         let mut tx = client.transaction().await?;
         let insert = tx.prepare(insert).await?;
         for arrival in arrived {

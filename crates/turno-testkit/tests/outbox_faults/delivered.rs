@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 use turno::outbox::{Event, EventState};
+use turno_testkit::faults::FromStore as _;
 use turno_testkit::server::RabbitMq;
 use turno_testkit::{PostgresServer, eventually};
 use uuid::Uuid;

@@ -1,30 +1,17 @@
 //! An empty store for one test, with the consumer's table in the same database.
 
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio_postgres::NoTls;
-use turno::Turno;
+use serde::Deserialize;
 use turno::outbox::{Event, EventState, EventView, OutboxStats};
+use turno_testkit::eventually;
+use turno_testkit::faults::{StoreFixture, client, sqlite};
 use turno_testkit::server::RabbitMq;
-use turno_testkit::{PostgresServer, eventually};
 
 use crate::LONG;
 
-/// How long a transaction waits for those of other processes.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-pub struct Fixture {
-    pub url: String,
-    pub name: &'static str,
-    pub runtime: Runtime,
-    pub turno: Turno,
-    /// Folder of a store that is a file, until the test ends.
-    _folder: Option<TempDir>,
-}
+pub struct Fixture(StoreFixture);
 
 /// How a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +21,7 @@ pub enum End {
 }
 
 /// An event that a consumer has handled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Handled {
     pub event: String,
     pub key: String,
@@ -47,67 +34,23 @@ pub fn shared_broker() -> &'static RabbitMq {
     BROKER.get_or_init(|| RabbitMq::start().expect("RabbitMQ starts"))
 }
 
-impl Fixture {
-    /// Creates a database on the server that all tests share.
-    pub fn postgres() -> Self {
-        Self::on(PostgresServer::shared())
-    }
-
-    /// Creates a database on a server that the test may restart.
-    pub fn on(server: &PostgresServer) -> Self {
-        Self::new("postgres", server.create_database(), None)
-    }
-
-    /// Creates a file.
-    pub fn sqlite() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let url = format!("sqlite:{}", folder.path().join("turno.db").display());
-        Self::new("sqlite", url, Some(folder))
-    }
-
-    fn new(name: &'static str, url: String, folder: Option<TempDir>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime can be built");
-        let turno = runtime
-            .block_on(Turno::connect(&url))
-            .expect("the store can be opened");
-        let fixture = Self {
-            url,
-            name,
-            runtime,
-            turno,
-            _folder: folder,
-        };
-        fixture.make_table();
-        fixture
-    }
-
-    /// Creates the consumer's table. Only its order column is unique.
-    fn make_table(&self) {
+impl From<StoreFixture> for Fixture {
+    fn from(store: StoreFixture) -> Self {
         let columns = "event text not null, key text not null, number bigint not null";
-        match self.file() {
-            Some(file) => rusqlite::Connection::open(file)
-                .and_then(|db| {
-                    db.execute_batch(&format!(
-                        "create table handled (n integer primary key autoincrement, {columns})"
-                    ))
-                })
-                .unwrap(),
-            None => self.runtime.block_on(async {
-                let client = client(&self.url).await.unwrap();
-                let make = format!("create table handled (n bigserial primary key, {columns})");
-                client.batch_execute(&make).await.unwrap();
-            }),
-        }
+        store.create_table("handled", columns);
+        Self(store)
     }
+}
 
-    pub fn file(&self) -> Option<PathBuf> {
-        self.url.strip_prefix("sqlite:").map(PathBuf::from)
+impl Deref for Fixture {
+    type Target = StoreFixture;
+
+    fn deref(&self) -> &StoreFixture {
+        &self.0
     }
+}
 
+impl Fixture {
     /// Emits events in one transaction of an application.
     pub fn emit(&self, events: &[Event], end: End) {
         let outbox = self.turno.outbox();
@@ -123,7 +66,7 @@ impl Fixture {
                 }
             }
             None => self.runtime.block_on(async {
-                let mut client = client(&self.url).await.unwrap();
+                let mut client = client(&self.url).await;
                 let mut tx = client.transaction().await.unwrap();
                 outbox.emit_all(&mut tx, events).await.unwrap();
                 match end {
@@ -169,44 +112,6 @@ impl Fixture {
 
     /// Returns all handled events, in order.
     pub fn handled(&self) -> Vec<Handled> {
-        let read = "select event, key, number from handled order by n";
-        let Some(file) = self.file() else {
-            return self.runtime.block_on(async {
-                let client = client(&self.url).await.unwrap();
-                let rows = client.query(read, &[]).await.unwrap();
-                rows.iter()
-                    .map(|row| Handled {
-                        event: row.get(0),
-                        key: row.get(1),
-                        number: row.get(2),
-                    })
-                    .collect()
-            });
-        };
-        let db = sqlite(&file);
-        let mut read = db.prepare(read).unwrap();
-        let rows = read.query_map([], |row| {
-            Ok(Handled {
-                event: row.get(0)?,
-                key: row.get(1)?,
-                number: row.get(2)?,
-            })
-        });
-        rows.unwrap().collect::<Result<_, _>>().unwrap()
+        self.rows("select event, key, number from handled order by n")
     }
-}
-
-pub async fn client(url: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    // Ends with its client.
-    tokio::spawn(connection);
-    Ok(client)
-}
-
-pub fn sqlite(file: &PathBuf) -> rusqlite::Connection {
-    let db = rusqlite::Connection::open(file).unwrap();
-    db.busy_timeout(TIMEOUT).unwrap();
-    // For the application's own transactions: sufficient for the faults of these tests, and faster.
-    db.pragma_update(None, "synchronous", "normal").unwrap();
-    db
 }

@@ -2,12 +2,13 @@
 
 use turno::outbox::{Event, EventState};
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 use turno_testkit::server::RabbitMq;
 
+use crate::LONG;
 use crate::consumer::{Consumer, Duplicates, Queue};
 use crate::fixture::{End, Fixture};
 use crate::relay::{EXCHANGE, ORDERED, Options, Relay};
-use crate::{LONG, on_each_store};
 
 on_each_store! {
     an_outage_costs_nothing => an_outage_costs_nothing;

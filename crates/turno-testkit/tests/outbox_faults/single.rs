@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use turno::outbox::Event;
 use turno_testkit::eventually;
+use turno_testkit::faults::{client, sqlite};
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::consumer::{Consumer, Duplicates};
-use crate::fixture::{End, Fixture, client, shared_broker, sqlite};
+use crate::fixture::{End, Fixture, shared_broker};
 use crate::relay::{ORDERED, Options, Relay};
-use crate::{LONG, on_each_store};
 
 const SINGLE: Options = Options {
     mode: "single",
@@ -137,7 +139,7 @@ fn without_an_end_a_frozen_relay_stays(fixture: &Fixture) {
         if fixture.file().is_some() {
             return (None, lease.acquire().await.unwrap().acquired());
         }
-        let session = client(&fixture.url).await.unwrap();
+        let session = client(&fixture.url).await;
         let hold = format!("select pg_advisory_lock({LOCK_ID})");
         session.batch_execute(&hold).await.unwrap();
         (Some(session), None)

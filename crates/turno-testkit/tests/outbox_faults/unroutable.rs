@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use turno::outbox::{Event, EventState};
 use turno_testkit::eventually;
+use turno_testkit::on_each_store;
 
+use crate::LONG;
 use crate::consumer::{Consumer, Duplicates};
 use crate::fixture::{End, Fixture, shared_broker};
 use crate::relay::{ORDERED, Options, Relay};
-use crate::{LONG, on_each_store};
 
 const HALF: i64 = 2500;
 

@@ -1,4 +1,4 @@
-//! The functions of an adopted table on PostgreSQL, called as in seeds 000 and 002.
+//! The functions of an adopted table on PostgreSQL, called as in the presentations system and the notes application.
 
 use tokio_postgres::Client;
 use turno_testkit::conformance::TestStore;
@@ -110,7 +110,7 @@ async fn the_next_notes_are_whole_rows_and_locked() {
     );
 }
 
-/// A limit of the seed's functions: without a token, a release cannot detect that it was overtaken.
+/// A limit of the notes application's own functions: without a token, a release cannot detect that it was overtaken.
 #[tokio::test]
 async fn only_a_token_tells_who_was_overtaken() {
     let (bed, client) = notes().await;
@@ -177,7 +177,7 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
     let mark = "try_mark_as_processing(p_id => '0190f1f4-2b3c-7d4e-8f50-112233445566')";
     one.batch_execute("begin").await.unwrap();
     assert_eq!(said(&one, mark).await, "1");
-    // The seed's plain update would wait here until the web service has responded.
+    // The plain update of the presentations system would wait here until the web service has responded.
     assert_eq!(said(&other, mark).await, "0");
     one.batch_execute("rollback").await.unwrap();
     assert_eq!(said(&other, mark).await, "1");

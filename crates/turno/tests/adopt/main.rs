@@ -13,7 +13,7 @@ use turno::adopt::{Acquire, Adopted};
 use turno::{Token, Turno};
 use turno_testkit::conformance::TestStore;
 
-/// Timeout of seed 002.
+/// Timeout of the notes application.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 fn beds() -> [TestStore; 2] {

@@ -1,4 +1,4 @@
-//! The protocol of seed 002, and what tokens add to it; and the flag of seed 000. On every store.
+//! The protocol of the notes application, and what tokens add to it; and the flag of the presentations system. On every store.
 
 use std::time::Duration;
 

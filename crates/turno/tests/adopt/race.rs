@@ -93,7 +93,7 @@ async fn two_schedulers_and_a_person_process_each_row_once() {
     }
 }
 
-/// The plain select of seed 000, as first written: both processes read the same rows.
+/// The plain select of the presentations system, as first written: both processes read the same rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_a_plain_select_doubles() {
     let bed = TestStore::postgres();

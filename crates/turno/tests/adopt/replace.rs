@@ -1,4 +1,4 @@
-//! Adopting a table for which the functions of seed 002 exist already.
+//! Adopting a table for which the functions of the notes application exist already.
 
 use tokio_postgres::{Client, NoTls};
 use turno::Turno;
@@ -7,9 +7,9 @@ use turno_testkit::conformance::TestStore;
 
 use super::{ask, tell};
 
-/// The functions of seed 002, as users may have written them: other results, other column names, the rights
+/// The functions of the notes application, as users may have written them: other results, other column names, the rights
 /// of their owner, and one that Turno has only with an argument.
-const OF_THE_SEED: &str = "
+const OF_THE_APPLICATION: &str = "
     create table notes (
       id uuid primary key default gen_random_uuid(), user_id uuid, title text, processed_at timestamptz,
       processing_started_at timestamptz, processing_attempts integer default 0, error_message text);
@@ -38,7 +38,7 @@ const FUNCTIONS: &str = "select string_agg(concat_ws(' ', pg_get_functiondef(p.o
 async fn with_functions() -> (TestStore, Turno) {
     let bed = TestStore::postgres();
     let turno = bed.turno().await;
-    tell(&bed, OF_THE_SEED).await;
+    tell(&bed, OF_THE_APPLICATION).await;
     (bed, turno)
 }
 

@@ -88,7 +88,7 @@ async fn it_waits_no_longer_than_configured() {
     first.await.unwrap().assert_fresh("run 1");
 }
 
-/// The contract of seed 003, which has no 409.
+/// The contract of afore, which has no 409.
 #[tokio::test]
 async fn it_is_answered_in_the_words_of_an_older_contract() {
     let template = r#"{"resultadoOperacion": "02", "diagnosticoProcesar": "532",

@@ -75,7 +75,7 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
     sink.ready().await.unwrap_err();
 
-    on_server(&broker, server::RabbitMq::restart).await;
+    on_server(&broker, |broker| broker.restart()).await;
     eventually_ready(&sink).await;
     eventually_async(LONG, "everything to be published", async || {
         let results = sink.publish(&again).await;
@@ -101,7 +101,7 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     assert_eq!(arrived, sent);
 
     // An orderly stop by an operator (320) is not caused by an event either.
-    on_server(&broker, server::RabbitMq::stop).await;
+    on_server(&broker, |broker| broker.stop()).await;
     let results = sink.publish(&batch()).await;
     assert!(
         results.iter().all(|result| outage(result).is_some()),

@@ -1,4 +1,4 @@
-//! The notes of seed 002 as several processes: what fails without locks, and does not fail with them.
+//! Notes as several processes: what fails without locks, and does not fail with them.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
