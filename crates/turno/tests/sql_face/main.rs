@@ -7,6 +7,7 @@ mod notified;
 mod once;
 mod readers;
 mod rights;
+mod rules;
 mod transactions;
 
 use tokio_postgres::{Client, Row};
