@@ -3,6 +3,9 @@
 //! The files are read at compile time. `query!(lock_acquire)` is the text of that query as a constant, without the name
 //! line; an unknown name is a compile error. Each store has its own list of files (`postgres/queries.rs`,
 //! `sqlite/queries.rs`) and its own `query!`.
+//!
+//! A rule is a named condition that several queries use: `{lock_is_held}` in a query stands for the condition
+//! `lock_is_held`, so that it is written once.
 
 /// Name and text.
 pub(crate) type Query = (&'static str, &'static str);
@@ -98,11 +101,115 @@ const fn is_same(left: &str, right: &str) -> bool {
     left.len() == right.len()
 }
 
-/// Declares the query files of a store, in the folder `queries` beside the calling file.
+/// Returns the length of a file after [`expand`].
+pub(crate) const fn expanded_length(file: &str, rules: &[Query]) -> usize {
+    let bytes = file.as_bytes();
+    let (mut at, mut length) = (0, 0);
+    while at < bytes.len() {
+        match rule_at(bytes, at, rules) {
+            Some((name, text)) => {
+                length += "/*  */ ()".len() + name.len() + condition(text).len();
+                at += "{}".len() + name.len();
+            }
+            None => {
+                length += 1;
+                at += 1;
+            }
+        }
+    }
+    length
+}
+
+/// Replaces each `{name}` of a rule by its condition, as `/* name */ (condition)`. Other braces stay.
+pub(crate) const fn expand<const LENGTH: usize>(file: &str, rules: &[Query]) -> [u8; LENGTH] {
+    let bytes = file.as_bytes();
+    let mut expanded = [0; LENGTH];
+    let (mut at, mut end) = (0, 0);
+    while at < bytes.len() {
+        match rule_at(bytes, at, rules) {
+            Some((name, text)) => {
+                end = append(&mut expanded, end, "/* ");
+                end = append(&mut expanded, end, name);
+                end = append(&mut expanded, end, " */ (");
+                end = append(&mut expanded, end, condition(text));
+                end = append(&mut expanded, end, ")");
+                at += "{}".len() + name.len();
+            }
+            None => {
+                expanded[end] = bytes[at];
+                end += 1;
+                at += 1;
+            }
+        }
+    }
+    expanded
+}
+
+const fn append(to: &mut [u8], mut end: usize, text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        to[end] = bytes[at];
+        end += 1;
+        at += 1;
+    }
+    end
+}
+
+/// Returns the rule that `{name}` at this place stands for.
+const fn rule_at(bytes: &[u8], at: usize, rules: &[Query]) -> Option<Query> {
+    if bytes[at] != b'{' {
+        return None;
+    }
+    let mut rule = 0;
+    while rule < rules.len() {
+        let name = rules[rule].0.as_bytes();
+        let mut offset = 0;
+        while offset < name.len()
+            && at + 1 + offset < bytes.len()
+            && bytes[at + 1 + offset] == name[offset]
+        {
+            offset += 1;
+        }
+        if offset == name.len() && at + 1 + offset < bytes.len() && bytes[at + 1 + offset] == b'}' {
+            return Some(rules[rule]);
+        }
+        rule += 1;
+    }
+    None
+}
+
+/// Returns a rule without the comment lines above its condition.
+pub(crate) const fn condition(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at + 1 < bytes.len() && bytes[at] == b'-' && bytes[at + 1] == b'-' {
+        at = next_line(bytes, at);
+    }
+    text.split_at(at).1
+}
+
+/// The text of a file with its rules expanded, as a constant.
+macro_rules! expanded {
+    ($file:expr, $rules:expr) => {{
+        const LENGTH: usize = $crate::store::queries::expanded_length($file, $rules);
+        const BYTES: [u8; LENGTH] = $crate::store::queries::expand($file, $rules);
+        match std::str::from_utf8(&BYTES) {
+            Ok(text) => text,
+            Err(_) => panic!("a rule was inserted inside a character"),
+        }
+    }};
+}
+pub(crate) use expanded;
+
+/// Declares the query files of a store, in the folder `queries` beside the calling file, and the rules that they use.
 macro_rules! query_files {
-    ($($file:literal),* $(,)?) => {
+    ($rules:expr; $($file:literal),* $(,)?) => {
         pub(crate) const FILES: &[&[$crate::store::queries::Query]] = &[$({
-            const FILE: &str = include_str!(concat!("queries/", $file, ".sql"));
+            const FILE: &str = $crate::store::queries::expanded!(
+                include_str!(concat!("queries/", $file, ".sql")),
+                $rules
+            );
             const QUERIES: [$crate::store::queries::Query; $crate::store::queries::count(FILE)] =
                 $crate::store::queries::parse(FILE);
             &QUERIES
@@ -142,6 +249,16 @@ mod tests {
         find(&[&queries], "secon");
     }
 
+    #[test]
+    fn a_rule_is_inserted_without_its_comment() {
+        const RULES: &[Query] = &[("is_old", "-- Parameters: :now.\n-- More.\nage > :now")];
+        const TEXT: &str = expanded!("select {is_old} from {table} where {is_older}", RULES);
+        assert_eq!(
+            TEXT,
+            "select /* is_old */ (age > :now) from {table} where {is_older}"
+        );
+    }
+
     #[cfg(feature = "postgres")]
     #[test]
     fn postgres_queries_have_one_name_each_and_are_used() {
@@ -151,7 +268,26 @@ mod tests {
     #[cfg(feature = "sqlite")]
     #[test]
     fn sqlite_queries_have_one_name_each_and_are_used() {
-        check(crate::store::sqlite::queries::FILES, "sqlite");
+        let files = crate::store::sqlite::queries::FILES;
+        check(files, "sqlite");
+        for (rule, _) in crate::store::sqlite::queries::RULES {
+            let mark = format!("/* {rule} */");
+            let mut queries = files.iter().copied().flatten();
+            assert!(
+                queries.any(|(_, text)| text.contains(&mark)),
+                "no query uses rule {rule}"
+            );
+        }
+        // The names of an adopted table are filled in at run time.
+        let is_name = |text: &str| {
+            ["table}", "id}", "user}"]
+                .iter()
+                .any(|name| text.starts_with(name))
+        };
+        for (name, text) in files.iter().copied().flatten() {
+            let unknown = text.split('{').skip(1).find(|text| !is_name(text));
+            assert_eq!(unknown, None, "query {name} uses an unknown rule");
+        }
     }
 
     fn check(files: &[&[Query]], store: &str) {

@@ -18,6 +18,8 @@ mod migrate;
 pub(crate) mod once;
 mod open;
 mod rows;
+#[cfg(test)]
+mod rule_tests;
 mod schedule;
 mod share;
 mod sweep;

@@ -7,6 +7,7 @@ mod once;
 mod operator_actions;
 mod readers;
 mod rights;
+mod rules;
 mod transactions;
 
 use tokio_postgres::{Client, Row};

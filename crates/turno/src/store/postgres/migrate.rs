@@ -32,6 +32,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
         "0011_reviewed",
         include_str!("migrations/0011_reviewed.sql"),
     ),
+    ("0012_rules", include_str!("migrations/0012_rules.sql")),
 ];
 
 /// Functions, in the order in which they need each other.
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (11, include_str!("migrations/sum").trim().to_owned())
+            (12, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -11,34 +11,27 @@ use crate::clock::{as_us, between_us, from_us};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-pub(super) fn find(db: &Connection, resource: &str) -> Result<Option<Held>> {
-    lock_row(db, query!(lock_find), named_params! {":resource": resource})
+pub(super) fn find(db: &Connection, resource: &str, now: i64) -> Result<Option<Held>> {
+    let resource = named_params! {":resource": resource, ":now": now};
+    lock_row(db, query!(lock_find), resource)
 }
 
-/// A look that writes nothing: who is in the way, if it is clear that somebody is.
+/// Whether the call would be busy, and with which holder; it only reads, so that a busy call writes nothing.
 pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Option<Busy>> {
-    let Some(held) = find(db, &ask.resource)? else {
+    let Some(held) = find(db, &ask.resource, now)? else {
         return Ok(None);
     };
+    if held.is_held && held.is_exclusive() && held.owner == ask.owner {
+        return Ok(None);
+    }
     match ask.mode {
-        LockMode::Exclusive if held.is_live(now) => {
-            let mine = held.is_exclusive() && held.owner == ask.owner;
-            Ok((!mine).then(|| held.busy(now)))
-        }
         LockMode::Exclusive => {
-            Ok((held.is_resting(now) || !is_next(db, ask, now)?).then(|| held.busy(now)))
-        }
-        LockMode::Shared | LockMode::Permits(_) if held.is_live(now) && held.is_exclusive() => {
-            Ok((held.owner != ask.owner).then(|| held.busy(now)))
+            let owner = named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now};
+            let is_takeable: bool = one(db, query!(lock_is_takeable), owner)?;
+            Ok((!is_takeable).then(|| held.busy(now)))
         }
         LockMode::Shared | LockMode::Permits(_) => share::lose(db, ask, held, now),
     }
-}
-
-/// Does nobody who asked for FIFO stand ahead?
-pub(super) fn is_next(db: &Connection, ask: &LockAcquire, now: i64) -> Result<bool> {
-    let line = named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now};
-    one(db, query!(lock_is_next), line)
 }
 
 pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
@@ -48,16 +41,15 @@ pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lo
     }
 }
 
-/// The exclusive lock; the rule is in query `lock_acquire`.
+/// The exclusive lock. The rule is `lock_is_takeable`, in `queries/rules.sql`.
 pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
-    let was = find(db, &ask.resource)?;
+    let was = find(db, &ask.resource, now)?;
     let lasts = as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us));
     if let Some(was) = &was
-        && was.is_live(now)
+        && was.is_held
+        && was.is_exclusive()
+        && was.owner == ask.owner
     {
-        if !was.is_exclusive() || was.owner != ask.owner {
-            return Ok(LockOutcome::Busy(was.clone().busy(now)));
-        }
         if was.has_hold(ask.request) {
             let again = was.is_again(ask.request);
             return Ok(was.clone().granted(now, again));
@@ -149,12 +141,12 @@ pub(super) fn acquire_all(
 }
 
 pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewOutcome> {
-    let held = find(db, &ask.resource)?;
+    let held = find(db, &ask.resource, now)?;
     let expires_at = now + as_us(ask.ttl);
     let renewed = match held {
         Some(held) if !held.is_exclusive() => share::renew(db, ask, expires_at, now)?,
         Some(held) if held.token == ask.token && held.holds > 0 && held.may_last(now) => {
-            if !held.is_live(now) {
+            if held.has_expired(now) {
                 record(db, &held, Ending::of(HistoryEvent::RenewedLate), now)?;
             }
             let renew = named_params! {":resource": ask.resource, ":expires_at": expires_at};
@@ -175,7 +167,7 @@ pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewO
 }
 
 pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
-    let mut held = match find(db, &ask.resource)? {
+    let mut held = match find(db, &ask.resource, now)? {
         Some(held) if !held.is_exclusive() => return share::release(db, ask, now),
         Some(held) if held.token == ask.token && held.holds > 0 => held,
         _ => return late_release(db, ask, now),
@@ -235,7 +227,7 @@ pub(super) fn break_open(db: &Connection, ask: &LockBreak, now: i64) -> Result<B
         reason: Some(ask.reason.as_str()),
         request: Some(ask.request),
     };
-    let held = match find(db, &ask.resource)? {
+    let held = match find(db, &ask.resource, now)? {
         Some(held) if !held.is_exclusive() => return share::break_open(db, ask, ending, now),
         Some(held) if held.token == ask.token && held.holds > 0 => held,
         _ => return Ok(BreakOutcome::NotHeld),

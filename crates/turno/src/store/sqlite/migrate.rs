@@ -24,6 +24,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0011_reviewed",
         include_str!("migrations/0011_reviewed.sql"),
     ),
+    ("0012_rules", include_str!("migrations/0012_rules.sql")),
 ];
 
 const BEGIN: &str = query!(migration_table);

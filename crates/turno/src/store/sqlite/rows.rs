@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, named_params};
 use uuid::Uuid;
 
 use super::classify;
@@ -30,6 +30,8 @@ pub(super) struct Held {
     pub attribution: Attribution,
     pub hold_ids: String,
     pub requests: String,
+    /// Whether it excludes other owners, as rule `lock_is_held` decides.
+    pub is_held: bool,
 }
 
 impl Held {
@@ -54,6 +56,7 @@ impl Held {
             },
             hold_ids: row.get(14)?,
             requests: row.get(15)?,
+            is_held: row.get(16)?,
         })
     }
 
@@ -61,13 +64,9 @@ impl Held {
         self.mode == "exclusive"
     }
 
-    pub(super) fn is_live(&self, now: i64) -> bool {
-        self.holds > 0 && self.expires_at > now
-    }
-
-    /// Whether nobody may take it yet, though nobody holds it.
-    pub(super) fn is_resting(&self, now: i64) -> bool {
-        self.min_until.is_some_and(|until| until > now)
+    /// Whether its lease has expired. Whether another owner may take it over is another question: see `queries/rules.sql`.
+    pub(super) fn has_expired(&self, now: i64) -> bool {
+        self.expires_at <= now
     }
 
     /// Whether renewals may still lengthen it.
@@ -130,7 +129,7 @@ impl Held {
             self.min_until.unwrap_or(0)
         };
         if until <= now {
-            // Free, but others are in line.
+            // Free, but a waiter is ahead.
             return Busy {
                 resource: self.resource,
                 holder: None,
@@ -187,8 +186,18 @@ pub(super) fn counter(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
     Ok(u32::try_from(value.max(0)).unwrap_or(u32::MAX))
 }
 
-pub(super) fn exec(db: &Connection, sql: &str, params: impl Params) -> Result<u64> {
+/// Prepares a statement, or takes it from the connection's cache.
+pub(super) fn prepare<'db>(
+    db: &'db Connection,
+    sql: &str,
+) -> rusqlite::Result<CachedStatement<'db>> {
+    #[cfg(test)]
+    let sql = &super::queries::changed::apply(sql);
     db.prepare_cached(sql)
+}
+
+pub(super) fn exec(db: &Connection, sql: &str, params: impl Params) -> Result<u64> {
+    prepare(db, sql)
         .and_then(|mut statement| statement.execute(params))
         .map(|rows| rows as u64)
         .map_err(classify)
@@ -199,13 +208,13 @@ pub(super) fn one<T: rusqlite::types::FromSql>(
     sql: &str,
     params: impl Params,
 ) -> Result<T> {
-    db.prepare_cached(sql)
+    prepare(db, sql)
         .and_then(|mut statement| statement.query_row(params, |row| row.get(0)))
         .map_err(classify)
 }
 
 pub(super) fn lock_row(db: &Connection, sql: &str, params: impl Params) -> Result<Option<Held>> {
-    db.prepare_cached(sql)
+    prepare(db, sql)
         .and_then(|mut statement| statement.query_row(params, Held::from_row).optional())
         .map_err(classify)
 }
@@ -220,7 +229,7 @@ pub(super) fn many<T>(
     params: impl Params,
     map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>> {
-    db.prepare_cached(sql)
+    prepare(db, sql)
         .and_then(|mut statement| statement.query_map(params, map)?.collect())
         .map_err(classify)
 }

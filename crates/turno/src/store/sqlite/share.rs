@@ -1,63 +1,60 @@
-//! Shared holds and permits. The rule: one more may enter while no live exclusive holder is there, fewer
-//! than `permits` live holds are, and nobody who asked for FIFO stands ahead.
+//! Shared holds and permits. The rule is `lock_is_shareable`, in `queries/rules.sql`.
 
 use rusqlite::{Connection, named_params};
 
-use super::lock::{find, is_next, late_release, released, take};
+use super::lock::{find, late_release, released, take};
 use super::rows::{Ending, Held, exec, lock_rows, one, record};
 use crate::check::{self, MAX_PERMITS};
 use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
 
-fn most(mode: LockMode) -> usize {
+fn permits(mode: LockMode) -> u32 {
     match mode {
-        LockMode::Permits(permits) => permits as usize,
-        LockMode::Exclusive | LockMode::Shared => MAX_PERMITS as usize,
+        LockMode::Permits(permits) => permits,
+        LockMode::Exclusive | LockMode::Shared => MAX_PERMITS,
     }
 }
 
-fn holds(db: &Connection, resource: &str) -> Result<Vec<Held>> {
-    lock_rows(
-        db,
-        query!(lock_hold_list),
-        named_params! {":resource": resource},
-    )
+fn holds(db: &Connection, resource: &str, now: i64) -> Result<Vec<Held>> {
+    let resource = named_params! {":resource": resource, ":now": now};
+    lock_rows(db, query!(lock_hold_list), resource)
 }
 
-fn hold(db: &Connection, resource: &str, token: Token) -> Result<Option<Held>> {
-    Ok(holds(db, resource)?
+fn hold(db: &Connection, resource: &str, token: Token, now: i64) -> Result<Option<Held>> {
+    Ok(holds(db, resource, now)?
         .into_iter()
         .find(|hold| hold.token == token))
 }
 
-/// Who is in the way of one more, as a look that writes nothing. `gate` is the lock row, and no live
-/// exclusive holder is in it.
+/// Whether the call would be busy, and with which holder; it only reads. `gate` is the lock row.
 pub(super) fn lose(
     db: &Connection,
     ask: &LockAcquire,
     gate: Held,
     now: i64,
 ) -> Result<Option<Busy>> {
-    let live: Vec<Held> = holds(db, &ask.resource)?
+    let held: Vec<Held> = holds(db, &ask.resource, now)?
         .into_iter()
-        .filter(|hold| hold.is_live(now))
+        .filter(|hold| hold.is_held)
         .collect();
-    if live.iter().any(|hold| hold.owner == ask.owner) {
+    if held.iter().any(|hold| hold.owner == ask.owner) {
         return Ok(None);
     }
-    let resting = live.is_empty() && gate.is_resting(now);
-    if live.len() < most(ask.mode) && !resting && is_next(db, ask, now)? {
+    let owner = named_params! {
+        ":resource": ask.resource, ":owner": ask.owner, ":now": now, ":permits": permits(ask.mode),
+    };
+    if one(db, query!(lock_is_shareable), owner)? {
         return Ok(None);
     }
-    // The one that ends first is the one to wait for.
-    Ok(Some(live.into_iter().next().unwrap_or(gate).busy(now)))
+    // The caller waits for the hold that ends first.
+    Ok(Some(held.into_iter().next().unwrap_or(gate).busy(now)))
 }
 
 pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
-    if let Some(gate) = find(db, &ask.resource)? {
-        if gate.is_exclusive() && gate.is_live(now) {
-            // An exclusive owner enters again; anybody else is told who it is.
+    if let Some(gate) = find(db, &ask.resource, now)? {
+        if gate.is_exclusive() && gate.is_held {
+            // An exclusive owner enters again; for other callers it is busy.
             return take(
                 db,
                 &LockAcquire {
@@ -74,14 +71,14 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
             super::lock::close(db, &gate, Ending::of(HistoryEvent::TakenOver), now)?;
         }
     }
-    let holds = holds(db, &ask.resource)?;
+    let holds = holds(db, &ask.resource, now)?;
     if let Some(mine) = holds
         .iter()
-        .find(|hold| hold.owner == ask.owner && hold.is_live(now))
+        .find(|hold| hold.owner == ask.owner && hold.is_held)
     {
         return enter_again(db, ask, mine.clone(), now);
     }
-    for hold in holds.iter().filter(|hold| !hold.is_live(now)) {
+    for hold in holds.iter().filter(|hold| !hold.is_held) {
         end(db, hold, Ending::of(HistoryEvent::Expired), now)?;
     }
 
@@ -104,7 +101,7 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
         },
     )?;
     refresh(db, &ask.resource)?;
-    let entered = hold(db, &ask.resource, token)?;
+    let entered = hold(db, &ask.resource, token, now)?;
     Ok(entered
         .expect("the hold was inserted in this transaction")
         .granted(now, false))
@@ -135,11 +132,11 @@ pub(super) fn renew(
     expires_at: i64,
     now: i64,
 ) -> Result<Option<i64>> {
-    let Some(mut mine) = hold(db, &ask.resource, ask.token)?.filter(|hold| hold.may_last(now))
-    else {
+    let mine = hold(db, &ask.resource, ask.token, now)?;
+    let Some(mut mine) = mine.filter(|hold| hold.may_last(now)) else {
         return Ok(None);
     };
-    if !mine.is_live(now) {
+    if mine.has_expired(now) {
         record(db, &mine, Ending::of(HistoryEvent::RenewedLate), now)?;
     }
     mine.expires_at = mine.later(expires_at);
@@ -149,7 +146,7 @@ pub(super) fn renew(
 }
 
 pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
-    let Some(mut mine) = hold(db, &ask.resource, ask.token)? else {
+    let Some(mut mine) = hold(db, &ask.resource, ask.token, now)? else {
         return late_release(db, ask, now);
     };
     if !mine.give_back(ask) {
@@ -160,7 +157,7 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
         return Ok(ReleaseOutcome::Released { holds: mine.holds });
     }
     end(db, &mine, released(&mine, ask, now), now)?;
-    let rested = find(db, &ask.resource)?.and_then(|gate| gate.min_until);
+    let rested = find(db, &ask.resource, now)?.and_then(|gate| gate.min_until);
     rest(db, &ask.resource, rested.max(mine.min_until))?;
     refresh(db, &ask.resource)?;
     Ok(ReleaseOutcome::Released { holds: 0 })
@@ -172,7 +169,7 @@ pub(super) fn break_open(
     ending: Ending<'_>,
     now: i64,
 ) -> Result<BreakOutcome> {
-    let Some(held) = hold(db, &ask.resource, ask.token)? else {
+    let Some(held) = hold(db, &ask.resource, ask.token, now)? else {
         return Ok(BreakOutcome::NotHeld);
     };
     end(db, &held, ending, now)?;
@@ -184,7 +181,7 @@ pub(super) fn break_open(
 
 /// Ends all holds of a resource; says how many there were.
 pub(super) fn close(db: &Connection, resource: &str, ending: Ending<'_>, now: i64) -> Result<u64> {
-    let holds = holds(db, resource)?;
+    let holds = holds(db, resource, now)?;
     holds
         .iter()
         .try_for_each(|hold| end(db, hold, ending, now))?;

@@ -39,7 +39,7 @@ $$;
 comment on function turno.lock_history is
   'The audit trail, newest first, of one resource or of all that begin with a prefix; before is the last id of the page before.';
 
--- Purpose: what people do by hand is written down, with who and why, in the transaction in which it is done. Not for callers.
+-- Purpose: records operator actions in the history, with user and reason, in the transaction of the action. Internal.
 -- Index:   none.
 
 create or replace function turno.deed_check("user" text, reason text) returns void
@@ -74,7 +74,7 @@ as $$
   where deed_record.many > 0
 $$;
 
--- Purpose: the whole audit trail, newest first: how holdings ended, and what people did by hand.
+-- Purpose: the history, newest first: how leases ended, and operator actions.
 -- Index:   those of lock_history; deed_resource, or deed_pkey when no resource is named.
 
 create or replace function turno.history(
@@ -136,7 +136,7 @@ end
 $$;
 
 comment on function turno.history is
-  'The audit trail, newest first: how holdings of locks ended, and what people did by hand to queues, events, once keys and settings, with who and why. Of one resource, of all that begin with a prefix, or of one part: lock, inbox, outbox, once, setting. The outbox has no name: its resource is empty. before is the last id of the page before.';
+  'The history, newest first: how leases ended, and what operators did to queues, events, once keys and settings, with user and reason. Of one resource, of all that begin with a prefix, or of one part: lock, inbox, outbox, once, setting. The outbox has no name: its resource is empty. before is the last id of the page before.';
 
 -- Purpose: access tokens. Those who serve may look one up; to make, to list and to end them is for the owner of the
 --          schema: these run with the rights of their caller, and the roles of applications and operators have none.
@@ -394,7 +394,7 @@ $$;
 comment on function turno.sweep_last is
   'When the store was last swept, and by which role; the time of the migration and null before the first sweep.';
 
--- Answers that nobody is given any more. What is due for a look and still lives is looked at again when it may be over.
+-- Deletes once keys whose answers have expired. A key that is still valid is checked again when it may have expired.
 create or replace function turno.once_sweep(batch integer) returns bigint
 language plpgsql
 as $$
@@ -492,7 +492,7 @@ begin
     select *
     from turno.lock t
     where t.holds > 0
-      and t.expires_at <= clock_timestamp()
+      and not turno.lock_is_held(t.holds, t.expires_at)
     limit batch
     for update skip locked
   loop
@@ -508,8 +508,8 @@ begin
     perform turno.lock_call(l);
   end loop;
 
-  -- Rows that nobody has wanted for long. Their highest token becomes the floor in the same
-  -- transaction, so that no resource can come back below it.
+  -- Rows that were not used for long. Their highest token becomes the floor in the same transaction, so that no resource
+  -- comes back with a lower token.
   with gone as (
     delete from turno.lock t
     where t.resource in (
@@ -517,7 +517,7 @@ begin
       from turno.lock k
       where k.holds = 0
         and k.acquired_at < clock_timestamp() - purge_after
-        and (k.min_until is null or k.min_until < clock_timestamp())
+        and not turno.lock_is_resting(k)
         and (k.waited_until is null or k.waited_until < clock_timestamp())
       limit batch
       for update skip locked)

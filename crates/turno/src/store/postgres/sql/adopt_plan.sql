@@ -157,7 +157,7 @@ as $$
   where c.shape = adopt_columns.shape
 $$;
 
--- A column that carries this comment was added by adopt; one that has lost it is somebody else's.
+-- A column that carries this comment was added by adopt; one without it belongs to the user.
 create or replace function turno.adopt_sign() returns text
 language sql
 immutable
@@ -503,7 +503,7 @@ as $$
   where p.oid = adopt_restore.f
 $$;
 
--- Purpose: what replacing the user's own functions would change, as text for people: lines that begin with a minus sign go,
+-- Purpose: what replacing the user's own functions would change, as text for operators: lines that begin with a minus sign go,
 --          lines that begin with a plus sign come. Of a function that is only added, its signature says enough.
 -- Index:   adopted_pkey.
 

@@ -119,9 +119,9 @@ $$;
 -- Purpose: the functions by which a row of an adopted table is taken, as templates: see adopt_words.
 -- Index:   the id's own; <table>_turno_waiting for those that look for rows.
 --
--- A row is free if it is not processed, and not locked or locked for longer than the timeout. Nobody waits for a row
--- that somebody is just changing: that one counts as taken ("no key", because a row that is merely referred to by
--- another's insert is as free as any). The clock is read before the rows are: at the worst a lock lives a little longer.
+-- A row is free if it is not processed, and not locked or locked for longer than the timeout. No call waits for a row
+-- that another transaction is changing: that row counts as locked ("no key", because a foreign key reference to a row does not
+-- lock it). The clock is read before the rows, so a lock may last a little longer.
 
 create or replace function turno.adopt_take() returns setof turno.adopt_function
 language sql
@@ -231,9 +231,9 @@ $file$;
 -- Purpose: the functions by which a row of an adopted table is given back, as templates: see adopt_words.
 -- Index:   the id's own.
 --
--- With a token, only the holder of the newest lock changes anything; whoever was overtaken is told false. Sent again
--- because the answer was lost, a release finds its own token and its own effect, and is told true again. The seed's
--- functions know no token: they end whoever's lock it is, and can only refuse if there is none.
+-- With a token, only the holder of the newest lock changes anything; for an older token the result is false. A release that is
+-- repeated because its response was lost finds its own token and its own effect, and returns true again. The functions without a
+-- token end the lock of any holder, and return false only if there is none.
 
 create or replace function turno.adopt_give() returns setof turno.adopt_function
 language sql
@@ -324,7 +324,7 @@ $body$,
 )
 $file$;
 
--- Purpose: the functions by which people look after an adopted table, as templates: see adopt_words.
+-- Purpose: the functions by which operators maintain an adopted table, as templates: see adopt_words.
 -- Index:   <table>_turno_processing for what is locked. Counting looks at every row.
 
 create or replace function turno.adopt_tidy() returns setof turno.adopt_function
@@ -420,9 +420,9 @@ $file$;
 -- Purpose: the functions of an adopted table whose rows have one flag, as templates: see adopt_words.
 -- Index:   the id's own.
 --
--- Whoever turns the flag has the row. An update that is under way elsewhere is not waited for: until that transaction
--- ends, the row is its own. There is no timeout and no token here. A flag that was committed by a process that died
--- stays until somebody takes it back, so keep the mark and the work in one transaction, or adopt with shape processing.
+-- The caller that sets the flag has the row. The functions do not wait for an update in another transaction: until that
+-- transaction ends, the row counts as marked. There is no timeout and no token here. A flag that was committed by a process that died
+-- stays until it is unmarked, so keep the mark and the work in one transaction, or adopt with shape processing.
 
 create or replace function turno.adopt_mark() returns setof turno.adopt_function
 language sql

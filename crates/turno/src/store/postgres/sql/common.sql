@@ -72,7 +72,7 @@ execute function turno.setting_changed();
 
 -- A token follows the clock, in microseconds, and is one more than the last whenever the clock has
 -- not moved on (or has moved back). So a database restored from a backup still grants tokens above
--- those it has forgotten, with nobody having to remember to tell it.
+-- those it has forgotten, without a manual step.
 create or replace function turno.lock_tick() returns bigint
 language sql
 volatile

@@ -221,7 +221,7 @@ comment on function turno.inbox_reset is
 -- Purpose: how many items are in which state, from counters.
 -- Index:   inbox_total_pkey, inbox_item_pkey from the cursor on, inbox_item_due, inbox_batch_queue.
 
--- Folds what was counted one by one into the totals. Whoever cannot at once leaves it to whoever does.
+-- Adds the single counts to the totals. If another call is doing so, this one does nothing.
 create or replace function turno.inbox_fold() returns void
 language plpgsql
 as $$
@@ -384,7 +384,7 @@ $$;
 comment on function turno.inbox_stats is
   'How many items of one queue, or of all whose names begin with prefix, are pending, scheduled, processing, completed and failed; no row of a queue to which nothing was ever pushed.';
 
--- Purpose: one page of a queue's items in one state, for people.
+-- Purpose: one page of a queue's items in one state, for operators.
 -- Index:   inbox_item_pkey, inbox_failed_queue, inbox_done_at.
 
 create or replace function turno.inbox_list(queue text, state text, after bigint default null, "limit" integer default 100)
@@ -451,7 +451,7 @@ $$;
 
 comment on function turno.inbox_list is 'One page of the items of a queue that are in one state, in order of their ids; completed ones newest first.';
 
--- Purpose: in which queues claims are, for whoever has to know before it settles them; a claim that is over is in none.
+-- Purpose: the queue of each claim, for the authorization of a call that settles them; an ended claim has none.
 -- Index:   inbox_batch_pkey, inbox_queue_pkey.
 
 create or replace function turno.inbox_queues(ids bigint[], tokens uuid[]) returns table (place bigint, queue text)

@@ -1,6 +1,36 @@
--- What claims need: attempts, groups, late items, ids in commit order.
+-- What claims need: when an item may be claimed, attempts, groups, late items, ids in commit order.
 
--- Purpose: what an attempt that did not succeed does to its item, whoever says so.
+-- Purpose: when an item may be claimed. These functions are the only place with this rule, and every claim of inbox and outbox
+--          calls them. Each one is a single expression in language sql, so the planner inlines it and its index use is that of
+--          the expression. Two functions, because items with and without a due time are found by different indexes.
+-- Index:   inbox_item_pkey for items without a due time, inbox_item_due for the others.
+
+-- Whether an item has no due time: it may be claimed when it is first in its group and in no claim. A claimed item is
+-- behind the cursor of its queue, or its due time is infinity.
+create or replace function turno.inbox_is_ready(run_at timestamptz) returns boolean
+language sql
+immutable
+as $$
+  select run_at is null
+$$;
+
+-- Whether the due time of an item has come.
+create or replace function turno.inbox_is_due(run_at timestamptz, at timestamptz) returns boolean
+language sql
+immutable
+as $$
+  select run_at <= at
+$$;
+
+-- Whether a claim has ended because its lease expired, so that another claim may take its items over.
+create or replace function turno.inbox_claim_has_expired(until timestamptz, at timestamptz) returns boolean
+language sql
+immutable
+as $$
+  select until <= at
+$$;
+
+-- Purpose: the effect of an attempt without success on its item.
 -- Index:   inbox_item_pkey.
 
 -- An error's text as it is kept: at most 4000 bytes of it, and no half character. A byte that continues one begins with
@@ -37,7 +67,7 @@ as $$
     limit 10) e
 $$;
 
--- What is recorded of the attempt of a worker that vanished.
+-- The error of an attempt whose worker did not extend its claim.
 create or replace function turno.inbox_vanished() returns text
 language sql
 immutable
@@ -157,8 +187,8 @@ begin
 end
 $$;
 
--- Takes over claims whose time is up: some of them, if they are very many, for whoever claims is kept waiting. Answers
--- when there will be the next one.
+-- Takes over expired claims; not all of them, if they are very many, because the claim that calls it has to wait. Returns when
+-- the next one expires.
 create or replace function turno.inbox_abandon(queue_id integer) returns timestamptz
 language plpgsql
 as $$
@@ -173,8 +203,8 @@ begin
     select *
     from turno.inbox_batch t
     where t.queue_id = inbox_abandon.queue_id
-      and t.until <= clock_timestamp()
-    -- What was claimed first comes first again.
+      and turno.inbox_claim_has_expired(t.until, clock_timestamp())
+    -- Items that were claimed first come first again.
     order by t.n
     for update skip locked
   loop
@@ -249,8 +279,8 @@ as $$
   where b.queue_id = inbox_busy.queue_id
 $$;
 
--- Says that items of groups have left a worker's hands, for each the queue and the group: writes it down, does not keep
--- the groups busy by these claims any more, and calls whoever has nothing to do.
+-- Items of groups are no longer in flight: records it for each queue and group, removes the groups from these claims, and
+-- notifies idle workers.
 create or replace function turno.inbox_free(tokens uuid[], queues integer[], groups text[]) returns void
 language plpgsql
 as $$
@@ -318,7 +348,7 @@ begin
       from turno.inbox_item t
       where t.lane = inbox_line.in_lane
         and t.id > ending
-        and t.run_at is null
+        and turno.inbox_is_ready(t.run_at)
       order by t.id
       limit piece) s;
     if not inbox_line.in_order or array_remove(seen_groups, null) = '{}' then
@@ -362,9 +392,9 @@ $$;
 
 -- Claims what was committed behind the cursor: numbers are given out in order, and committed in any.
 --
--- Whoever pushes has a transaction id before it takes a number. So when all transactions with an id up to "own",
--- which was given out after c was read, have ended, nothing can appear any more up to where c is: that is the
--- floor, and only what lies between it and the cursor needs to be looked at.
+-- A push has a transaction id before it takes a number. So when all transactions with an id up to "own", which was assigned
+-- after c was read, have ended, no item can appear any more up to the position of c: that is the floor, and only the items
+-- between it and the cursor have to be checked.
 create or replace function turno.inbox_late(
   c       turno.inbox_cursor,
   own     xid8,
@@ -398,7 +428,7 @@ begin
       where t.lane = c.queue_id * 4 + p
         and t.id > c.floor_id[p + 1]
         and t.id <= c.at_id[p + 1]
-        and t.run_at is null
+        and turno.inbox_is_ready(t.run_at)
         and not held.ids @> t.id) i),
   late as materialized (
     select l.lane, l.id, l."group"
@@ -537,7 +567,7 @@ as $$
       from turno.inbox_item t
       where t.lane = inbox_unreachable.queue_id * 4 + p
         and t.id <= c.floor_id[p + 1]
-        and t.run_at is null
+        and turno.inbox_is_ready(t.run_at)
         and t."group" is null
         and not held.ids @> t.id
       limit 1000) i

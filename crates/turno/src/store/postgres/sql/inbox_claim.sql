@@ -2,9 +2,9 @@
 -- Index:   inbox_item_pkey from the cursor on, inbox_item_due, inbox_item_group; other plans are ruled out,
 --          because an unanalysed table would invite them.
 --
--- Claims of one queue take turns (an advisory lock), and each leaves its cursor to the next. What can be behind
--- the cursor and claimable has told so: with a time (given back, failed, abandoned), in inbox_freed (the next of
--- a group); or it could not, because its transaction committed late (inbox_late).
+-- Claims of one queue run one after the other (an advisory lock), and each leaves its cursor to the next. A claimable item
+-- behind the cursor has a due time (given back, failed, abandoned) or is in inbox_freed (the next of a group); or its
+-- transaction committed late (inbox_late).
 
 -- What a claim holds, in the order in which it should be begun.
 create or replace function turno.inbox_held(token uuid) returns setof turno.inbox_taken
@@ -146,7 +146,7 @@ begin
     from (
       select *
       from turno.inbox_heads(c.queue_id, freed) t
-      where t.run_at is null
+      where turno.inbox_is_ready(t.run_at)
         and t."group" not in (select b from turno.inbox_busy(c.queue_id) b)
       order by t.lane, t.id) h;
   end if;
@@ -163,7 +163,7 @@ begin
         left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on inbox_take.in_order and t."group" is not null
         where t.lane = in_lane
           and t.run_at >= due_from
-          and t.run_at <= now_at
+          and turno.inbox_is_due(t.run_at, now_at)
           -- The first of a group that is busy with others waits, and does not stand in the way.
           and not (t.id = h.id and t."group" in (select b from turno.inbox_busy(c.queue_id) b)) is true
         order by t.run_at, t.id
@@ -294,7 +294,7 @@ begin
     raise exception 'limit is %, and must be between 0 and 10000', coalesce(inbox_claim_batch."limit"::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
   end if;
-  -- A queue that nobody has pushed to is empty, and claiming does not make it.
+  -- A queue without a push is empty, and a claim does not create it.
   select t.id, k.lanes, k.grouped, k.bytes into q
   from turno.inbox_queue t
   cross join lateral (
@@ -312,8 +312,8 @@ begin
   if heavy then
     inbox_claim_batch."limit" := least(inbox_claim_batch."limit", 1000);
   end if;
-  -- A claim that a crash forgets is one that has ended: its item is claimable again, and its holder is told stale. So
-  -- it need not wait for the disk, if the transaction is all its own.
+  -- A claim that is lost in a crash has ended: its items can be claimed again, and for its holder it is stale. So the commit
+  -- need not wait for the disk, if the transaction does nothing else.
   if not inbox_claim_batch.durable then
     perform set_config('synchronous_commit', 'off', true);
   end if;
@@ -344,7 +344,7 @@ begin
             when clock_timestamp() between (l.cursor).due_at and (l.cursor).due_at + '1 second' then (l.cursor).due_from
             else '-infinity'
           end
-          and t.run_at <= clock_timestamp()
+          and turno.inbox_is_due(t.run_at, clock_timestamp())
         limit 1) d) as waiting,
     (select i.last_value from turno.inbox_item_id i) as last_id,
     l.cursor
@@ -373,11 +373,11 @@ begin
     c.late_at := '-infinity';
   end if;
   look := c.floor_id <> c.at_id and clock_timestamp() >= c.late_at + 10 * c.late_cost;
-  -- A number taken by somebody who came after our own number would be missed if we had it from before.
+  -- Assigned only now: with an id from earlier in the transaction, an item of a later transaction could be missed.
   if look and pg_current_xact_id_if_assigned() is null then
     own := pg_current_xact_id();
   end if;
-  if c.expiry <= clock_timestamp() then
+  if turno.inbox_claim_has_expired(c.expiry, clock_timestamp()) then
     c.expiry := turno.inbox_abandon(q.id);
     waiting := true;
   end if;
@@ -393,7 +393,7 @@ begin
         from turno.inbox_item t
         where t.lane = base + p
           and t.id > c.at_id[p + 1]
-          and t.run_at is null
+          and turno.inbox_is_ready(t.run_at)
           -- In the rare case that the queue has its first groups since we looked.
           and (
             t."group" is null
@@ -487,7 +487,7 @@ begin
       from turno.inbox_item t
       where t.lane = base + p
         and t.id > c.at_id[p + 1]
-        and t.run_at is null
+        and turno.inbox_is_ready(t.run_at)
       order by t.id
       limit inbox_claim_batch."limit") s;
     got := coalesce(cardinality(at.ids), 0);

@@ -260,9 +260,9 @@ comment on function turno.inbox_push is
 --          remembered by itself, and answered by itself; place says whose, counted from one.
 -- Index:   inbox_request_pkey, and those of inbox_push_batch.
 --
--- Callers of one queue are neighbours, and queues are in order, so that two of these cannot wait for each other. Nobody
--- may have to wait for a stranger's open transaction, which may have pushed the same key: so this gives up soon. Whoever
--- is not answered asks alone.
+-- The calls of one queue are neighbours, and queues are in order, so that two batches cannot deadlock. A batch must not wait
+-- for another application's open transaction, which may have pushed the same key: so it gives up soon, and calls without an
+-- answer are repeated alone.
 
 create or replace function turno.inbox_push_together(
   queues       text[],
@@ -306,7 +306,7 @@ begin
       last := last + 1;
       b := b + inbox_push_together.sizes[last];
     end loop;
-    -- What none of a queue's items has is not told of them: a queue without groups stays one.
+    -- Null, if no item of the queue has a group: so a queue without groups stays one.
     select p.ids, p.duplicates into got
     from turno.inbox_push_batch(
       inbox_push_together.queues[first],
@@ -350,7 +350,7 @@ end
 $$;
 
 comment on function turno.inbox_push_together is
-  'Stores the items of several callers, each with an answer of its own; whoever has none asks alone. Callers of one queue stand together, and queues are in order.';
+  'Stores the items of several callers, each with its own answer; a call without an answer is repeated alone. Calls of one queue are neighbours, and queues are in order.';
 
 -- Purpose: each tick of a schedule is pushed once, whatever number of instances run it.
 -- Index:   schedule_pkey.
@@ -381,7 +381,7 @@ $$;
 
 comment on function turno.schedule_state is 'The clock, and the last tick of a schedule; a new one begins now.';
 
--- The row is the guard: whoever moves it on pushes, in the same transaction. Without a payload, the tick is passed over.
+-- The row is the guard: the caller that updates it pushes, in the same transaction. Without a payload, the tick is passed over.
 create or replace function turno.schedule_tick(
   name         text,
   tick         timestamptz,

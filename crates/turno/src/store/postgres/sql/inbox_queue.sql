@@ -3,7 +3,7 @@
 -- Purpose: queues by name, and what their arguments may be.
 -- Index:   inbox_queue_name_key, inbox_cursor_pkey.
 
--- A queue is made by the first push to it. Whoever waits here waits once in the queue's life.
+-- The first push to a queue creates it. A caller waits here once in the lifetime of a queue.
 create or replace function turno.inbox_queue_made(name text) returns turno.inbox_queue
 language plpgsql
 as $$
@@ -110,7 +110,7 @@ begin
       select from turno.inbox_item t
       where t.lane = q * 4 + p
         and t.id > c.at_id[p + 1]
-        and t.run_at is null
+        and turno.inbox_is_ready(t.run_at)
       limit 1) i) then
     return '0';
   end if;
@@ -304,7 +304,7 @@ begin
   end if;
   select min(i), max(i) into first, last
   from unnest(ids) i;
-  -- Told apart first: to put ranges together one by one costs more than all the rest of a claim.
+  -- Checked first: to put ranges together one by one costs more than all the rest of a claim.
   if last - first + 1 = cardinality(ids) then
     return int8multirange(int8range(first, last, '[]'));
   end if;

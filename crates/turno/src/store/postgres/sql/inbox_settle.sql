@@ -4,8 +4,8 @@
 -- Index:   inbox_batch_pkey, inbox_item_pkey. Rows are looked up one by one (lateral, offset 0) and changed where they
 --          were found (ctid): so no statistics can turn a join round, and scan a table for a handful of rows.
 
--- Takes items out of their claims, and answers those that were in them. A claim that is over by time, but was taken
--- over by nobody, is still right.
+-- Takes items out of their claims, and answers those that were in them. A claim that has expired, but was not
+-- taken over, is still valid.
 create or replace function turno.inbox_let_go(ids bigint[], tokens uuid[])
 returns table (place bigint, id bigint, token uuid, lane integer, worker text)
 language plpgsql
@@ -280,7 +280,7 @@ as $$
 begin
   if (turno.inbox_complete(array[claim])).done = 0 then
     raise exception 'the claim % is stale: another worker may have the item', claim
-      using errcode = 'TN410', hint = 'Roll back: the item is done again by whoever has it now.';
+      using errcode = 'TN410', hint = 'Roll back: the worker that has the item now does it again.';
   end if;
 end
 $$;

@@ -3,7 +3,7 @@
 -- Purpose: the small rules that the lock functions share. None of them is for callers.
 -- Index:   lock_waiter_pkey, lock_hold_pkey, lock_history_resource.
 
--- An answer about a lock row. The token is the holder's alone: whoever is told "busy" does not get it.
+-- The outcome for a lock row. Only the holder gets the token; a busy outcome has none.
 create or replace function turno.lock_answer(outcome text, l turno.lock) returns turno.lock_outcome
 language plpgsql
 as $$
@@ -34,15 +34,85 @@ as $$
   select row('busy', resource, null, null, 0, null, null, '0'::interval, null, null, null)::turno.lock_outcome
 $$;
 
--- The rule that the usual winner meets: free, rested, and nobody in line. (lock_take has the whole of it.)
--- The planner puts it in place, so that it costs no call.
-create or replace function turno.lock_is_free(l turno.lock) returns boolean
+-- When a lock may be taken: the functions below are the only place with this rule, and every acquire and the sweep call
+-- them. Each one is a single expression in language sql without settings, so the planner inlines it and it costs no call. The
+-- parts that need a subquery are functions of their own, which are called for shared locks and for locks with waiters only.
+
+-- Whether a hold, exclusive or shared, excludes other owners. A lock is taken over when this is no longer true.
+create or replace function turno.lock_is_held(holds integer, expires_at timestamptz) returns boolean
 language sql
 volatile
 as $$
-  select l.holds = 0
-    and (l.min_until is null or l.min_until <= clock_timestamp())
-    and (l.fifo_until is null or l.fifo_until <= clock_timestamp())
+  select holds > 0
+    and expires_at > clock_timestamp()
+$$;
+
+-- Whether a resource has a shared hold that excludes an exclusive owner.
+create or replace function turno.lock_is_shared(resource text) returns boolean
+language sql
+volatile
+as $$
+  select exists (
+    select
+    from turno.lock_hold h
+    where h.resource = lock_is_shared.resource
+      and turno.lock_is_held(h.holds, h.expires_at))
+$$;
+
+-- Whether a lock has such a hold. For a shared lock the rows of lock_hold decide; its own row can say too much, but not too little.
+create or replace function turno.lock_is_taken(l turno.lock) returns boolean
+language sql
+volatile
+as $$
+  select case
+    when l.mode = 'shared' then l.holds > 0 and turno.lock_is_shared(l.resource)
+    else turno.lock_is_held(l.holds, l.expires_at)
+  end
+$$;
+
+-- Whether the min_hold of an earlier hold has not passed.
+create or replace function turno.lock_is_resting(l turno.lock) returns boolean
+language sql
+volatile
+as $$
+  select coalesce(l.min_until > clock_timestamp(), false)
+$$;
+
+-- Whether an owner is the first of the waiters that asked for first in, first out; true if there are none.
+create or replace function turno.lock_is_first_waiter(resource text, owner text) returns boolean
+language plpgsql
+as $$
+begin
+  return coalesce(
+    (select w.owner = lock_is_first_waiter.owner
+     from turno.lock_waiter w
+     where w.resource = lock_is_first_waiter.resource
+       and w.fifo
+       and w.alive_until > clock_timestamp()
+     order by w.ticket
+     limit 1),
+    true);
+end
+$$;
+
+-- Whether no waiter that asked for first in, first out is ahead of this owner.
+create or replace function turno.lock_is_next(l turno.lock, owner text) returns boolean
+language sql
+volatile
+as $$
+  select l.fifo_until is null
+    or l.fifo_until <= clock_timestamp()
+    or turno.lock_is_first_waiter(l.resource, owner)
+$$;
+
+-- Whether an owner may take a lock for itself alone. The rule for shared locks is lock_is_shareable.
+create or replace function turno.lock_is_takeable(l turno.lock, owner text) returns boolean
+language sql
+volatile
+as $$
+  select not turno.lock_is_taken(l)
+    and not turno.lock_is_resting(l)
+    and turno.lock_is_next(l, owner)
 $$;
 
 -- Names that are plainly good. Whatever is not is looked at again by lock_check, with an eye to the message.
@@ -69,26 +139,6 @@ begin
     raise exception 'owner has entered the resource % times, and 1000 is the most', holds
       using errcode = 'invalid_parameter_value', hint = 'Release what was acquired, or give each holder an owner of its own.';
   end if;
-end
-$$;
-
--- Is this owner the next in line? Cheap while nobody queues: the answer is in the row.
-create or replace function turno.lock_is_next(l turno.lock, owner text) returns boolean
-language plpgsql
-as $$
-begin
-  if l.fifo_until is null or l.fifo_until <= clock_timestamp() then
-    return true;
-  end if;
-  return coalesce(
-    (select w.owner = lock_is_next.owner
-     from turno.lock_waiter w
-     where w.resource = l.resource
-       and w.fifo
-       and w.alive_until > clock_timestamp()
-     order by w.ticket
-     limit 1),
-    true);
 end
 $$;
 
@@ -211,8 +261,8 @@ as $$
       for update skip locked)
 $$;
 
--- Tells the waiters of a resource to look again, if there are any. A notification costs every commit
--- of the database a little, so it is not sent for nobody.
+-- Notifies the waiters of a resource, if there are any. A notification costs every commit of the database a little, so it is
+-- not sent without a waiter.
 create or replace function turno.lock_call(l turno.lock) returns void
 language plpgsql
 as $$
@@ -254,22 +304,21 @@ left join turno.lock_hold h
   on t.mode = 'shared'
   and h.resource = t.resource
 where t.holds > 0
-  -- Of a shared lock the holds decide: the gate is not told of a renewal that found it locked.
+  -- Of a shared lock the holds decide: a renewal that found the gate locked has not changed it.
   and case when t.mode = 'shared' then h.expires_at else t.expires_at end > clock_timestamp();
 
 -- Purpose: take a resource: acquired, reentered or busy. Exclusive locks are decided in this file,
 --          shared holds and permits in lock_share.sql, and so is waiting.
 -- Index:   lock_pkey.
 --
--- The rule: a lock may be taken when it is free or expired, its min_hold has passed, and nobody who
--- asked for FIFO stands ahead. Its own live owner enters again, with the same token.
+-- The rule is lock_is_takeable. The owner of a held lock enters it again, with the same token.
 --
--- Losing writes nothing: what may be taken is found by the condition under which it is locked, so a row
--- that may not is only read. Time is read inside that statement and never before it, because a statement
--- may wait; and `skip locked` makes a row that somebody else is just changing an answer (busy).
+-- A busy call writes nothing: the row is locked only under the condition that it may be taken, and is only read otherwise.
+-- The time is read inside that statement and not before it, because a statement may wait. `skip locked` returns busy for a row
+-- that another transaction is changing.
 --
--- The row of a shared lock is the gate of its holds, and a hint: a release or a renewal that finds it locked
--- does not change it. Whether such a lock is held, and until when, is read from lock_hold.
+-- The row of a shared lock can be out of date: a release or a renewal that finds it locked does not change it. Whether such a
+-- lock is held, and until when, is read from lock_hold.
 
 create or replace function turno.lock_acquire(
   resource    text,
@@ -305,7 +354,7 @@ begin
       wait);
   end if;
 
-  -- The usual winner: the row is there, free, with nobody in line, and the arguments are plainly good.
+  -- The usual case: the row exists, has no hold whose end would have to be recorded, and the arguments are plainly valid.
   if ttl between '1 millisecond' and max_ttl
      and ttl <= '24 hours'
      and min_hold is null
@@ -331,7 +380,8 @@ begin
       select k.resource
       from turno.lock k
       where k.resource = lock_acquire.resource
-        and turno.lock_is_free(k)
+        and k.holds = 0
+        and turno.lock_is_takeable(k, lock_acquire.owner)
       for update skip locked)
     returning
       'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
@@ -342,7 +392,7 @@ begin
     end if;
   end if;
 
-  -- The holder, in the shape of the answer that most losers get.
+  -- The holder, in the form of the usual busy answer.
   select
     'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
     t.expires_at - clock_timestamp(), t."user", t.service, t.description
@@ -350,8 +400,8 @@ begin
   from turno.lock t
   where t.resource = lock_acquire.resource;
 
-  -- The gate of shared holds has no owner, and does not decide.
-  if seen.holds > 0 and seen.remaining > '0' and seen.owner not in (lock_acquire.owner, '') then
+  -- The row of a shared lock has no owner, and its holds decide.
+  if turno.lock_is_held(seen.holds, seen.expires_at) and seen.owner not in (lock_acquire.owner, '') then
     return seen;
   end if;
 
@@ -364,7 +414,7 @@ $$;
 comment on function turno.lock_acquire is
   'Takes a resource. outcome: acquired (token is the fencing token), reentered (same owner: same token, one hold more) or busy (remaining, user, service and description tell who has it; token is null; nothing is written). wait retries for that long; mode shared or permits N let several hold it at once.';
 
--- The same rule, for every other case: a new resource, an expired holder, a queue, a re-entry.
+-- Every other case: a new resource, an expired hold, a re-entry, a shared lock.
 create or replace function turno.lock_take(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
 as $$
@@ -384,32 +434,29 @@ begin
   end if;
 
   if was.mode = 'shared' then
-    if turno.lock_is_shared(was.resource)
-       or was.min_until > clock_timestamp()
-       or not turno.lock_is_next(was, ask.owner) then
+    if not turno.lock_is_takeable(was, ask.owner) then
       return turno.lock_answer('busy', was);
     end if;
-    -- Waiters and releases lock the gate for moments, and the last of them may notify no more: it is worth a few tries.
+    -- Waiters and releases lock the row for moments, and the last of them may not notify again: so it is tried several times.
     if not turno.lock_enter_gate(was.resource) then
       return turno.lock_answer_soon(was.resource);
     end if;
-  elsif was.holds > 0 and was.expires_at > clock_timestamp() then
+  elsif turno.lock_is_held(was.holds, was.expires_at) then
     if was.owner <> ask.owner then
       return turno.lock_answer('busy', was);
     end if;
     if ask.request <> all (was.hold_ids) then
       perform turno.lock_check_holds(was.holds);
     end if;
-    -- The request is the hold's name. Whether it was applied before is asked in the update itself: the
-    -- same request may be under way twice, because its connection broke while it waited.
+    -- The request is the id of the hold. The update itself checks whether it was applied before: the same request may be in
+    -- progress twice, because its connection broke while it waited.
     update turno.lock t
     set holds      = t.holds + 1,
         expires_at = greatest(t.expires_at, least(clock_timestamp() + ask.ttl, t.max_until)),
         hold_ids   = t.hold_ids || ask.request
     where t.resource = ask.resource
       and t.token = was.token
-      and t.holds > 0
-      and t.expires_at > clock_timestamp()
+      and turno.lock_is_held(t.holds, t.expires_at)
       and ask.request <> all (t.hold_ids)
     returning * into now;
     if found then
@@ -419,22 +466,18 @@ begin
     from turno.lock t
     where t.resource = ask.resource
       and t.token = was.token
-      and t.expires_at > clock_timestamp()
+      and turno.lock_is_held(t.holds, t.expires_at)
       and ask.request = any (t.hold_ids);
     if found then
       return turno.lock_answer(case when now.hold_ids[1] = ask.request then 'acquired' else 'reentered' end, now);
     end if;
-    -- It expired, or was broken, this very moment: go on as anybody else would.
+    -- It expired or was broken at this moment: continue as for any other caller.
   end if;
 
   select * into was
   from turno.lock t
   where t.resource = ask.resource
-    and (t.holds = 0
-      or t.expires_at <= clock_timestamp()
-      or (t.mode = 'shared' and not turno.lock_is_shared(t.resource)))
-    and (t.min_until is null or t.min_until <= clock_timestamp())
-    and turno.lock_is_next(t, ask.owner)
+    and turno.lock_is_takeable(t, ask.owner)
   for update skip locked;
   if not found then
     select * into was

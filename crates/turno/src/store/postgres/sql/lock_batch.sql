@@ -1,5 +1,5 @@
--- Purpose: what arrived together, done together: one round trip, one commit and a statement or two for many
---          callers of one process. Each has an outcome of its own; place says whose, counted from one.
+-- Purpose: several calls of one process in one round trip, one commit and one or two statements. Each has its own outcome;
+--          place is the number of the call, from one.
 -- Index:   lock_pkey; other plans are ruled out, because an unanalysed table would invite them. Where one of those cannot be
 --          avoided it looks so dear that it would be compiled, which takes far longer than to run it: so not that either.
 --
@@ -29,7 +29,7 @@ set enable_mergejoin = off
 as $$
 declare
   done  boolean[] := array_fill(false, array[cardinality(resources)]);
-  told  record;
+  taken record;
   floor bigint;
   tick  bigint  := turno.lock_tick();
   -- Whether all are what lock_is_plain asks of one, but for their length: looked at together, all cost what one does.
@@ -43,8 +43,8 @@ declare
     and array_position(descriptions, '') is null
     and array_position(hosts, '') is null;
 begin
-  -- Free ones, the first caller of each; plain arguments only, as in lock_acquire.
-  for told in
+  -- Free locks, for the first caller of each; with plainly valid arguments only, as in lock_acquire.
+  for taken in
     with asked as (
       select distinct on (a.resource) a.*
       from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests)
@@ -58,7 +58,8 @@ begin
       select a.*
       from asked a
       join turno.lock k on k.resource = a.resource
-      where turno.lock_is_free(k)
+      where k.holds = 0
+        and turno.lock_is_takeable(k, a.owner)
       for update of k skip locked)
     update turno.lock t
     set token       = greatest(t.token + 1, tick),
@@ -82,15 +83,15 @@ begin
       'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
       t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
   loop
-    done[told.place] := true;
-    place := told.place;
-    answer := told.answer;
+    done[taken.place] := true;
+    place := taken.place;
+    answer := taken.answer;
     return next;
   end loop;
 
   -- New ones, as lock_create makes them: an insert may not wait for another's, and the floor is read after it.
   if not (true = all (done)) then
-    for told in
+    for taken in
       with asked as (
         select distinct on (a.resource) a.*
         from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests, done)
@@ -125,9 +126,9 @@ begin
       join absent a on a.resource = m.resource
     loop
       floor := coalesce(floor, (select f.token from turno.lock_floor f));
-      done[told.place] := true;
-      place := told.place;
-      answer := told.answer;
+      done[taken.place] := true;
+      place := taken.place;
+      answer := taken.answer;
       if answer.token <= floor then
         answer.token := turno.lock_above_floor(answer.resource, answer.token);
       end if;
@@ -135,9 +136,9 @@ begin
     end loop;
   end if;
 
-  -- Held ones: the others are told by whom.
+  -- Held locks: busy, with the holder.
   if not (true = all (done)) then
-    for told in
+    for taken in
       select
         a.place,
         case
@@ -148,14 +149,12 @@ begin
         end as answer
       from unnest(resources, owners) with ordinality a(resource, owner, place)
       join turno.lock t on t.resource = a.resource
-      where case
-        when t.mode = 'shared' then turno.lock_is_shared(t.resource)
-        else t.holds > 0 and t.expires_at > clock_timestamp() and t.owner <> a.owner
-      end
+      where (t.mode = 'shared' or t.owner <> a.owner)
+        and turno.lock_is_taken(t)
     loop
-      done[told.place] := true;
-      place := told.place;
-      answer := told.answer;
+      done[taken.place] := true;
+      place := taken.place;
+      answer := taken.answer;
       return next;
     end loop;
   end if;
@@ -333,4 +332,4 @@ end
 $$;
 
 comment on function turno.lock_renew_batch is
-  'Many renewals at once, each with an answer of its own; whoever has none asks alone.';
+  'Many renewals at once, each with its own answer; a call without an answer is repeated alone.';

@@ -1,7 +1,7 @@
 -- Renewal, release, guard, break and status of locks.
 
--- Purpose: lengthen a lease. It never inserts, never steals and never shortens. One that comes after
---          the expiry, but before anybody else took the lock, is accepted (the token is still the
+-- Purpose: lengthen a lease. It never inserts, never steals and never shortens. A renewal after
+--          the expiry, but before a takeover, is accepted (the token is still the
 --          newest) and recorded as renewed_late; max_hold is never passed.
 -- Index:   lock_pkey, lock_hold_pkey.
 
@@ -40,7 +40,7 @@ begin
     return got;
   end if;
 
-  -- A stale token is told so without a touch of the row: a zombie must not disturb the holder.
+  -- A stale token does not lock the row: a late holder must not disturb the present one.
   select * into l
   from turno.lock t
   where t.resource = lock_renew.resource;
@@ -112,7 +112,7 @@ begin
   where o.resource = h.resource
     and o.token = h.token
   returning * into h;
-  -- The gate is told if it is free just now; whoever would take over looks at the holds themselves.
+  -- The gate is updated if it is not locked; a takeover reads the holds themselves.
   update turno.lock t
   set expires_at = greatest(t.expires_at, h.expires_at)
   where t.resource = (
@@ -291,7 +291,7 @@ end
 $$;
 
 -- Purpose: fencing, enforced: inside the caller's transaction, as its last statement. It fails if the
---          token is stale, and otherwise keeps everybody from taking the lock over until that
+--          token is stale, and otherwise prevents a takeover of the lock until that
 --          transaction has ended, even past the expiry.
 -- Index:   lock_pkey, lock_hold_pkey.
 -- The row lock is shared, so that several guarded transactions of one holder do not wait for each other.
@@ -314,7 +314,7 @@ begin
   if found then
     return;
   end if;
-  -- A shared hold: its own row is kept, and nobody may end it then. The gate stays free for the others.
+  -- A shared hold: its own row is locked, so that it cannot be ended. The gate stays unlocked for the others.
   perform 1
   from turno.lock_hold h
   where h.resource = lock_guard.resource
@@ -331,7 +331,7 @@ end
 $$;
 
 comment on function turno.lock_guard is
-  'In the caller''s transaction, as its last statement: raises TN410 if the token is stale; otherwise nobody can take the lock over until that transaction ends.';
+  'In the caller''s transaction, as its last statement: raises TN410 if the token is stale; otherwise the lock cannot be taken over until that transaction ends.';
 
 -- Purpose: a person forces a lock open, naming the token that is broken and why.
 -- Index:   lock_pkey, lock_hold_pkey.

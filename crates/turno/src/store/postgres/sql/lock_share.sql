@@ -1,17 +1,15 @@
 -- Shared locks and permits, waiting in SQL, several resources at once.
 
--- Purpose: the rule of shared holds and permits: one more may enter while no live exclusive holder is
---          there, fewer than `permits` live holds are, and nobody who asked for FIFO stands ahead.
---          Mode shared without permits means as many as the bound allows.
+-- Purpose: shared locks and permits; the rule is lock_is_shareable. Mode shared without permits means 10000 permits.
 -- Index:   lock_pkey, lock_hold_pkey.
 --
--- The lock row is the gate: it is read first (losing writes nothing), then locked, so that counting
--- and entering are one step. Readers wait for each other there, for the length of one insert; a gate
--- that stays locked, because of a stranger's long transaction, is an answer (busy). A guarded hold
--- cannot be locked, and so not be ended: it counts as there, even when its time is up.
+-- The row of table lock is the gate: it is read first (a busy call writes nothing), then locked, so that counting and entering
+-- are one step. Sharers wait for each other there, for the length of one insert; if the gate stays locked, because of the long
+-- transaction of another application, the outcome is busy. A guarded hold cannot be locked, and so it cannot be ended: it
+-- counts, even after its expiry.
 --
--- What the gate says of its holds is a hint. The holds decide (lock_is_shared, lock_may_share), because a release never
--- waits for the gate: of readers that release together, one writes the gate and counts the others as still there.
+-- The count and the expiry in the gate can be out of date, so the holds decide (lock_is_shared, lock_is_shareable): a release
+-- does not wait for the gate, and of holders that release at the same time one writes the gate and still counts the others.
 
 create or replace function turno.lock_share(ask turno.lock_ask) returns turno.lock_outcome
 language plpgsql
@@ -29,7 +27,7 @@ begin
   where t.resource = ask.resource;
 
   if l.resource is null then
-    -- The gate itself, free: its token is only the base of the holds' tokens.
+    -- The gate, without holds: its token is only the base of the holds' tokens.
     if not turno.lock_may_create(ask.resource) then
       l.resource := ask.resource;
       return turno.lock_answer('busy', l);
@@ -41,9 +39,9 @@ begin
     if found then
       perform turno.lock_above_floor(l.resource, l.token);
     end if;
-  elsif l.holds > 0 and l.expires_at > clock_timestamp() and l.mode = 'exclusive' and l.owner = ask.owner then
+  elsif l.mode = 'exclusive' and l.owner = ask.owner and turno.lock_is_taken(l) then
     return turno.lock_take(ask);
-  elsif not turno.lock_may_share(l, ask.owner, most) then
+  elsif not turno.lock_is_shareable(l, ask.owner, most) then
     return turno.lock_answer_shared(l);
   end if;
 
@@ -53,7 +51,7 @@ begin
   select * into l
   from turno.lock t
   where t.resource = ask.resource;
-  if not turno.lock_may_share(l, ask.owner, most) then
+  if not turno.lock_is_shareable(l, ask.owner, most) then
     return turno.lock_answer_shared(l);
   end if;
   if l.mode = 'exclusive' then
@@ -64,19 +62,17 @@ begin
   from turno.lock_hold o
   where o.resource = ask.resource
     and o.owner = ask.owner
-    and o.holds > 0
-    and o.expires_at > clock_timestamp();
+    and turno.lock_is_held(o.holds, o.expires_at);
   if found and ask.request <> all (h.hold_ids) then
     perform turno.lock_check_holds(h.holds);
-    -- A release of it may be under way: what that has ended is not entered again.
+    -- A release of it may be in progress: a hold that it has ended is not entered again.
     update turno.lock_hold o
     set holds      = o.holds + 1,
         expires_at = greatest(o.expires_at, least(clock_timestamp() + ask.ttl, o.max_until)),
         hold_ids   = o.hold_ids || ask.request
     where o.resource = h.resource
       and o.token = h.token
-      and o.holds > 0
-      and o.expires_at > clock_timestamp()
+      and turno.lock_is_held(o.holds, o.expires_at)
     returning * into h;
   end if;
   if found then
@@ -89,7 +85,7 @@ begin
   perform turno.lock_close_holds(ask.resource, 'expired');
   if (select count(*) from turno.lock_hold o where o.resource = ask.resource) >= most then
     perform turno.lock_gate(ask.resource);
-    -- A guard keeps a hold whose time is up, and does not notify when it ends.
+    -- A guard keeps an expired hold, and does not notify when it ends.
     return turno.lock_answer_soon(ask.resource);
   end if;
   update turno.lock t
@@ -113,28 +109,28 @@ begin
 end
 $$;
 
--- The rule itself, as a look that writes nothing.
-create or replace function turno.lock_may_share(l turno.lock, owner text, most integer) returns boolean
+-- Whether an owner may share a lock: it has no exclusive hold and fewer than "most" shared ones, its min_hold has passed, and no
+-- waiter is ahead. An owner that shares it already may enter again. The parts of the rule are in lock_acquire.sql.
+create or replace function turno.lock_is_shareable(l turno.lock, owner text, most integer) returns boolean
 language plpgsql
 as $$
 declare
   live integer;
   mine boolean;
 begin
-  if l.mode = 'exclusive' and l.holds > 0 and l.expires_at > clock_timestamp() then
+  if l.mode = 'exclusive' and turno.lock_is_taken(l) then
     return false;
   end if;
-  select count(*), coalesce(bool_or(h.owner = lock_may_share.owner), false) into live, mine
+  select count(*), coalesce(bool_or(h.owner = lock_is_shareable.owner), false) into live, mine
   from turno.lock_hold h
   where h.resource = l.resource
-    and h.holds > 0
-    and h.expires_at > clock_timestamp();
+    and turno.lock_is_held(h.holds, h.expires_at);
   if mine then
     return true;
   end if;
   return live < most
-    and (live > 0 or l.min_until is null or l.min_until <= clock_timestamp())
-    and turno.lock_is_next(l, lock_may_share.owner);
+    and (live > 0 or not turno.lock_is_resting(l))
+    and turno.lock_is_next(l, lock_is_shareable.owner);
 end
 $$;
 
@@ -174,20 +170,7 @@ begin
 end
 $$;
 
--- Is a shared hold of this resource live? The rule that decides for an exclusive caller; the gate's row is a hint only.
-create or replace function turno.lock_is_shared(resource text) returns boolean
-language sql
-volatile
-as $$
-  select exists (
-    select
-    from turno.lock_hold h
-    where h.resource = lock_is_shared.resource
-      and h.holds > 0
-      and h.expires_at > clock_timestamp())
-$$;
-
--- The gate's row, as its live holds would have it.
+-- The row of the gate with the values of its present holds.
 create or replace function turno.lock_gate_live(l turno.lock) returns turno.lock
 language plpgsql
 as $$
@@ -204,8 +187,7 @@ begin
   into live
   from turno.lock_hold h
   where h.resource = l.resource
-    and h.holds > 0
-    and h.expires_at > clock_timestamp();
+    and turno.lock_is_held(h.holds, h.expires_at);
   l.holds := live.holds;
   if live.holds > 0 then
     l.expires_at := live.expires_at;
@@ -237,8 +219,8 @@ begin
 end
 $$;
 
--- Closes the holds whose time is up, but for those that a guard keeps; says how many there were. One that
--- was given back while the gate was locked has its history row already.
+-- Closes the expired holds, except those that a guard keeps; returns their number. A hold that was released while the gate was
+-- locked has its history row already.
 create or replace function turno.lock_close_holds(resource text, event text) returns bigint
 language plpgsql
 as $$
@@ -252,7 +234,7 @@ begin
         select o.token
         from turno.lock_hold o
         where o.resource = lock_close_holds.resource
-          and (o.expires_at <= clock_timestamp() or o.holds = 0)
+          and not turno.lock_is_held(o.holds, o.expires_at)
         for update skip locked)
     returning h.*)
   insert into turno.lock_history (
@@ -267,8 +249,8 @@ begin
 end
 $$;
 
--- Is every hold over, with nobody's guard on it? The gate's expiry is a hint only: a renewal that found
--- the gate locked has not told it.
+-- Whether every hold has ended and none has a guard. The gate's expiry can be out of date: a renewal that found the gate locked
+-- has not changed it.
 create or replace function turno.lock_all_over(resource text) returns boolean
 language plpgsql
 as $$
@@ -280,13 +262,13 @@ begin
     select
     from turno.lock_hold o
     where o.resource = lock_all_over.resource
-      and (o.expires_at <= clock_timestamp() or o.holds = 0)
+      and not turno.lock_is_held(o.holds, o.expires_at)
     for update skip locked) o;
   return over = (select count(*) from turno.lock_hold o where o.resource = lock_all_over.resource);
 end
 $$;
 
--- Makes the lock row tell what its holds tell: how many, and until when.
+-- Updates the gate from its holds: their number and the latest expiry.
 create or replace function turno.lock_gate(resource text) returns void
 language sql
 as $$
@@ -395,7 +377,7 @@ declare
 begin
   perform turno.check_name('resource', lock_wait.resource, 255);
   perform turno.check_name('owner', lock_wait.owner, 255);
-  -- Whoever was away for too long has lost its place in line.
+  -- A waiter whose registration expired has lost its place.
   delete from turno.lock_waiter w
   where w.resource = lock_wait.resource
     and w.owner = lock_wait.owner
@@ -417,8 +399,7 @@ begin
       and (not lock_wait.fifo or t.fifo_until >= fresh)) then
     return true;
   end if;
-  -- A row that somebody is just changing goes without: waiting for a row lock here could last as long
-  -- as a stranger's transaction.
+  -- A row that another transaction is changing is not marked: to wait for its lock could take as long as that transaction.
   update turno.lock t
   set waited_until = greatest(t.waited_until, alive),
       fifo_until   = case when lock_wait.fifo then greatest(t.fifo_until, alive) else t.fifo_until end
@@ -500,16 +481,13 @@ begin
   end if;
   owner := coalesce(owner, gen_random_uuid()::text);
 
-  -- Losing writes nothing: look at all of them before touching one.
+  -- A busy call writes nothing: all are checked before one is changed.
   foreach name in array sorted loop
     select * into l
     from turno.lock t
     where t.resource = name;
-    continue when l.holds > 0 and l.expires_at > clock_timestamp() and l.owner = owner and l.mode = 'exclusive';
-    if (l.mode = 'exclusive' and l.holds > 0 and l.expires_at > clock_timestamp())
-       or (l.mode = 'shared' and turno.lock_is_shared(name))
-       or l.min_until > clock_timestamp()
-       or not turno.lock_is_next(l, owner) then
+    continue when l.mode = 'exclusive' and l.owner = owner and turno.lock_is_taken(l);
+    if not turno.lock_is_takeable(l, owner) then
       return next turno.lock_answer('busy', l);
       return;
     end if;

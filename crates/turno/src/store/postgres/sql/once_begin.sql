@@ -1,7 +1,7 @@
--- Purpose: who may do the work of a request, and what everybody else is told.
+-- Purpose: which caller may run a request, and the outcome for the others.
 -- Index:   once_pkey; once_scope for a quota. rights.sql rules other plans out.
 
--- How long it is remembered that nobody knows how a run ended, if its answer would have been kept for less.
+-- How long an unknown outcome of a run is kept, if its answer would have been kept for less.
 create or replace function turno.once_unknown_for() returns interval
 language sql
 immutable
@@ -32,7 +32,7 @@ volatile
 as $$
   select row(
     outcome, o.key,
-    -- The token is a right: it is told to whoever has the claim, and with unknown to whoever has to decide.
+    -- The token is a right: only the caller with the claim gets it, and with unknown the one that has to decide.
     case when outcome in ('fresh', 'unknown') then o.token end,
     o.attempt,
     case when outcome = 'replay' then o.answer end,
@@ -146,7 +146,7 @@ begin
       once_begin.key, once_begin.fingerprint, once_begin.lease, once_begin.ttl, once_begin.unknown, once_begin.worker,
       once_begin.scope, once_begin.quota);
   end if;
-  -- Each turn but the last was lost to somebody else, who has changed the row meanwhile.
+  -- Each turn but the last found a row that another transaction had changed.
   for turn in 1..100 loop
     select * into o
     from turno.once t
@@ -168,7 +168,7 @@ begin
          or o.waited_until >= greatest(o.until, clock_timestamp() + interval '5 seconds') then
         return turno.once_told(o, 'in_flight');
       end if;
-      -- Whoever answers is told to call. Not if the answer is just being written: that may take a transaction's while.
+      -- Marks the row, so that the answer notifies. Not if the answer is being written: that may take a whole transaction.
       perform
       from turno.once t
       where t.key = once_begin.key
@@ -274,7 +274,7 @@ create or replace function turno.once_begin_batch(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
--- Nobody else's transaction may keep all of them waiting: then each asks alone.
+-- Another transaction must not keep the whole batch waiting: then each call is repeated alone.
 set lock_timeout = '100ms'
 as $$
 #variable_conflict use_column
@@ -285,10 +285,10 @@ declare
   done  boolean[] := array_fill(false, array[many]);
   rest  integer   := many;
   fresh uuid[]    := '{}';
-  told  record;
+  known record;
 begin
   -- Answers that are there, and nothing to be written.
-  for told in
+  for known in
     select a.request, a.place, o.key is null as new,
       case
         when turno.once_state(o) = 'done'
@@ -299,14 +299,14 @@ begin
       with ordinality a(key, fingerprint, request, place)
     left join turno.once o on o.key = a.key
   loop
-    if told.new then
-      new[told.place] := true;
+    if known.new then
+      new[known.place] := true;
     -- A row is null if all of it is, and not null only if none of it is.
-    elsif not (told.answer is null) then
-      done[told.place] := true;
+    elsif not (known.answer is null) then
+      done[known.place] := true;
       rest := rest - 1;
-      request := told.request;
-      answer := told.answer;
+      request := known.request;
+      answer := known.answer;
       return next;
     end if;
   end loop;
@@ -315,7 +315,7 @@ begin
   end if;
 
   begin
-    for told in
+    for known in
       insert into turno.once as t (
         key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, sweep_at)
       select distinct on (a.key)
@@ -334,15 +334,15 @@ begin
       on conflict do nothing
       returning t.*
     loop
-      fresh := fresh || told.request;
-      request := told.request;
+      fresh := fresh || known.request;
+      request := known.request;
       answer := row(
-        'fresh', told.key, told.token, told.attempt, null, told.began_at, told.until, told.until - clock_timestamp(),
-        told.worker, told.key || '@' || told.token)::turno.once_outcome;
+        'fresh', known.key, known.token, known.attempt, null, known.began_at, known.until, known.until - clock_timestamp(),
+        known.worker, known.key || '@' || known.token)::turno.once_outcome;
       return next;
     end loop;
     if cardinality(fresh) < rest then
-      for told in
+      for known in
         select a.*
         from unnest(
           once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,
@@ -353,22 +353,22 @@ begin
           and a.request <> all (fresh)
         order by a.key, a.place
       loop
-        request := told.request;
+        request := known.request;
         answer := turno.once_begin(
-          key => told.key, fingerprint => told.fingerprint, lease => told.lease, ttl => told.ttl,
-          unknown => told.unknown, worker => told.worker, waits => told.waits, scope => told.scope,
-          quota => told.quota, request => told.request);
+          key => known.key, fingerprint => known.fingerprint, lease => known.lease, ttl => known.ttl,
+          unknown => known.unknown, worker => known.worker, waits => known.waits, scope => known.scope,
+          quota => known.quota, request => known.request);
         return next;
       end loop;
     end if;
   exception when lock_not_available then
     -- Rolled back: what was said since the block began is not so. Of two answers, the later one counts.
-    for told in
+    for known in
       select r.request
       from unnest(once_begin_batch.requests) with ordinality r(request, place)
       where not done[r.place]
     loop
-      request := told.request;
+      request := known.request;
       answer := row('later', null, null, null, null, null, null, null, null, null)::turno.once_outcome;
       return next;
     end loop;

@@ -43,7 +43,7 @@ begin
 end
 $$;
 
--- Notes that somebody came too late: another has begun, and there is nothing else to do.
+-- Counts a call that came too late, after another run has begun.
 create or replace function turno.once_stale(key text, token bigint) returns void
 language sql
 as $$
@@ -119,7 +119,7 @@ begin
   select * into c
   from turno.once_claim(once_complete.claim);
   if not turno.once_settle(c.key, c.token, 'done', once_complete.answer, once_complete.ttl) then
-    raise exception 'claim % is stale: somebody else has begun the work, or it was given back', quote_literal(once_complete.claim)
+    raise exception 'claim % is stale: another run has begun, or it was released', quote_literal(once_complete.claim)
       using errcode = 'TN410', hint = 'Roll back: the answer that counts is another''s. Begin again to get it.';
   end if;
 end
@@ -227,7 +227,7 @@ begin
   select * into c
   from turno.once_claim(once_release.claim);
   if once_release.unknown then
-    -- As if its time were up: what it did, nobody knows.
+    -- As if its lease had expired: its outcome is unknown.
     update turno.once t
     set until = least(t.until, clock_timestamp())
     where t.key = c.key
@@ -267,7 +267,7 @@ begin
   end if;
   select * into c
   from turno.once_claim(once_extend.claim);
-  -- Also after its time: nobody else has begun meanwhile.
+  -- Also after its expiry, if no other run has begun.
   update turno.once t
   set until    = greatest(t.until, clock_timestamp() + once_extend.lease),
       sweep_at = greatest(t.sweep_at, clock_timestamp() + once_extend.lease)
@@ -281,7 +281,7 @@ $$;
 comment on function turno.once_extend is
   'Says that the work still goes on: the claim lasts for lease from now, or as long as it did. False if it is stale.';
 
--- Purpose: what people see of requests, and how they decide what is unknown.
+-- Purpose: the state of once keys for operators, and how they resolve unknown ones.
 -- Index:   once_pkey, once_open.
 
 create or replace function turno.once_shown(o turno.once) returns turno.once_view
@@ -372,7 +372,7 @@ begin
   where o.key = once_forget.key
     and turno.once_state(o) in ('done', 'unknown')
   returning o.token into high;
-  -- Whoever begins next is above it, though the row is gone.
+  -- The next run gets a higher token, although the row is gone.
   update turno.lock_floor f
   set token = high
   where f.token < high;
@@ -383,7 +383,7 @@ end
 $$;
 
 comment on function turno.once_forget is
-  'Forgets a key whose request is done or unknown, for a person: whoever asks next does the work (again). False if there is nothing to forget, or the work is in flight. The user and the reason go into the history.';
+  'Forgets a key whose request is done or unknown, for an operator: the next call does the work (again). False if there is nothing to forget, or the work is in flight. The user and the reason go into the history.';
 
 create or replace function turno.once_resolve(
   key    text,
@@ -417,7 +417,7 @@ begin
   end if;
   update turno.once t
   set state    = 'done',
-      -- A new token: the claim of the run that vanished is stale.
+      -- A new token: the claim of the lost run is stale.
       token    = greatest(t.token + 1, turno.lock_tick()),
       until    = clock_timestamp() + t.ttl,
       sweep_at = greatest(t.sweep_at, clock_timestamp() + t.ttl),

@@ -276,7 +276,7 @@ as $$
   select turno.inbox_queue_id('$outbox')
 $$;
 
--- A blocked event keeps its place until a person decides: its time does not come.
+-- The due time of a blocked event, which keeps its place until an operator decides.
 create or replace function turno.outbox_never() returns timestamptz
 language sql
 immutable
@@ -472,7 +472,7 @@ $$;
 comment on function turno.outbox_settle is
   'Ends a claim: what was sent leaves the outbox, what was refused is tried again or dead, whatever else was claimed goes back, at once or after its delay. A claim that is gone changes nothing, and is answered as stale.';
 
--- Whoever relays alone takes over at once what the one before it had in flight.
+-- A new leader takes over at once the events that the former leader had in flight.
 create or replace function turno.outbox_recover() returns bigint
 language plpgsql
 security definer
@@ -511,7 +511,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(nullif(a.application_name, ''), 'somebody') || ' (server process ' || l.pid
+  select coalesce(nullif(a.application_name, ''), 'a relay') || ' (server process ' || l.pid
     || coalesce(', from ' || host(a.client_addr), '') || ')'
   from pg_locks l
   left join pg_stat_activity a on a.pid = l.pid
@@ -524,7 +524,7 @@ as $$
   limit 1
 $$;
 
-comment on function turno.outbox_leader is 'Who holds the advisory lock by which one relay at a time works; null if nobody does.';
+comment on function turno.outbox_leader is 'Who holds the advisory lock by which one relay at a time works; null if there is none.';
 
 -- Purpose: the consumer's side of at-least-once: true the first time only, in the consumer's own transaction.
 -- Index:   seen_pkey.
@@ -541,7 +541,7 @@ begin
     raise exception 'event_id is null'
       using errcode = 'invalid_parameter_value', hint = 'Give the message id of what was delivered.';
   end if;
-  -- Whoever is just handling the same event in another transaction is waited for: it may roll back.
+  -- Waits for another transaction that handles the same event: it may roll back.
   insert into turno.seen (consumer, event_id, at)
   values (seen.consumer, seen.event_id, clock_timestamp())
   on conflict do nothing;

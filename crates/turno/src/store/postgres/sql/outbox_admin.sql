@@ -1,4 +1,4 @@
--- Purpose: what people see of the outbox and do with it: counts, lists, dead events revived or discarded.
+-- Purpose: counts and lists of events for operators; requeue and discard of dead events.
 -- Index:   inbox_failed_key, inbox_failed_group, inbox_item_due, outbox_sent_pkey, outbox_archive_id.
 
 create or replace function turno.outbox_stats() returns turno.outbox_counts

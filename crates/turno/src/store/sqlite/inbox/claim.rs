@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use uuid::Uuid;
 
 use super::super::classify;
-use super::super::rows::{counter, exec, many, one};
+use super::super::rows::{counter, exec, many, one, prepare};
 use super::held::{self, AttemptEnd};
 use super::tally::Tally;
 use super::{count, find_queue, ids};
@@ -176,7 +176,7 @@ fn in_line(
     let limit = i64::from(limit);
     let mut items = Vec::new();
     for priority in 0..PRIORITIES {
-        let timed = (queue, priority, now, limit - count(items.len()));
+        let timed = (queue, now, priority, limit - count(items.len()));
         items.extend(room.fill(db, query!(inbox_claim_timed), timed, &mut pick)?);
         let ready = (queue, priority, limit - count(items.len()));
         items.extend(room.fill(db, query!(inbox_claim_ready), ready, &mut pick)?);
@@ -227,7 +227,7 @@ impl Room {
             return Ok(items);
         }
         let fill = || -> rusqlite::Result<()> {
-            let mut statement = db.prepare_cached(sql)?;
+            let mut statement = prepare(db, sql)?;
             let mut rows = statement.query(params)?;
             while let Some(row) = rows.next()? {
                 if !self.takes(row.get_ref(3)?.as_bytes()?.len()) {

@@ -7,6 +7,7 @@ mod plans;
 mod pushing;
 mod random;
 mod reviving;
+mod rules;
 mod settling;
 mod through_the_store;
 mod transactions;

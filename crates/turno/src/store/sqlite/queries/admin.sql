@@ -136,10 +136,10 @@ values (:id, :now, :part, :event, :resource, :count, :actor, :reason)
 -- Purpose: expired locks. :now :batch. No index on purpose: the expiry changes too often.
 select
   resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids, requests
+  user, service, description, host, pid, hold_ids, requests, false
 from turno_lock
 where holds > 0
-  and expires_at <= :now
+  and not {lock_is_held}
 limit :batch
 
 -- name: sweep_floor
@@ -153,7 +153,7 @@ set token = max(token, coalesce(
      from turno_lock
      where holds = 0
        and acquired_at < :before
-       and coalesce(min_until, 0) < :now
+       and not {lock_is_resting}
        and coalesce(fifo_until, 0) < :now
      order by resource
      limit :batch)),
@@ -334,7 +334,7 @@ where resource in (
   from turno_lock
   where holds = 0
     and acquired_at < :before
-    and coalesce(min_until, 0) < :now
+    and not {lock_is_resting}
     and coalesce(fifo_until, 0) < :now
   order by resource
   limit :batch)

@@ -7,7 +7,9 @@ select
     from turno_inbox_item
     where queue = ?1
       and line = 0
-      and line < 3)
+      and line < 3
+      and priority in (0, 1, 2, 3)
+      and {inbox_is_ready})
   or exists (
     select 1
     from turno_inbox_item
@@ -15,13 +17,12 @@ select
       and line = 1
       and line < 3
       and priority in (0, 1, 2, 3)
-      and due <= ?2)
+      and {inbox_is_due})
   or exists (
     select 1
     from turno_inbox_claim
     where queue = ?1
-      and held > 0
-      and until <= ?2)
+      and {inbox_claim_has_expired})
 
 -- name: inbox_claim_expired
 -- Purpose: expired claims of a queue, the oldest first. ?1 queue ?2 now ?3 limit.
@@ -29,8 +30,7 @@ select
 select id, queue, worker, claimed_at, until, items
 from turno_inbox_claim
 where queue = ?1
-  and held > 0
-  and until <= ?2
+  and {inbox_claim_has_expired}
 order by until
 limit ?3
 
@@ -79,7 +79,7 @@ where queue = ?1
   and line = 0
   and line < 3
   and priority = ?2
-  and due is null
+  and {inbox_is_ready}
 order by id
 limit ?3
 
@@ -101,14 +101,14 @@ where id in (
 
 -- name: inbox_claim_timed
 -- Purpose: the next items whose due time has come, by that time.
--- Parameters: ?1 queue ?2 priority ?3 now ?4 limit. Index: turno_inbox_item_line.
+-- Parameters: ?1 queue ?2 now ?3 priority ?4 limit. Index: turno_inbox_item_line.
 select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, due, abandoned
 from turno_inbox_item
 where queue = ?1
   and line = 1
   and line < 3
-  and priority = ?2
-  and due <= ?3
+  and priority = ?3
+  and {inbox_is_due}
 order by due, id
 limit ?4
 
@@ -377,7 +377,9 @@ from (
     from turno_inbox_item i
     where i.queue = ?1
       and i.line = 0
-      and i.line < 3)
+      and i.line < 3
+      and i.priority in (0, 1, 2, 3)
+      and {inbox_is_ready})
   union all
   select (
     select c.until
@@ -560,3 +562,22 @@ where q.name >= coalesce(?1, ?2)
   and (q.name = ?1 or ?1 is null and substr(q.name, 1, 1) <> '$')
   and substr(q.name, 1, length(?2)) = ?2
 order by q.name
+
+-- name: schedule_begin
+-- Purpose: a schedule that is new begins now. ?1 name ?2 now. Index: the primary key.
+insert into turno_schedule (name, last)
+values (?1, ?2)
+on conflict (name) do nothing
+
+-- name: schedule_last
+-- Purpose: how far a schedule has got; null if it is new. ?1 name. Index: the primary key.
+select max(last)
+from turno_schedule
+where name = ?1
+
+-- name: schedule_tick
+-- Purpose: move a schedule on to a tick: no row means that another instance has. ?1 name ?2 tick. Index: the primary key.
+update turno_schedule
+set last = ?2
+where name = ?1
+  and last < ?2

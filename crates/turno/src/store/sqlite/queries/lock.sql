@@ -27,26 +27,16 @@ set token       = max(:now, t.token + 1),
     pid         = excluded.pid,
     hold_ids    = excluded.hold_ids,
     requests    = ''
-where (t.holds = 0 or t.expires_at <= :now)
-  and (t.min_until is null or t.min_until <= :now)
-  and (t.fifo_until is null or t.fifo_until <= :now or coalesce(
-    (select w.owner = :owner
-     from turno_lock_waiter w
-     where w.resource = :resource
-       and w.fifo
-       and w.alive_until > :now
-     order by w.ticket
-     limit 1),
-    true))
+where {lock_is_takeable}
 returning
   resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids, requests
+  user, service, description, host, pid, hold_ids, requests, true
 
 -- name: lock_find
--- Purpose: one lock row. :resource. Index: the primary key.
+-- Purpose: one lock row. :resource :now. Index: the primary key.
 select
   resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids, requests
+  user, service, description, host, pid, hold_ids, requests, {lock_is_held}
 from turno_lock
 where resource = :resource
 
@@ -102,10 +92,10 @@ values (
   :user, :service, :description, :host, :pid, :request)
 
 -- name: lock_hold_list
--- Purpose: the shared holds of a resource, the first to end first. :resource. Index: the primary key.
+-- Purpose: the shared holds of a resource, the first to end first. :resource :now. Index: the primary key.
 select
   resource, token, 'shared' as mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids, requests
+  user, service, description, host, pid, hold_ids, requests, {lock_is_held}
 from turno_lock_hold
 where resource = :resource
 order by expires_at
@@ -121,18 +111,17 @@ set holds      = :holds,
 where resource = :resource
   and token = :token
 
--- name: lock_is_next
--- Purpose: whether this owner is the first waiter; true if there is no waiter that asked for first in, first out. :resource :owner :now.
--- Index: the unique index of turno_lock_waiter.
-select coalesce(
-  (select w.owner = :owner
-   from turno_lock_waiter w
-   where w.resource = :resource
-     and w.fifo
-     and w.alive_until > :now
-   order by w.ticket
-   limit 1),
-  true)
+-- name: lock_is_shareable
+-- Purpose: whether an owner may share a lock. :resource :owner :now :permits. Index: the primary keys.
+select {lock_is_shareable}
+from turno_lock
+where resource = :resource
+
+-- name: lock_is_takeable
+-- Purpose: whether an owner may take a lock for itself alone. :resource :owner :now. Index: the primary key.
+select {lock_is_takeable}
+from turno_lock
+where resource = :resource
 
 -- name: lock_list
 -- Purpose: live holdings, exclusive or shared, of one resource or of a page of those that begin with a
@@ -193,7 +182,7 @@ set holds      = holds + 1,
 where resource = :resource
 returning
   resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids, requests
+  user, service, description, host, pid, hold_ids, requests, true
 
 -- name: lock_release
 -- Purpose: one hold less. :resource :hold_ids :requests. Index: the primary key.

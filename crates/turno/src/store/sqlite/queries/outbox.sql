@@ -34,7 +34,7 @@ select
       and line in (0, 2)
       and line < 3
       and priority = 1
-      and due is null)
+      and {inbox_is_ready})
   or exists (
     select 1
     from turno_inbox_item
@@ -42,13 +42,12 @@ select
       and line in (1, 2)
       and line < 3
       and priority = 1
-      and due <= ?2)
+      and {inbox_is_due})
   or exists (
     select 1
     from turno_inbox_claim
     where queue = ?1
-      and held > 0
-      and until <= ?2)
+      and {inbox_claim_has_expired})
 
 -- name: outbox_claim_in_order
 -- Purpose: the next events in the order of emission, also while another event of the same key is in flight.
@@ -59,7 +58,7 @@ from (
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 0 and line < 3 and priority = 1 and due is null
+    where queue = ?1 and line = 0 and line < 3 and priority = 1 and {inbox_is_ready}
     order by id
     limit ?3)
   union all
@@ -67,7 +66,7 @@ from (
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 1 and line < 3 and priority = 1 and due <= ?2
+    where queue = ?1 and line = 1 and line < 3 and priority = 1 and {inbox_is_due}
     order by due, id
     limit ?3)
   union all
@@ -75,7 +74,7 @@ from (
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 2 and line < 3 and priority = 1 and due is null
+    where queue = ?1 and line = 2 and line < 3 and priority = 1 and {inbox_is_ready}
     order by id
     limit ?3)
   union all
@@ -83,7 +82,7 @@ from (
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 2 and line < 3 and priority = 1 and due <= ?2
+    where queue = ?1 and line = 2 and line < 3 and priority = 1 and {inbox_is_due}
     order by due, id
     limit ?3))
 order by id

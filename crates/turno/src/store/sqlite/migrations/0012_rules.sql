@@ -1,0 +1,1 @@
+-- No table changes: PostgreSQL's 0012_rules.sql replaces functions.
