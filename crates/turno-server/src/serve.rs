@@ -236,7 +236,7 @@ impl Server {
         self.tls().await?;
         let opening = self.app.gatekeeper.opening().await?;
         if opening == Opening::Local && !address.ip().to_canonical().is_loopback() {
-            return Err(Error::invalid_field(
+            return Err(Error::invalid(
                 "listen",
                 format!(
                     "{address} can be reached from other machines, and no access token was ever made: make one with \

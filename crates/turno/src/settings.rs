@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::check::{MAX_CLAIM_BYTES, MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
-use crate::store::Roles;
+use crate::store::{Batching, Roles};
 
 /// Nothing is asked for more than ten minutes, with room for jitter.
 const IDLE_POLL_MAX: Duration = Duration::from_secs(15 * 60);
@@ -45,16 +45,6 @@ pub enum Migrate {
     Unchecked,
 }
 
-/// Whether calls that arrive together go to the store together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gather {
-    /// Yes: one round trip and one commit for many callers, each with an outcome of its own.
-    #[default]
-    Together,
-    /// No: each by itself.
-    Alone,
-}
-
 /// The defaults of every call, and the limits.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -85,7 +75,7 @@ pub struct Settings {
     /// The most bytes that the payloads of one claim have together. One item is claimed whatever its size.
     pub max_claim_bytes: usize,
     /// Whether calls that arrive together go to the store together.
-    pub gather: Gather,
+    pub gather: Batching,
     /// The longest time for which an idle worker, relay, sweeper or waiter asks the store nothing. They know when the next
     /// item is due, and are notified of everything else; this bounds what a lost notification can cost. Where
     /// notifications do not arrive, as behind a pooler, they ask more often.
@@ -109,7 +99,7 @@ impl Default for Settings {
             roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,
             max_claim_bytes: MAX_CLAIM_BYTES,
-            gather: Gather::default(),
+            gather: Batching::default(),
             idle_poll_max: IDLE_POLL_MAX,
             answer_keys: None,
         }

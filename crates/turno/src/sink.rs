@@ -96,9 +96,6 @@ pub struct Outgoing {
     pub possible_duplicate: bool,
 }
 
-/// The header of an event that may have been published before.
-pub const POSSIBLE_DUPLICATE: &str = "x-possible-duplicate";
-
 /// What became of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
@@ -159,7 +156,6 @@ impl std::error::Error for Outage {}
 mod nats;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
-mod routing;
 mod stdout;
 #[cfg(any(feature = "nats", feature = "webhook"))]
 mod tls;
@@ -171,8 +167,8 @@ mod webhook;
 pub use nats::Nats;
 #[cfg(feature = "rabbitmq")]
 pub use rabbitmq::RabbitMq;
-pub use routing::routing_key;
 pub use stdout::Stdout;
+pub use turno_api::outbox::{POSSIBLE_DUPLICATE, routing_key};
 pub use url::{SinkOptions, from_url};
 #[cfg(feature = "webhook")]
 pub use webhook::Webhook;

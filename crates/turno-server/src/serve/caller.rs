@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::access::Role;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use turno_client::wire::Whoami;
+use turno_api::admin::Whoami;
 
 use super::App;
 use super::ask::printable;

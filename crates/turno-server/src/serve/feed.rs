@@ -19,7 +19,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use turno::Turno;
-use turno_client::wire::stream::StoreState;
+use turno_api::stream::StoreState;
 
 pub(super) use self::frame::{COMMENT, frame, last};
 use self::look::{Looker, Seen};

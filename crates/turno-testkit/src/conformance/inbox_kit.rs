@@ -60,7 +60,7 @@ pub(super) fn ask_claim(queue: &str, limit: u32) -> InboxClaim {
         limit,
         lease: LONG,
         request: Uuid::now_v7(),
-        gather: turno::Gather::Together,
+        batching: turno::Batching::Batched,
     }
 }
 

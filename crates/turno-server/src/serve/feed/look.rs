@@ -10,7 +10,7 @@ use turno::lock::LockList;
 use turno::once::{OnceList, OnceState, OnceView};
 use turno::outbox::OutboxStats;
 use turno::{MAX_PAGE, Turno};
-use turno_client::wire::stream::{HeldLocks, HistoryNews, KnownQueues, OpenKeys};
+use turno_api::stream::{self, HistoryNews, KnownQueues, OpenKeys};
 
 use super::PATIENCE;
 
@@ -30,7 +30,7 @@ const REST: u32 = 10;
 /// Result of one poll. `None` for a part that is in its pause.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) locks: Option<HeldLocks>,
+    pub(super) locks: Option<stream::LockList>,
     pub(super) queues: Option<KnownQueues>,
     pub(super) outbox: Option<OutboxStats>,
     pub(super) once: Option<OpenKeys>,
@@ -110,7 +110,7 @@ impl Pace {
     }
 }
 
-async fn locks(turno: &Turno, prefix: &str) -> turno::Result<HeldLocks> {
+async fn locks(turno: &Turno, prefix: &str) -> turno::Result<stream::LockList> {
     let list = LockList {
         prefix: prefix.to_owned(),
         limit: MAX_PAGE,
@@ -119,7 +119,7 @@ async fn locks(turno: &Turno, prefix: &str) -> turno::Result<HeldLocks> {
     let all = turno.lock_list(list).await?;
     let held = all.len() as u64;
     let (locks, cut) = within(all, MOST);
-    Ok(HeldLocks {
+    Ok(stream::LockList {
         locks,
         held,
         more: cut || held >= MAX_PAGE.into(),

@@ -7,8 +7,9 @@ use turno::inbox::QueueStats;
 use turno::lock::LockHolder;
 use turno::once::OnceView;
 use turno::outbox::OutboxStats;
-use turno_client::wire::stream::{
-    GoneLock, HeldLocks, KnownQueues, LocksChanged, OnceChanged, OpenKeys, QueuesChanged, Snapshot,
+use turno_api::stream::{
+    KnownQueues, LockList, LockRemoved, LocksChanged, OnceChanged, OpenKeys, QueuesChanged,
+    Snapshot,
 };
 
 use super::Write;
@@ -59,7 +60,7 @@ impl Sight {
     /// Returns the whole state.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
-            locks: HeldLocks {
+            locks: LockList {
                 locks: self.locks.values().cloned().collect(),
                 held: self.held,
                 more: self.more_locks,
@@ -98,7 +99,7 @@ impl Sight {
         }
     }
 
-    fn locks(&mut self, seen: HeldLocks, write: &mut Write<'_>) {
+    fn locks(&mut self, seen: LockList, write: &mut Write<'_>) {
         let now = by_holding(seen.locks);
         let mut told = LocksChanged {
             held: seen.held,
@@ -192,8 +193,8 @@ fn is_like(old: &LockHolder, new: &LockHolder) -> bool {
     old == *new
 }
 
-fn as_gone(lock: &LockHolder) -> GoneLock {
-    GoneLock {
+fn as_gone(lock: &LockHolder) -> LockRemoved {
+    LockRemoved {
         resource: lock.resource.clone(),
         owner: lock.owner.clone(),
         token: lock.token,

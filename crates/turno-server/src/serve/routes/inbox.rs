@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
 use turno::inbox::{Inbox, Item, QueueStats};
-use turno_client::wire::{
-    Claim, Claimed, ClaimedItem, Problem as Told, Push, PushItem, Pushed, Queues, rules,
-};
+use turno_api::inbox::{Claim, Claimed, ClaimedItemBody, Push, PushItem, Pushed, Queues};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as Told;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     path = "/v1/inbox/{queue}",
     operation_id = "inbox_push",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Where they wait; names that begin with $ are Turno's own")),
+    params(("queue" = openapi_types::Name, Path, description = "Where they wait; names that begin with $ are Turno's own")),
     responses(
         (status = 201, body = Pushed, description = "They are stored, or were already"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -95,7 +95,7 @@ fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
     path = "/v1/inbox/{queue}/claim",
     operation_id = "inbox_claim",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "From where")),
+    params(("queue" = openapi_types::Name, Path, description = "From where")),
     responses(
         (status = 200, body = Claimed, description = "They are yours until their claims end; none, if there is nothing to do"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -128,7 +128,7 @@ async fn claim(
     app.metrics.inbox.claimed.inc_by(items.len() as u64);
     let items = items
         .iter()
-        .map(ClaimedItem::of)
+        .map(ClaimedItemBody::of)
         .collect::<Result<_, _>>()?;
     Ok(axum::Json(Claimed { items }))
 }
@@ -172,7 +172,7 @@ async fn queues(
     path = "/v1/inbox/{queue}",
     operation_id = "inbox_stats",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Which")),
+    params(("queue" = openapi_types::Name, Path, description = "Which")),
     responses(
         (status = 200, body = QueueStats),
         (status = 404, body = Told, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),

@@ -6,9 +6,11 @@ use std::time::Duration;
 use axum::extract::State;
 use serde::Deserialize;
 use turno::inbox::{Inbox, ItemId, ItemState};
-use turno_client::wire::{
-    Discarded, FailedItems, Item, Items, Problem as Told, Requeued, Reset, WasReset, next, rules,
-};
+use turno_api::inbox::{FailedItems, Item, Items, Requeued, Reset, ResetResponse};
+use turno_api::openapi_types;
+use turno_api::outbox::Discarded;
+use turno_api::page::next;
+use turno_api::problem::Problem as Told;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -49,7 +51,7 @@ struct Page {
     path = "/v1/inbox/{queue}/items",
     operation_id = "inbox_list",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Where they are"), Page),
+    params(("queue" = openapi_types::Name, Path, description = "Where they are"), Page),
     responses(
         (status = 200, body = Items),
         (status = 404, body = Told, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),
@@ -80,7 +82,7 @@ async fn list(
     path = "/v1/inbox/{queue}/requeue",
     operation_id = "inbox_requeue",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Where they failed")),
+    params(("queue" = openapi_types::Name, Path, description = "Where they failed")),
     request_body(content = Option<FailedItems>),
     responses(
         (status = 200, body = Requeued, description = "An id that is not of a failed item of the queue is passed over"),
@@ -106,7 +108,7 @@ async fn requeue(
     path = "/v1/inbox/{queue}/discard",
     operation_id = "inbox_discard",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Where they failed")),
+    params(("queue" = openapi_types::Name, Path, description = "Where they failed")),
     responses(
         (status = 200, body = Discarded, description = "An id that is not of a failed item of the queue is passed over"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -148,10 +150,10 @@ fn failed_items(
     path = "/v1/inbox/{queue}/reset",
     operation_id = "inbox_reset",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Where they are")),
+    params(("queue" = openapi_types::Name, Path, description = "Where they are")),
     request_body(content = Option<Reset>),
     responses(
-        (status = 200, body = WasReset),
+        (status = 200, body = ResetResponse),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
         (status = 503, body = Told, content_type = "application/problem+json"),
     ),
@@ -161,7 +163,7 @@ async fn reset(
     Admin(caller): Admin,
     Name(queue): Name,
     MaybeJson(ask): MaybeJson<Reset>,
-) -> Result<axum::Json<WasReset>, Problem> {
+) -> Result<axum::Json<ResetResponse>, Problem> {
     caller.scope("queue", &queue)?;
     let older_than = ask.older_than.map_or(HANGS, Into::into);
     let mut inbox = app.turno.inbox(queue).user(caller.user(ask.user));
@@ -170,5 +172,5 @@ async fn reset(
     }
     let reset = inbox.reset(older_than).await?;
     app.metrics.inbox.reset.inc_by(reset);
-    Ok(axum::Json(WasReset { reset }))
+    Ok(axum::Json(ResetResponse { reset }))
 }

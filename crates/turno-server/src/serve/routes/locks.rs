@@ -11,9 +11,10 @@ use turno::lock::{
     Acquire as TakenOne, AcquireAll as Taken, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
 use turno::store::LockBreak;
-use turno_client::wire::{
-    Acquire, AcquireAll, Lease, Leases, Locks, Mode, Order, Problem as Told, Span, Status, rules,
-};
+use turno_api::duration::WireDuration;
+use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Mode, Status, WaitOrder};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as Told;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -106,11 +107,11 @@ fn lock(app: &App, ask: Acquire) -> Result<Lock, Problem> {
 /// Options that requests for one lock and for several have in common.
 struct How {
     owner: Option<String>,
-    ttl: Option<Span>,
-    wait: Option<Span>,
-    order: Option<Order>,
-    min_hold: Option<Span>,
-    max_hold: Option<Span>,
+    ttl: Option<WireDuration>,
+    wait: Option<WireDuration>,
+    order: Option<WaitOrder>,
+    min_hold: Option<WireDuration>,
+    max_hold: Option<WireDuration>,
     user: Option<String>,
     service: Option<String>,
     description: Option<String>,
@@ -130,7 +131,7 @@ impl How {
         if let Some(wait) = self.wait {
             lock = lock.wait(app.wait(wait.0));
         }
-        if self.order == Some(Order::Fifo) {
+        if self.order == Some(WaitOrder::Fifo) {
             lock = lock.fifo();
         }
         if let Some(min_hold) = self.min_hold {
@@ -270,7 +271,7 @@ async fn list(
     path = "/v1/locks/{*resource}",
     operation_id = "lock_status",
     tag = "locks",
-    params(("resource" = rules::Name, Path, description = "What is locked")),
+    params(("resource" = openapi_types::Name, Path, description = "What is locked")),
     responses(
         (status = 200, body = Status),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -317,7 +318,7 @@ struct Force {
     path = "/v1/locks/{*resource}",
     operation_id = "lock_break",
     tag = "locks",
-    params(("resource" = rules::Name, Path, description = "What is locked"), Force),
+    params(("resource" = openapi_types::Name, Path, description = "What is locked"), Force),
     responses(
         (status = 204, description = "It is free now"),
         (status = 409, body = Told, content_type = "application/problem+json", description = "`not_held`: that token does not hold it"),

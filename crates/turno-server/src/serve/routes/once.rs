@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
-use turno::once::{
-    AfterUnknown, Begin as Taken, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released,
-};
-use turno_client::wire::{
-    self, Begin, Begun, Complete, Extend, OnUnknown, Problem as Told, Replayed, raw, rules,
-};
+use turno::once::{Begin as Taken, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released};
+use turno_api::duration;
+use turno_api::json::raw;
+use turno_api::once::{AfterUnknown, Begin, Begun, Complete, Extend, Replayed};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as Told;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -69,7 +69,7 @@ async fn begin(
                 claim: grant.claim,
                 attempt: grant.attempt,
                 expires_at: grant.expires_at,
-                remaining_ms: wire::ms(grant.remaining),
+                remaining_ms: duration::ms(grant.remaining),
             };
             Ok((StatusCode::CREATED, axum::Json(begun)).into_response())
         }
@@ -104,7 +104,7 @@ fn once(app: &App, caller: &Caller, ask: Begin) -> Once {
     if let Some(wait) = ask.wait {
         once = once.wait(app.wait(wait.0));
     }
-    if ask.unknown == Some(OnUnknown::Rerun) {
+    if ask.unknown == Some(AfterUnknown::Rerun) {
         once = once.unknown(AfterUnknown::Rerun);
     }
     if let Some(quota) = ask.quota {
@@ -136,7 +136,7 @@ fn settled(settled: OnceSettled) -> Result<StatusCode, Problem> {
     path = "/v1/once/{*claim}",
     operation_id = "once_complete",
     tag = "once",
-    params(("claim" = rules::OnceClaimName, Path, description = "The claim, as begin answered it")),
+    params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim, as begin answered it")),
     responses(
         (status = 204, description = "It is done"),
         (status = 410, body = Told, content_type = "application/problem+json", description = "`stale`: somebody else's run counts, or it has ended"),
@@ -162,7 +162,7 @@ async fn complete(
     path = "/v1/once/{*claim}",
     operation_id = "once_extend",
     tag = "once",
-    params(("claim" = rules::OnceClaimName, Path, description = "The claim, as begin answered it")),
+    params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim, as begin answered it")),
     request_body(content = Option<Extend>),
     responses(
         (status = 204, description = "It lives longer"),
@@ -208,7 +208,7 @@ struct GivenBack {
     path = "/v1/once/{*claim}",
     operation_id = "once_release",
     tag = "once",
-    params(("claim" = rules::OnceClaimName, Path, description = "The claim, as begin answered it"), GivenBack),
+    params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim, as begin answered it"), GivenBack),
     responses(
         (status = 204, description = "It is given back"),
         (status = 410, body = Told, content_type = "application/problem+json", description = "`stale`: somebody else's run counts, or it has ended"),

@@ -6,7 +6,10 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use turno::once::{OnceForget, OnceList, OnceResolve, OnceResolved, OnceState};
-use turno_client::wire::{Forgotten, Keys, Known, Problem as Told, Resolve, next, rules};
+use turno_api::once::{Forgotten, Keys, OnceKey, Resolve};
+use turno_api::openapi_types;
+use turno_api::page::next;
+use turno_api::problem::Problem as Told;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -86,9 +89,9 @@ async fn list(
     path = "/v1/once-keys/{*key}",
     operation_id = "once_status",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The identity of the request")),
+    params(("key" = openapi_types::Name, Path, description = "The identity of the request")),
     responses(
-        (status = 200, body = Known),
+        (status = 200, body = OnceKey),
         (status = 404, body = Told, content_type = "application/problem+json", description = "`not_found`: nothing is known of it"),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
         (status = 503, body = Told, content_type = "application/problem+json"),
@@ -98,10 +101,10 @@ async fn status(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     Name(key): Name,
-) -> Result<axum::Json<Known>, Problem> {
+) -> Result<axum::Json<OnceKey>, Problem> {
     caller.scope("key", &key)?;
     match app.turno.once_status(&key).await? {
-        Some(view) => Ok(axum::Json(Known::of(&view)?)),
+        Some(view) => Ok(axum::Json(OnceKey::of(&view)?)),
         None => Err(Problem::new(Code::NotFound).because(NOT_KNOWN)),
     }
 }
@@ -132,7 +135,7 @@ struct Because {
     path = "/v1/once-keys/{*key}",
     operation_id = "once_forget",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The identity of the request"), Because),
+    params(("key" = openapi_types::Name, Path, description = "The identity of the request"), Because),
     responses(
         (status = 200, body = Forgotten),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -161,7 +164,7 @@ async fn forget(
     path = "/v1/once-keys/{*key}",
     operation_id = "once_resolve",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The identity of the request")),
+    params(("key" = openapi_types::Name, Path, description = "The identity of the request")),
     responses(
         (status = 204, description = "The key is done, and the claim of the run that vanished is stale"),
         (status = 404, body = Told, content_type = "application/problem+json", description = "`not_found`: nothing is known of it"),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::extract::State;
 use turno::MAX_DELAY;
 use turno::lock::{Sweep, Swept};
-use turno_client::wire::{Examined, Problem as Told, Span, SweepAsk};
+use turno_api::admin::{DoctorReport, SweepRequest};
+use turno_api::duration::WireDuration;
+use turno_api::problem::Problem as Told;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -27,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     path = "/v1/sweep",
     operation_id = "sweep",
     tag = "people",
-    request_body(content = Option<SweepAsk>),
+    request_body(content = Option<SweepRequest>),
     responses(
         (status = 200, body = Swept),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
@@ -37,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 async fn sweep(
     State(app): State<Arc<App>>,
     Admin(caller): Admin,
-    MaybeJson(ask): MaybeJson<SweepAsk>,
+    MaybeJson(ask): MaybeJson<SweepRequest>,
 ) -> Result<axum::Json<Swept>, Problem> {
     caller.unscoped()?;
     let usual = Sweep::default();
@@ -59,7 +61,11 @@ async fn sweep(
 }
 
 /// Returns a retention: the requested one or the default, if it is valid.
-fn age(field: &'static str, asked: Option<Span>, usual: Duration) -> Result<Duration, Problem> {
+fn age(
+    field: &'static str,
+    asked: Option<WireDuration>,
+    usual: Duration,
+) -> Result<Duration, Problem> {
     limited(field, asked.map_or(usual, Into::into))
 }
 
@@ -80,7 +86,7 @@ fn limited(field: &'static str, age: Duration) -> Result<Duration, Problem> {
     operation_id = "doctor",
     tag = "people",
     responses(
-        (status = 200, body = Examined),
+        (status = 200, body = DoctorReport),
         (status = "4XX", body = Told, content_type = "application/problem+json"),
         (status = 503, body = Told, content_type = "application/problem+json"),
     ),
@@ -88,11 +94,11 @@ fn limited(field: &'static str, age: Duration) -> Result<Duration, Problem> {
 async fn doctor(
     State(app): State<Arc<App>>,
     Admin(caller): Admin,
-) -> Result<axum::Json<Examined>, Problem> {
+) -> Result<axum::Json<DoctorReport>, Problem> {
     caller.unscoped()?;
     let store = app.turno.store();
     let name = app.options.store.as_deref().unwrap_or(store.name());
-    Ok(axum::Json(Examined {
+    Ok(axum::Json(DoctorReport {
         store: name.to_owned(),
         findings: store.diagnose().await?,
     }))

@@ -1,12 +1,12 @@
-//! From an event's type to the word by which brokers route it.
+//! From an event's type to the routing key that brokers use.
 
 /// The routing key of an event's type: `TicketStatusChangedEvent` is `ticket.status.changed`.
 ///
-/// The name of a class is taken apart at its capitals, without its namespace and without `Event` at its end. A type
-/// that is in small letters already, such as `ticket.created`, is its own routing key.
+/// The name of a class is split at its capitals, without its namespace and without `Event` at its end. A type
+/// in lower case, such as `ticket.created`, is its own routing key.
 ///
 /// ```
-/// use turno::sink::routing_key;
+/// use turno_api::outbox::routing_key;
 ///
 /// assert_eq!(routing_key("TicketStatusChangedEvent"), "ticket.status.changed");
 /// assert_eq!(routing_key("TicketFlow.Domain.Events.TicketCreatedEvent"), "ticket.created");
