@@ -70,6 +70,7 @@ const QUICK: Selection = &[
     ("gate", &["--skip", "postgres"]),
     ("spawn", &[]),
     ("turno", &["--skip", "postgres"]),
+    ("turno_api", &[]),
     ("turno_client", &[]),
     ("turno_server", &[]),
     ("turno_testkit", &[]),

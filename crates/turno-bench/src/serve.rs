@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use turno::{Gather, Turno};
+use turno::{Batching, Turno};
 use turno_server::{Options, Server};
 use turno_testkit::PostgresServer;
 
@@ -77,8 +77,8 @@ impl Bench {
     async fn locks(&self) -> Result<()> {
         let database = postgres()?;
         let url = database.create_database();
-        let together = Http::start(&url, Gather::Together).await?;
-        let alone = Http::start(&url, Gather::Alone).await?;
+        let together = Http::start(&url, Batching::Batched).await?;
+        let alone = Http::start(&url, Batching::Alone).await?;
         let etcd = etcd::Etcd::start().await?;
         let lease = [etcd.lease().await?];
         let load = |name, script, port, arguments| Load {
@@ -111,7 +111,7 @@ impl Bench {
     async fn inbox(&self) -> Result<()> {
         let database = postgres()?;
         let url = database.create_database();
-        let http = Http::start(&url, Gather::Together).await?;
+        let http = Http::start(&url, Batching::Batched).await?;
         let turno = &http.turno;
         let run = Run::new(self.seconds);
         let bytes = [PAYLOAD.to_string()];
@@ -222,7 +222,7 @@ struct Http {
 }
 
 impl Http {
-    async fn start(url: &str, gather: Gather) -> Result<Self> {
+    async fn start(url: &str, gather: Batching) -> Result<Self> {
         let turno = Turno::builder()
             .gather(gather)
             .connections(16)

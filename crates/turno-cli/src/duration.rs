@@ -4,14 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use turno_client::wire::Span;
+use turno_api::duration::WireDuration;
 
 /// Durations below this are shown in seconds.
 const COUNTED_IN_SECONDS: Duration = Duration::from_secs(600);
 
 /// Parses `500ms`, `30s`, `5m`, `1h30m`, `1d`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    text.parse().map(|Span(duration)| duration)
+    text.parse().map(|WireDuration(duration)| duration)
 }
 
 /// A duration for people, rounded up: "0 s left" would be false while a lock is still held.

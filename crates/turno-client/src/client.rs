@@ -1,12 +1,12 @@
 //! The client: server address, access token and connection settings.
 
+mod admin;
 mod error;
 mod inbox;
 mod locks;
 mod once;
 mod outbox;
 mod path;
-mod people;
 mod send;
 mod stream;
 mod tls;

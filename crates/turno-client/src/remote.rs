@@ -19,11 +19,11 @@ use turno::store::{
     LockWait, Migrated, ReleaseOutcome, RenewOutcome, Store, Sweep, Swept, WaitOrder, WaitOutcome,
 };
 use turno::{Result, Wakers};
+use turno_api::admin::SweepRequest;
 
 use self::not_here::not_here;
 use self::queues::Queues;
 use crate::Client;
-use crate::wire::SweepAsk;
 
 /// `turno serve` as a store: with it, the library's API works over HTTP.
 ///
@@ -126,7 +126,7 @@ impl Store for RemoteStore {
 
     /// Does nothing: the server registers the waiters that it waits for, and a caller that polls is not registered.
     async fn lock_wait(&self, _: &LockWait) -> Result<WaitOutcome> {
-        Ok(WaitOutcome::SignedIn)
+        Ok(WaitOutcome::Registered)
     }
 
     async fn lock_leave(&self, _: &LockLeave) -> Result<()> {
@@ -146,7 +146,7 @@ impl Store for RemoteStore {
     }
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
-        let ask = SweepAsk {
+        let ask = SweepRequest {
             purge_after: Some(ask.purge_after.into()),
             keep_history: Some(ask.keep_history.into()),
             keep_completed: Some(ask.keep_completed.into()),

@@ -1,6 +1,6 @@
 //! `turno serve`: Turno over HTTP, for programs in any language.
 //!
-//! Each handler is a thin call of the library. The bodies of requests are defined once, in [`turno_client::wire`], and every
+//! Each handler is a thin call of the library. The bodies of requests are defined once, in [`turno_api`], and every
 //! error is a problem of RFC 9457.
 //!
 //! The path of a request: `http::listener` accepts the connection; `http::middleware` gives the request an id, a language and a

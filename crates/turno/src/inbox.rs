@@ -381,7 +381,7 @@ impl Inbox {
     async fn decide(&self, decision: Decision, ids: Option<&[ItemId]>) -> Result<u64> {
         check::queue(&self.queue)?;
         let user = self.own_user();
-        check::by_hand(user.as_deref(), self.reason.as_deref())?;
+        check::operator(user.as_deref(), self.reason.as_deref())?;
         let mut all = 0;
         // Page by page: each is one short transaction.
         let pages: Vec<Option<Vec<ItemId>>> = match ids {
@@ -428,7 +428,7 @@ impl Inbox {
     pub async fn reset(&self, older_than: Duration) -> Result<u64> {
         check::queue(&self.queue)?;
         let user = self.own_user();
-        check::by_hand(user.as_deref(), self.reason.as_deref())?;
+        check::operator(user.as_deref(), self.reason.as_deref())?;
         check::delay("older_than", older_than)?;
         let ask = InboxReset {
             queue: self.queue.clone(),

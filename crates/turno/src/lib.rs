@@ -48,11 +48,9 @@ pub mod access;
 pub mod adopt;
 #[cfg(feature = "rabbitmq")]
 mod amqp;
-mod check;
 pub mod clock;
 #[cfg(feature = "rabbitmq")]
 pub mod consume;
-mod error;
 pub mod history;
 pub mod inbox;
 pub mod lock;
@@ -68,12 +66,14 @@ mod turno;
 pub mod tx;
 mod wake;
 
-pub use check::{
+pub use settings::{Migrate, Retry, Settings};
+pub use store::{Roles, Token};
+pub use turno::{Builder, Turno};
+pub use turno_api::check::{
     MAX_ATTEMPTS, MAX_CLAIM_BYTES, MAX_DELAY, MAX_HOLDS, MAX_ITEMS, MAX_PAGE, MAX_PAYLOAD_BYTES,
     MAX_PERMITS, MAX_QUOTA, MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
 };
-pub use error::{Error, Result};
-pub use settings::{Gather, Migrate, Retry, Settings};
-pub use store::{Roles, Token};
-pub use turno::{Builder, Turno};
+pub use turno_api::error::{Error, Result};
+pub use turno_api::inbox::Batching;
+pub(crate) use turno_api::{check, error};
 pub use wake::{Wakers, Watch};

@@ -13,10 +13,8 @@
 //! | to wait for your turn | [`Lock::wait`], [`Lock::fifo`] |
 //! | several at once, or several holders | [`Turno::locks`], [`Lock::shared`], [`Lock::permits`] |
 
-mod id;
 mod keep;
 mod lease;
-mod message;
 mod run;
 mod set;
 mod wait;
@@ -24,12 +22,12 @@ mod wait;
 use std::time::Duration;
 
 use tokio::time::Instant;
+pub use turno_api::ids::LeaseId;
+pub use turno_api::lock::Language;
 use uuid::Uuid;
 
-pub use self::id::LeaseId;
 pub use self::keep::Keeper;
 pub use self::lease::Lease;
-pub use self::message::Language;
 pub use self::run::RunError;
 pub use self::set::{AcquireAll, LeaseSet, LockSet};
 use crate::Turno;

@@ -305,7 +305,7 @@ impl Turno {
     /// Returns an error if the key, the user or the reason is invalid, or the store is unavailable.
     pub async fn once_forget_with(&self, ask: &OnceForget) -> Result<bool> {
         check::name("key", &ask.key)?;
-        check::by_hand(ask.user.as_deref(), ask.reason.as_deref())?;
+        check::operator(ask.user.as_deref(), ask.reason.as_deref())?;
         self.store().once_forget(ask).await
     }
 
@@ -339,7 +339,7 @@ impl Turno {
     /// ```
     pub async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
         check::name("key", &ask.key)?;
-        check::by_hand(ask.user.as_deref(), ask.reason.as_deref())?;
+        check::operator(ask.user.as_deref(), ask.reason.as_deref())?;
         let ask = OnceResolve {
             key: ask.key.clone(),
             answer: answer::stored(self, &ask.key, ask.answer.as_deref())?,

@@ -207,7 +207,7 @@ impl Outbox {
     /// If the user or the reason is out of rule, or the store does not answer.
     pub async fn requeue(&self, ids: Option<&[Uuid]>) -> Result<u64> {
         let user = self.own_user();
-        check::by_hand(user.as_deref(), self.reason.as_deref())?;
+        check::operator(user.as_deref(), self.reason.as_deref())?;
         if let Some(ids) = ids {
             check::together("ids", ids.len())?;
         }
@@ -241,7 +241,7 @@ impl Outbox {
     /// If the user or the reason is out of rule, or the store does not answer.
     pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
         check::together("ids", ids.len())?;
-        check::by_hand(Some(user), self.reason.as_deref())?;
+        check::operator(Some(user), self.reason.as_deref())?;
         let ask = OutboxDiscard {
             ids: ids.to_vec(),
             user: user.to_owned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::check::{MAX_CLAIM_BYTES, MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
-use crate::store::Roles;
+use crate::store::{Batching, Roles};
 
 /// Default of [`Settings::idle_poll_max`]: with jitter, an idle process sends no statement for more than ten minutes.
 const IDLE_POLL_MAX: Duration = Duration::from_secs(15 * 60);
@@ -45,16 +45,6 @@ pub enum Migrate {
     Unchecked,
 }
 
-/// Whether concurrent calls are sent to the store in batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gather {
-    /// Batches calls: one round trip and one commit for many callers, each with an outcome of its own. This is the default.
-    #[default]
-    Together,
-    /// Sends each call by itself.
-    Alone,
-}
-
 /// Defaults and limits of every call.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -85,7 +75,7 @@ pub struct Settings {
     /// Maximum total size of the payloads of one claim, in bytes. A single item is claimed whatever its size.
     pub max_claim_bytes: usize,
     /// Whether concurrent calls are sent to the store in batches.
-    pub gather: Gather,
+    pub gather: Batching,
     /// Longest time for which an idle worker, relay, sweeper or waiter does not poll the store. They know when the next
     /// item is due, and are notified of all other changes; this bounds the delay that a lost notification can cause.
     /// Where notifications do not arrive, as behind a pooler, they poll more often.
@@ -109,7 +99,7 @@ impl Default for Settings {
             roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,
             max_claim_bytes: MAX_CLAIM_BYTES,
-            gather: Gather::default(),
+            gather: Batching::default(),
             idle_poll_max: IDLE_POLL_MAX,
             answer_keys: None,
         }

@@ -98,9 +98,6 @@ pub struct Outgoing {
     pub possible_duplicate: bool,
 }
 
-/// Header of an event that may have been published before.
-pub const POSSIBLE_DUPLICATE: &str = "x-possible-duplicate";
-
 /// Result of publishing one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
@@ -162,7 +159,6 @@ impl std::error::Error for Outage {}
 mod nats;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
-mod routing;
 mod stdout;
 #[cfg(any(feature = "nats", feature = "webhook"))]
 mod tls;
@@ -174,8 +170,8 @@ mod webhook;
 pub use nats::Nats;
 #[cfg(feature = "rabbitmq")]
 pub use rabbitmq::RabbitMq;
-pub use routing::routing_key;
 pub use stdout::Stdout;
+pub use turno_api::outbox::{POSSIBLE_DUPLICATE, routing_key};
 pub use url::{SinkOptions, from_url};
 #[cfg(feature = "webhook")]
 pub use webhook::Webhook;

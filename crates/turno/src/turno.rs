@@ -15,7 +15,7 @@ use crate::once::AnswerKeys;
 use crate::outbox::Outbox;
 use crate::patience;
 use crate::schedule::Schedule;
-use crate::settings::{Gather, Migrate, Retry, Settings};
+use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
 use crate::tx::CallerTx;
 
@@ -557,7 +557,7 @@ impl Builder {
     }
 
     /// Whether calls that arrive together go to the store together; they do, otherwise. For measuring.
-    pub fn gather(mut self, gather: Gather) -> Self {
+    pub fn gather(mut self, gather: Batching) -> Self {
         self.settings.gather = gather;
         self
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use comfy_table::{Cell, Color};
 use turno::store::sqlite::SqliteStore;
 use turno::store::{Finding, Severity};
-use turno_client::wire::Examined;
+use turno_api::admin::DoctorReport;
 
 use crate::cmd::outbox::relay;
 use crate::context::Context;
@@ -14,7 +14,7 @@ use crate::redact;
 
 pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
     let examined = examine(context).await?;
-    let Examined { store, findings } = &examined;
+    let DoctorReport { store, findings } = &examined;
     if context.output.is_json() {
         context.output.json(&examined)?;
     } else {
@@ -35,12 +35,12 @@ pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
 }
 
 /// An unavailable store or server is a finding. Only bad usage is an error.
-async fn examine(context: &Context) -> Result<Examined> {
+async fn examine(context: &Context) -> Result<DoctorReport> {
     if let Some(remote) = context.remote() {
         let client = remote.client()?;
         return match client.doctor().await {
             Ok(examined) => Ok(examined),
-            Err(error) if !error.is_invalid() => Ok(Examined {
+            Err(error) if !error.is_invalid() => Ok(DoctorReport {
                 store: client.url().to_owned(),
                 findings: vec![problem("server", error.to_string())],
             }),
@@ -50,7 +50,7 @@ async fn examine(context: &Context) -> Result<Examined> {
     if let Some(path) = context.store.strip_prefix("sqlite:")
         && let Some(missing) = SqliteStore::missing(path)?
     {
-        return Ok(Examined {
+        return Ok(DoctorReport {
             store: redact::url(&context.store),
             findings: vec![problem("store", missing.to_string())],
         });
@@ -76,7 +76,7 @@ async fn examine(context: &Context) -> Result<Examined> {
                 .to_owned(),
         });
     }
-    Ok(Examined {
+    Ok(DoctorReport {
         store: redact::url(&context.store),
         findings,
     })

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::{Cell, Color};
 use turno::history::{History, HistoryEntry, HistoryEvent, Part};
-use turno_client::wire;
+use turno_api::history;
 
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
@@ -79,7 +79,7 @@ pub(super) async fn show(context: &Context, ask: History) -> Result<ExitCode> {
     if context.output.is_json() {
         let ended = entries.iter().filter(|entry| entry.id.is_some()).count();
         let last = entries.last().and_then(|entry| entry.id);
-        context.output.json(&wire::History {
+        context.output.json(&history::HistoryPage {
             next: last.filter(|_| ended >= limit as usize),
             history: entries,
         })?;

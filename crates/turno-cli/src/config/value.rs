@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
-use turno_client::wire::Span;
+use turno_api::duration::WireDuration;
 
 use crate::name;
 
@@ -29,7 +29,7 @@ pub(crate) struct Pause(pub(crate) Duration);
 
 impl<'de> Deserialize<'de> for Pause {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Span::deserialize(from).map(|Span(pause)| Pause(pause))
+        WireDuration::deserialize(from).map(|WireDuration(pause)| Pause(pause))
     }
 }
 

@@ -14,7 +14,8 @@ use turno::outbox::Mode;
 use turno::sink::{Fate, Outage, Outgoing, Sink};
 use turno::{Settings, Turno};
 
-use turno_client::wire::{Acquire, Span};
+use turno_client::api::duration::WireDuration;
+use turno_client::api::lock::Acquire;
 use turno_client::{Acquired, Client};
 use turno_testkit::Process;
 
@@ -149,7 +150,7 @@ impl Serving {
         let client = Client::new(&self.url).unwrap();
         let ask = Acquire {
             resource: resource.to_owned(),
-            wait: Some(Span(HOUR)),
+            wait: Some(WireDuration(HOUR)),
             ..Acquire::default()
         };
         tokio::spawn(async move {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::wire::Problem;
+use turno_api::problem::Problem;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -174,7 +174,7 @@ impl From<Error> for turno::Error {
         let text = error.to_string();
         let field = || error.field().unwrap_or("request").to_owned();
         let known = match error.code() {
-            _ if error.is_invalid() => turno::Error::invalid_field(field(), text),
+            _ if error.is_invalid() => turno::Error::invalid(field(), text),
             _ if error.is_unavailable() => turno::Error::unavailable(text),
             Some("unauthorized" | "forbidden" | "out_of_scope" | "misdirected" | "refused") => {
                 turno::Error::refused(text)

@@ -3,6 +3,11 @@
 use reqwest::Method;
 use serde::Serialize;
 use turno::inbox::{ItemId, ItemState, QueueStats};
+use turno_api::inbox::{
+    Claim, Claimed, FailedItems, Items, Push, Pushed, Queues, Requeued, Reset, ResetResponse,
+    Settle, Settled,
+};
+use turno_api::outbox::Discarded;
 use uuid::Uuid;
 
 use super::error::Result;
@@ -10,10 +15,6 @@ use super::locks::said;
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-use crate::wire::{
-    Claim, Claimed, Discarded, FailedItems, Items, Push, Pushed, Queues, Requeued, Reset, Settle,
-    Settled, WasReset,
-};
 
 impl Client {
     /// Pushes items to a queue, all or none.
@@ -149,7 +150,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
-    pub async fn reset(&self, queue: &str, ask: &Reset) -> Result<WasReset> {
+    pub async fn reset(&self, queue: &str, ask: &Reset) -> Result<ResetResponse> {
         let call = Call::new(Method::POST, queue_target(queue, Some("reset"))?).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }

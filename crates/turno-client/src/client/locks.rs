@@ -4,13 +4,14 @@ use reqwest::{Method, StatusCode};
 use turno::Token;
 use turno::lock::LeaseId;
 use turno::store::LockBreak;
+use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Renew, Status};
+use turno_api::problem::Problem;
 use uuid::Uuid;
 
 use super::error::{Error, Result};
 use super::path::Target;
 use super::send::{Answer, Call};
 use super::{Client, Page};
-use crate::wire::{Acquire, AcquireAll, Lease, Leases, Locks, Problem, Renew, Status};
 
 /// Response header with the number of holds that are left.
 pub(crate) const HOLDS: &str = "turno-holds";

@@ -2,6 +2,10 @@
 
 use reqwest::{Method, StatusCode};
 use turno::once::{OnceClaim, OnceForget, OnceState, Released};
+use turno_api::once::{
+    Begin, Begun, Complete, Extend, Forgotten, Keys, OnceKey, Replayed, Resolve,
+};
+use turno_api::problem::Problem;
 use uuid::Uuid;
 
 use super::error::Result;
@@ -9,9 +13,6 @@ use super::locks::{outcome, said};
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-use crate::wire::{
-    Begin, Begun, Complete, Extend, Forgotten, Keys, Known, Problem, Replayed, Resolve,
-};
 
 /// Outcome of [`Client::begin`].
 #[derive(Debug, Clone)]
@@ -129,7 +130,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the key is invalid or the server is unavailable.
-    pub async fn key(&self, key: &str) -> Result<Option<Known>> {
+    pub async fn key(&self, key: &str) -> Result<Option<OnceKey>> {
         let call = Call::get(key_target(key)?);
         match outcome(self.call(call).await, &["not_found"])? {
             Ok(answer) => answer.read().map(Some),

@@ -3,6 +3,8 @@
 use reqwest::Method;
 use turno::inbox::ItemId;
 use turno::outbox::{EventState, OutboxStats};
+use turno_api::inbox::Requeued;
+use turno_api::outbox::{Discard, Discarded, Emit, Emitted, Event, Events, RequeueEvents};
 use uuid::Uuid;
 
 use super::error::Result;
@@ -10,7 +12,6 @@ use super::locks::outcome;
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-use crate::wire::{Discard, Discarded, Emit, Emitted, Event, Events, RequeueEvents, Requeued};
 
 impl Client {
     /// Emits events, all or none.

@@ -8,11 +8,12 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use turno_api::admin::Health;
+use turno_api::problem::Problem;
 
 use super::Client;
 use super::error::{Error, Result};
 use super::path::Target;
-use crate::wire::{Health, Problem};
 
 /// Timeout of a call, without the wait of the request.
 const CALL: Duration = Duration::from_secs(30);
@@ -79,7 +80,7 @@ impl Call {
     }
 
     /// Adds the wait of the request to the timeout.
-    pub(super) fn wait(mut self, wait: Option<crate::wire::Span>) -> Self {
+    pub(super) fn wait(mut self, wait: Option<turno_api::duration::WireDuration>) -> Self {
         self.wait = wait.map_or(Duration::ZERO, |span| span.0);
         self
     }

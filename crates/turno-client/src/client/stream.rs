@@ -1,12 +1,12 @@
 //! Client of the server-sent events of `GET /v1/stream`.
 
 use reqwest::Response;
+use turno_api::problem::Problem;
 
 use super::Client;
 use super::error::{Error, Result};
 use super::locks::said;
 use super::path::Target;
-use crate::wire::Problem;
 
 /// Maximum size of a line and of an event, in bytes.
 const LARGEST: usize = 8 * 1024 * 1024;

@@ -8,8 +8,11 @@ use turno::store::{
     Busy, ClaimedItem, EventView, Grant, ItemView, OnceGrant, OnceRun, OnceView, PushedItem,
 };
 use turno::{Error, Result};
-
-use crate::wire::{self, Begun, Lease, Problem, Pushed};
+use turno_api::inbox::Pushed;
+use turno_api::lock::Lease;
+use turno_api::once::Begun;
+use turno_api::problem::Problem;
+use turno_api::{inbox, once, outbox};
 
 /// The error for a response without a field that servers always send.
 pub(super) fn missing(what: &str) -> Error {
@@ -21,7 +24,7 @@ pub(super) fn missing(what: &str) -> Error {
 /// Parses JSON text for a request body.
 pub(super) fn raw(field: &'static str, text: &str) -> Result<Box<RawValue>> {
     RawValue::from_string(text.to_owned()).map_err(|error| {
-        Error::invalid_field(
+        Error::invalid(
             field,
             format!("{field} is not JSON ({error}): give JSON text"),
         )
@@ -73,7 +76,7 @@ pub(super) fn pushed(pushed: &Pushed) -> Vec<PushedItem> {
     items
 }
 
-pub(super) fn claimed(item: wire::ClaimedItem) -> ClaimedItem {
+pub(super) fn claimed(item: inbox::ClaimedItemBody) -> ClaimedItem {
     ClaimedItem {
         claim: item.claim,
         attempt: item.attempt,
@@ -88,7 +91,7 @@ pub(super) fn claimed(item: wire::ClaimedItem) -> ClaimedItem {
     }
 }
 
-pub(super) fn item(item: wire::Item) -> ItemView {
+pub(super) fn item(item: inbox::Item) -> ItemView {
     ItemView {
         id: item.id,
         state: item.state,
@@ -105,7 +108,7 @@ pub(super) fn item(item: wire::Item) -> ItemView {
     }
 }
 
-pub(super) fn event(event: wire::Event) -> EventView {
+pub(super) fn event(event: outbox::Event) -> EventView {
     EventView {
         seq: event.seq,
         id: event.id,
@@ -135,7 +138,7 @@ pub(super) fn begun(begun: Begun) -> OnceGrant {
 }
 
 /// Returns the stored answer of a replay, if there is one. An answer may itself be `null`.
-pub(super) fn replayed(replayed: wire::Replayed) -> Option<String> {
+pub(super) fn replayed(replayed: once::Replayed) -> Option<String> {
     replayed
         .stored
         .then(|| replayed.replay.map_or_else(|| "null".to_owned(), text))
@@ -155,7 +158,7 @@ pub(super) fn run(problem: Problem) -> Result<OnceRun> {
     })
 }
 
-pub(super) fn known(known: wire::Known) -> OnceView {
+pub(super) fn known(known: once::OnceKey) -> OnceView {
     OnceView {
         claim: known.claim,
         key: known.key,

@@ -10,12 +10,13 @@ use turno::store::{
     NewItem, PushedItem, QueueStats,
 };
 use turno::{Error, Result};
+use turno_api::duration::WireDuration;
+use turno_api::inbox::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim};
 use uuid::Uuid;
 
 use super::answer::{claimed, item, pushed, raw};
 use super::{RemoteStore, wait};
 use crate::client::Page;
-use crate::wire::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim, Span};
 
 /// How claims are settled.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +28,7 @@ enum How {
 }
 
 impl RemoteStore {
-    async fn claim(&self, ask: &InboxClaim, wait: Span) -> Result<Vec<ClaimedItem>> {
+    async fn claim(&self, ask: &InboxClaim, wait: WireDuration) -> Result<Vec<ClaimedItem>> {
         if ask.limit == 0 {
             return Ok(Vec::new());
         }
@@ -108,7 +109,7 @@ impl InboxStore for RemoteStore {
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
-        self.claim(ask, Span(Duration::ZERO)).await
+        self.claim(ask, WireDuration(Duration::ZERO)).await
     }
 
     async fn inbox_claim_waiting(
@@ -136,7 +137,7 @@ impl InboxStore for RemoteStore {
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
         let claims = ask.failures.iter().map(|failure| SettleClaim {
             error: Some(failure.error.clone()),
-            retry_in: failure.retry_in.map(Span),
+            retry_in: failure.retry_in.map(WireDuration),
             last: (failure.again == Again::Never).then_some(true),
             ..failure.claim.into()
         });
@@ -214,7 +215,7 @@ fn failed_items(ask: &InboxFailedItems) -> FailedItems {
 
 fn new_item(item: &NewItem) -> Result<PushItem> {
     let (delay, run_at) = match item.due {
-        Some(Due::After(delay)) => (Some(Span(delay)), None),
+        Some(Due::After(delay)) => (Some(WireDuration(delay)), None),
         Some(Due::At(time)) => (None, Some(time)),
         None => (None, None),
     };

@@ -9,11 +9,12 @@ use turno::store::{
     LockHolder, LockList, LockMode, LockOutcome, LockRelease, LockRenew, ReleaseOutcome,
     RenewOutcome, WaitOrder,
 };
+use turno_api::duration::WireDuration;
+use turno_api::lock::{Acquire, AcquireAll, Mode, Renew};
 
 use super::answer::{busy, grant};
 use super::{RemoteStore, wait};
 use crate::client::{Acquired, AcquiredAll, Broke, Page, Released, Renewed};
-use crate::wire::{Acquire, AcquireAll, Mode, Order, Renew, Span};
 
 /// A cursor after every entry: the page has ended leases only, without the locks that are held now.
 const LATEST: i64 = i64::MAX;
@@ -22,7 +23,7 @@ impl RemoteStore {
     pub(super) async fn acquire(
         &self,
         ask: &LockAcquire,
-        wait: Option<(Span, WaitOrder)>,
+        wait: Option<(WireDuration, WaitOrder)>,
     ) -> Result<LockOutcome> {
         let question = question(ask, wait);
         Ok(match self.client.acquire(&question).await? {
@@ -54,9 +55,9 @@ impl RemoteStore {
             owner: Some(each.owner.clone()),
             ttl: Some(each.ttl.into()),
             // One attempt, whatever retry policy the server's configuration has.
-            wait: Some(Span(Duration::ZERO)),
-            min_hold: each.min_hold.map(Span),
-            max_hold: each.max_hold.map(Span),
+            wait: Some(WireDuration(Duration::ZERO)),
+            min_hold: each.min_hold.map(WireDuration),
+            max_hold: each.max_hold.map(WireDuration),
             user: who.user.clone(),
             service: who.service.clone(),
             description: who.description.clone(),
@@ -143,27 +144,23 @@ impl RemoteStore {
     }
 }
 
-fn question(ask: &LockAcquire, wait: Option<(Span, WaitOrder)>) -> Acquire {
+fn question(ask: &LockAcquire, wait: Option<(WireDuration, WaitOrder)>) -> Acquire {
     let who = &ask.attribution;
     let (mode, permits) = match ask.mode {
         LockMode::Exclusive => (None, None),
         LockMode::Shared => (Some(Mode::Shared), None),
         LockMode::Permits(permits) => (Some(Mode::Shared), Some(permits)),
     };
-    let order = wait.map(|(_, order)| match order {
-        WaitOrder::Any => Order::Any,
-        WaitOrder::Fifo => Order::Fifo,
-    });
     Acquire {
         resource: ask.resource.clone(),
         owner: Some(ask.owner.clone()),
         ttl: Some(ask.ttl.into()),
-        wait: Some(wait.map_or(Span(Duration::ZERO), |(wait, _)| wait)),
-        order,
+        wait: Some(wait.map_or(WireDuration(Duration::ZERO), |(wait, _)| wait)),
+        order: wait.map(|(_, order)| order),
         mode,
         permits,
-        min_hold: ask.min_hold.map(Span),
-        max_hold: ask.max_hold.map(Span),
+        min_hold: ask.min_hold.map(WireDuration),
+        max_hold: ask.max_hold.map(WireDuration),
         user: who.user.clone(),
         service: who.service.clone(),
         description: who.description.clone(),

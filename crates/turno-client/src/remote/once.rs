@@ -5,32 +5,27 @@ use std::time::Duration;
 use async_trait::async_trait;
 use turno::Result;
 use turno::store::{
-    AfterUnknown, OnceBegin, OnceComplete, OnceExtend, OnceForget, OnceList, OnceOutcome,
-    OnceRelease, OnceResolve, OnceResolved, OnceSettled, OnceStore, OnceView,
+    OnceBegin, OnceComplete, OnceExtend, OnceForget, OnceList, OnceOutcome, OnceRelease,
+    OnceResolve, OnceResolved, OnceSettled, OnceStore, OnceView,
 };
+use turno_api::duration::WireDuration;
+use turno_api::once::{Begin, Complete, Extend, Resolve};
 
 use super::answer::{begun, known, raw, replayed, run};
 use super::{RemoteStore, wait};
 use crate::client::{Began, Ended, Page, Resolved};
-use crate::wire::{Begin, Complete, Extend, OnUnknown, Quota, Resolve, Span};
 
 impl RemoteStore {
-    async fn begin(&self, ask: &OnceBegin, wait: Span) -> Result<OnceOutcome> {
+    async fn begin(&self, ask: &OnceBegin, wait: WireDuration) -> Result<OnceOutcome> {
         let question = Begin {
             key: ask.key.clone(),
             fingerprint: ask.fingerprint.clone(),
             lease: Some(ask.lease.into()),
             ttl: Some(ask.ttl.into()),
             wait: Some(wait),
-            unknown: Some(match ask.unknown {
-                AfterUnknown::Refuse => OnUnknown::Refuse,
-                AfterUnknown::Rerun => OnUnknown::Rerun,
-            }),
+            unknown: Some(ask.unknown),
             worker: ask.worker.clone(),
-            quota: ask.quota.as_ref().map(|quota| Quota {
-                scope: quota.scope.clone(),
-                most: quota.most,
-            }),
+            quota: ask.quota.clone(),
             request: Some(ask.request),
         };
         Ok(match self.client.begin(&question).await? {
@@ -49,7 +44,7 @@ impl RemoteStore {
 #[async_trait]
 impl OnceStore for RemoteStore {
     async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
-        self.begin(ask, Span(Duration::ZERO)).await
+        self.begin(ask, WireDuration(Duration::ZERO)).await
     }
 
     async fn once_begin_waiting(
@@ -70,7 +65,7 @@ impl OnceStore for RemoteStore {
         let answer = ask.answer.as_deref();
         let question = Complete {
             answer: answer.map(|text| raw("answer", text)).transpose()?,
-            ttl: ask.ttl.map(Span),
+            ttl: ask.ttl.map(WireDuration),
         };
         let ended = self.client.complete_once(&ask.claim, &question).await?;
         Ok(settled(&ended))

@@ -6,13 +6,14 @@ use turno::store::{
     ClaimedEvent, EventView, Lead, NewEvent, OutboxClaim, OutboxDiscard, OutboxEmit, OutboxLead,
     OutboxList, OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, OutboxStore,
 };
+use turno_api::duration::WireDuration;
+use turno_api::outbox::{Discard, Emit, EmitEvent, RequeueEvents};
 use uuid::Uuid;
 
 use super::RemoteStore;
 use super::answer::{event, raw};
 use super::not_here::not_here;
 use crate::client::Page;
-use crate::wire::{Discard, Emit, EmitEvent, RequeueEvents, Span};
 
 #[async_trait]
 impl OutboxStore for RemoteStore {
@@ -91,7 +92,7 @@ fn new_event(event: &NewEvent) -> Result<EmitEvent> {
         traceparent: event.traceparent.clone(),
         tracestate: event.tracestate.clone(),
         headers: event.headers.clone(),
-        delay: event.delay.map(Span),
+        delay: event.delay.map(WireDuration),
         id: event.id,
     })
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use turno::Result;
-
-use crate::wire::Span;
+use turno_api::duration::WireDuration;
 
 /// Longest wait of one request: proxies and firewalls tend to close a connection that is idle for longer. The server may wait
 /// for less.
@@ -16,7 +15,7 @@ const LEAST: Duration = Duration::from_millis(50);
 /// Repeats the request until its answer is final (`is_waiting` is false) or the wait is over.
 pub(super) async fn until<T, F>(
     wait: Duration,
-    mut ask: impl FnMut(Span) -> F + Send,
+    mut ask: impl FnMut(WireDuration) -> F + Send,
     is_waiting: impl Fn(&T) -> bool + Send,
 ) -> Result<T>
 where
@@ -26,7 +25,7 @@ where
     loop {
         let began = Instant::now();
         let slice = deadline.saturating_duration_since(began).min(SLICE);
-        let answer = ask(Span(slice)).await?;
+        let answer = ask(WireDuration(slice)).await?;
         if !is_waiting(&answer) || Instant::now() >= deadline {
             return Ok(answer);
         }

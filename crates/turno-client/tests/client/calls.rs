@@ -7,11 +7,13 @@ use turno::history::{HistoryEvent, Part};
 use turno::inbox::{ItemId, ItemState};
 use turno::once::{OnceForget, OnceState, Released as Undone};
 use turno::outbox::EventState;
-use turno_client::wire::{
-    Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, FailedItems,
-    Lease, OnUnknown, Push, PushItem, Renew, RequeueEvents, Reset, Resolve, Settle, SettleClaim,
-    Span, SweepAsk, raw,
-};
+use turno_client::api::admin::SweepRequest;
+use turno_client::api::duration::WireDuration;
+use turno_client::api::inbox::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim};
+use turno_client::api::json::raw;
+use turno_client::api::lock::{Acquire, AcquireAll, Lease, Renew};
+use turno_client::api::once::{AfterUnknown, Begin, Complete, Extend, Resolve};
+use turno_client::api::outbox::{Discard, Emit, EmitEvent, RequeueEvents};
 use turno_client::{
     Acquired, AcquiredAll, Began, Broke, Client, Ended, Page, Released, Renewed, Resolved,
 };
@@ -50,7 +52,7 @@ async fn locks() {
     assert_eq!(busy.holder.unwrap().user.as_deref(), Some("ana"));
 
     let ttl = Renew {
-        ttl: Some(Span(Duration::from_secs(90))),
+        ttl: Some(WireDuration(Duration::from_secs(90))),
     };
     let Renewed::Renewed(renewed) = client.renew(&lease.id, &ttl).await.unwrap() else {
         panic!("it is held");
@@ -120,7 +122,7 @@ async fn a_lock_that_is_waited_for() {
     let client = server.client();
     let lease = acquired(&client, &ask("it", "a")).await;
     let waiting = Acquire {
-        wait: Some(Span(LONG)),
+        wait: Some(WireDuration(LONG)),
         ..ask("it", "b")
     };
     let (waited, released) = tokio::join!(acquired(&client, &waiting), async {
@@ -234,7 +236,7 @@ async fn work() {
     let discarded = client.discard_items(queue, &ask).await.unwrap();
     assert_eq!(discarded.discarded, 0, "it has not failed any more");
     let ask = Reset {
-        older_than: Some(Span(Duration::ZERO)),
+        older_than: Some(WireDuration(Duration::ZERO)),
         reason: Some("looked".into()),
         ..Reset::default()
     };
@@ -316,7 +318,7 @@ async fn once() {
     assert_eq!(doubted.unwrap(), Ended::Done);
     assert!(matches!(begun(&begin).await, Began::Unknown(_)));
     let rerun = Begin {
-        unknown: Some(OnUnknown::Rerun),
+        unknown: Some(AfterUnknown::Rerun),
         ..begin.clone()
     };
     let Began::Fresh(second) = begun(&rerun).await else {
@@ -393,12 +395,18 @@ async fn for_people() {
             .any(|finding| finding.check == "schema")
     );
     let ask = Acquire {
-        ttl: Some(Span(Duration::from_millis(1))),
+        ttl: Some(WireDuration(Duration::from_millis(1))),
         ..ask("gone", "a")
     };
     acquired(&client, &ask).await;
     turno_testkit::eventually_async(LONG, "an expired lease to be closed", async || {
-        (client.sweep(&SweepAsk::default()).await.unwrap().expired == 1).then_some(())
+        (client
+            .sweep(&SweepRequest::default())
+            .await
+            .unwrap()
+            .expired
+            == 1)
+            .then_some(())
     })
     .await;
 }
@@ -427,7 +435,7 @@ async fn what_is_wrong_is_named() {
     let server = Running::start().await;
     let client = server.client();
     let bad = Acquire {
-        ttl: Some(Span(Duration::ZERO)),
+        ttl: Some(WireDuration(Duration::ZERO)),
         ..ask("it", "a")
     };
     let error = client.acquire(&bad).await.unwrap_err();

@@ -1,6 +1,8 @@
 //! Answers that are lost, and servers that are not there.
 
-use turno_client::wire::{Acquire, FailedItems, Push, PushItem, raw};
+use turno_client::api::inbox::{FailedItems, Push, PushItem};
+use turno_client::api::json::raw;
+use turno_client::api::lock::Acquire;
 use turno_client::{Acquired, Client};
 use turno_testkit::TcpProxy;
 

@@ -1,7 +1,7 @@
 //! Who may do what, as a client hears of it.
 
 use turno::access::{AccessNew, Role};
-use turno_client::wire::Acquire;
+use turno_client::api::lock::Acquire;
 use turno_client::{Acquired, Page};
 
 use crate::common::{Running, library};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use turno::access::Role;
-use turno_client::wire::Whoami;
+use turno_api::admin::Whoami;
 
 use crate::http::extract::printable;
 use crate::http::listener::Peer;

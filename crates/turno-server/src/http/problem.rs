@@ -13,7 +13,7 @@ use http::header::{
 };
 use turno::lock::{Busy, Language};
 use turno::once::OnceRun;
-use turno_client::wire;
+use turno_api::{duration, problem};
 
 use super::problem_code::ProblemCode;
 
@@ -113,7 +113,7 @@ impl Problem {
         self.code
     }
 
-    fn body(&self, language: Language, request_id: Option<&str>) -> wire::Problem {
+    fn body(&self, language: Language, request_id: Option<&str>) -> problem::Problem {
         let (title, next) = self.code.words(language);
         // The library's messages are in English. Spanish readers get the general text of the code, and the reason beside it.
         let (detail, reason) = match (language, &self.reason, &self.spanish) {
@@ -124,7 +124,7 @@ impl Problem {
                 (next.to_owned(), reason.as_deref().map(str::to_owned))
             }
         };
-        let mut body = wire::Problem {
+        let mut body = problem::Problem {
             kind: "about:blank".to_owned(),
             title: title.to_owned(),
             status: self.code.status().as_u16(),
@@ -133,7 +133,7 @@ impl Problem {
             field: self.field.clone(),
             reason,
             request_id: request_id.map(str::to_owned),
-            retry_after_ms: self.retry_after.map(wire::ms),
+            retry_after_ms: self.retry_after.map(duration::ms),
             resource: None,
             holder: None,
             key: None,
@@ -155,7 +155,7 @@ impl Problem {
                 body.attempt = Some(run.attempt);
                 body.began_at = Some(run.began_at);
                 body.expires_at = Some(run.expires_at);
-                body.remaining_ms = Some(wire::ms(run.remaining));
+                body.remaining_ms = Some(duration::ms(run.remaining));
             }
         }
         body
@@ -247,7 +247,7 @@ mod tests {
             let english = problem.body(Language::English, None);
             let spanish = problem.body(Language::Spanish, None);
             let whole =
-                |body: &wire::Problem| [&body.title, &body.detail].map(|text| text.len() > 5);
+                |body: &problem::Problem| [&body.title, &body.detail].map(|text| text.len() > 5);
             assert_eq!((whole(&english), whole(&spanish)), ([true; 2], [true; 2]));
             assert_ne!(english.title, spanish.title, "{code:?}");
             assert_ne!(english.detail, spanish.detail, "{code:?}");

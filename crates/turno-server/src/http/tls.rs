@@ -98,7 +98,7 @@ async fn read(files: &TlsFiles) -> turno::Result<Certificate> {
 fn bytes(field: &'static str, path: &Path) -> turno::Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         let path = path.display();
-        Error::invalid_field(
+        Error::invalid(
             field,
             format!("{path} cannot be read ({error}): name a file in PEM"),
         )
@@ -132,7 +132,7 @@ fn parse(files: &TlsFiles, cert: &[u8], key: &[u8]) -> turno::Result<Certificate
 
 fn unusable(field: &'static str, path: &Path, why: &str) -> Error {
     let path = path.display();
-    Error::invalid_field(
+    Error::invalid(
         field,
         format!("{path} cannot be used ({why}): name a certificate and its own key, in PEM"),
     )

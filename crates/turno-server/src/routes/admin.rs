@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::extract::State;
 use turno::MAX_DELAY;
 use turno::lock::{Sweep, Swept};
-use turno_client::wire::{Examined, Problem as ProblemBody, Span, SweepAsk};
+use turno_api::admin::{DoctorReport, SweepRequest};
+use turno_api::duration::WireDuration;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -27,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     path = "/v1/sweep",
     operation_id = "sweep",
     tag = "admin",
-    request_body(content = Option<SweepAsk>),
+    request_body(content = Option<SweepRequest>),
     responses(
         (status = 200, body = Swept),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
@@ -37,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 async fn sweep(
     State(app): State<Arc<App>>,
     Admin(caller): Admin,
-    MaybeJson(ask): MaybeJson<SweepAsk>,
+    MaybeJson(ask): MaybeJson<SweepRequest>,
 ) -> Result<axum::Json<Swept>, Problem> {
     caller.unscoped()?;
     let defaults = Sweep::default();
@@ -65,7 +67,7 @@ async fn sweep(
 /// Returns a retention: the requested one or the default, if it is valid.
 fn age(
     field: &'static str,
-    requested: Option<Span>,
+    requested: Option<WireDuration>,
     default: Duration,
 ) -> Result<Duration, Problem> {
     limited(field, requested.map_or(default, Into::into))
@@ -88,7 +90,7 @@ fn limited(field: &'static str, age: Duration) -> Result<Duration, Problem> {
     operation_id = "doctor",
     tag = "admin",
     responses(
-        (status = 200, body = Examined),
+        (status = 200, body = DoctorReport),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
@@ -96,11 +98,11 @@ fn limited(field: &'static str, age: Duration) -> Result<Duration, Problem> {
 async fn doctor(
     State(app): State<Arc<App>>,
     Admin(caller): Admin,
-) -> Result<axum::Json<Examined>, Problem> {
+) -> Result<axum::Json<DoctorReport>, Problem> {
     caller.unscoped()?;
     let store = app.turno.store();
     let name = app.options.store.as_deref().unwrap_or(store.name());
-    Ok(axum::Json(Examined {
+    Ok(axum::Json(DoctorReport {
         store: name.to_owned(),
         findings: store.diagnose().await?,
     }))

@@ -1,9 +1,9 @@
 //! OpenAPI schemas of the bodies that settle claims: each verb has its own fields. The body is deserialized as
-//! [`turno_client::wire::Settle`], and [`settle`](super::settle) rejects the fields of the other verbs.
+//! [`turno_api::inbox::Settle`], and [`settle`](super::settle) rejects the fields of the other verbs.
 #![allow(dead_code, reason = "only described")]
 
-use turno_client::wire::Span;
-use turno_client::wire::rules::{ClaimName, LeaseSpan};
+use turno_api::duration::WireDuration;
+use turno_api::openapi_types::{ClaimName, LeaseDuration};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ struct FailedClaim {
     error: Option<String>,
     /// Delay of the next attempt. Default: a backoff that grows with each attempt.
     #[serde(default)]
-    retry_in: Option<Span>,
+    retry_in: Option<WireDuration>,
     /// Makes the item failed immediately, without further attempts.
     #[serde(default, rename = "final")]
     last: Option<bool>,
@@ -106,5 +106,5 @@ struct ExtendedClaim {
     claim: ClaimName,
     /// Lease, counted from now. Default: the server's setting, 30 seconds unless changed.
     #[serde(default)]
-    lease: Option<LeaseSpan>,
+    lease: Option<LeaseDuration>,
 }

@@ -14,7 +14,7 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
-use turno_client::wire::Problem as ProblemBody;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 

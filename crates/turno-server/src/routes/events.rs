@@ -6,9 +6,10 @@ use axum::extract::State;
 use serde::Deserialize;
 use turno::inbox::ItemId;
 use turno::outbox::EventState;
-use turno_client::wire::{
-    Discard, Discarded, Event, Events, Problem as ProblemBody, RequeueEvents, Requeued, next,
-};
+use turno_api::inbox::Requeued;
+use turno_api::outbox::{Discard, Discarded, Event, Events, RequeueEvents};
+use turno_api::page::next;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde::Deserialize;
 use turno::history::{self, Part};
-use turno_client::wire::{History, Problem as ProblemBody};
+use turno_api::history::HistoryPage;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -52,7 +53,7 @@ struct HistoryQuery {
     tag = "admin",
     params(HistoryQuery),
     responses(
-        (status = 200, body = History),
+        (status = 200, body = HistoryPage),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
@@ -61,7 +62,7 @@ async fn list(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     Query(query): Query<HistoryQuery>,
-) -> Result<axum::Json<History>, Problem> {
+) -> Result<axum::Json<HistoryPage>, Problem> {
     if let Some(resource) = &query.resource {
         caller.scope("resource", resource)?;
     }
@@ -79,5 +80,5 @@ async fn list(
         .last()
         .and_then(|entry| entry.id)
         .filter(|_| ended >= limit as usize);
-    Ok(axum::Json(History { history, next }))
+    Ok(axum::Json(HistoryPage { history, next }))
 }

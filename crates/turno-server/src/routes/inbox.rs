@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
 use turno::inbox::{Inbox, Item, QueueStats};
-use turno_client::wire::{
-    Claim, Claimed, ClaimedItem, Problem as ProblemBody, Push, PushItem, Pushed, Queues, rules,
-};
+use turno_api::inbox::{Claim, Claimed, ClaimedItemBody, Push, PushItem, Pushed, Queues};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     path = "/v1/inbox/{queue}",
     operation_id = "inbox_push",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue. Names that begin with $ are reserved")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue. Names that begin with $ are reserved")),
     responses(
         (status = 201, body = Pushed, description = "Stored now, or by an earlier request"),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
@@ -95,7 +95,7 @@ fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
     path = "/v1/inbox/{queue}/claim",
     operation_id = "inbox_claim",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     responses(
         (status = 200, body = Claimed, description = "The claimed items; an empty list if none is due"),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
@@ -128,7 +128,7 @@ async fn claim(
     app.metrics.inbox.claimed.inc_by(items.len() as u64);
     let items = items
         .iter()
-        .map(ClaimedItem::of)
+        .map(ClaimedItemBody::of)
         .collect::<Result<_, _>>()?;
     Ok(axum::Json(Claimed { items }))
 }
@@ -172,7 +172,7 @@ async fn queues(
     path = "/v1/inbox/{queue}",
     operation_id = "inbox_stats",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     responses(
         (status = 200, body = QueueStats),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),

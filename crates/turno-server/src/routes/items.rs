@@ -6,10 +6,11 @@ use std::time::Duration;
 use axum::extract::State;
 use serde::Deserialize;
 use turno::inbox::{Inbox, ItemId, ItemState};
-use turno_client::wire::{
-    Discarded, FailedItems, Item, Items, Problem as ProblemBody, Requeued, Reset, WasReset, next,
-    rules,
-};
+use turno_api::inbox::{FailedItems, Item, Items, Requeued, Reset, ResetResponse};
+use turno_api::openapi_types;
+use turno_api::outbox::Discarded;
+use turno_api::page::next;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -50,7 +51,7 @@ struct Page {
     path = "/v1/inbox/{queue}/items",
     operation_id = "inbox_list",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue"), Page),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue"), Page),
     responses(
         (status = 200, body = Items),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),
@@ -81,7 +82,7 @@ async fn list(
     path = "/v1/inbox/{queue}/requeue",
     operation_id = "inbox_requeue",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     request_body(content = Option<FailedItems>),
     responses(
         (status = 200, body = Requeued, description = "Ids that belong to no failed item of the queue are ignored"),
@@ -107,7 +108,7 @@ async fn requeue(
     path = "/v1/inbox/{queue}/discard",
     operation_id = "inbox_discard",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     responses(
         (status = 200, body = Discarded, description = "Ids that belong to no failed item of the queue are ignored"),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
@@ -149,10 +150,10 @@ fn failed_items(
     path = "/v1/inbox/{queue}/reset",
     operation_id = "inbox_reset",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     request_body(content = Option<Reset>),
     responses(
-        (status = 200, body = WasReset),
+        (status = 200, body = ResetResponse),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
@@ -162,7 +163,7 @@ async fn reset(
     Admin(caller): Admin,
     Name(queue): Name,
     MaybeJson(ask): MaybeJson<Reset>,
-) -> Result<axum::Json<WasReset>, Problem> {
+) -> Result<axum::Json<ResetResponse>, Problem> {
     caller.scope("queue", &queue)?;
     let older_than = ask.older_than.map_or(HANGS, Into::into);
     let mut inbox = app.turno.inbox(queue).user(caller.user(ask.user));
@@ -171,5 +172,5 @@ async fn reset(
     }
     let reset = inbox.reset(older_than).await?;
     app.metrics.inbox.reset.inc_by(reset);
-    Ok(axum::Json(WasReset { reset }))
+    Ok(axum::Json(ResetResponse { reset }))
 }

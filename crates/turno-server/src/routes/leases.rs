@@ -8,7 +8,9 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::lock::{LeaseId, ReleaseOutcome, RenewOutcome};
 use turno::store::LockRelease;
-use turno_client::wire::{self, Lease, Problem as ProblemBody, Renew};
+use turno_api::lock::{Lease, Renew};
+use turno_api::problem::Problem as ProblemBody;
+use turno_api::{duration, openapi_types};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -36,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     path = "/v1/leases/{*id}",
     operation_id = "lock_renew",
     tag = "locks",
-    params(("id" = wire::rules::LeaseName, Path, description = "The lease that acquire returned")),
+    params(("id" = openapi_types::LeaseName, Path, description = "The lease that acquire returned")),
     request_body(content = Option<Renew>),
     responses(
         (status = 200, body = Lease),
@@ -66,7 +68,7 @@ async fn renew(
             holds: None,
             acquired_at: None,
             expires_at,
-            remaining_ms: wire::ms(remaining),
+            remaining_ms: duration::ms(remaining),
             id,
         })),
     }
@@ -88,7 +90,7 @@ struct ReleaseQuery {
     path = "/v1/leases/{*id}",
     operation_id = "lock_release",
     tag = "locks",
-    params(("id" = wire::rules::LeaseName, Path, description = "The lease that acquire returned"), ReleaseQuery),
+    params(("id" = openapi_types::LeaseName, Path, description = "The lease that acquire returned"), ReleaseQuery),
     responses(
         (status = 204, description = "Released", headers(("turno-holds" = u32, description = "Number of holds that the owner still has"))),
         (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`lost`: the lease has expired, was released or was broken"),

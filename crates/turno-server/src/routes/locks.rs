@@ -11,10 +11,10 @@ use turno::lock::{
     Acquire as Outcome, AcquireAll as SetOutcome, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
 use turno::store::LockBreak;
-use turno_client::wire::{
-    Acquire, AcquireAll, Lease, Leases, Locks, Mode, Order, Problem as ProblemBody, Span, Status,
-    rules,
-};
+use turno_api::duration::WireDuration;
+use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Mode, Status, WaitOrder};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -107,11 +107,11 @@ fn lock(app: &App, ask: Acquire) -> Result<Lock, Problem> {
 /// Options that requests for one lock and for several have in common.
 struct AcquireOptions {
     owner: Option<String>,
-    ttl: Option<Span>,
-    wait: Option<Span>,
-    order: Option<Order>,
-    min_hold: Option<Span>,
-    max_hold: Option<Span>,
+    ttl: Option<WireDuration>,
+    wait: Option<WireDuration>,
+    order: Option<WaitOrder>,
+    min_hold: Option<WireDuration>,
+    max_hold: Option<WireDuration>,
     user: Option<String>,
     service: Option<String>,
     description: Option<String>,
@@ -131,7 +131,7 @@ impl AcquireOptions {
         if let Some(wait) = self.wait {
             lock = lock.wait(app.wait(wait.0));
         }
-        if self.order == Some(Order::Fifo) {
+        if self.order == Some(WaitOrder::Fifo) {
             lock = lock.fifo();
         }
         if let Some(min_hold) = self.min_hold {
@@ -271,7 +271,7 @@ async fn list(
     path = "/v1/locks/{*resource}",
     operation_id = "lock_status",
     tag = "locks",
-    params(("resource" = rules::Name, Path, description = "Name of the resource")),
+    params(("resource" = openapi_types::Name, Path, description = "Name of the resource")),
     responses(
         (status = 200, body = Status),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
@@ -318,7 +318,7 @@ struct BreakQuery {
     path = "/v1/locks/{*resource}",
     operation_id = "lock_break",
     tag = "locks",
-    params(("resource" = rules::Name, Path, description = "Name of the resource"), BreakQuery),
+    params(("resource" = openapi_types::Name, Path, description = "Name of the resource"), BreakQuery),
     responses(
         (status = 204, description = "The lock is free"),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "`not_held`: this token does not hold the lock"),

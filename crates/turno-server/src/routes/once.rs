@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
-use turno::once::{
-    AfterUnknown, Begin as BeginOutcome, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released,
-};
-use turno_client::wire::{
-    self, Begin, Begun, Complete, Extend, OnUnknown, Problem as ProblemBody, Replayed, raw, rules,
-};
+use turno::once::{Begin as BeginOutcome, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released};
+use turno_api::duration;
+use turno_api::json::raw;
+use turno_api::once::{AfterUnknown, Begin, Begun, Complete, Extend, Replayed};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -69,7 +69,7 @@ async fn begin(
                 claim: grant.claim,
                 attempt: grant.attempt,
                 expires_at: grant.expires_at,
-                remaining_ms: wire::ms(grant.remaining),
+                remaining_ms: duration::ms(grant.remaining),
             };
             Ok((StatusCode::CREATED, axum::Json(begun)).into_response())
         }
@@ -104,7 +104,7 @@ fn once(app: &App, caller: &Caller, ask: Begin) -> Once {
     if let Some(wait) = ask.wait {
         once = once.wait(app.wait(wait.0));
     }
-    if ask.unknown == Some(OnUnknown::Rerun) {
+    if ask.unknown == Some(AfterUnknown::Rerun) {
         once = once.unknown(AfterUnknown::Rerun);
     }
     if let Some(quota) = ask.quota {
@@ -136,7 +136,7 @@ fn settled(settled: OnceSettled) -> Result<StatusCode, Problem> {
     path = "/v1/once/{*claim}",
     operation_id = "once_complete",
     tag = "once",
-    params(("claim" = rules::OnceClaimName, Path, description = "The claim that begin returned")),
+    params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim that begin returned")),
     responses(
         (status = 204, description = "Done"),
         (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`stale`: another run counts, or the run has ended"),
@@ -162,7 +162,7 @@ async fn complete(
     path = "/v1/once/{*claim}",
     operation_id = "once_extend",
     tag = "once",
-    params(("claim" = rules::OnceClaimName, Path, description = "The claim that begin returned")),
+    params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim that begin returned")),
     request_body(content = Option<Extend>),
     responses(
         (status = 204, description = "Extended"),
@@ -208,7 +208,7 @@ struct ReleaseQuery {
     path = "/v1/once/{*claim}",
     operation_id = "once_release",
     tag = "once",
-    params(("claim" = rules::OnceClaimName, Path, description = "The claim that begin returned"), ReleaseQuery),
+    params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim that begin returned"), ReleaseQuery),
     responses(
         (status = 204, description = "Released"),
         (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`stale`: another run counts, or the run has ended"),

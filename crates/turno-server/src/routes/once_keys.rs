@@ -6,7 +6,10 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use turno::once::{OnceForget, OnceList, OnceResolve, OnceResolved, OnceState};
-use turno_client::wire::{Forgotten, Keys, Known, Problem as ProblemBody, Resolve, next, rules};
+use turno_api::once::{Forgotten, Keys, OnceKey, Resolve};
+use turno_api::openapi_types;
+use turno_api::page::next;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -85,9 +88,9 @@ async fn list(
     path = "/v1/once-keys/{*key}",
     operation_id = "once_status",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The once key")),
+    params(("key" = openapi_types::Name, Path, description = "The once key")),
     responses(
-        (status = 200, body = Known),
+        (status = 200, body = OnceKey),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the key does not exist"),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json"),
@@ -97,10 +100,10 @@ async fn status(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     Name(key): Name,
-) -> Result<axum::Json<Known>, Problem> {
+) -> Result<axum::Json<OnceKey>, Problem> {
     caller.scope("key", &key)?;
     match app.turno.once_status(&key).await? {
-        Some(view) => Ok(axum::Json(Known::of(&view)?)),
+        Some(view) => Ok(axum::Json(OnceKey::of(&view)?)),
         None => Err(Problem::new(ProblemCode::NotFound).because(NO_KEY)),
     }
 }
@@ -131,7 +134,7 @@ struct ForgetQuery {
     path = "/v1/once-keys/{*key}",
     operation_id = "once_forget",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The once key"), ForgetQuery),
+    params(("key" = openapi_types::Name, Path, description = "The once key"), ForgetQuery),
     responses(
         (status = 200, body = Forgotten),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
@@ -160,7 +163,7 @@ async fn forget(
     path = "/v1/once-keys/{*key}",
     operation_id = "once_resolve",
     tag = "once",
-    params(("key" = rules::Name, Path, description = "The once key")),
+    params(("key" = openapi_types::Name, Path, description = "The once key")),
     responses(
         (status = 204, description = "The key is done, and the claim of the unknown run is stale"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the key does not exist"),

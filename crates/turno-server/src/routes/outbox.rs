@@ -6,7 +6,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use turno::outbox::{Event, OutboxStats};
-use turno_client::wire::{Emit, EmitEvent, Emitted, Problem as ProblemBody};
+use turno_api::outbox::{Emit, EmitEvent, Emitted};
+use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use axum::extract::State;
 use prometheus_client::metrics::counter::Counter;
 use turno::inbox::{Again, ClaimId, Failure, Inbox};
-use turno_client::wire::{Problem as ProblemBody, Settle, SettleClaim, Settled, rules};
+use turno_api::inbox::{Settle, SettleClaim, Settled};
+use turno_api::openapi_types;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -148,7 +150,7 @@ const OF_EXTEND: [Field; 1] = [("lease", |claim| claim.lease.is_some())];
     path = "/v1/inbox/{queue}/complete",
     operation_id = "inbox_complete",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     request_body = CompleteClaims,
     responses(
         (status = 200, body = Settled),
@@ -176,7 +178,7 @@ async fn complete(
     path = "/v1/inbox/{queue}/fail",
     operation_id = "inbox_fail",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     request_body = FailClaims,
     responses(
         (status = 200, body = Settled),
@@ -220,7 +222,7 @@ const MAX_LEASES: usize = 10;
     path = "/v1/inbox/{queue}/extend",
     operation_id = "inbox_extend",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     request_body = ExtendClaims,
     responses(
         (status = 200, body = Settled),
@@ -266,7 +268,7 @@ async fn extend(
     path = "/v1/inbox/{queue}/give-back",
     operation_id = "inbox_give_back",
     tag = "inbox",
-    params(("queue" = rules::Name, Path, description = "Name of the queue")),
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     request_body = CompleteClaims,
     responses(
         (status = 200, body = Settled),

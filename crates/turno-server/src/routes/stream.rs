@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use serde::Deserialize;
-use turno_client::wire::Problem as ProblemBody;
-use turno_client::wire::stream::{
+use turno_api::problem::Problem as ProblemBody;
+use turno_api::stream::{
     HistoryNews, LocksChanged, OnceChanged, QueuesChanged, Reconnect, Snapshot, StoreState,
 };
 use utoipa::{IntoParams, OpenApi, ToSchema};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use turno_client::wire::{Problem as ProblemBody, Whoami};
+use turno_api::admin::Whoami;
+use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 

@@ -7,8 +7,8 @@ use turno::inbox::QueueStats;
 use turno::lock::LockHolder;
 use turno::once::OnceView;
 use turno::outbox::OutboxStats;
-use turno_client::wire::stream::{
-    GoneLock, HeldLocks, KnownQueues, LocksChanged, OnceChanged, OpenKeys, QueuesChanged,
+use turno_api::stream::{
+    KnownQueues, LockList, LockRemoved, LocksChanged, OnceChanged, OpenKeys, QueuesChanged,
     Snapshot as SnapshotEvent,
 };
 
@@ -60,7 +60,7 @@ impl SentState {
     /// Returns the whole state.
     pub(crate) fn snapshot(&self) -> SnapshotEvent {
         SnapshotEvent {
-            locks: HeldLocks {
+            locks: LockList {
                 locks: self.locks.values().cloned().collect(),
                 held: self.held,
                 more: self.more_locks,
@@ -99,7 +99,7 @@ impl SentState {
         }
     }
 
-    fn locks(&mut self, polled: HeldLocks, writer: &mut EventWriter<'_>) {
+    fn locks(&mut self, polled: LockList, writer: &mut EventWriter<'_>) {
         let now = by_lock(polled.locks);
         let mut event = LocksChanged {
             held: polled.held,
@@ -194,8 +194,8 @@ fn is_like(old: &LockHolder, new: &LockHolder) -> bool {
     old == *new
 }
 
-fn as_gone(lock: &LockHolder) -> GoneLock {
-    GoneLock {
+fn as_gone(lock: &LockHolder) -> LockRemoved {
+    LockRemoved {
         resource: lock.resource.clone(),
         owner: lock.owner.clone(),
         token: lock.token,

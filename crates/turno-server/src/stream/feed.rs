@@ -16,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use turno::Turno;
-use turno_client::wire::stream::StoreState;
+use turno_api::stream::StoreState;
 
 use super::diff::SentState;
 use super::frame::{EventWriter, frame};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use turno_client::wire::stream::Reconnect;
+use turno_api::stream::Reconnect;
 
 /// A comment, which keeps the connection alive.
 pub(crate) const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");

@@ -10,7 +10,7 @@ use turno::lock::LockList;
 use turno::once::{OnceList, OnceState, OnceView};
 use turno::outbox::OutboxStats;
 use turno::{MAX_PAGE, Turno};
-use turno_client::wire::stream::{HeldLocks, HistoryNews, KnownQueues, OpenKeys};
+use turno_api::stream::{self, HistoryNews, KnownQueues, OpenKeys};
 
 /// Timeout of a poll.
 pub(crate) const POLL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -113,7 +113,7 @@ impl Throttle {
     }
 }
 
-async fn locks(turno: &Turno, prefix: &str) -> turno::Result<HeldLocks> {
+async fn locks(turno: &Turno, prefix: &str) -> turno::Result<stream::LockList> {
     let list = LockList {
         prefix: prefix.to_owned(),
         limit: MAX_PAGE,

@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls};
 use turno::store::InboxClaim;
-use turno::{Gather, Turno};
+use turno::{Batching, Turno};
 use turno_server::Options;
 use turno_testkit::{PostgresServer, eventually_async};
 use uuid::Uuid;
@@ -107,7 +107,7 @@ async fn a_claim_of_the_bare_store_stays_after_a_cancel() {
         limit: 1,
         lease: Duration::from_secs(3600),
         request: Uuid::now_v7(),
-        gather: Gather::Alone,
+        batching: Batching::Alone,
     };
     let store = turno.store().clone();
     let claim = tokio::spawn(async move { store.inbox_claim(&ask).await });

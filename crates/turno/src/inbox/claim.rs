@@ -9,7 +9,7 @@ use super::{Inbox, wake_name};
 use crate::check;
 use crate::error::Result;
 use crate::own_task;
-use crate::settings::Gather;
+use crate::store::Batching;
 use crate::store::{ClaimedItem, InboxClaim};
 
 /// A claim to be made. Nothing happens before [`Claim::take`].
@@ -133,9 +133,9 @@ impl Claim {
             limit: self.limit,
             lease: self.lease,
             request: self.inbox.own_request(),
-            gather: match self.inbox.request {
-                Some(_) => Gather::Alone,
-                None => Gather::Together,
+            batching: match self.inbox.request {
+                Some(_) => Batching::Alone,
+                None => Batching::Batched,
             },
         }
     }

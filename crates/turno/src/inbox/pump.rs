@@ -186,7 +186,7 @@ impl Pump {
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             lease: self.lease,
             request,
-            gather: crate::Gather::Together,
+            batching: crate::Batching::Batched,
         }
     }
 

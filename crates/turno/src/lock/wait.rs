@@ -223,7 +223,7 @@ impl Line<'_> {
             attribution: self.ask.attribution.clone(),
         };
         self.place = Some((place, now));
-        let signed_in = self.turno.store().lock_wait(&sign_in).await? == WaitOutcome::SignedIn;
+        let signed_in = self.turno.store().lock_wait(&sign_in).await? == WaitOutcome::Registered;
         if signed_in && let Some((_, good)) = &mut self.place {
             *good = now + WAITER_ALIVE / 3;
         }

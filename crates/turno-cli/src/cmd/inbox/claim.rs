@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use turno::inbox::{Claim, ClaimId, ClaimedItem, Inbox};
-use turno_client::wire;
+use turno_api::inbox;
 
 use crate::context::Context;
 use crate::output::time;
@@ -75,9 +75,9 @@ pub(crate) async fn run(context: &Context, args: ClaimArgs) -> Result<ExitCode> 
 
 fn print(context: &Context, queue: &str, items: &[ClaimedItem]) -> Result<()> {
     if context.output.is_json() {
-        let items = items.iter().map(wire::ClaimedItem::of);
+        let items = items.iter().map(inbox::ClaimedItemBody::of);
         let items = items.collect::<turno::Result<_>>()?;
-        return context.output.json(&wire::Claimed { items });
+        return context.output.json(&inbox::Claimed { items });
     }
     if items.is_empty() {
         context.output.note(&format!("{queue}: nothing to do"));

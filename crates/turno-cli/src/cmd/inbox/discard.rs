@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use turno_client::wire;
+use turno_api::outbox;
 
 use super::failed::FailedItems;
 use crate::context::Context;
@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode
         })
         .await?;
     if context.output.is_json() {
-        context.output.json(&wire::Discarded { discarded })?;
+        context.output.json(&outbox::Discarded { discarded })?;
     } else {
         context.output.line(&format!("discarded: {discarded}"))?;
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::Cell;
 use turno::inbox::{ItemId, ItemState, ItemView};
-use turno_client::wire;
+use turno_api::{inbox, page};
 
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
@@ -50,10 +50,10 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         })
         .await?;
     if context.output.is_json() {
-        let next = wire::next(&items, limit, |item| item.id);
-        let items = items.iter().map(wire::Item::of);
+        let next = page::next(&items, limit, |item| item.id);
+        let items = items.iter().map(inbox::Item::of);
         let items = items.collect::<turno::Result<_>>()?;
-        context.output.json(&wire::Items { items, next })?;
+        context.output.json(&inbox::Items { items, next })?;
     } else if items.is_empty() {
         context
             .output

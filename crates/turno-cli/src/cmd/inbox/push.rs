@@ -9,7 +9,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 use turno::inbox::{Inbox, Item, PushedItem};
-use turno_client::wire;
+use turno_api::inbox;
 
 use super::field::Source;
 use crate::bulk::{self, Words};
@@ -180,7 +180,7 @@ fn items(args: &PushArgs) -> Result<Vec<Item>, Usage> {
 
 fn tell(context: &Context, pushed: &[PushedItem]) -> Result<()> {
     if context.output.is_json() {
-        return context.output.json(&wire::Pushed::of(pushed));
+        return context.output.json(&inbox::Pushed::of(pushed));
     }
     for PushedItem { id, duplicate } in pushed {
         context.output.line(&if *duplicate {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use turno_client::wire;
+use turno_api::inbox;
 
 use crate::cmd::operator::OperatorArgs;
 use crate::context::Context;
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, args: ResetArgs) -> Result<ExitCode> 
     spinner.finish_and_clear();
     let reset = reset?;
     if context.output.is_json() {
-        context.output.json(&wire::WasReset { reset })?;
+        context.output.json(&inbox::ResetResponse { reset })?;
     } else {
         context.output.line(&format!("reset: {reset}"))?;
     }

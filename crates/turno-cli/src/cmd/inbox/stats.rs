@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::{Cell, Color};
 use turno::inbox::QueueStats;
-use turno_client::wire;
+use turno_api::inbox;
 
 use crate::context::Context;
 use crate::duration::Shown;
@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> 
         (Some(_), [one]) if context.output.is_json() => context.output.json(one)?,
         (_, all) if context.output.is_json() => {
             let queues = all.to_vec();
-            context.output.json(&wire::Queues { queues })?;
+            context.output.json(&inbox::Queues { queues })?;
         }
         (_, []) if args.prefix.is_empty() => context.output.line("there are no queues")?,
         (_, []) => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use turno::lock::{Acquire, Lease};
-use turno_client::wire;
+use turno_api::lock;
 
 use super::ask::{AcquireResult, LockArgs, tell_busy};
 use crate::BUSY;
@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: AcquireArgs) -> Result<ExitCode
 fn print(context: &Context, lease: &Lease) -> Result<()> {
     let grant = lease.grant();
     if context.output.is_json() {
-        return context.output.json(&wire::Lease::from(grant));
+        return context.output.json(&lock::Lease::from(grant));
     }
     context.output.pairs(&[
         ("lease", Some(lease.id().to_string())),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::Cell;
 use turno::lock::{LockHolder, LockList};
-use turno_client::wire;
+use turno_api::{lock, page};
 
 use crate::context::Context;
 use crate::duration::Shown;
@@ -49,8 +49,8 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         .read_store(async |turno| Ok(turno.lock_list(ask).await?))
         .await?;
     if context.output.is_json() {
-        let next = wire::next(&locks, limit, |lock| lock.resource.clone());
-        context.output.json(&wire::Locks { locks, next })?;
+        let next = page::next(&locks, limit, |lock| lock.resource.clone());
+        context.output.json(&lock::Locks { locks, next })?;
     } else if locks.is_empty() {
         context.output.line("no lock is held")?;
     } else {

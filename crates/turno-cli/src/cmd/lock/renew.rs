@@ -8,7 +8,8 @@ use clap::Args;
 use jiff::Timestamp;
 use turno::Turno;
 use turno::lock::{LeaseId, RenewOutcome};
-use turno_client::wire;
+use turno_api::duration::ms;
+use turno_api::lock;
 
 use super::lease::{LeaseArgs, tell_lost};
 use crate::context::Context;
@@ -70,11 +71,11 @@ async fn lease(
     id: &LeaseId,
     expires_at: Timestamp,
     remaining: Duration,
-) -> Result<wire::Lease> {
+) -> Result<lock::Lease> {
     let status = turno.lock_status(&id.resource).await?;
     let mut holders = status.holders.into_iter();
     let holder = holders.find(|holder| holder.token == id.token);
-    Ok(wire::Lease {
+    Ok(lock::Lease {
         id: id.clone(),
         resource: id.resource.clone(),
         token: id.token,
@@ -82,6 +83,6 @@ async fn lease(
         acquired_at: holder.as_ref().map(|holder| holder.acquired_at),
         owner: holder.map(|holder| holder.owner),
         expires_at,
-        remaining_ms: wire::ms(remaining),
+        remaining_ms: ms(remaining),
     })
 }

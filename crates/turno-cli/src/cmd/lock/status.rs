@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use turno::lock::{LockHolder, LockStatus};
-use turno_client::wire;
+use turno_api::lock;
 
 use crate::context::Context;
 use crate::duration::Shown;
@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context, args: StatusArgs) -> Result<ExitCode>
         .read_store(async |turno| Ok(turno.lock_status(&args.resource).await?))
         .await?;
     if context.output.is_json() {
-        context.output.json(&wire::Status::from(status))?;
+        context.output.json(&lock::Status::from(status))?;
     } else {
         print(context, &status)?;
     }

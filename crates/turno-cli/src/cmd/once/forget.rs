@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use turno::once::OnceForget;
-use turno_client::wire;
+use turno_api::once;
 
 use super::tell;
 use crate::context::Context;
@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context, key: &str, args: DecisionArgs) -> Res
         return Ok(tell::not_forgotten(context, &view));
     }
     if context.output.is_json() {
-        context.output.json(&wire::Forgotten { forgotten })?;
+        context.output.json(&once::Forgotten { forgotten })?;
     } else if forgotten {
         context.output.line(&format!("forgotten: {key}"))?;
     } else {

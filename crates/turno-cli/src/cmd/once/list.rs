@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::Cell;
 use turno::once::{OnceList, OnceState, OnceView};
-use turno_client::wire;
+use turno_api::{once, page};
 
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
@@ -58,8 +58,8 @@ pub(super) async fn run(context: &Context, args: PageArgs) -> Result<ExitCode> {
         .read_store(async |turno| Ok(turno.once_list(ask).await?))
         .await?;
     if context.output.is_json() {
-        let next = wire::next(&keys, limit, |view| view.key.clone());
-        context.output.json(&wire::Keys { keys, next })?;
+        let next = page::next(&keys, limit, |view| view.key.clone());
+        context.output.json(&once::Keys { keys, next })?;
     } else if keys.is_empty() {
         context.output.line(&match args.state {
             Some(state) => format!("no key is {state}"),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use turno::once::{OnceState, OnceView};
 use turno::{Migrate, Settings};
-use turno_client::wire;
+use turno_api::once;
 
 use super::answer::{Answer, Output};
 use crate::context::Context;
@@ -24,7 +24,7 @@ pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
         .await?;
     let view = view.ok_or_else(|| not_known(key))?;
     if context.output.is_json() {
-        context.output.json(&wire::Known::of(&view)?)?;
+        context.output.json(&once::OnceKey::of(&view)?)?;
     } else {
         show(context, &view)?;
     }

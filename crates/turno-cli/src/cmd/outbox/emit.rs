@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Args;
 use turno::Settings;
 use turno::outbox::Outbox;
-use turno_client::wire;
+use turno_api::outbox;
 use uuid::Uuid;
 
 use super::event::{self, Draft};
@@ -221,7 +221,7 @@ async fn emit_file(context: &Context, outbox: &Outbox, lines: Lines) -> Result<V
 
 fn tell(context: &Context, ids: &[Uuid]) -> Result<()> {
     if context.output.is_json() {
-        return context.output.json(&wire::Emitted { ids: ids.to_vec() });
+        return context.output.json(&outbox::Emitted { ids: ids.to_vec() });
     }
     for id in ids {
         context.output.line(&format!("{id} is emitted"))?;

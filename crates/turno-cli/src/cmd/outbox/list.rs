@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use comfy_table::Cell;
 use turno::inbox::ItemId;
 use turno::outbox::{EventState, EventView};
-use turno_client::wire;
+use turno_api::{outbox, page};
 
 use super::view::since;
 use crate::context::Context;
@@ -47,10 +47,10 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         .read_store(async |turno| Ok(turno.outbox().list(args.state, after, limit).await?))
         .await?;
     if context.output.is_json() {
-        let next = wire::next(&events, limit, |event| event.seq);
-        let events = events.iter().map(wire::Event::of);
+        let next = page::next(&events, limit, |event| event.seq);
+        let events = events.iter().map(outbox::Event::of);
         let events = events.collect::<turno::Result<_>>()?;
-        context.output.json(&wire::Events { events, next })?;
+        context.output.json(&outbox::Events { events, next })?;
     } else if events.is_empty() {
         context
             .output

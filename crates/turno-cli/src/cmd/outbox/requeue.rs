@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use turno_client::wire;
+use turno_api::inbox;
 use uuid::Uuid;
 
 use crate::cmd::operator::OperatorArgs;
@@ -41,7 +41,7 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     spinner.finish_and_clear();
     let requeued = requeued?;
     if context.output.is_json() {
-        context.output.json(&wire::Requeued { requeued })?;
+        context.output.json(&inbox::Requeued { requeued })?;
     } else {
         context.output.line(&format!("requeued: {requeued}"))?;
     }

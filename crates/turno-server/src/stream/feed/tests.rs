@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::TryRecvError;
 use turno::inbox::QueueStats;
-use turno_client::wire::stream::KnownQueues;
+use turno_api::stream::KnownQueues;
 
 use super::*;
 

@@ -65,7 +65,7 @@ pub(in crate::conformance) fn ask_claim(queue: &str, limit: u32) -> InboxClaim {
         limit,
         lease: LONG,
         request: Uuid::now_v7(),
-        gather: turno::Gather::Together,
+        batching: turno::Batching::Batched,
     }
 }
 

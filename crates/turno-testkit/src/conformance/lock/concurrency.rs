@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use turno::lock::{Acquire, ReleaseOutcome, RenewOutcome};
-use turno::{Gather, Token, Turno};
+use turno::{Batching, Token, Turno};
 
 use crate::conformance::lock::fixtures::{secs, take};
 use crate::conformance::{TestStore, rule};
@@ -166,7 +166,7 @@ async fn many_renew_the_same(bed: &TestStore) {
 /// Without batching, all results are the same.
 #[rule]
 async fn alone_is_the_same(bed: &TestStore) {
-    let alone = Turno::builder().gather(Gather::Alone);
+    let alone = Turno::builder().gather(Batching::Alone);
     let turno = alone.connect(bed.url()).await.unwrap();
     let tasks: Vec<_> = (0..20)
         .map(|n| {
@@ -200,7 +200,7 @@ async fn a_crowd_shares_its_commits(bed: &TestStore) {
         // On SQLite the number of commits is not visible; `writer.rs` tests it.
         return;
     }
-    for (gather, most) in [(Gather::Together, CROWD / 2), (Gather::Alone, CROWD)] {
+    for (gather, most) in [(Batching::Batched, CROWD / 2), (Batching::Alone, CROWD)] {
         let turno = Turno::builder().gather(gather);
         let turno = turno.connect(bed.url()).await.unwrap();
         // The first push creates the queue.
@@ -227,8 +227,8 @@ async fn a_crowd_shares_its_commits(bed: &TestStore) {
             let commits = format!("select count(distinct xmin::text) from {table}");
             let commits = bed.number(&commits).await;
             match gather {
-                Gather::Together => assert!(commits <= most as i64, "{table}: {commits}"),
-                Gather::Alone => assert_eq!(commits, most as i64, "{table}"),
+                Batching::Batched => assert!(commits <= most as i64, "{table}: {commits}"),
+                Batching::Alone => assert_eq!(commits, most as i64, "{table}"),
             }
         }
     }

@@ -115,7 +115,7 @@ pub(in crate::conformance) async fn stand_in_line(turno: &Turno, resource: &str,
         attribution: Attribution::default(),
     };
     let signed_in = async {
-        while turno.store().lock_wait(&ask).await.unwrap() == WaitOutcome::Overlooked {
+        while turno.store().lock_wait(&ask).await.unwrap() == WaitOutcome::TryAgain {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -130,7 +130,7 @@ impl Waiter {
             attribution: Attribution::default(),
         };
         loop {
-            while store.lock_wait(&sign_in).await.unwrap() == WaitOutcome::Overlooked {
+            while store.lock_wait(&sign_in).await.unwrap() == WaitOutcome::TryAgain {
                 tokio::task::yield_now().await;
             }
             let woken = watch.next();

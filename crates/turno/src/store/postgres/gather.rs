@@ -74,7 +74,7 @@ type Waiting<T> = (
 /// The line before one kind of call.
 pub(super) struct Gather<T: Together> {
     shared: Arc<Shared<T>>,
-    mode: crate::Gather,
+    mode: crate::Batching,
 }
 
 struct Shared<T: Together> {
@@ -89,7 +89,7 @@ struct Line<T: Together> {
 }
 
 impl<T: Together> Gather<T> {
-    pub(super) fn new(kind: T, mode: crate::Gather) -> Self {
+    pub(super) fn new(kind: T, mode: crate::Batching) -> Self {
         let lines = Mutex::default();
         Gather {
             shared: Arc::new(Shared { kind, lines }),
@@ -115,7 +115,7 @@ impl<T: Together> Gather<T> {
 
     /// Cancel-safe as far as any call is: given up half-way, it may still be carried out.
     pub(super) async fn ask(&self, ask: T::Ask) -> Answer<T::Answer> {
-        if self.mode == crate::Gather::Alone {
+        if self.mode == crate::Batching::Alone {
             return Answer::Alone;
         }
         let (reply, answer) = oneshot::channel();
@@ -241,7 +241,7 @@ mod tests {
             begun: begun.clone(),
             unheard: unheard.clone(),
         };
-        let gather = Arc::new(Gather::new(sums, crate::Gather::Together));
+        let gather = Arc::new(Gather::new(sums, crate::Batching::Batched));
         let ask = |number| {
             let gather = gather.clone();
             tokio::spawn(async move { gather.ask(number).await })
@@ -286,7 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_blocked_line_delays_no_other() {
-        let gather = Arc::new(Gather::new(Lines, crate::Gather::Together));
+        let gather = Arc::new(Gather::new(Lines, crate::Batching::Batched));
         let blocked = gather.clone();
         let blocked = tokio::spawn(async move { blocked.ask("blocked").await });
         while gather.shared.lines().is_empty() {

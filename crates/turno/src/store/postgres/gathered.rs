@@ -16,7 +16,7 @@ use super::marks::{Marks, share};
 use super::rows::count_in;
 use crate::check::MAX_ITEMS;
 use crate::error::{Error, Kind, Result};
-use crate::settings::Gather;
+use crate::store::Batching;
 use crate::store::*;
 
 /// A call for more items than this goes alone: it has enough company.
@@ -27,7 +27,7 @@ pub(super) struct Claims(pub(super) Calls);
 
 /// Whether a claim can share a call with others.
 pub(super) fn is_small_claim(ask: &InboxClaim) -> bool {
-    ask.limit as usize <= SMALL && ask.gather == Gather::Together
+    ask.limit as usize <= SMALL && ask.batching == Batching::Batched
 }
 
 /// Whether a completion can share a call with others.

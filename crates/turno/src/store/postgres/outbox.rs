@@ -321,5 +321,5 @@ fn view(row: &Row) -> Result<EventView> {
         at: get(row, "at")?,
         errors: errors.map_or(Ok(Vec::new()), attempt_errors)?,
     };
-    Ok(view.with_event(get(row, "event")?))
+    Ok(with_event(view, get(row, "event")?))
 }

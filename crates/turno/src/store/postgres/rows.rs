@@ -136,9 +136,9 @@ pub(super) fn ending(row: &Row) -> Result<ReleaseOutcome> {
 
 pub(super) fn waiting(row: &Row) -> Result<WaitOutcome> {
     Ok(if get(row, "lock_wait")? {
-        WaitOutcome::SignedIn
+        WaitOutcome::Registered
     } else {
-        WaitOutcome::Overlooked
+        WaitOutcome::TryAgain
     })
 }
 

@@ -272,7 +272,7 @@ pub(super) fn wait(db: &Connection, ask: &LockWait, now: i64) -> Result<WaitOutc
         let mark = named_params! {":resource": ask.resource, ":alive_until": alive_until};
         exec(db, query!(lock_waiter_mark), mark)?;
     }
-    Ok(WaitOutcome::SignedIn)
+    Ok(WaitOutcome::Registered)
 }
 
 pub(super) fn leave(db: &Connection, ask: &LockLeave) -> Result<()> {

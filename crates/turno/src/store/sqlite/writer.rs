@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::classify;
 use crate::error::{Error, Kind, Result};
-use crate::settings::Gather;
+use crate::store::Batching;
 
 /// The most changes in one commit.
 const BATCH: usize = 512;
@@ -32,10 +32,10 @@ enum Message {
 }
 
 impl Writer {
-    pub(super) fn spawn(db: Connection, gather: Gather) -> Result<Self> {
+    pub(super) fn spawn(db: Connection, gather: Batching) -> Result<Self> {
         let batch = match gather {
-            Gather::Together => BATCH,
-            Gather::Alone => 1,
+            Batching::Batched => BATCH,
+            Batching::Alone => 1,
         };
         let (sender, receiver) = mpsc::channel(WAITING);
         let thread = thread::Builder::new()

@@ -39,7 +39,7 @@ impl OutboxStore for SqliteStore {
             limit: ask.limit.min(MAX_BATCH),
             lease: ask.lease,
             request: ask.token,
-            gather: crate::Gather::Alone,
+            batching: crate::Batching::Alone,
         };
         let look = ask.clone();
         let how = (order, self.max_claim_bytes);
@@ -137,7 +137,7 @@ pub(crate) fn items(events: &[NewEvent]) -> Result<(Vec<NewItem>, Vec<Uuid>)> {
     let items = events
         .iter()
         .zip(&ids)
-        .map(|(event, id)| event.to_item(*id))
+        .map(|(event, id)| event_item(event, *id))
         .collect::<Result<_>>()?;
     Ok((items, ids))
 }

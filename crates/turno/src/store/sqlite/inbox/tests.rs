@@ -103,7 +103,7 @@ impl Desk {
             limit,
             lease: LEASE,
             request: Uuid::new_v4(),
-            gather: crate::Gather::Together,
+            batching: crate::Batching::Batched,
         }
     }
 

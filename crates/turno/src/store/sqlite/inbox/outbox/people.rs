@@ -135,7 +135,7 @@ fn gone(seq: i64, id: Uuid, state: EventState, at: i64, by: String) -> EventView
 }
 
 fn view(item: ItemView, state: EventState) -> EventView {
-    EventView {
+    let view = EventView {
         seq: item.id,
         id: event_id(item.key.as_deref()).unwrap_or_default(),
         state,
@@ -151,8 +151,8 @@ fn view(item: ItemView, state: EventState) -> EventView {
         emitted_at: item.pushed_at,
         at: item.at.filter(|_| state != EventState::Blocked),
         errors: item.errors,
-    }
-    .with_event(item.payload.as_deref())
+    };
+    with_event(view, item.payload.as_deref())
 }
 
 pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventView>> {
@@ -218,7 +218,7 @@ fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
             .optional()
         })
         .map_err(classify)?;
-    Ok(found.map(|(event, text)| event.with_event(text.as_deref())))
+    Ok(found.map(|(event, text)| with_event(event, text.as_deref())))
 }
 
 fn dead(db: &Connection, queue: i64, id: &str) -> Result<Option<Failed>> {

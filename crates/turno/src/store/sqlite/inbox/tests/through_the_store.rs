@@ -24,7 +24,7 @@ async fn drain(path: &str) {
             limit: 4,
             lease: LEASE,
             request: Uuid::new_v4(),
-            gather: crate::Gather::Together,
+            batching: crate::Batching::Batched,
         },
     };
     let mut seen = Vec::new();

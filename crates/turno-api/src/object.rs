@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Deserializes a list of objects.
-pub(super) fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     let objects = Vec::<Object<T>>::deserialize(deserializer)?;
@@ -16,7 +16,7 @@ pub(super) fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// Deserializes an optional object.
-pub(super) fn maybe<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn maybe<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     let object = Option::<Object<T>>::deserialize(deserializer)?;

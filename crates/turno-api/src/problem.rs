@@ -2,58 +2,59 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use turno::lock::Holder;
 
-/// What went wrong, and what to do next. Every error is one.
+use crate::lock::Holder;
+
+/// An error response: what went wrong, and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// Always `about:blank`: the code tells problems apart.
+    /// Always `about:blank`: `code` identifies the problem.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What happened, in a few words.
+    /// A short description of the problem.
     pub title: String,
-    /// The status of the answer.
+    /// The HTTP status.
     #[cfg_attr(feature = "schema", schema(minimum = 400, maximum = 599))]
     pub status: u16,
-    /// What happened, for programs: `busy`, `lost`, `invalid`, …; it does not change.
+    /// The problem code, for programs: `busy`, `lost`, `invalid`, …; it never changes.
     pub code: String,
-    /// What is wrong here, and what to do next.
+    /// What is wrong in this case, and what to do next.
     pub detail: String,
-    /// The offending field.
+    /// The invalid field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What exactly is wrong, in English, where the detail is in another language.
+    /// The detail in English, if `detail` is in another language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The request's id, as in the answer's header `x-request-id` and in the server's log.
+    /// The request's id, as in the response header `x-request-id` and in the server's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// When to try again.
+    /// The time until a retry makes sense, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// `busy`: what was asked for.
+    /// `busy`: the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// `busy`: who has it.
+    /// `busy`: the holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
-    /// `in_flight`, `unknown`: of which key.
+    /// `in_flight`, `unknown`: the once key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// `in_flight`, `unknown`: who does or did the work.
+    /// `in_flight`, `unknown`: the worker of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// `in_flight`, `unknown`: the how-manieth run it is.
+    /// `in_flight`, `unknown`: the number of the run, counted from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// `in_flight`, `unknown`: since when.
+    /// `in_flight`, `unknown`: when the run began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_at: Option<Timestamp>,
-    /// `in_flight`, `unknown`: until when.
+    /// `in_flight`, `unknown`: when the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// `in_flight`, `unknown`: from now until then.
+    /// `in_flight`, `unknown`: the time until then, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_ms: Option<u64>,
 }

@@ -6,7 +6,7 @@
 /// that is already in lower case, such as `ticket.created`, is its own routing key.
 ///
 /// ```
-/// use turno::sink::routing_key;
+/// use turno_api::outbox::routing_key;
 ///
 /// assert_eq!(routing_key("TicketStatusChangedEvent"), "ticket.status.changed");
 /// assert_eq!(routing_key("TicketFlow.Domain.Events.TicketCreatedEvent"), "ticket.created");

@@ -3,13 +3,14 @@
 use reqwest::Method;
 use turno::history::Part;
 use turno::store::Swept;
+use turno_api::admin::{DoctorReport, Health, SweepRequest, Whoami};
+use turno_api::history::HistoryPage;
 
 use super::error::Result;
 use super::locks::said;
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-use crate::wire::{Examined, Health, History, SweepAsk, Whoami};
 
 impl Client {
     /// Returns one page of the history, newest first: of one resource, queue or key, or of all whose names begin with a prefix.
@@ -22,7 +23,7 @@ impl Client {
         resource: Option<&str>,
         prefix: &str,
         page: &Page<i64>,
-    ) -> Result<History> {
+    ) -> Result<HistoryPage> {
         let target = Target::new("v1/history")
             .with("part", part)
             .with("resource", resource)
@@ -36,7 +37,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
-    pub async fn sweep(&self, ask: &SweepAsk) -> Result<Swept> {
+    pub async fn sweep(&self, ask: &SweepRequest) -> Result<Swept> {
         let call = Call::new(Method::POST, Target::new("v1/sweep")).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }
@@ -45,7 +46,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the server is unavailable.
-    pub async fn doctor(&self) -> Result<Examined> {
+    pub async fn doctor(&self) -> Result<DoctorReport> {
         self.call(Call::get(Target::new("v1/doctor"))).await?.read()
     }
 

@@ -1,4 +1,4 @@
-//! What "busy" looks like to a person and to a program.
+//! A busy lock, as text for people and as JSON for programs.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::lock::LeaseId;
-use crate::store::{Busy, Grant};
+use crate::duration::ms;
+use crate::ids::LeaseId;
+use crate::lock::{Busy, Grant};
 
-/// The languages in which Turno speaks to people.
+/// The languages of texts for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
     /// English.
@@ -20,21 +21,27 @@ pub enum Language {
 }
 
 impl Busy {
-    /// Says who has it and for how long.
+    /// Returns a text with the holder and the remaining time.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
     /// use std::time::Duration;
-    /// use turno::lock::{Acquire, Language};
+    /// use turno_api::lock::{Busy, Holder, Language};
     ///
-    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
-    /// let _lease = turno.lock("PRESTAMO/123").ttl(Duration::from_secs(285)).user("1").acquire().await?;
-    /// let Acquire::Busy(busy) = turno.lock("PRESTAMO/123").acquire().await? else { panic!() };
+    /// let busy = Busy {
+    ///     resource: "PRESTAMO/123".into(),
+    ///     holder: Some(Holder {
+    ///         user: Some("1".into()),
+    ///         service: None,
+    ///         description: None,
+    ///         acquired_at: jiff::Timestamp::UNIX_EPOCH,
+    ///         expires_at: jiff::Timestamp::UNIX_EPOCH,
+    ///     }),
+    ///     remaining: Duration::from_secs(285),
+    /// };
     /// assert_eq!(
     ///     busy.message(Language::Spanish),
     ///     "El recurso está bloqueado por otra operación. Tiempo restante: 285 segundos. Usuario: 1"
     /// );
-    /// # Ok(()) }
     /// ```
     pub fn message(&self, language: Language) -> String {
         let seconds = whole_seconds(self.remaining);
@@ -65,7 +72,7 @@ impl Busy {
     }
 }
 
-/// Rounded up: "0 seconds left" would be a lie while it is held.
+/// Rounded up: "0 seconds left" would be wrong while the lock is held.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
@@ -76,7 +83,7 @@ impl fmt::Display for Busy {
     }
 }
 
-/// As every face answers it.
+/// The JSON of every interface.
 impl Serialize for Busy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Busy", 5)?;
@@ -84,15 +91,12 @@ impl Serialize for Busy {
         object.serialize_field("resource", &self.resource)?;
         object.serialize_field("detail", &self.message(Language::English))?;
         object.serialize_field("holder", &self.holder)?;
-        object.serialize_field(
-            "retry_after_ms",
-            &u64::try_from(self.remaining.as_millis()).unwrap_or(u64::MAX),
-        )?;
+        object.serialize_field("retry_after_ms", &ms(self.remaining))?;
         object.end()
     }
 }
 
-/// As every face answers it.
+/// The JSON of every interface.
 impl Serialize for Grant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let id = LeaseId {

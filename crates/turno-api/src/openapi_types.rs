@@ -4,6 +4,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::check;
+
 /// Pattern: no control characters.
 const PRINTABLE: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
 
@@ -27,7 +29,7 @@ pub struct Name;
 impl PartialSchema for Name {
     fn schema() -> RefOr<Schema> {
         text(
-            turno::NAME_BYTES,
+            check::NAME_BYTES,
             PRINTABLE,
             "A name: 1 to 255 bytes of UTF-8 without control characters; path-like, PRESTAMO/123",
             "PRESTAMO/123",
@@ -37,15 +39,15 @@ impl PartialSchema for Name {
 
 impl ToSchema for Name {}
 
-/// A text for people.
+/// A text.
 pub struct Text;
 
 impl PartialSchema for Text {
     fn schema() -> RefOr<Schema> {
         text(
-            turno::TEXT_BYTES,
+            check::TEXT_BYTES,
             PRINTABLE,
-            "A text for people: 1 to 1000 bytes of UTF-8 without control characters",
+            "A text: 1 to 1000 bytes of UTF-8 without control characters",
             "Registro de pago",
         )
     }
@@ -53,13 +55,13 @@ impl PartialSchema for Text {
 
 impl ToSchema for Text {}
 
-/// The name of a lease.
+/// The id of a lease.
 pub struct LeaseName;
 
 impl PartialSchema for LeaseName {
     fn schema() -> RefOr<Schema> {
         text(
-            turno::NAME_BYTES + 20,
+            check::NAME_BYTES + 20,
             WITH_TOKEN,
             "A lease, RESOURCE@TOKEN, as acquire answered it",
             "PRESTAMO/123@1794708000000000",
@@ -69,13 +71,13 @@ impl PartialSchema for LeaseName {
 
 impl ToSchema for LeaseName {}
 
-/// The name of a run that is done once.
+/// The claim of a once key's run.
 pub struct OnceClaimName;
 
 impl PartialSchema for OnceClaimName {
     fn schema() -> RefOr<Schema> {
         text(
-            turno::NAME_BYTES + 20,
+            check::NAME_BYTES + 20,
             WITH_TOKEN,
             "A claim, KEY@TOKEN, as begin answered it",
             "pago/77@1794708000000000",
@@ -85,7 +87,7 @@ impl PartialSchema for OnceClaimName {
 
 impl ToSchema for OnceClaimName {}
 
-/// The name of a claim on an item.
+/// A claim on an item.
 pub struct ClaimName;
 
 impl PartialSchema for ClaimName {
@@ -104,7 +106,7 @@ impl PartialSchema for ClaimName {
 impl ToSchema for ClaimName {}
 
 /// Schema of a duration as text with a unit.
-pub(super) fn span(description: &str) -> RefOr<Schema> {
+pub(crate) fn duration(description: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::String))
         .min_length(Some(2))
@@ -117,29 +119,29 @@ pub(super) fn span(description: &str) -> RefOr<Schema> {
         .into()
 }
 
-/// How long a lease or a claim lives.
-pub struct LeaseSpan;
+/// How long a lease or a claim is valid.
+pub struct LeaseDuration;
 
-impl PartialSchema for LeaseSpan {
+impl PartialSchema for LeaseDuration {
     fn schema() -> RefOr<Schema> {
-        span("A length of time, from 1ms to 1d, with its unit: 30s")
+        duration("A length of time, from 1ms to 1d, with its unit: 30s")
     }
 }
 
-impl ToSchema for LeaseSpan {}
+impl ToSchema for LeaseDuration {}
 
-/// How long somebody is ready to wait.
-pub struct WaitSpan;
+/// How long a call may wait.
+pub struct WaitDuration;
 
-impl PartialSchema for WaitSpan {
+impl PartialSchema for WaitDuration {
     fn schema() -> RefOr<Schema> {
-        span(
+        duration(
             "A length of time, cut to the longest that the server lets one request wait, with its unit: 30s",
         )
     }
 }
 
-impl ToSchema for WaitSpan {}
+impl ToSchema for WaitDuration {}
 
 /// Any JSON, kept as it is written: no number is rounded.
 pub struct Json;

@@ -1,4 +1,4 @@
-//! What a face answers can be read back by a client of it.
+//! Views survive serialization and deserialization.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,7 +8,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::*;
+use crate::admin::*;
+use crate::adopt::*;
+use crate::history::*;
+use crate::ids::*;
+use crate::inbox::*;
+use crate::lock::*;
+use crate::once::*;
+use crate::outbox::*;
+use crate::schema::*;
 
 #[track_caller]
 fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(answer: &T) {
@@ -65,7 +73,7 @@ fn locks() {
         acquired_at: at(1),
         expires_at: at(2),
     });
-    comes_back(&crate::lock::LeaseId {
+    comes_back(&LeaseId {
         resource: "a@b".into(),
         token: Token(7),
     });
@@ -189,7 +197,7 @@ fn upkeep() {
         from: None,
         to: 1,
         missing_roles: vec!["turno_app".to_owned()],
-        changed_settings: vec![crate::store::ChangedSetting {
+        changed_settings: vec![ChangedSetting {
             name: "notify".into(),
             before: "on".into(),
             value: "off".into(),

@@ -1,51 +1,52 @@
-//! What a name, a time and a number may be: refused here, with the field named, before any store.
+//! Checks of names, times and numbers. An invalid argument is rejected here, with the field's name, before the store is called.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::sink::routing_key;
-use crate::store::{Due, MAX_BATCH, NewEvent, NewItem, PRIORITIES, Quota};
+use crate::inbox::{Due, NewItem, PRIORITIES};
+use crate::once::Quota;
+use crate::outbox::{MAX_BATCH, NewEvent, POSSIBLE_DUPLICATE, routing_key};
 
-/// The longest resource, owner, user or service, in bytes.
+/// Maximum length of a resource, owner, user or service, in bytes.
 pub const NAME_BYTES: usize = 255;
-/// The longest description or reason, in bytes.
+/// Maximum length of a description or reason, in bytes.
 pub const TEXT_BYTES: usize = 1000;
-/// The shortest lease.
+/// Minimum TTL of a lease.
 pub const MIN_TTL: Duration = Duration::from_millis(1);
-/// The longest lease, unless configured otherwise.
+/// Default maximum TTL of a lease.
 pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest that one call may wait.
+/// Maximum wait of one call.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// The most permits that a resource can have, and the most shared holds.
+/// Maximum number of permits and of shared holders of a resource.
 pub const MAX_PERMITS: u32 = 10_000;
-/// The most resources that are taken together.
+/// Maximum number of resources of one acquire-all.
 pub const MAX_TOGETHER: usize = 100;
-/// The most rows of one page.
+/// Maximum size of a page.
 pub const MAX_PAGE: u32 = 1000;
-/// The most items that are pushed, claimed or settled together.
+/// Maximum number of items of one push, claim or settlement.
 pub const MAX_ITEMS: usize = 10_000;
-/// The largest payload of an item, unless configured otherwise.
+/// Default maximum size of a payload, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
-/// How often one owner can enter one resource without releasing it.
+/// Maximum number of holds of one owner on one resource.
 pub const MAX_HOLDS: u32 = 1000;
-/// The most bytes that the payloads of one claim have together, unless configured otherwise.
+/// Default maximum sum of the payloads of one claim, in bytes.
 pub const MAX_CLAIM_BYTES: usize = 16 * 1024 * 1024;
-/// The longest delay of an item.
+/// Maximum delay of an item.
 pub const MAX_DELAY: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 /// The last second of the year 2199.
 const LAST_SECOND: i64 = 7_258_118_399;
-/// The most live keys that a scope can be allowed.
+/// Maximum quota of live once keys.
 pub const MAX_QUOTA: u32 = 1_000_000;
-/// The most attempts that an item can be given.
+/// Maximum number of attempts of an item.
 pub const MAX_ATTEMPTS: u16 = 1000;
 
 /// A name: 1 to 255 bytes of UTF-8 without control characters.
-pub(crate) fn name(field: &'static str, value: &str) -> Result<()> {
+pub fn name(field: &'static str, value: &str) -> Result<()> {
     text(field, value, NAME_BYTES)
 }
 
-/// The name of a queue. Those that begin with `$` are Turno's own.
-pub(crate) fn queue(value: &str) -> Result<()> {
+/// The name of a queue. Names that begin with `$` are reserved.
+pub fn queue(value: &str) -> Result<()> {
     name("queue", value)?;
     if value.starts_with('$') {
         return Err(Error::invalid(
@@ -56,19 +57,19 @@ pub(crate) fn queue(value: &str) -> Result<()> {
     Ok(())
 }
 
-/// A name that may be absent.
-pub(crate) fn optional_name(field: &'static str, value: Option<&str>) -> Result<()> {
+/// An optional name.
+pub fn optional_name(field: &'static str, value: Option<&str>) -> Result<()> {
     value.map_or(Ok(()), |value| name(field, value))
 }
 
-/// Who does something by hand, and why.
-pub(crate) fn by_hand(user: Option<&str>, reason: Option<&str>) -> Result<()> {
+/// The user and the reason of an operator action.
+pub fn operator(user: Option<&str>, reason: Option<&str>) -> Result<()> {
     optional_name("user", user)?;
     reason.map_or(Ok(()), |reason| text("reason", reason, TEXT_BYTES))
 }
 
 /// Text of a bounded length without control characters.
-pub(crate) fn text(field: &'static str, value: &str, longest: usize) -> Result<()> {
+pub fn text(field: &'static str, value: &str, longest: usize) -> Result<()> {
     if value.is_empty() {
         return Err(Error::invalid(
             field,
@@ -95,8 +96,8 @@ pub(crate) fn text(field: &'static str, value: &str, longest: usize) -> Result<(
     Ok(())
 }
 
-/// A lease's time to live.
-pub(crate) fn ttl(value: Duration, longest: Duration) -> Result<()> {
+/// The TTL of a lease.
+pub fn ttl(value: Duration, longest: Duration) -> Result<()> {
     if value < MIN_TTL {
         return Err(Error::invalid(
             "ttl",
@@ -116,8 +117,8 @@ pub(crate) fn ttl(value: Duration, longest: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The least and the most that a lock is held.
-pub(crate) fn holds(ttl: Duration, min: Option<Duration>, max: Option<Duration>) -> Result<()> {
+/// `min_hold` and `max_hold`.
+pub fn holds(ttl: Duration, min: Option<Duration>, max: Option<Duration>) -> Result<()> {
     if min.is_some_and(|min| min > ttl) {
         return Err(Error::invalid(
             "min_hold",
@@ -133,8 +134,8 @@ pub(crate) fn holds(ttl: Duration, min: Option<Duration>, max: Option<Duration>)
     max.map_or(Ok(()), |max| delay("max_hold", max))
 }
 
-/// How long a call may wait.
-pub(crate) fn wait(value: Duration) -> Result<()> {
+/// The wait of a call.
+pub fn wait(value: Duration) -> Result<()> {
     if value > MAX_WAIT {
         return Err(Error::invalid(
             "wait",
@@ -144,8 +145,8 @@ pub(crate) fn wait(value: Duration) -> Result<()> {
     Ok(())
 }
 
-/// How many may hold a resource at once.
-pub(crate) fn permits(value: u32) -> Result<()> {
+/// Number of permits.
+pub fn permits(value: u32) -> Result<()> {
     if !(1..=MAX_PERMITS).contains(&value) {
         return Err(Error::invalid(
             "permits",
@@ -155,8 +156,8 @@ pub(crate) fn permits(value: u32) -> Result<()> {
     Ok(())
 }
 
-/// One of many items to be pushed.
-pub(crate) fn item(item: &NewItem, largest: usize) -> Result<()> {
+/// An item to push.
+pub fn item(item: &NewItem, largest: usize) -> Result<()> {
     if item.payload.len() > largest {
         return Err(Error::invalid(
             "payload",
@@ -189,7 +190,7 @@ pub(crate) fn item(item: &NewItem, largest: usize) -> Result<()> {
     }
     match item.due {
         Some(Due::After(delay)) => self::delay("delay", delay),
-        // Any time in the past is as good as now; but stores do not know all of them.
+        // A past time means at once. Stores do not represent all times.
         Some(Due::At(time)) if !(0..=LAST_SECOND).contains(&time.as_second()) => {
             Err(Error::invalid(
                 "run_at",
@@ -202,8 +203,8 @@ pub(crate) fn item(item: &NewItem, largest: usize) -> Result<()> {
     }
 }
 
-/// An event to be emitted.
-pub(crate) fn event(event: &NewEvent, largest: usize) -> Result<()> {
+/// An event to emit.
+pub fn event(event: &NewEvent, largest: usize) -> Result<()> {
     name("type", &event.kind)?;
     let key = routing_key(&event.kind);
     if key.len() > NAME_BYTES {
@@ -236,15 +237,15 @@ pub(crate) fn event(event: &NewEvent, largest: usize) -> Result<()> {
     event.delay.map_or(Ok(()), |value| delay("delay", value))
 }
 
-/// The most headers of an event.
+/// Maximum number of headers of an event.
 const MAX_HEADERS: usize = 64;
-/// The longest name of a header, in bytes.
+/// Maximum length of a header's name, in bytes.
 const HEADER_NAME_BYTES: usize = 100;
-/// The longest value of a header, in bytes.
+/// Maximum length of a header's value, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// The longest trace state, in bytes, as the W3C has it.
+/// Maximum length of a trace state, in bytes, by the W3C.
 const TRACESTATE_BYTES: usize = 512;
-/// Headers that sinks write themselves, in small letters.
+/// Headers that sinks write themselves, in lower case.
 const RESERVED_HEADERS: [&str; 8] = [
     "type",
     "correlationid",
@@ -252,10 +253,10 @@ const RESERVED_HEADERS: [&str; 8] = [
     "key",
     "traceparent",
     "tracestate",
-    crate::sink::POSSIBLE_DUPLICATE,
+    POSSIBLE_DUPLICATE,
     "idempotency-key",
 ];
-/// And whatever begins so.
+/// Prefixes of further reserved headers.
 const RESERVED_PREFIXES: [&str; 4] = ["ce-", "webhook-", "nats-", "content-"];
 
 fn headers(headers: &std::collections::BTreeMap<String, String>) -> Result<()> {
@@ -294,7 +295,7 @@ fn headers(headers: &std::collections::BTreeMap<String, String>) -> Result<()> {
     Ok(())
 }
 
-/// As the W3C has it: version, trace, parent, flags.
+/// The format of the W3C: version, trace, parent, flags.
 fn traceparent(value: &str) -> Result<()> {
     let mut parts = value.splitn(5, '-');
     let mut is_hex = |length| {
@@ -317,8 +318,8 @@ fn traceparent(value: &str) -> Result<()> {
     ))
 }
 
-/// How many events a relay takes at once.
-pub(crate) fn batch(value: u32) -> Result<()> {
+/// Number of events of a relay's batch.
+pub fn batch(value: u32) -> Result<()> {
     if !(1..=MAX_BATCH).contains(&value) {
         return Err(Error::invalid(
             "batch",
@@ -328,8 +329,8 @@ pub(crate) fn batch(value: u32) -> Result<()> {
     Ok(())
 }
 
-/// How long something is put off.
-pub(crate) fn delay(field: &'static str, value: Duration) -> Result<()> {
+/// A delay.
+pub fn delay(field: &'static str, value: Duration) -> Result<()> {
     if value > MAX_DELAY {
         return Err(Error::invalid(
             field,
@@ -339,8 +340,8 @@ pub(crate) fn delay(field: &'static str, value: Duration) -> Result<()> {
     Ok(())
 }
 
-/// How many items are handled together.
-pub(crate) fn together(field: &'static str, count: usize) -> Result<()> {
+/// Number of entries of one call.
+pub fn together(field: &'static str, count: usize) -> Result<()> {
     if count > MAX_ITEMS {
         return Err(Error::invalid(
             field,
@@ -350,8 +351,8 @@ pub(crate) fn together(field: &'static str, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// How long a claim lives.
-pub(crate) fn lease(value: Duration) -> Result<()> {
+/// The lease of a claim.
+pub fn lease(value: Duration) -> Result<()> {
     if !(MIN_TTL..=MAX_TTL).contains(&value) {
         return Err(Error::invalid(
             "lease",
@@ -363,8 +364,8 @@ pub(crate) fn lease(value: Duration) -> Result<()> {
     Ok(())
 }
 
-/// How long an answer is kept.
-pub(crate) fn keep(value: Duration) -> Result<()> {
+/// The TTL of an answer.
+pub fn keep(value: Duration) -> Result<()> {
     if value > MAX_DELAY {
         return Err(Error::invalid(
             "ttl",
@@ -374,8 +375,8 @@ pub(crate) fn keep(value: Duration) -> Result<()> {
     Ok(())
 }
 
-/// How many live keys a scope may have.
-pub(crate) fn quota(value: &Quota) -> Result<()> {
+/// A quota of live once keys.
+pub fn quota(value: &Quota) -> Result<()> {
     name("scope", &value.scope)?;
     if !(1..=MAX_QUOTA).contains(&value.most) {
         return Err(Error::invalid(
@@ -389,8 +390,8 @@ pub(crate) fn quota(value: &Quota) -> Result<()> {
     Ok(())
 }
 
-/// One hold more of a resource that its owner has entered so often.
-pub(crate) fn one_more_hold(holds: u32) -> Result<()> {
+/// One more hold of a resource of which its owner has this many.
+pub fn one_more_hold(holds: u32) -> Result<()> {
     if holds >= MAX_HOLDS {
         return Err(Error::invalid(
             "owner",
@@ -402,8 +403,8 @@ pub(crate) fn one_more_hold(holds: u32) -> Result<()> {
     Ok(())
 }
 
-/// How many items are claimed together.
-pub(crate) fn limit(value: u32) -> Result<()> {
+/// Number of items of one claim.
+pub fn limit(value: u32) -> Result<()> {
     if !(1..=MAX_ITEMS).contains(&(value as usize)) {
         return Err(Error::invalid(
             "limit",
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_at_least_for_less_than_at_most() {
+    fn min_hold_is_not_above_ttl_or_max_hold() {
         let seconds = Duration::from_secs;
         assert!(holds(seconds(30), Some(seconds(5)), Some(seconds(60))).is_ok());
         assert_eq!(

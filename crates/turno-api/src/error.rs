@@ -7,19 +7,18 @@ use std::sync::Arc;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Something is broken, or was asked for wrongly.
+/// A call failed: an argument is invalid, the store is unavailable, or something is broken.
 ///
-/// A lock that somebody else holds is not an error; see [`Acquire`](crate::lock::Acquire).
-/// The error is cheap to clone, and says in its text what to do next. What kind it is can be asked
-/// with its predicates:
+/// Contention is not an error: a lock that another owner holds is an outcome.
+/// The error is cheap to clone. Its text says what to do next, and predicates tell its kind:
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
-/// let turno = turno::Turno::connect("sqlite::memory:").await?;
-/// let error = turno.lock("").acquire().await.unwrap_err();
+/// use turno_api::Error;
+/// use turno_api::ids::LeaseId;
+///
+/// let error: Error = "@1".parse::<LeaseId>().unwrap_err();
 /// assert!(error.is_invalid());
-/// assert_eq!(error.field(), Some("resource"));
-/// # Ok(()) }
+/// assert_eq!(error.field(), Some("lease"));
 /// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
@@ -30,66 +29,66 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What an [`Error`] is about; shown to callers through predicates only.
+/// The kind of an [`Error`]. Users of the library see it through predicates only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// An argument is out of rule.
+pub enum Kind {
+    /// An argument is invalid; its name.
     Invalid(Cow<'static, str>),
-    /// A token or claim is stale, where only an error can say so (a guard).
+    /// A token or claim is stale, where the call has no outcome for it (a guard).
     Lost,
-    /// The store does not answer now; the same call may succeed later.
+    /// The store is unavailable now; the same call may succeed later.
     Unavailable,
-    /// The store answers, and will not do it until somebody changes something.
+    /// The store rejects the call until its configuration or its rights change.
     Refused,
-    /// Nothing was ever pushed to the queue that was asked about.
+    /// The queue does not exist: nothing was ever pushed to it.
     NoQueue,
-    /// The schema is of a newer Turno, or missing.
+    /// The schema is missing, or newer than this program.
     Schema,
     /// A bug, here or in the store.
     Broken,
 }
 
 impl Kind {
-    /// An argument of this name is out of rule.
-    pub(crate) fn invalid(field: &'static str) -> Self {
+    /// The argument of this name is invalid.
+    pub fn invalid(field: &'static str) -> Self {
         Kind::Invalid(Cow::Borrowed(field))
     }
 }
 
-/// For those who write a store, or a face: each kind of error, with a text that says what to do next.
+/// Constructors, for implementations of a store or of an interface. The text says what to do next.
 ///
 /// ```
-/// use turno::Error;
+/// use turno_api::Error;
 ///
-/// let error = Error::invalid_field("ttl", "ttl is 0s: give at least 1ms");
+/// let error = Error::invalid("ttl", "ttl is 0s: give at least 1ms");
 /// assert_eq!((error.is_invalid(), error.field()), (true, Some("ttl")));
 /// assert!(Error::unavailable("the server does not answer: try again in a moment").is_unavailable());
 /// ```
 impl Error {
-    /// An argument is out of rule; nothing was stored.
-    pub fn invalid_field(
+    /// An argument is invalid; nothing was stored.
+    pub fn invalid(
         field: impl Into<Cow<'static, str>>,
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         Error::new(Kind::Invalid(field.into()), message)
     }
 
-    /// A token or a claim is stale, where only an error can say so.
+    /// A token or a claim is stale, where the call has no outcome for it.
     pub fn lost_claim(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Lost, message)
     }
 
-    /// The store does not answer now; the same call may succeed later.
+    /// The store is unavailable now; the same call may succeed later.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Unavailable, message)
     }
 
-    /// The store answers, and will not do it until somebody changes something.
+    /// The store rejects the call until its configuration or its rights change.
     pub fn refused(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Refused, message)
     }
 
-    /// Nothing was ever pushed to the queue that was asked about.
+    /// The queue does not exist: nothing was ever pushed to it.
     pub fn no_queue(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::NoQueue, message)
     }
@@ -99,20 +98,23 @@ impl Error {
         Error::new(Kind::Schema, message)
     }
 
-    /// A bug, in the store or in what speaks to it.
+    /// A bug, in the store or in its caller.
     pub fn broken(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Broken, message)
     }
 
-    /// The same error, with what caused it.
+    /// The same error, with its cause.
     pub fn caused_by(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let (kind, message) = (self.0.kind.clone(), self.0.message.clone());
         Error::caused(kind, message, source)
     }
 }
 
+/// Constructors with a [`Kind`], for the crates of Turno.
+#[doc(hidden)]
 impl Error {
-    pub(crate) fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
+    /// An error of a kind.
+    pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
         Error(Arc::new(Inner {
             kind,
             message: message.into(),
@@ -120,7 +122,8 @@ impl Error {
         }))
     }
 
-    pub(crate) fn caused(
+    /// An error of a kind, with its cause.
+    pub fn caused(
         kind: Kind,
         message: impl Into<Cow<'static, str>>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -132,11 +135,8 @@ impl Error {
         }))
     }
 
-    pub(crate) fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Error::new(Kind::invalid(field), message)
-    }
-
-    pub(crate) fn lost(resource: &str, token: impl fmt::Display) -> Self {
+    /// The lease with this token is lost.
+    pub fn lost(resource: &str, token: impl fmt::Display) -> Self {
         Error::new(
             Kind::Lost,
             format!(
@@ -146,25 +146,40 @@ impl Error {
         )
     }
 
-    pub(crate) fn stale(claim: impl fmt::Display) -> Self {
+    /// The claim of a once key is stale.
+    pub fn stale(claim: impl fmt::Display) -> Self {
         Error::new(
             Kind::Lost,
             format!(
-                "the claim {claim} is stale: somebody else's run counts. Roll back, and begin again to get its answer"
+                "the claim {claim} is stale: another run counts. Roll back, and begin again to get its answer"
             ),
         )
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.0.kind
+    /// The store answered with a word that this program does not know: a schema of another version.
+    pub fn unexpected(what: &str, word: &str) -> Self {
+        Error::new(
+            Kind::Schema,
+            format!(
+                "the store answered an unknown {what}, {word:?}: it may be of a newer Turno; upgrade this program"
+            ),
+        )
     }
 
-    /// An argument is out of rule; [`Error::field`] names it, and nothing was stored.
+    /// The kind of the error.
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+}
+
+/// Predicates.
+impl Error {
+    /// An argument is invalid; [`Error::field`] names it, and nothing was stored.
     pub fn is_invalid(&self) -> bool {
         matches!(self.0.kind, Kind::Invalid(_))
     }
 
-    /// A guard or a completion found its token stale: the transaction must be rolled back.
+    /// The token of a guard or of a completion is stale: the caller must roll back its transaction.
     pub fn is_lost(&self) -> bool {
         self.0.kind == Kind::Lost
     }
@@ -174,13 +189,13 @@ impl Error {
         self.0.kind == Kind::Unavailable
     }
 
-    /// The store refuses for good: read-only, full, or no rights.
+    /// The store rejects the call, and would again: it is read-only or full, or the caller has no rights.
     pub fn is_refused(&self) -> bool {
         self.0.kind == Kind::Refused
     }
 
-    /// Nothing was ever pushed to the queue whose items were asked about; its name may be mistyped. A claim and a worker
-    /// do not get this error: they wait for the first push.
+    /// The queue does not exist: nothing was ever pushed to it, or its name is misspelt. A claim and a worker do not get this
+    /// error: they wait for the first push.
     pub fn is_no_queue(&self) -> bool {
         self.0.kind == Kind::NoQueue
     }
@@ -190,7 +205,7 @@ impl Error {
         self.0.kind == Kind::Schema
     }
 
-    /// The argument that is out of rule.
+    /// The name of the invalid argument.
     pub fn field(&self) -> Option<&str> {
         match &self.0.kind {
             Kind::Invalid(field) => Some(field),

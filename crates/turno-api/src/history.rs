@@ -1,4 +1,4 @@
-//! The audit trail: what became of locks, and what people did by hand to everything else.
+//! The history: how leases ended, and what operators did.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,29 +6,31 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Attribution, DEFAULT_PAGE, Token, unexpected};
 use crate::error::{Error, Result};
+use crate::ids::Token;
+use crate::lock::Attribution;
+use crate::page::DEFAULT_PAGE;
 
-/// What an entry of the history is about.
+/// The component that an entry of the history belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// A lock: its resource is named.
+    /// A lock; `resource` is its resource.
     #[default]
     Lock,
-    /// A queue of the inbox: that is named.
+    /// The inbox; `resource` is the queue.
     Inbox,
-    /// The outbox, which has no name: the entry's resource is empty.
+    /// The outbox; `resource` is empty.
     Outbox,
-    /// A once key: that is named.
+    /// A once key; `resource` is the key.
     Once,
-    /// A setting of the database: that is named.
+    /// A setting of the database; `resource` is its name.
     Setting,
 }
 
 impl Part {
-    /// All of them.
+    /// All components.
     pub const ALL: [Part; 5] = [
         Part::Lock,
         Part::Inbox,
@@ -37,7 +39,7 @@ impl Part {
         Part::Setting,
     ];
 
-    /// The word that stores and faces use.
+    /// The name in stores and interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
             Part::Lock => "lock",
@@ -48,8 +50,11 @@ impl Part {
         }
     }
 
-    pub(crate) fn parse(word: &str) -> Result<Self> {
-        word.parse().map_err(|_| unexpected("history part", word))
+    /// Parses a name from the store.
+    #[doc(hidden)]
+    pub fn parse(word: &str) -> Result<Self> {
+        word.parse()
+            .map_err(|_| Error::unexpected("history part", word))
     }
 }
 
@@ -72,16 +77,16 @@ impl FromStr for Part {
     }
 }
 
-/// Parameters of [`Store::history`](super::Store::history); a page of everything, unless said otherwise.
+/// Parameters of `Store::history`. Default: the first page of all entries.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// Of locks, of the inbox, of the outbox, of once or of settings; of all, if not said.
+    /// One component. Default: all.
     pub part: Option<Part>,
-    /// One resource, queue or key, or all.
+    /// One resource, queue or key. Default: all.
     pub resource: Option<String>,
-    /// The beginning of the names, when none is named. The outbox has no name, and is left out by any.
+    /// The prefix of the names, if no resource is given. The outbox has no name: any prefix excludes its entries.
     pub prefix: String,
-    /// The last id of the page before.
+    /// The last id of the previous page.
     pub before: Option<i64>,
     /// The size of the page.
     pub limit: u32,
@@ -99,14 +104,14 @@ impl Default for History {
     }
 }
 
-/// Parameters of [`Store::lock_history`](super::Store::lock_history); a page of all locks, unless said otherwise.
+/// Parameters of `Store::lock_history`. Default: the first page of all locks.
 #[derive(Debug, Clone)]
 pub struct LockHistory {
-    /// One resource, or all.
+    /// One resource. Default: all.
     pub resource: Option<String>,
-    /// The beginning of the names, when no resource is named.
+    /// The prefix of the names, if no resource is given.
     pub prefix: String,
-    /// The last id of the page before.
+    /// The last id of the previous page.
     pub before: Option<i64>,
     /// The size of the page.
     pub limit: u32,
@@ -138,42 +143,42 @@ impl From<LockHistory> for History {
 /// The reason of the entry for failed items that a sweep deletes: one entry for each queue and batch.
 pub const SWEPT_FAILED: &str = "swept: failed longer ago than keep_failed";
 
-/// How a holding ended, what came late, or what a person did.
+/// The event of an entry: how a lease ended, a late call, or an operator action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryEvent {
-    /// Held now; it has not ended.
+    /// The lease is held now.
     Acquired,
-    /// Renewed after its expiry, before anybody else took it.
+    /// The lease was renewed after its expiry, before a takeover.
     RenewedLate,
-    /// Given back.
+    /// The lease was released.
     Released,
-    /// Its time was up, and a sweep closed it.
+    /// The lease expired, and a sweep closed it.
     Expired,
-    /// Its time was up, and somebody else took it.
+    /// The lease expired, and another owner took the lock over.
     TakenOver,
-    /// A person forced it open.
+    /// An operator broke the lock.
     Broken,
-    /// A release or a renewal with a stale token arrived; `reason` tells which.
+    /// A release or a renewal had a stale token; `reason` has which.
     Late,
-    /// A person revived failed items, or dead events.
+    /// An operator requeued failed items or dead events.
     Requeued,
-    /// A person took items away from workers that hung.
+    /// An operator ended the claims of workers that hung.
     Reset,
-    /// A person discarded failed items, or dead events; or a sweep deleted items that had failed longer ago than
-    /// `keep_failed` ([`SWEPT_FAILED`] is its reason).
+    /// An operator discarded failed items or dead events, or a sweep deleted items that had failed longer ago than
+    /// `keep_failed` (its reason is [`SWEPT_FAILED`]).
     Discarded,
-    /// A person had a key forgotten.
+    /// An operator deleted a once key.
     Forgotten,
-    /// A person said that the work of an unknown key was done.
+    /// An operator reported that the work of an unknown key was done.
     Resolved,
     /// The owner changed a setting of the database; `reason` has both values.
     Changed,
 }
 
 impl HistoryEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [HistoryEvent; 13] = [
         HistoryEvent::Acquired,
         HistoryEvent::RenewedLate,
@@ -190,7 +195,7 @@ impl HistoryEvent {
         HistoryEvent::Changed,
     ];
 
-    /// The word that stores and faces use.
+    /// The name in stores and interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
             HistoryEvent::Acquired => "acquired",
@@ -209,11 +214,13 @@ impl HistoryEvent {
         }
     }
 
-    pub(crate) fn parse(word: &str) -> Result<Self> {
+    /// Parses a name from the store.
+    #[doc(hidden)]
+    pub fn parse(word: &str) -> Result<Self> {
         HistoryEvent::ALL
             .into_iter()
             .find(|event| event.as_str() == word)
-            .ok_or_else(|| unexpected("history event", word))
+            .ok_or_else(|| Error::unexpected("history event", word))
     }
 }
 
@@ -223,39 +230,50 @@ impl fmt::Display for HistoryEvent {
     }
 }
 
-/// One line of the audit trail.
+/// An entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HistoryEntry {
-    /// Grows with time; `None` for what is held now.
+    /// The id, which grows with time; `None` for a lease that is held now.
     pub id: Option<i64>,
-    /// When it happened, on the store's clock.
+    /// The time of the event, on the store's clock.
     pub at: Timestamp,
-    /// To what kind of thing.
+    /// The component.
     #[serde(default)]
     pub part: Part,
-    /// What happened.
+    /// The event.
     pub event: HistoryEvent,
-    /// To what: a resource, a queue, a once key; empty for the outbox.
+    /// The resource, the queue or the once key; empty for the outbox.
     pub resource: String,
-    /// To how many items, events or keys; `None` for locks.
+    /// Number of items, events or keys; `None` for locks.
     #[serde(default)]
     pub count: Option<u64>,
-    /// With which token; only locks have one.
+    /// The fencing token of a lock.
     pub token: Option<Token>,
-    /// `exclusive` or `shared`; only of locks.
+    /// The mode of a lock: `exclusive` or `shared`.
     pub mode: Option<String>,
-    /// Whose holding it was.
+    /// The owner of the lease.
     pub owner: Option<String>,
     /// The person, application, work, machine and process.
     #[serde(flatten)]
     pub attribution: Attribution,
-    /// When the holding began.
+    /// When the lease began.
     pub acquired_at: Option<Timestamp>,
-    /// When it was to end.
+    /// When the lease was to end.
     pub expires_at: Option<Timestamp>,
-    /// The person who broke, requeued, reset, discarded, forgot or resolved.
+    /// The operator.
     pub actor: Option<String>,
-    /// Why that was done, or what came late.
+    /// The reason of the operator, or the late call.
     pub reason: Option<String>,
+}
+
+/// One page of the history, newest first: `GET /v1/history`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct HistoryPage {
+    /// Newest first; the first page begins with the leases that are held now.
+    pub history: Vec<HistoryEntry>,
+    /// Cursor of the next page (`after`); absent if this is the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<i64>,
 }

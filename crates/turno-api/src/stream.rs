@@ -1,40 +1,42 @@
 //! Events of `GET /v1/stream`: one type per kind of event.
 //!
 //! The first event is a `snapshot`. A client that applies the changes that follow has, at any time, the state that a new
-//! snapshot would contain. Times that pass on their own are not sent again: the remaining time of a lease shrinks, and the age
-//! of the oldest item grows, until an event says otherwise.
+//! snapshot would contain. The remaining time of a lease and the age of the oldest item change with the clock: they are not sent
+//! again until something else changes them.
 
 use serde::{Deserialize, Serialize};
-use turno::Token;
-use turno::inbox::QueueStats;
-use turno::lock::{HistoryEntry, LockHolder};
-use turno::once::OnceView;
-use turno::outbox::OutboxStats;
 
-/// `snapshot`: how everything is now.
+use crate::history::HistoryEntry;
+use crate::ids::Token;
+use crate::inbox::QueueStats;
+use crate::lock::LockHolder;
+use crate::once::OnceView;
+use crate::outbox::OutboxStats;
+
+/// `snapshot`: the state at the beginning of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Snapshot {
     /// The locks that are held.
-    pub locks: HeldLocks,
+    pub locks: LockList,
     /// The queues.
     pub queues: KnownQueues,
-    /// The outbox; only for those who may see all names, and have asked for no prefix.
+    /// The outbox; only for callers that may see all names and gave no prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outbox: Option<OutboxStats>,
-    /// The once keys whose work has begun and not ended.
+    /// The once keys that are in flight or unknown.
     pub once: OpenKeys,
 }
 
 /// The locks that are held, in order of their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct HeldLocks {
-    /// The first 500, or fewer if they have much to say.
+pub struct LockList {
+    /// The first 500, or fewer if their texts are long.
     pub locks: Vec<LockHolder>,
-    /// How many there are; of more than 1000, 1000 are counted.
+    /// Number of held locks; counted up to 1000.
     pub held: u64,
-    /// Whether there are more than are told of.
+    /// Whether there are more than are listed.
     pub more: bool,
 }
 
@@ -44,7 +46,7 @@ pub struct HeldLocks {
 pub struct KnownQueues {
     /// The first 500.
     pub queues: Vec<QueueStats>,
-    /// Whether there are more than are told of.
+    /// Whether there are more than are listed.
     pub more: bool,
 }
 
@@ -54,35 +56,35 @@ pub struct KnownQueues {
 pub struct OpenKeys {
     /// The first 100 of each.
     pub keys: Vec<OnceView>,
-    /// Whether there are more than are told of.
+    /// Whether there are more than are listed.
     pub more: bool,
 }
 
-/// `locks`: what changed in the locks that are told of.
+/// `locks`: changes of the listed locks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LocksChanged {
     /// Held now.
     pub added: Vec<LockHolder>,
-    /// Held still, and renewed, entered again, or waited for by more or fewer.
+    /// Still held, and renewed, entered again, or with another number of waiters.
     pub changed: Vec<LockHolder>,
     /// Not held any more.
-    pub gone: Vec<GoneLock>,
-    /// How many there are; of more than 1000, 1000 are counted.
+    pub gone: Vec<LockRemoved>,
+    /// Number of held locks; counted up to 1000.
     pub held: u64,
-    /// Whether there are more than are told of.
+    /// Whether there are more than are listed.
     pub more: bool,
 }
 
 /// A lock that is not held any more, or not by this owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct GoneLock {
-    /// What was locked.
+pub struct LockRemoved {
+    /// The resource.
     pub resource: String,
-    /// By whom.
+    /// The owner.
     pub owner: String,
-    /// With which token.
+    /// The fencing token.
     #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub token: Token,
 }
@@ -91,49 +93,49 @@ pub struct GoneLock {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct QueuesChanged {
-    /// New ones, and those with new counts.
+    /// New queues, and queues with new counts.
     pub changed: Vec<QueueStats>,
-    /// Those that are not there any more.
+    /// Queues that do not exist any more.
     pub gone: Vec<String>,
-    /// Whether there are more than are told of.
+    /// Whether there are more than are listed.
     pub more: bool,
 }
 
-/// `once`: the keys that began, ended, or became unknown.
+/// `once`: the keys that began, ended or became unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OnceChanged {
     /// In flight or unknown now.
     pub changed: Vec<OnceView>,
-    /// Neither any more.
+    /// Keys that are neither any more.
     pub gone: Vec<String>,
-    /// Whether there are more than are told of.
+    /// Whether there are more than are listed.
     pub more: bool,
 }
 
-/// `history`: what happened to locks, and what people did by hand, in order.
+/// `history`: new entries of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HistoryNews {
     /// The oldest first.
     pub history: Vec<HistoryEntry>,
-    /// Whether so much happened that some of it is not told: `GET /v1/history` has it.
+    /// Whether there are more than are listed: `GET /v1/history` has them.
     pub more: bool,
 }
 
-/// `store`: whether the store answers.
+/// `store`: whether the store is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StoreState {
-    /// False: what was told may be old, until it is true again.
+    /// False: the state may be out of date, until it is true again.
     pub up: bool,
 }
 
-/// `reconnect`: the last event; whoever wants to know more connects again.
+/// `reconnect`: the last event of the stream. The client connects again for more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Reconnect {
-    /// `slow`: events were missed, because they were not read in time; `time`: the stream has lasted as long as one may;
-    /// `access`: the access token is not good any more; `shutting_down`: the server ends.
+    /// `slow`: the client did not read in time and missed events; `time`: the stream has reached its maximum duration;
+    /// `access`: the access token is not valid any more; `shutting_down`: the server shuts down.
     pub reason: String,
 }

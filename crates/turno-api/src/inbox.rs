@@ -1,0 +1,870 @@
+//! The inbox: items and claims.
+//!
+//! An item is *pending* until a worker claims it, *scheduled* before its due time and *processing* while its claim is valid. It
+//! ends as *completed* or *failed*. A change to a claimed item must present its [`ClaimId`]. If the claim has ended, the call
+//! reports it as stale and changes nothing.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::de::{self, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::duration::WireDuration;
+use crate::error::{Error, Result};
+use crate::ids::{ClaimId, ItemId};
+use crate::json;
+#[cfg(feature = "schema")]
+use crate::openapi_types::{ClaimName, Json, LeaseDuration, Name, Text, WaitDuration};
+
+/// How long a push wakes an idle worker after the worker's last registration.
+pub const IDLE_ALIVE: Duration = Duration::from_secs(10);
+
+/// Number of priorities: 0 is claimed first, 3 last.
+pub const PRIORITIES: u8 = 4;
+
+/// The default priority of an item.
+pub const DEFAULT_PRIORITY: u8 = 1;
+
+/// The default number of attempts of an item.
+pub const DEFAULT_ATTEMPTS: u16 = 5;
+
+/// No limit of attempts: only for the events of the outbox, about which relays decide.
+pub const UNLIMITED_ATTEMPTS: u16 = 0;
+
+/// Attempts whose outcome is unknown are counted up to this number. In SQL: `turno.inbox_doubt`.
+pub const MAX_DOUBTS: u32 = 1_000_000;
+
+/// Number of errors that an item keeps.
+pub const ERRORS_KEPT: usize = 10;
+
+/// Whether calls that arrive at the same time may share a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Batching {
+    /// They may: one round trip and one commit for many callers, each with its own outcome.
+    #[default]
+    Batched,
+    /// Each call is a statement of its own.
+    Alone,
+}
+
+/// Parameters of `InboxStore::inbox_idle`: a worker that has nothing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxIdle {
+    /// The queue that it works on.
+    pub queue: String,
+    /// How long it may sleep and wants to be notified; zero if it cannot be notified.
+    pub listens: Duration,
+    /// How long ago its last claim began.
+    pub looked: Duration,
+}
+
+/// Outcome of `InboxStore::inbox_idle`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InboxIdleness {
+    /// The time until there may be work without a push: the next due time, or the end of another worker's claim.
+    pub due: Option<Duration>,
+    /// The state since which every push is certain to wake the worker. A worker that has claimed since it first got this value
+    /// can sleep. `None` if a push in progress may not wake it.
+    pub sure: Option<String>,
+}
+
+/// An item to push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewItem {
+    /// The payload, as JSON text.
+    pub payload: String,
+    /// The unique key: at most one item with this key exists in the queue, for as long as the item or the record of its
+    /// completion exists.
+    pub key: Option<String>,
+    /// Stored in the key's place when there is no key; not unique. The outbox stores an event's id here.
+    pub label: Option<String>,
+    /// The priority: 0 is claimed first, 3 last.
+    pub priority: u8,
+    /// The due time. Default: at once.
+    pub due: Option<Due>,
+    /// Items of one group are processed in the order of their pushes, one at a time.
+    pub group: Option<String>,
+    /// Maximum number of attempts; then the item has failed. 0 is no limit, for events of the outbox only.
+    pub max_attempts: u16,
+}
+
+/// When an item may be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// This long after the push, on the store's clock.
+    After(Duration),
+    /// At this time, on the store's clock.
+    At(Timestamp),
+}
+
+/// Parameters of `InboxStore::inbox_push`.
+#[derive(Debug, Clone)]
+pub struct InboxPush {
+    /// The queue.
+    pub queue: String,
+    /// The items, in order.
+    pub items: Vec<NewItem>,
+    /// The request id: a repeated call changes nothing.
+    pub request: Uuid,
+}
+
+/// The outcome of one pushed item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushedItem {
+    /// The item's id; that of the existing item, if it is a duplicate.
+    pub id: ItemId,
+    /// Whether an item with this key existed already.
+    pub duplicate: bool,
+}
+
+/// Parameters of `InboxStore::inbox_claim`.
+#[derive(Debug, Clone)]
+pub struct InboxClaim {
+    /// The queue.
+    pub queue: String,
+    /// The name of the worker, for people.
+    pub worker: String,
+    /// Maximum number of items; may be 0.
+    pub limit: u32,
+    /// How long the claim is valid unless it is extended.
+    pub lease: Duration,
+    /// The request id, and the token of the claims. A repeated call returns the items of the first one that are still claimed.
+    pub request: Uuid,
+    /// Whether this claim may share a statement with others of the same worker. Claims of one statement share a token and cannot
+    /// be repeated, so a caller that may have to repeat the call claims alone.
+    pub batching: Batching,
+}
+
+/// A claimed item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedItem {
+    /// The claim, which every change to the item must present.
+    pub claim: ClaimId,
+    /// The attempt, counted from one; attempts that were abandoned count.
+    pub attempt: u32,
+    /// Maximum number of attempts.
+    pub max_attempts: u32,
+    /// The payload, as JSON text.
+    pub payload: String,
+    /// The unique key.
+    pub key: Option<String>,
+    /// The group.
+    pub group: Option<String>,
+    /// The priority: 0 is claimed first, 3 last.
+    pub priority: u8,
+    /// When the item was pushed, on the store's clock.
+    pub pushed_at: Timestamp,
+    /// When the claim ends unless it is extended, on the store's clock.
+    pub expires_at: Timestamp,
+    /// Number of earlier attempts whose claim expired.
+    pub abandoned: u32,
+}
+
+/// Parameters of `InboxStore::inbox_complete`.
+#[derive(Debug, Clone)]
+pub struct InboxComplete {
+    /// The claims to complete.
+    pub claims: Vec<ClaimId>,
+    /// The request id: a repeated call changes nothing.
+    pub request: Uuid,
+}
+
+/// Parameters of `InboxStore::inbox_turn`.
+#[derive(Debug, Clone)]
+pub struct InboxTurn {
+    /// The claims to complete.
+    pub complete: InboxComplete,
+    /// The next claim.
+    pub claim: InboxClaim,
+}
+
+/// One failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The claim.
+    pub claim: ClaimId,
+    /// The error text.
+    pub error: String,
+    /// The pause before the next attempt. Default: exponential backoff with jitter.
+    pub retry_in: Option<Duration>,
+    /// Whether there is another attempt.
+    pub again: Again,
+}
+
+/// Whether a failed item is attempted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Again {
+    /// As long as attempts are left.
+    #[default]
+    Retry,
+    /// Never: the item has failed at once.
+    Never,
+}
+
+/// Parameters of `InboxStore::inbox_fail`.
+#[derive(Debug, Clone)]
+pub struct InboxFail {
+    /// The failed attempts.
+    pub failures: Vec<Failure>,
+    /// The request id: a repeated call changes nothing.
+    pub request: Uuid,
+}
+
+/// Parameters of `InboxStore::inbox_give_back`.
+#[derive(Debug, Clone)]
+pub struct InboxGiveBack {
+    /// The claims whose processing has not begun.
+    pub claims: Vec<ClaimId>,
+    /// The request id: a repeated call changes nothing.
+    pub request: Uuid,
+}
+
+/// Parameters of `InboxStore::inbox_extend`.
+#[derive(Debug, Clone)]
+pub struct InboxExtend {
+    /// The claims to extend.
+    pub claims: Vec<ClaimId>,
+    /// The new lease, counted from now.
+    pub lease: Duration,
+}
+
+/// The outcome of a change to claims.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Settled {
+    /// Number of claims that were changed.
+    pub done: u64,
+    /// The claims that had ended, in the order of the request. Nothing was changed for them.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<ClaimName>))]
+    pub stale: Vec<ClaimId>,
+}
+
+/// Parameters of `InboxStore::inbox_requeue` and `InboxStore::inbox_discard`.
+#[derive(Debug, Clone)]
+pub struct InboxFailedItems {
+    /// The queue.
+    pub queue: String,
+    /// The items. Default: all that have failed.
+    pub ids: Option<Vec<ItemId>>,
+    /// Maximum number of items, the oldest failures first.
+    pub limit: u32,
+    /// The operator, for the history.
+    pub user: Option<String>,
+    /// The reason, for the history.
+    pub reason: Option<String>,
+}
+
+/// Parameters of `InboxStore::inbox_reset`.
+#[derive(Debug, Clone)]
+pub struct InboxReset {
+    /// The queue.
+    pub queue: String,
+    /// Only items that were claimed at least this long ago.
+    pub older_than: Duration,
+    /// Approximate maximum number of items; items of one claim are reset together.
+    pub limit: u32,
+    /// The operator, for the history.
+    pub user: Option<String>,
+    /// The reason, for the history.
+    pub reason: Option<String>,
+}
+
+/// Parameters of `InboxStore::inbox_stats`.
+#[derive(Debug, Clone, Default)]
+pub struct InboxStats {
+    /// One queue. Default: all.
+    pub queue: Option<String>,
+    /// The prefix of the names, if no queue is given.
+    pub prefix: String,
+}
+
+/// Number of items of a queue, per state.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct QueueStats {
+    /// The queue.
+    pub queue: String,
+    /// All items that were ever pushed and not discarded.
+    pub total: u64,
+    /// Waiting for a worker.
+    pub pending: u64,
+    /// Waiting for their due time.
+    pub scheduled: u64,
+    /// Claimed by workers.
+    pub processing: u64,
+    /// Completed since the queue began.
+    pub completed: u64,
+    /// Failed, until an operator requeues or discards them.
+    pub failed: u64,
+    /// How long the oldest pending item has been due, in milliseconds; `None` if none is pending.
+    #[serde(
+        rename = "oldest_pending_ms",
+        with = "crate::duration::as_optional_ms",
+        default
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
+    pub oldest_pending: Option<Duration>,
+}
+
+/// The state of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ItemState {
+    /// Waiting for a worker.
+    Pending,
+    /// Waiting for its due time.
+    Scheduled,
+    /// Claimed by a worker.
+    Processing,
+    /// Completed.
+    Completed,
+    /// Failed: no attempts left.
+    Failed,
+}
+
+impl ItemState {
+    /// All states.
+    pub const ALL: [ItemState; 5] = [
+        ItemState::Pending,
+        ItemState::Scheduled,
+        ItemState::Processing,
+        ItemState::Completed,
+        ItemState::Failed,
+    ];
+
+    /// The name in stores and interfaces.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ItemState::Pending => "pending",
+            ItemState::Scheduled => "scheduled",
+            ItemState::Processing => "processing",
+            ItemState::Completed => "completed",
+            ItemState::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for ItemState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for ItemState {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self> {
+        ItemState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .ok_or_else(|| {
+                Error::invalid(
+                    "state",
+                    "state must be pending, scheduled, processing, completed or failed",
+                )
+            })
+    }
+}
+
+/// Parameters of `InboxStore::inbox_list`.
+#[derive(Debug, Clone)]
+pub struct InboxList {
+    /// The queue.
+    pub queue: String,
+    /// Only items in this state.
+    pub state: ItemState,
+    /// The last item of the previous page.
+    pub after: Option<ItemId>,
+    /// The size of the page.
+    pub limit: u32,
+}
+
+/// An item of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemView {
+    /// The item's id.
+    pub id: ItemId,
+    /// The state.
+    pub state: ItemState,
+    /// The payload, as JSON text; not kept for a completed item.
+    pub payload: Option<String>,
+    /// The unique key.
+    pub key: Option<String>,
+    /// The group.
+    pub group: Option<String>,
+    /// The priority: 0 is claimed first, 3 last.
+    pub priority: Option<u8>,
+    /// Number of attempts that failed or were abandoned.
+    pub attempts: u32,
+    /// Number of attempts that were abandoned: the claim expired.
+    pub abandoned: u32,
+    /// The worker that processes the item, or did last.
+    pub worker: Option<String>,
+    /// When the item was pushed.
+    pub pushed_at: Option<Timestamp>,
+    /// When the state began; for a scheduled item, its due time.
+    pub at: Option<Timestamp>,
+    /// The last errors, oldest first.
+    pub errors: Vec<AttemptError>,
+}
+
+/// The error of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AttemptError {
+    /// The attempt, counted from one.
+    pub attempt: u32,
+    /// When the attempt ended.
+    pub at: Timestamp,
+    /// `failed`: the handler reported an error. `abandoned`: the claim expired.
+    pub kind: String,
+    /// The error text.
+    pub error: String,
+    /// The worker.
+    pub worker: Option<String>,
+}
+
+/// Pushes items: `POST /v1/inbox/{queue}`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Push {
+    /// The items, in order; all or none are stored.
+    #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
+    #[serde(deserialize_with = "crate::object::objects")]
+    pub items: Vec<PushItem>,
+    /// The request id: a repeated request changes nothing and has the same response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Uuid>,
+}
+
+/// An item to push.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PushItem {
+    /// The payload: any JSON.
+    #[cfg_attr(feature = "schema", schema(value_type = Json))]
+    pub payload: Box<RawValue>,
+    /// The unique key: at most one item with this key exists in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub key: Option<String>,
+    /// The priority: 0 is claimed first, 3 last. Default: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 3))]
+    pub priority: Option<u8>,
+    /// The time until the item is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<WireDuration>,
+    /// The due time; instead of `delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+    /// Items of one group are processed in order, one at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub group: Option<String>,
+    /// Maximum number of attempts; then the item has failed. Default: 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1000))]
+    pub max_attempts: Option<u16>,
+}
+
+/// The outcome of pushed items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Pushed {
+    /// One id per item, in their order; that of the existing item, if it is a duplicate.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<i64>))]
+    pub ids: Vec<ItemId>,
+    /// The ids of the items that existed already.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<i64>))]
+    pub duplicates: Vec<ItemId>,
+    /// Their positions in the request, from 0.
+    pub duplicate_places: Vec<u32>,
+}
+
+impl Pushed {
+    /// Converts the outcomes of pushed items, in their order.
+    pub fn of(items: &[PushedItem]) -> Self {
+        let duplicates = || items.iter().enumerate().filter(|(_, item)| item.duplicate);
+        Pushed {
+            ids: items.iter().map(|item| item.id).collect(),
+            duplicates: duplicates().map(|(_, item)| item.id).collect(),
+            duplicate_places: duplicates()
+                .map(|(place, _)| u32::try_from(place).unwrap_or(u32::MAX))
+                .collect(),
+        }
+    }
+}
+
+/// Claims items: `POST /v1/inbox/{queue}/claim`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The name of the worker, for people.
+    #[cfg_attr(feature = "schema", schema(value_type = Name))]
+    pub worker: String,
+    /// Maximum number of items. Default: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000))]
+    pub limit: Option<u32>,
+    /// How long the claim is valid unless it is extended. Default: that of the server's configuration, else 30 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
+    pub lease: Option<WireDuration>,
+    /// Wait this long for a first item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitDuration>))]
+    pub wait: Option<WireDuration>,
+    /// The request id: a repeated request returns the items of the first one that are still claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Uuid>,
+}
+
+/// Claimed items.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Claimed {
+    /// In the order in which they should be processed; empty if none is due.
+    pub items: Vec<ClaimedItemBody>,
+}
+
+/// A claimed item.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = ClaimedItem))]
+pub struct ClaimedItemBody {
+    /// The item's id.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
+    pub id: ItemId,
+    /// The claim, which every change to the item must present.
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
+    pub claim: ClaimId,
+    /// The attempt, counted from one; attempts that were abandoned count.
+    pub attempt: u32,
+    /// Maximum number of attempts.
+    pub max_attempts: u32,
+    /// Number of earlier attempts whose claim expired.
+    pub abandoned: u32,
+    /// The payload.
+    #[cfg_attr(feature = "schema", schema(value_type = Json))]
+    pub payload: Box<RawValue>,
+    /// The unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The priority: 0 is claimed first, 3 last.
+    pub priority: u8,
+    /// When the item was pushed, on the store's clock.
+    pub pushed_at: Timestamp,
+    /// When the claim ends unless it is extended, on the store's clock.
+    pub expires_at: Timestamp,
+}
+
+impl ClaimedItemBody {
+    /// Converts a claimed item.
+    ///
+    /// # Errors
+    /// Returns an error if the stored payload is not JSON.
+    pub fn of(item: &ClaimedItem) -> Result<Self> {
+        Ok(ClaimedItemBody {
+            id: item.claim.item,
+            claim: item.claim,
+            attempt: item.attempt,
+            max_attempts: item.max_attempts,
+            abandoned: item.abandoned,
+            payload: json::raw(&item.payload)?,
+            key: item.key.clone(),
+            group: item.group.clone(),
+            priority: item.priority,
+            pushed_at: item.pushed_at,
+            expires_at: item.expires_at,
+        })
+    }
+}
+
+/// Settles or extends claims: `POST /v1/inbox/{queue}/complete`, `/fail`, `/extend`, `/give-back`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// The claims, each alone or with the fields of the operation.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<ClaimOrMore>, min_items = 1, max_items = 10_000))]
+    pub claims: Vec<SettleClaim>,
+    /// The request id: a repeated request changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Uuid>,
+}
+
+/// A claim and the fields of the operation. As a string, it is the claim alone.
+#[derive(Debug, Clone, Serialize)]
+pub struct SettleClaim {
+    /// The claim.
+    pub claim: ClaimId,
+    /// `fail`: the error text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// `fail`: the pause before the next attempt. Default: exponential backoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_in: Option<WireDuration>,
+    /// `fail`: whether this was the last attempt.
+    #[serde(rename = "final", skip_serializing_if = "Option::is_none")]
+    pub last: Option<bool>,
+    /// `extend`: the new lease, counted from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<WireDuration>,
+}
+
+impl From<ClaimId> for SettleClaim {
+    fn from(claim: ClaimId) -> Self {
+        SettleClaim {
+            claim,
+            error: None,
+            retry_in: None,
+            last: None,
+            lease: None,
+        }
+    }
+}
+
+/// A claim and the fields of the operation, as an object.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schema(as = ClaimAndMore))]
+struct More {
+    /// The claim.
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
+    claim: ClaimId,
+    /// `fail`: the error text.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, max_length = 10_000))]
+    error: Option<String>,
+    /// `fail`: the pause before the next attempt. Default: exponential backoff.
+    #[serde(default)]
+    retry_in: Option<WireDuration>,
+    /// `fail`: do not attempt it again; the item has failed at once.
+    #[serde(default, rename = "final")]
+    last: Option<bool>,
+    /// `extend`: the new lease, counted from now. Default: that of the server's configuration, else 30 seconds.
+    #[serde(default)]
+    lease: Option<WireDuration>,
+}
+
+/// Not derived, because an untagged enum could not report which field is wrong.
+impl<'de> Deserialize<'de> for SettleClaim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = SettleClaim;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a claim, or an object with one")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SettleClaim, E> {
+                let claim: ClaimId = text.parse().map_err(E::custom)?;
+                Ok(claim.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SettleClaim, A::Error> {
+                let more = More::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(SettleClaim {
+                    claim: more.claim,
+                    error: more.error,
+                    retry_in: more.retry_in,
+                    last: more.last,
+                    lease: more.lease,
+                })
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// A claim alone, or as an object.
+#[cfg(feature = "schema")]
+#[derive(utoipa::ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described")]
+enum ClaimOrMore {
+    /// The claim alone.
+    Alone(ClaimName),
+    /// The claim and the fields of the operation.
+    More(More),
+}
+
+/// Statistics of queues: `GET /v1/inbox`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Queues {
+    /// In order of their names.
+    pub queues: Vec<QueueStats>,
+}
+
+/// One page of items: `GET /v1/inbox/{queue}/items`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Items {
+    /// In order of their ids; completed ones newest first.
+    pub items: Vec<Item>,
+    /// Cursor of the next page (`after`); absent if this is the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<i64>))]
+    pub next: Option<ItemId>,
+}
+
+/// An item of a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Item {
+    /// The item's id.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
+    pub id: ItemId,
+    /// The state.
+    pub state: ItemState,
+    /// The payload; not kept for a completed item.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "json::present"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+    pub payload: Option<Box<RawValue>>,
+    /// The unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The priority: 0 is claimed first, 3 last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    /// Number of attempts that failed or were abandoned.
+    pub attempts: u32,
+    /// Number of attempts that were abandoned: the claim expired.
+    pub abandoned: u32,
+    /// The worker that processes the item, or did last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// When the item was pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pushed_at: Option<Timestamp>,
+    /// When the state began; for a scheduled item, its due time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The last errors, oldest first.
+    pub errors: Vec<AttemptError>,
+}
+
+impl Item {
+    /// Converts an item of a list.
+    ///
+    /// # Errors
+    /// Returns an error if the stored payload is not JSON.
+    pub fn of(view: &ItemView) -> Result<Self> {
+        Ok(Item {
+            id: view.id,
+            state: view.state,
+            payload: json::optional(view.payload.as_deref())?,
+            key: view.key.clone(),
+            group: view.group.clone(),
+            priority: view.priority,
+            attempts: view.attempts,
+            abandoned: view.abandoned,
+            worker: view.worker.clone(),
+            pushed_at: view.pushed_at,
+            at: view.at,
+            errors: view.errors.clone(),
+        })
+    }
+}
+
+/// Failed items to requeue, `POST /v1/inbox/{queue}/requeue`, or to discard, `POST /v1/inbox/{queue}/discard`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FailedItems {
+    /// The items. Default: all that have failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<i64>>, max_items = 10_000))]
+    pub ids: Option<Vec<ItemId>>,
+    /// The operator, for the history. Default: the name of the access token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub user: Option<String>,
+    /// The reason, for the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
+}
+
+/// Number of requeued items or events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Requeued {
+    /// The number.
+    pub requeued: u64,
+}
+
+/// Ends the claims of workers that hang: `POST /v1/inbox/{queue}/reset`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Reset {
+    /// Only items that were claimed at least this long ago. Default: 15 minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than: Option<WireDuration>,
+    /// The operator, for the history. Default: the name of the access token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+    pub user: Option<String>,
+    /// The reason, for the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+    pub reason: Option<String>,
+}
+
+/// Number of items that were reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ResetResponse {
+    /// The number.
+    pub reset: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAIM: &str = "17@0190f1f4-2b3c-7d4e-8f50-112233445566";
+
+    #[test]
+    fn a_claim_is_a_text_or_an_object() {
+        let text =
+            format!(r#"{{"claims": ["{CLAIM}", {{"claim": "{CLAIM}", "retry_in": "5s"}}]}}"#);
+        let settle: Settle = serde_json::from_str(&text).unwrap();
+        assert_eq!(settle.claims[0].claim, settle.claims[1].claim);
+        assert!(settle.claims[1].retry_in.is_some());
+        for bad in [
+            r#"{"claims": ["17"]}"#.to_owned(),
+            r#"{"claims": [17]}"#.to_owned(),
+            format!(r#"{{"claims": [{{"claim": "{CLAIM}", "retry": 1}}]}}"#),
+            format!(r#"{{"claims": ["{CLAIM}"], "more": 1}}"#),
+        ] {
+            assert!(serde_json::from_str::<Settle>(&bad).is_err(), "{bad}");
+        }
+    }
+}
