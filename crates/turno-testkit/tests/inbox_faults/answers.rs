@@ -91,7 +91,7 @@ impl Line {
     async fn meeting<T>(&self, work: impl Future<Output = T>) -> T {
         // Somebody's transaction, in front of both. Not the observer's, which would see the same all the time in it.
         let other = client(&self.direct_url).await;
-        let lock = "begin; lock table turno.inbox_item, turno.inbox_batch in share mode";
+        let lock = "begin; lock table turno.inbox_item, turno.inbox_claim in share mode";
         other.batch_execute(lock).await.unwrap();
         let fault = async {
             let original = self.await_blocked(&[]).await;
