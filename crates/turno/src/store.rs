@@ -189,7 +189,7 @@ pub const SCHEMA_VERSION: u32 = 12;
 
 /// The lowest schema version for which a program may have been built, to use the schema of [`SCHEMA_VERSION`]. It is raised when
 /// a migration changes something that older programs rely on; otherwise they keep working while servers are replaced.
-pub const OLDEST_PROGRAM: u32 = 11;
+pub const OLDEST_PROGRAM: u32 = 12;
 
 /// The schema in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

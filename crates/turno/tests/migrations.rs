@@ -294,11 +294,12 @@ async fn the_printed_script_makes_the_same_schema() {
 /// Reverts the schema to version 6: removes what version 7 adds, and restores what it replaces.
 const BEFORE_SQLITE: &str = "drop index turno_once_open; drop index turno_inbox_key_done; \
     alter table turno_inbox_key drop column done_at; \
+    alter table turno_inbox_item rename column state to line; alter table turno_inbox_item rename column run_at to due; \
     drop table turno_deed; drop table turno_sweep_last; \
     delete from turno_migration where version > 6; \
     alter table turno_migration drop column oldest_program";
 const BEFORE_POSTGRES: &str = "\
-    drop function turno.history, turno.deed_check, turno.deed_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
+    drop function turno.history, turno.operator_action_check, turno.operator_action_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
       turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
     drop type turno.history_entry; drop table turno.deed; \
     alter table turno.adopted drop column replaced, drop column restore; \
@@ -320,6 +321,12 @@ const BEFORE_POSTGRES: &str = "\
 const TO_VERSION_9: &str = "\
     drop index turno.once_open; alter type turno.swept drop attribute failed; \
     alter table turno.inbox_kind drop column bytes; drop table turno.setting; \
+    alter table turno.inbox_claim rename to inbox_batch; alter index turno.inbox_claim_pkey rename to inbox_batch_pkey; \
+    alter index turno.inbox_claim_queue rename to inbox_batch_queue; \
+    alter table turno.inbox_batch rename column queue_priority to lane; \
+    alter table turno.inbox_item rename column queue_priority to lane; \
+    alter table turno.inbox_failed rename column queue_priority to lane; \
+    alter table turno.inbox_kind rename column priority_mask to lanes; \
     delete from turno.migration where version > 9";
 
 /// A program of the previous version that keeps running while the schema changes, with prepared statements.

@@ -44,7 +44,7 @@ fn inbox(path: &LossyPath) -> Inbox {
 async fn meeting<T>(path: &LossyPath, work: impl Future<Output = T>) -> T {
     // A transaction of another session, which blocks both. Not the observer's, whose snapshot would then not change.
     let other = client(&path.direct_url).await;
-    let lock = "begin; lock table turno.inbox_item, turno.inbox_batch in share mode";
+    let lock = "begin; lock table turno.inbox_item, turno.inbox_claim in share mode";
     other.batch_execute(lock).await.unwrap();
     let fault = async {
         let original = await_blocked(path, &[]).await;

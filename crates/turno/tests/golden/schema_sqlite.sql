@@ -75,9 +75,9 @@ CREATE TABLE turno_inbox_error (
 CREATE TABLE turno_inbox_item (
   id           integer primary key,
   queue        integer not null,
-  line         integer not null,           -- 0 ready, 1 ready at its time, 2 behind another of its group, 3 held, 4 failed
+  state         integer not null,           -- 0 ready, 1 ready at its time, 2 behind another of its group, 3 held, 4 failed
   priority     integer not null,           -- 0 first
-  due          integer,                    -- its time, if it has one; when it failed, if it did
+  run_at          integer,                    -- its time, if it has one; when it failed, if it did
   claim        integer,                    -- who holds it
   attempts     integer not null default 0, -- those that ended
   abandoned    integer not null default 0, -- how many of them because the worker vanished
@@ -89,14 +89,14 @@ CREATE TABLE turno_inbox_item (
   group_key    text,
   payload      text    not null            -- last, because it may be long
 ) strict;
-CREATE INDEX turno_inbox_item_failed on turno_inbox_item (queue, due)
-where line = 4;
+CREATE INDEX turno_inbox_item_failed on turno_inbox_item (queue, run_at)
+where state = 4;
 CREATE INDEX turno_inbox_item_failed_key on turno_inbox_item (queue, key)
-where line = 4 and key is not null;
-CREATE INDEX turno_inbox_item_group on turno_inbox_item (queue, group_key, line)
+where state = 4 and key is not null;
+CREATE INDEX turno_inbox_item_group on turno_inbox_item (queue, group_key, state)
 where group_key is not null;
-CREATE INDEX turno_inbox_item_line on turno_inbox_item (queue, line, priority, due)
-where line < 3;
+CREATE INDEX turno_inbox_item_line on turno_inbox_item (queue, state, priority, run_at)
+where state < 3;
 CREATE TABLE turno_inbox_key (
   queue        integer not null,
   key          text    not null,

@@ -73,7 +73,7 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
     }
     // An event has a separate counter of attempts with an unknown end, and each attempt ends here without a response.
     let claim = "select count(*) from turno.outbox_claim('relay', 10, '1 minute')";
-    let over = "update turno.inbox_batch set claimed_at = claimed_at - interval '1 hour', until = until - interval '1 hour'; \
+    let over = "update turno.inbox_claim set claimed_at = claimed_at - interval '1 hour', until = until - interval '1 hour'; \
                 update turno.inbox_cursor set expiry = clock_timestamp() - interval '1 second'";
     let events = "select max(attempts) from turno.inbox_item where max_attempts = 0";
     for doubt in 0..5 {

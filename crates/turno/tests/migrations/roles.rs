@@ -244,7 +244,7 @@ async fn a_migration_calls_no_function_of_another_role() {
 }
 
 const DAMAGE: &str = "
-    create or replace function turno.lock_tick() returns bigint language sql as $$ select 1::bigint $$;
+    create or replace function turno.next_token() returns bigint language sql as $$ select 1::bigint $$;
     drop function turno.seen, turno.sweep_last;
     alter function turno.lock_list reset search_path;
     alter function turno.once_status security invoker;
@@ -266,7 +266,7 @@ async fn a_repair_restores_functions_and_rights() {
     assert_eq!(drift.missing_functions, ["seen", "sweep_last"]);
     let mut changed = drift.changed_functions.clone();
     changed.sort();
-    assert_eq!(changed, ["lock_list", "lock_tick", "once_status"]);
+    assert_eq!(changed, ["lock_list", "next_token", "once_status"]);
     assert_eq!(
         drift.missing_grants,
         ["turno_app: lock_acquire", "turno_operator: schema turno"]

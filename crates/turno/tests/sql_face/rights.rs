@@ -143,7 +143,7 @@ async fn the_role_may_call_and_nothing_else() {
     for sql in [
         "select * from turno.lock",
         "delete from turno.lock_history",
-        "select turno.lock_tick()",
+        "select turno.next_token()",
         "select * from turno.once",
     ] {
         assert_eq!(code(&app, sql).await, "42501", "{sql}");

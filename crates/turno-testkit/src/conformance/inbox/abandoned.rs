@@ -173,14 +173,14 @@ async fn spoil(bed: &TestStore, item: turno::store::ItemId) {
     }
     // Its number is already among the failed ones, as after a restore of some of the tables.
     bed.run(&format!(
-        "insert into turno.inbox_failed (id, lane, failed_at, pushed_at, attempts, abandoned, max_attempts, payload) \
-         select id, lane, {{now}}, pushed_at, 1, 0, 1, payload from turno.inbox_item where id = {item}"
+        "insert into turno.inbox_failed (id, queue_priority, failed_at, pushed_at, attempts, abandoned, max_attempts, payload) \
+         select id, queue_priority, {{now}}, pushed_at, 1, 0, 1, payload from turno.inbox_item where id = {item}"
     ))
     .await;
     // The control: its attempt cannot be ended.
     let db = bed.postgres_connection().await;
     let end = format!(
-        "select turno.inbox_end_attempt(lane, id, 'abandoned', '', 'w', now()) from turno.inbox_item where id = {item}"
+        "select turno.inbox_end_attempt(queue_priority, id, 'abandoned', '', 'w', now()) from turno.inbox_item where id = {item}"
     );
     db.batch_execute(&end).await.unwrap_err();
 }

@@ -190,7 +190,7 @@ impl TestStore {
         } else {
             // The cursor stores a time before which no claim ends, so it has to be shifted, too.
             self.run(&format!(
-                "update turno.inbox_batch set claimed_at = claimed_at - ({by}), until = until - ({by}); \
+                "update turno.inbox_claim set claimed_at = claimed_at - ({by}), until = until - ({by}); \
                  update turno.inbox_cursor set expiry = {{now}} - {{us:1000000}}"
             ))
             .await;
@@ -199,13 +199,8 @@ impl TestStore {
 
     /// Makes all claims older by this duration, without ending them sooner.
     pub(in crate::conformance) async fn age_claims(&self, by: Duration) {
-        let table = if self.is_sqlite() {
-            "turno.inbox_claim"
-        } else {
-            "turno.inbox_batch"
-        };
         self.run(&format!(
-            "update {table} set claimed_at = claimed_at - {{us:{}}}",
+            "update turno.inbox_claim set claimed_at = claimed_at - {{us:{}}}",
             by.as_micros()
         ))
         .await;
@@ -225,7 +220,7 @@ impl TestStore {
     pub(in crate::conformance) async fn age_failures(&self, by: Duration) {
         let by = by.as_micros();
         let statement = if self.is_sqlite() {
-            format!("update turno.inbox_item set due = due - {{us:{by}}} where line = 4")
+            format!("update turno.inbox_item set run_at = run_at - {{us:{by}}} where state = 4")
         } else {
             format!("update turno.inbox_failed set failed_at = failed_at - {{us:{by}}}")
         };

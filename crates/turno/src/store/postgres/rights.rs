@@ -82,7 +82,7 @@ mod tests {
             ("permission denied for function sweep", Some(OPERATOR)),
             ("permission denied for function lock_break", Some(OPERATOR)),
             ("permission denied for function lock_acquire", Some(APP)),
-            ("permission denied for function lock_tick", None),
+            ("permission denied for function next_token", None),
             ("permission denied for schema turno", None),
         ] {
             let advised = advice(said);

@@ -1,8 +1,8 @@
 //! The inbox verbs. Each is one job of the writer, so that its statements are one atomic step; the rules
 //! are in `queries/inbox.sql` and in the modules below, one for each kind of change.
 //!
-//! An item's `line` says where it stands (see `migrations/0002_inbox.sql`), and whoever changes one keeps
-//! the others of its group and the counts right at once, so that nobody ever has to search.
+//! An item has a `state` (see `migrations/0012_rules.sql`). A change of it also updates the other items of its group and the
+//! counters in the same transaction, so that no call has to search.
 
 mod claim;
 mod complete;

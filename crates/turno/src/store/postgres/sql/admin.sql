@@ -42,7 +42,7 @@ comment on function turno.lock_history is
 -- Purpose: records operator actions in the history, with user and reason, in the transaction of the action. Internal.
 -- Index:   none.
 
-create or replace function turno.deed_check("user" text, reason text) returns void
+create or replace function turno.operator_action_check("user" text, reason text) returns void
 language plpgsql
 immutable
 as $$
@@ -57,7 +57,7 @@ end
 $$;
 
 -- What changed nothing leaves nothing. The number is of those that locks have, so that one id orders them all.
-create or replace function turno.deed_record(
+create or replace function turno.operator_action_record(
   part     text,
   event    text,
   resource text,
@@ -69,9 +69,9 @@ language sql
 as $$
   insert into turno.deed (id, at, part, event, resource, count, actor, reason)
   select
-    nextval('turno.lock_history_id_seq'), clock_timestamp(), deed_record.part, deed_record.event,
-    deed_record.resource, deed_record.many, deed_record.actor, deed_record.reason
-  where deed_record.many > 0
+    nextval('turno.lock_history_id_seq'), clock_timestamp(), operator_action_record.part, operator_action_record.event,
+    operator_action_record.resource, operator_action_record.many, operator_action_record.actor, operator_action_record.reason
+  where operator_action_record.many > 0
 $$;
 
 -- Purpose: the history, newest first: how leases ended, and operator actions.
@@ -262,7 +262,7 @@ declare
   got  bigint;
   many bigint;
 begin
-  perform turno.inbox_fold();
+  perform turno.inbox_compact_counters();
   delete from turno.inbox_done d
   where d.ctid = any (array(
     select o.at
@@ -318,12 +318,12 @@ begin
       array(
         select f.id
         from turno.inbox_failed f
-        where f.lane / 4 = q.id
+        where f.queue_priority / 4 = q.id
           and f.failed_at < clock_timestamp() - keep_failed
         order by f.failed_at
         limit batch - many),
       batch);
-    perform turno.deed_record(
+    perform turno.operator_action_record(
       'inbox', 'discarded', q.name, got, null, 'swept: failed longer ago than keep_failed');
     many := many + got;
     exit when many >= batch;
@@ -505,7 +505,7 @@ begin
       set holds = 0
       where t.resource = l.resource;
     end if;
-    perform turno.lock_call(l);
+    perform turno.lock_notify(l);
   end loop;
 
   -- Rows that were not used for long. Their highest token becomes the floor in the same transaction, so that no resource

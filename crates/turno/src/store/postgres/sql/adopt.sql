@@ -203,7 +203,7 @@ set search_path = pg_catalog, pg_temp
 as $$
   select c.verb, format(c.call, a.schema_name, turno.adopt_function_name(a, c.name), w.words[4], w.words[6], a.id_column)
   from turno.adopted_find(adopted_calls."table", adopted_calls.path) a
-  cross join lateral turno.adopt_words(a) w (words)
+  cross join lateral turno.adopt_placeholders(a) w (words)
   join (values
     ('processing', 'acquire', 'acquire_processing_lock_token', 'select %1$I.%2$I($1::%3$s, $2) as token'),
     ('processing', 'release', 'release_processing_lock', 'select %1$I.%2$I($1::%3$s, $2) as done'),

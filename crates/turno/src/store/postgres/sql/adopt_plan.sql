@@ -231,13 +231,13 @@ as $$
   select
     turno.adopt_function_name(a, f.name), format(f.arguments, variadic w.words), format(f.types, variadic w.words),
     format(f.returns, variadic w.words), f.language, format(f.body, variadic w.words), f.said
-  from turno.adopt_words(a) w (words)
+  from turno.adopt_placeholders(a) w (words)
   cross join lateral (
-    select * from turno.adopt_take() where a.shape = 'processing'
+    select * from turno.adopt_acquire() where a.shape = 'processing'
     union all
-    select * from turno.adopt_give() where a.shape = 'processing'
+    select * from turno.adopt_release() where a.shape = 'processing'
     union all
-    select * from turno.adopt_tidy() where a.shape = 'processing'
+    select * from turno.adopt_cleanup() where a.shape = 'processing'
     union all
     select * from turno.adopt_mark() where a.shape = 'processed') f
 $$;

@@ -94,7 +94,7 @@ $$;
 
 -- %1$s table, %2$s id column, %3$s its parameter, %4$s its type, %5$s condition on the user, %6$s type of the user,
 -- %7$s length of errors, %8$s condition on the attempts; the functions that others call: %9$s acquire, %10$s next, %11$s cleanup, %12$s reset.
-create or replace function turno.adopt_words(a turno.adopted) returns text[]
+create or replace function turno.adopt_placeholders(a turno.adopted) returns text[]
 language sql
 stable
 as $$
@@ -116,14 +116,14 @@ as $$
     format('%I.%I', a.schema_name, turno.adopt_function_name(a, 'reset_stuck_processing_after'))]
 $$;
 
--- Purpose: the functions by which a row of an adopted table is taken, as templates: see adopt_words.
+-- Purpose: the functions by which a row of an adopted table is taken, as templates: see adopt_placeholders.
 -- Index:   the id's own; <table>_turno_waiting for those that look for rows.
 --
 -- A row is free if it is not processed, and not locked or locked for longer than the timeout. No call waits for a row
 -- that another transaction is changing: that row counts as locked ("no key", because a foreign key reference to a row does not
 -- lock it). The clock is read before the rows, so a lock may last a little longer.
 
-create or replace function turno.adopt_take() returns setof turno.adopt_function
+create or replace function turno.adopt_acquire() returns setof turno.adopt_function
 language sql
 immutable
 as $file$
@@ -228,14 +228,14 @@ $body$,
 )
 $file$;
 
--- Purpose: the functions by which a row of an adopted table is given back, as templates: see adopt_words.
+-- Purpose: the functions by which a row of an adopted table is given back, as templates: see adopt_placeholders.
 -- Index:   the id's own.
 --
 -- With a token, only the holder of the newest lock changes anything; for an older token the result is false. A release that is
 -- repeated because its response was lost finds its own token and its own effect, and returns true again. The functions without a
 -- token end the lock of any holder, and return false only if there is none.
 
-create or replace function turno.adopt_give() returns setof turno.adopt_function
+create or replace function turno.adopt_release() returns setof turno.adopt_function
 language sql
 immutable
 as $file$
@@ -324,10 +324,10 @@ $body$,
 )
 $file$;
 
--- Purpose: the functions by which operators maintain an adopted table, as templates: see adopt_words.
+-- Purpose: the functions by which operators maintain an adopted table, as templates: see adopt_placeholders.
 -- Index:   <table>_turno_processing for what is locked. Counting looks at every row.
 
-create or replace function turno.adopt_tidy() returns setof turno.adopt_function
+create or replace function turno.adopt_cleanup() returns setof turno.adopt_function
 language sql
 immutable
 as $file$
@@ -417,7 +417,7 @@ $body$,
 )
 $file$;
 
--- Purpose: the functions of an adopted table whose rows have one flag, as templates: see adopt_words.
+-- Purpose: the functions of an adopted table whose rows have one flag, as templates: see adopt_placeholders.
 -- Index:   the id's own.
 --
 -- The caller that sets the flag has the row. The functions do not wait for an update in another transaction: until that

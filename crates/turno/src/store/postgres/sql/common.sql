@@ -73,7 +73,7 @@ execute function turno.setting_changed();
 -- A token follows the clock, in microseconds, and is one more than the last whenever the clock has
 -- not moved on (or has moved back). So a database restored from a backup still grants tokens above
 -- those it has forgotten, without a manual step.
-create or replace function turno.lock_tick() returns bigint
+create or replace function turno.next_token() returns bigint
 language sql
 volatile
 as $$
@@ -314,7 +314,7 @@ declare
   was    text;
   now    text;
 begin
-  perform turno.deed_check(setting_set."user", null);
+  perform turno.operator_action_check(setting_set."user", null);
   -- That of migrations: two transactions cannot change the rights of one function at once.
   perform pg_advisory_xact_lock(500186639983);
   was := turno.setting_value(setting_set.name);
@@ -332,7 +332,7 @@ begin
   if now = was then
     return now;
   end if;
-  perform turno.deed_record(
+  perform turno.operator_action_record(
     'setting', 'changed', setting_set.name, 1, coalesce(setting_set."user", session_user::text),
     format('from %s to %s', was, now));
   if setting_set.name in ('app_role', 'operator_role') then

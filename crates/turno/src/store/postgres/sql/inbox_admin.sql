@@ -1,7 +1,7 @@
 -- What operators and dashboards call: requeue, discard, reset, counts, lists.
 
 -- Purpose: what a person does: revives or discards failed items, and takes items away from workers that hold them for too long.
--- Index:   inbox_failed_oldest, inbox_failed_queue, inbox_key_pkey, inbox_batch_queue.
+-- Index:   inbox_failed_oldest, inbox_failed_queue, inbox_key_pkey, inbox_claim_queue.
 
 -- Failed items of a queue: those with the ids or, if these are null, the oldest failures. Locked for the caller, who deletes
 -- them. Two statements, so that each is along its own index, whatever the statistics say.
@@ -13,7 +13,7 @@ begin
     return query
     select t.ctid
     from turno.inbox_failed t
-    where t.lane / 4 = q
+    where t.queue_priority / 4 = q
     order by t.failed_at
     limit inbox_failed_places."limit"
     for update skip locked;
@@ -21,7 +21,7 @@ begin
     return query
     select t.ctid
     from turno.inbox_failed t
-    where t.lane / 4 = q
+    where t.queue_priority / 4 = q
       and t.id = any (ids)
     limit inbox_failed_places."limit"
     for update skip locked;
@@ -42,8 +42,8 @@ begin
     where f.ctid = any (array(select turno.inbox_failed_places(q, inbox_revive.ids, inbox_revive."limit")))
     returning *),
   pushed as (
-    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
-    select b.lane, b.id, clock_timestamp(), b.pushed_at, b.max_attempts, b."group", b.key, b.errors, b.payload
+    insert into turno.inbox_item (queue_priority, id, run_at, pushed_at, max_attempts, "group", key, errors, payload)
+    select b.queue_priority, b.id, clock_timestamp(), b.pushed_at, b.max_attempts, b."group", b.key, b.errors, b.payload
     from back b
     returning 1)
   select count(*) into many
@@ -51,7 +51,7 @@ begin
   if many > 0 then
     insert into turno.inbox_tally (queue_id, items, timed, failed)
     values (q, many, many, -many);
-    perform turno.inbox_call(q);
+    perform turno.inbox_notify_by_id(q);
   end if;
   return many;
 end
@@ -102,13 +102,13 @@ declare
   q    integer;
   many bigint;
 begin
-  perform turno.deed_check(inbox_decide."user", inbox_decide.reason);
+  perform turno.operator_action_check(inbox_decide."user", inbox_decide.reason);
   q := turno.inbox_queue_id(inbox_decide.queue);
   many := case inbox_decide.event
     when 'requeued' then turno.inbox_revive(q, inbox_decide.ids, inbox_decide."limit")
     when 'discarded' then turno.inbox_forget_failed(q, inbox_decide.ids, inbox_decide."limit")
   end;
-  perform turno.deed_record(
+  perform turno.operator_action_record(
     'inbox', inbox_decide.event, inbox_decide.queue, many, inbox_decide."user", inbox_decide.reason);
   return many;
 end
@@ -175,15 +175,15 @@ as $$
 #variable_conflict use_column
 declare
   q    integer := turno.inbox_queue_id(inbox_reset.queue);
-  b    turno.inbox_batch;
+  b    turno.inbox_claim;
   groups text[];
   got  bigint;
   many bigint := 0;
 begin
-  perform turno.deed_check(inbox_reset."user", inbox_reset.reason);
+  perform turno.operator_action_check(inbox_reset."user", inbox_reset.reason);
   for b in
     select *
-    from turno.inbox_batch t
+    from turno.inbox_claim t
     where t.queue_id = q
       and t.claimed_at <= clock_timestamp() - inbox_reset.older_than
     order by t.n
@@ -193,7 +193,7 @@ begin
     with back as (
       update turno.inbox_item i
       set run_at = clock_timestamp()
-      where i.ctid = any (array(select t.at from turno.inbox_places(b.lane, b.ids) t))
+      where i.ctid = any (array(select t.at from turno.inbox_places(b.queue_priority, b.ids) t))
       returning i."group")
     select count(*), array_agg(a."group") filter (where a."group" is not null) into got, groups
     from back a;
@@ -201,16 +201,16 @@ begin
       perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
     end if;
     many := many + got;
-    delete from turno.inbox_batch t
+    delete from turno.inbox_claim t
     where t.token = b.token
-      and t.lane = b.lane;
+      and t.queue_priority = b.queue_priority;
   end loop;
   if many > 0 then
     insert into turno.inbox_tally (queue_id, timed)
     values (q, many);
-    perform turno.inbox_call(q);
+    perform turno.inbox_notify_by_id(q);
   end if;
-  perform turno.deed_record('inbox', 'reset', inbox_reset.queue, many, inbox_reset."user", inbox_reset.reason);
+  perform turno.operator_action_record('inbox', 'reset', inbox_reset.queue, many, inbox_reset."user", inbox_reset.reason);
   return many;
 end
 $$;
@@ -219,10 +219,10 @@ comment on function turno.inbox_reset is
   'Takes away the claims of a queue that were made at least older_than ago: their items are claimable at once, and the claims stale. Answers how many items. The user and the reason go into the history.';
 
 -- Purpose: how many items are in which state, from counters.
--- Index:   inbox_total_pkey, inbox_item_pkey from the cursor on, inbox_item_due, inbox_batch_queue.
+-- Index:   inbox_total_pkey, inbox_item_pkey from the cursor on, inbox_item_due, inbox_claim_queue.
 
 -- Adds the single counts to the totals. If another call is doing so, this one does nothing.
-create or replace function turno.inbox_fold() returns void
+create or replace function turno.inbox_compact_counters() returns void
 language plpgsql
 as $$
 begin
@@ -266,7 +266,7 @@ begin
     cross join lateral (
       select
       from turno.inbox_item t
-      where t.lane = inbox_scheduled.queue_id * 4 + p
+      where t.queue_priority = inbox_scheduled.queue_id * 4 + p
         and t.run_at <= now_at
       limit 10001) d
     limit 10001) due;
@@ -275,7 +275,7 @@ begin
   end if;
   select count(*) into many
   from turno.inbox_item t
-  where t.lane between inbox_scheduled.queue_id * 4 and inbox_scheduled.queue_id * 4 + 3
+  where t.queue_priority between inbox_scheduled.queue_id * 4 and inbox_scheduled.queue_id * 4 + 3
     and t.run_at > now_at
     and t.run_at < 'infinity';
   return many;
@@ -298,7 +298,7 @@ as $$
   cross join lateral (
     (select t.pushed_at as since
     from turno.inbox_item t
-    where t.lane = inbox_oldest.queue_id * 4 + p
+    where t.queue_priority = inbox_oldest.queue_id * 4 + p
       and t.id > c.at_id[p + 1]
       and t.run_at is null
     order by t.id
@@ -306,7 +306,7 @@ as $$
     union all
     (select t.run_at
     from turno.inbox_item t
-    where t.lane = inbox_oldest.queue_id * 4 + p
+    where t.queue_priority = inbox_oldest.queue_id * 4 + p
       and t.run_at <= clock_timestamp()
     order by t.run_at
     limit 1)
@@ -314,17 +314,17 @@ as $$
     -- Those that wait for their group, or were committed late.
     (select t.pushed_at
     from (
-      select i.lane, i.id, i.pushed_at
+      select i.queue_priority, i.id, i.pushed_at
       from turno.inbox_item i
-      where i.lane = inbox_oldest.queue_id * 4 + p
+      where i.queue_priority = inbox_oldest.queue_id * 4 + p
         and i.id <= c.at_id[p + 1]
         and i.run_at is null
       order by i.id
       limit 1000) t
     where not exists (
-      select from turno.inbox_batch b
+      select from turno.inbox_claim b
       where b.queue_id = inbox_oldest.queue_id
-        and b.lane = t.lane
+        and b.queue_priority = t.queue_priority
         and b.ids @> t.id)
     order by t.id
     limit 1)) o
@@ -339,12 +339,12 @@ as $$
 begin
   -- A standby, or a transaction that only reads, adds them up and leaves them.
   if current_setting('transaction_read_only') = 'off' then
-    perform turno.inbox_fold();
+    perform turno.inbox_compact_counters();
   end if;
   return query
   with held as (
     select b.queue_id, sum(upper(r) - lower(r))::bigint as many
-    from turno.inbox_batch b
+    from turno.inbox_claim b
     cross join lateral unnest(b.ids) r
     where b.until > clock_timestamp()
     group by b.queue_id),
@@ -400,10 +400,10 @@ begin
   if inbox_list.state = 'failed' then
     return query
     select
-      f.id, 'failed', f.payload, f.key, f."group", f.lane % 4, f.attempts::integer, f.abandoned::integer, f.worker, f.pushed_at,
+      f.id, 'failed', f.payload, f.key, f."group", f.queue_priority % 4, f.attempts::integer, f.abandoned::integer, f.worker, f.pushed_at,
       f.failed_at, f.errors
     from turno.inbox_failed f
-    where f.lane / 4 = q
+    where f.queue_priority / 4 = q
       and f.id > coalesce(inbox_list.after, 0)
     order by f.id
     limit inbox_list."limit";
@@ -421,19 +421,19 @@ begin
   elsif inbox_list.state in ('pending', 'scheduled', 'processing') then
     return query
     select
-      i.id, inbox_list.state, i.payload, i.key, i."group", i.lane % 4, i.attempts::integer, i.abandoned::integer, b.worker,
+      i.id, inbox_list.state, i.payload, i.key, i."group", i.queue_priority % 4, i.attempts::integer, i.abandoned::integer, b.worker,
       i.pushed_at,
       case inbox_list.state when 'processing' then b.claimed_at else coalesce(nullif(i.run_at, 'infinity'), i.pushed_at) end, i.errors
     from turno.inbox_item i
     left join lateral (
       select t.worker, t.claimed_at
-      from turno.inbox_batch t
+      from turno.inbox_claim t
       where t.queue_id = q
-        and t.lane = i.lane
+        and t.queue_priority = i.queue_priority
         and t.ids @> i.id
         and t.until > clock_timestamp()
       limit 1) b on true
-    where i.lane between q * 4 and q * 4 + 3
+    where i.queue_priority between q * 4 and q * 4 + 3
       and i.id > coalesce(inbox_list.after, 0)
       and case
         when b.worker is not null then 'processing'
@@ -452,7 +452,7 @@ $$;
 comment on function turno.inbox_list is 'One page of the items of a queue that are in one state, in order of their ids; completed ones newest first.';
 
 -- Purpose: the queue of each claim, for the authorization of a call that settles them; an ended claim has none.
--- Index:   inbox_batch_pkey, inbox_queue_pkey.
+-- Index:   inbox_claim_pkey, inbox_queue_pkey.
 
 create or replace function turno.inbox_queues(ids bigint[], tokens uuid[]) returns table (place bigint, queue text)
 language plpgsql
@@ -467,7 +467,7 @@ begin
   from unnest(inbox_queues.ids, inbox_queues.tokens) with ordinality a(id, token, place)
   cross join lateral (
     select t.queue_id
-    from turno.inbox_batch t
+    from turno.inbox_claim t
     where t.token = a.token
       and t.ids @> a.id
     limit 1) b

@@ -35,7 +35,7 @@ $$;
 
 -- An error's text as it is kept: at most 4000 bytes of it, and no half character. A byte that continues one begins with
 -- the bits 10.
-create or replace function turno.inbox_cut(error text) returns text
+create or replace function turno.inbox_truncate_error(error text) returns text
 language sql
 immutable
 as $$
@@ -68,7 +68,7 @@ as $$
 $$;
 
 -- The error of an attempt whose worker did not extend its claim.
-create or replace function turno.inbox_vanished() returns text
+create or replace function turno.inbox_lost_worker_error() returns text
 language sql
 immutable
 as $$
@@ -87,7 +87,7 @@ $$;
 -- Counts the attempt, and puts the item off until again_at, or (null, or no attempts left) aside. Answers its group. With
 -- max_attempts = 0 there is no limit: only a null again_at puts the item aside.
 create or replace function turno.inbox_end_attempt(
-  lane     integer,
+  queue_priority     integer,
   id       bigint,
   kind     text,
   error    text,
@@ -103,7 +103,7 @@ declare
 begin
   select * into i
   from turno.inbox_item t
-  where t.lane = inbox_end_attempt.lane
+  where t.queue_priority = inbox_end_attempt.queue_priority
     and t.id = inbox_end_attempt.id
   for update;
   if not found then
@@ -124,29 +124,29 @@ begin
         attempts  = i.attempts,
         abandoned = i.abandoned,
         errors    = i.errors
-    where t.lane = i.lane
+    where t.queue_priority = i.queue_priority
       and t.id = i.id;
     insert into turno.inbox_tally (queue_id, timed)
-    values (i.lane / 4, 1);
+    values (i.queue_priority / 4, 1);
     return i."group";
   end if;
   delete from turno.inbox_item t
-  where t.lane = i.lane
+  where t.queue_priority = i.queue_priority
     and t.id = i.id;
   insert into turno.inbox_failed (
-    id, lane, failed_at, pushed_at, attempts, abandoned, max_attempts, "group", key, errors, payload, worker)
+    id, queue_priority, failed_at, pushed_at, attempts, abandoned, max_attempts, "group", key, errors, payload, worker)
   values (
-    i.id, i.lane, clock_timestamp(), i.pushed_at, i.attempts, i.abandoned, i.max_attempts, i."group", i.key, i.errors,
+    i.id, i.queue_priority, clock_timestamp(), i.pushed_at, i.attempts, i.abandoned, i.max_attempts, i."group", i.key, i.errors,
     i.payload, inbox_end_attempt.worker);
   insert into turno.inbox_tally (queue_id, items, failed)
-  values (i.lane / 4, -1, 1);
+  values (i.queue_priority / 4, -1, 1);
   return i."group";
 end
 $$;
 
 -- Ends the attempts of one expired claim, each by itself. An item whose attempt cannot be ended is put off for a minute and
 -- not counted, so that the others are not held up. Answers the groups of the items.
-create or replace function turno.inbox_abandon_each(lane integer, ids int8multirange, worker text) returns text[]
+create or replace function turno.inbox_abandon_each(queue_priority integer, ids int8multirange, worker text) returns text[]
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -162,7 +162,7 @@ begin
   loop
     begin
       of_item := turno.inbox_end_attempt(
-        inbox_abandon_each.lane, item, 'abandoned', turno.inbox_vanished(), inbox_abandon_each.worker, clock_timestamp());
+        inbox_abandon_each.queue_priority, item, 'abandoned', turno.inbox_lost_worker_error(), inbox_abandon_each.worker, clock_timestamp());
     exception
       when data_exception or integrity_constraint_violation or program_limit_exceeded then
         raise warning 'the attempt at item % could not be ended: %', item, sqlerrm
@@ -171,12 +171,12 @@ begin
         with back as (
           update turno.inbox_item t
           set run_at = clock_timestamp() + interval '1 minute'
-          where t.lane = inbox_abandon_each.lane
+          where t.queue_priority = inbox_abandon_each.queue_priority
             and t.id = item
           returning t."group"),
         counted as (
           insert into turno.inbox_tally (queue_id, timed)
-          select inbox_abandon_each.lane / 4, 1
+          select inbox_abandon_each.queue_priority / 4, 1
           from back)
         select b."group" into of_item
         from back b;
@@ -194,14 +194,14 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  b    turno.inbox_batch;
+  b    turno.inbox_claim;
   many bigint := 0;
   groups text[];
   next timestamptz;
 begin
   for b in
     select *
-    from turno.inbox_batch t
+    from turno.inbox_claim t
     where t.queue_id = inbox_abandon.queue_id
       and turno.inbox_claim_has_expired(t.until, clock_timestamp())
     -- Items that were claimed first come first again.
@@ -215,24 +215,24 @@ begin
     begin
       groups := array(
         select turno.inbox_end_attempt(
-          b.lane, i.id, 'abandoned', turno.inbox_vanished(), b.worker, clock_timestamp())
+          b.queue_priority, i.id, 'abandoned', turno.inbox_lost_worker_error(), b.worker, clock_timestamp())
         from unnest(b.ids) r
         cross join lateral generate_series(lower(r), upper(r) - 1) i(id));
     exception
       when data_exception or integrity_constraint_violation or program_limit_exceeded then
-        groups := turno.inbox_abandon_each(b.lane, b.ids, b.worker);
+        groups := turno.inbox_abandon_each(b.queue_priority, b.ids, b.worker);
     end;
     groups := array_remove(groups, null);
     if groups <> '{}' then
       perform turno.inbox_free(null, array_fill(inbox_abandon.queue_id, array[cardinality(groups)]), groups);
     end if;
     many := many + turno.inbox_count(b.ids);
-    delete from turno.inbox_batch t
+    delete from turno.inbox_claim t
     where t.token = b.token
-      and t.lane = b.lane;
+      and t.queue_priority = b.queue_priority;
   end loop;
   select min(t.until) into next
-  from turno.inbox_batch t
+  from turno.inbox_claim t
   where t.queue_id = inbox_abandon.queue_id;
   -- One that is just being settled is looked at again soon.
   return case when next is null then 'infinity' else greatest(next, clock_timestamp() + '100 milliseconds') end;
@@ -240,7 +240,7 @@ end
 $$;
 
 -- Purpose: the rules of groups: one item at a time, the first one first.
--- Index:   inbox_item_group, inbox_batch_queue.
+-- Index:   inbox_item_group, inbox_claim_queue.
 --
 -- Whenever an item of a group leaves a worker's hands, for whatever reason, a note says so (inbox_freed): the next of the
 -- group, which claims have passed over, may be claimed. So a note may be thrown away while its group is busy: there will
@@ -248,7 +248,7 @@ $$;
 
 -- The first item of each group, of those in the queue: the only one that may be claimed.
 create or replace function turno.inbox_heads(queue_id integer, groups text[])
-returns table (lane integer, id bigint, "group" text, run_at timestamptz)
+returns table (queue_priority integer, id bigint, "group" text, run_at timestamptz)
 language sql
 stable
 as $$
@@ -258,11 +258,11 @@ as $$
     from unnest(inbox_heads.groups) g
     where g is not null) d
   cross join lateral (
-    select i.lane, i.id, i."group", i.run_at
+    select i.queue_priority, i.id, i."group", i.run_at
     from turno.inbox_item i
-    where hashtextextended(i."group", i.lane / 4) = hashtextextended(d.g, inbox_heads.queue_id)
+    where hashtextextended(i."group", i.queue_priority / 4) = hashtextextended(d.g, inbox_heads.queue_id)
       and i."group" = d.g
-      and i.lane / 4 = inbox_heads.queue_id
+      and i.queue_priority / 4 = inbox_heads.queue_id
     order by i.id
     limit 1) h
 $$;
@@ -274,7 +274,7 @@ language sql
 stable
 as $$
   select g
-  from turno.inbox_batch b
+  from turno.inbox_claim b
   cross join lateral unnest(b.groups) g
   where b.queue_id = inbox_busy.queue_id
 $$;
@@ -290,7 +290,7 @@ begin
   select u.queue_id, array_agg(u."group")
   from unnest(inbox_free.queues, inbox_free.groups) with ordinality u(queue_id, "group", place)
   group by u.queue_id, u.place / 100;
-  update turno.inbox_batch b
+  update turno.inbox_claim b
   set groups = array(
     select g
     from unnest(b.groups) g
@@ -301,18 +301,18 @@ begin
       where u.queue_id = b.queue_id))
   where b.token = any (inbox_free.tokens)
     and b.groups is not null;
-  perform turno.inbox_call(q)
+  perform turno.inbox_notify_by_id(q)
   from (select distinct unnest(inbox_free.queues)) u(q);
 end
 $$;
 
--- The next items of one lane, after a number; if they are to be in order, only the first of each group. Answers how far it
+-- The next items of one priority, after a number; if they are to be in order, only the first of each group. Answers how far it
 -- looked, too. The first items of some groups may be known already.
 --
 -- In growing pieces: where most items are behind others of their groups, each group is looked up once a piece, and not
 -- once an item.
-create or replace function turno.inbox_line(
-  in_lane      integer,
+create or replace function turno.inbox_next_ready(
+  in_queue_priority      integer,
   after        bigint,
   "limit"      integer,
   known_groups text[],
@@ -326,8 +326,8 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  piece       integer := inbox_line."limit";
-  room        integer := inbox_line."limit";
+  piece       integer := inbox_next_ready."limit";
+  room        integer := inbox_next_ready."limit";
   seen_ids    bigint[];
   seen_groups text[];
   furthest    bigint;
@@ -336,37 +336,37 @@ declare
   some_ids    bigint[];
   some_groups text[];
 begin
-  ending := inbox_line.after;
+  ending := inbox_next_ready.after;
   loop
     -- The furthest in the same breath, or something could come between and be passed unseen.
     select
       array_agg(s.id), array_agg(s."group"),
-      (select max(t.id) from turno.inbox_item t where t.lane = inbox_line.in_lane and t.id > ending)
+      (select max(t.id) from turno.inbox_item t where t.queue_priority = inbox_next_ready.in_queue_priority and t.id > ending)
     into seen_ids, seen_groups, furthest
     from (
       select t.id, t."group"
       from turno.inbox_item t
-      where t.lane = inbox_line.in_lane
+      where t.queue_priority = inbox_next_ready.in_queue_priority
         and t.id > ending
         and turno.inbox_is_ready(t.run_at)
       order by t.id
       limit piece) s;
-    if not inbox_line.in_order or array_remove(seen_groups, null) = '{}' then
+    if not inbox_next_ready.in_order or array_remove(seen_groups, null) = '{}' then
       some_ids := seen_ids[1:room];
       some_groups := seen_groups[1:room];
     else
       unknown := array(
         select g
         from unnest(seen_groups) g
-        where g not in (select unnest(inbox_line.known_groups)));
+        where g not in (select unnest(inbox_next_ready.known_groups)));
       select array_agg(h.id) into heads
-      from turno.inbox_heads(inbox_line.in_lane / 4, unknown) h;
+      from turno.inbox_heads(inbox_next_ready.in_queue_priority / 4, unknown) h;
       select array_agg(r.id), array_agg(r."group") into some_ids, some_groups
       from (
         select s.id, s."group"
         from unnest(seen_ids, seen_groups) s(id, "group")
         where s."group" is null
-           or s.id in (select unnest(heads || inbox_line.known_heads))
+           or s.id in (select unnest(heads || inbox_next_ready.known_heads))
         limit room) r;
     end if;
     ids := ids || some_ids;
@@ -388,7 +388,7 @@ end
 $$;
 
 -- Purpose: finds what was committed late.
--- Index:   inbox_item_pkey between the floor and the cursor, inbox_batch_queue.
+-- Index:   inbox_item_pkey between the floor and the cursor, inbox_claim_queue.
 
 -- Claims what was committed behind the cursor: numbers are given out in order, and committed in any.
 --
@@ -412,26 +412,26 @@ declare
   how_many   bigint;
 begin
   with behind as materialized (
-    select i.lane, i.id, i."group"
+    select i.queue_priority, i.id, i."group"
     from generate_series(0, 3) p
     -- What was claimed since the floor was where it is; what was claimed before lies below it.
     cross join lateral (
       select coalesce(range_agg(r), '{}') as ids
-      from turno.inbox_batch b
+      from turno.inbox_claim b
       cross join lateral unnest(b.ids) r
       where b.queue_id = c.queue_id
         and b.n > c.floor_n
-        and b.lane = c.queue_id * 4 + p) held
+        and b.queue_priority = c.queue_id * 4 + p) held
     cross join lateral (
-      select t.lane, t.id, t."group"
+      select t.queue_priority, t.id, t."group"
       from turno.inbox_item t
-      where t.lane = c.queue_id * 4 + p
+      where t.queue_priority = c.queue_id * 4 + p
         and t.id > c.floor_id[p + 1]
         and t.id <= c.at_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
         and not held.ids @> t.id) i),
   late as materialized (
-    select l.lane, l.id, l."group"
+    select l.queue_priority, l.id, l."group"
     from behind l
     where l."group" is null
        or (
@@ -439,16 +439,16 @@ begin
            select h.id
            from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
          and l."group" not in (select b from turno.inbox_busy(c.queue_id) b))
-    order by l.lane, l.id
+    order by l.queue_priority, l.id
     limit inbox_late."limit"),
   claimed as (
-    insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+    insert into turno.inbox_claim as b (token, queue_priority, queue_id, n, ids, groups, worker, claimed_at, until)
     select
-      inbox_late.token, l.lane, c.queue_id, c.n + 1, range_agg(int8range(l.id, l.id, '[]')),
+      inbox_late.token, l.queue_priority, c.queue_id, c.n + 1, range_agg(int8range(l.id, l.id, '[]')),
       array_agg(l."group") filter (where l."group" is not null), inbox_late.worker, clock_timestamp(), inbox_late.until
     from late l
-    group by l.lane
-    on conflict (token, lane) do update
+    group by l.queue_priority
+    on conflict (token, queue_priority) do update
     set ids    = b.ids + excluded.ids,
         groups = b.groups || excluded.groups)
   select count(*), pg_snapshot_xmin(pg_current_snapshot()) into how_many, oldest
@@ -478,7 +478,7 @@ $$;
 
 -- Purpose: the numbers of items after the sequence has gone back: a data-only restore leaves it at its start, and logical replication
 --          does not carry it. New items then have numbers that the cursors have passed, or that exist already.
--- Index:   inbox_item_pkey, inbox_failed_pkey, inbox_batch_queue.
+-- Index:   inbox_item_pkey, inbox_failed_pkey, inbox_claim_queue.
 
 -- The highest number in use.
 create or replace function turno.inbox_highest_id() returns bigint
@@ -494,7 +494,7 @@ as $$
       cross join lateral (
         select t.id
         from turno.inbox_item t
-        where t.lane = q.id * 4 + p
+        where t.queue_priority = q.id * 4 + p
         order by t.id desc
         limit 1) i),
     (select max(t.id) from turno.inbox_failed t),
@@ -558,14 +558,14 @@ as $$
     cross join lateral generate_series(0, 3) p
     cross join lateral (
       select coalesce(range_agg(r), '{}') as ids
-      from turno.inbox_batch b
+      from turno.inbox_claim b
       cross join lateral unnest(b.ids) r
       where b.queue_id = inbox_unreachable.queue_id
-        and b.lane = inbox_unreachable.queue_id * 4 + p) held
+        and b.queue_priority = inbox_unreachable.queue_id * 4 + p) held
     cross join lateral (
       select
       from turno.inbox_item t
-      where t.lane = inbox_unreachable.queue_id * 4 + p
+      where t.queue_priority = inbox_unreachable.queue_id * 4 + p
         and t.id <= c.floor_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
         and t."group" is null

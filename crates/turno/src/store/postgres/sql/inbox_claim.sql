@@ -11,18 +11,18 @@ create or replace function turno.inbox_held(token uuid) returns setof turno.inbo
 language sql
 stable
 as $$
-  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.lane % 4, i.pushed_at, b.until, i.abandoned::integer
-  from turno.inbox_batch b
+  select i.id, i.attempts + 1, i.max_attempts, i.payload, i.key, i."group", i.queue_priority % 4, i.pushed_at, b.until, i.abandoned::integer
+  from turno.inbox_claim b
   cross join lateral unnest(b.ids) r
   cross join lateral (
     select *
     from turno.inbox_item t
-    where t.lane = b.lane
+    where t.queue_priority = b.queue_priority
       and t.id >= lower(r)
       and t.id < upper(r)
     offset 0) i
   where b.token = inbox_held.token
-  order by b.lane, i.run_at is null, i.id
+  order by b.queue_priority, i.run_at is null, i.id
 $$;
 
 -- How many a claim holds.
@@ -33,7 +33,7 @@ as $$
 begin
   return (
     select coalesce(sum(upper(r) - lower(r)), 0)
-    from turno.inbox_batch b
+    from turno.inbox_claim b
     cross join lateral unnest(b.ids) r
     where b.token = inbox_size.token);
 end
@@ -66,10 +66,10 @@ begin
 end
 $$;
 
--- Adds items to a claim; one row of it for each lane.
+-- Adds items to a claim; one row of it for each priority.
 create or replace function turno.inbox_hold(
   c      turno.inbox_cursor,
-  lane   integer,
+  queue_priority   integer,
   ids    bigint[],
   groups text[],
   token  uuid,
@@ -83,11 +83,11 @@ begin
   if inbox_hold.ids is null then
     return;
   end if;
-  insert into turno.inbox_batch as b (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+  insert into turno.inbox_claim as b (token, queue_priority, queue_id, n, ids, groups, worker, claimed_at, until)
   values (
-    inbox_hold.token, inbox_hold.lane, c.queue_id, c.n + 1, turno.inbox_ranges(inbox_hold.ids),
+    inbox_hold.token, inbox_hold.queue_priority, c.queue_id, c.n + 1, turno.inbox_ranges(inbox_hold.ids),
     nullif(array_remove(inbox_hold.groups, null), '{}'), inbox_hold.worker, clock_timestamp(), inbox_hold.until)
-  on conflict (token, lane) do update
+  on conflict (token, queue_priority) do update
   set ids    = b.ids + excluded.ids,
       groups = b.groups || excluded.groups;
 end
@@ -97,7 +97,7 @@ $$;
 -- there are any), then the line. In small statements, which begin faster than a large one.
 create or replace function turno.inbox_take(
   c       turno.inbox_cursor,
-  lanes   integer,
+  priority_mask   integer,
   grouped boolean,
   waiting boolean,
   "limit" integer,
@@ -115,10 +115,10 @@ declare
   due_from   timestamptz := case when now_at between c.due_at and c.due_at + '1 second' then c.due_from else '-infinity' end;
   due_left   boolean := false;
   left_over  integer := "limit";
-  in_lane    integer;
+  in_queue_priority    integer;
   notes      bigint[];
   freed      text[];
-  head_lanes integer[];
+  head_queue_priorities integer[];
   head_ids   bigint[];
   head_groups text[];
   begun      text[];
@@ -142,26 +142,26 @@ begin
         limit 1000) f) n
     cross join lateral unnest(n.groups) g
     where n.before < inbox_take."limit" + 100;
-    select array_agg(h.lane), array_agg(h.id), array_agg(h."group") into head_lanes, head_ids, head_groups
+    select array_agg(h.queue_priority), array_agg(h.id), array_agg(h."group") into head_queue_priorities, head_ids, head_groups
     from (
       select *
       from turno.inbox_heads(c.queue_id, freed) t
       where turno.inbox_is_ready(t.run_at)
         and t."group" not in (select b from turno.inbox_busy(c.queue_id) b)
-      order by t.lane, t.id) h;
+      order by t.queue_priority, t.id) h;
   end if;
 
   for p in 0..3 loop
     exit when left_over <= 0;
-    continue when inbox_take.lanes & (1 << p) = 0;
-    in_lane := c.queue_id * 4 + p;
+    continue when inbox_take.priority_mask & (1 << p) = 0;
+    in_queue_priority := c.queue_id * 4 + p;
 
     if inbox_take.waiting then
       with due as materialized (
         select t.ctid as place, t."group", not inbox_take.in_order or t."group" is null or t.id = h.id as is_head
         from turno.inbox_item t
         left join lateral turno.inbox_heads(c.queue_id, array[t."group"]) h on inbox_take.in_order and t."group" is not null
-        where t.lane = in_lane
+        where t.queue_priority = in_queue_priority
           and t.run_at >= due_from
           and turno.inbox_is_due(t.run_at, now_at)
           -- The first of a group that is busy with others waits, and does not stand in the way.
@@ -186,7 +186,7 @@ begin
       select array_agg(t.id), array_agg(t."group"), (select count(*) from parked), (select count(*) from due) >= left_over or due_left
       into ids, groups, put_off, due_left
       from taken t;
-      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
+      perform turno.inbox_hold(c, in_queue_priority, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
       timed := timed + coalesce(cardinality(ids), 0) + put_off;
     end if;
@@ -195,20 +195,20 @@ begin
       select array_agg(h.id), array_agg(h."group") into ids, groups
       from (
         select u.id, u."group"
-        from unnest(head_lanes, head_ids, head_groups) u(lane, id, "group")
-        where u.lane = in_lane
+        from unnest(head_queue_priorities, head_ids, head_groups) u(queue_priority, id, "group")
+        where u.queue_priority = in_queue_priority
           -- Those in front of the cursor are in line.
           and u.id <= c.at_id[p + 1]
         limit left_over) h;
-      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
+      perform turno.inbox_hold(c, in_queue_priority, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
       begun := begun || groups;
     end if;
 
     if left_over > 0 then
       select l.ids, l.groups, l.ending into ids, groups, ending
-      from turno.inbox_line(in_lane, c.at_id[p + 1], left_over, freed, head_ids, inbox_take.in_order) l;
-      perform turno.inbox_hold(c, in_lane, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
+      from turno.inbox_next_ready(in_queue_priority, c.at_id[p + 1], left_over, freed, head_ids, inbox_take.in_order) l;
+      perform turno.inbox_hold(c, in_queue_priority, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
       c.at_id[p + 1] := ending;
     end if;
@@ -224,8 +224,8 @@ begin
     -- What there was no room for is noted again.
     insert into turno.inbox_freed (queue_id, groups)
     select c.queue_id, array_agg(u."group")
-    from unnest(head_lanes, head_ids, head_groups) with ordinality u(lane, id, "group", place)
-    where u.id <= at_first[u.lane % 4 + 1]
+    from unnest(head_queue_priorities, head_ids, head_groups) with ordinality u(queue_priority, id, "group", place)
+    where u.id <= at_first[u.queue_priority % 4 + 1]
       and u."group" not in (select unnest(begun))
     group by u.place / 100;
   end if;
@@ -295,11 +295,11 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
   end if;
   -- A queue without a push is empty, and a claim does not create it.
-  select t.id, k.lanes, k.grouped, k.bytes into q
+  select t.id, k.priority_mask, k.grouped, k.bytes into q
   from turno.inbox_queue t
   cross join lateral (
     select
-      coalesce(bit_or(d.lanes), 0) as lanes, coalesce(bool_or(d.grouped), false) as grouped,
+      coalesce(bit_or(d.priority_mask), 0) as priority_mask, coalesce(bool_or(d.grouped), false) as grouped,
       coalesce(max(d.bytes), 1024) as bytes
     from turno.inbox_kind d
     where d.queue_id = t.id) k
@@ -333,13 +333,13 @@ begin
   end if;
   -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
   select
-    exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) as again,
+    exists (select from turno.inbox_claim b where b.token = inbox_claim_batch.token) as again,
     exists (
       select from generate_series(0, 3) p
       cross join lateral (
         select from turno.inbox_item t
-        where q.lanes & (1 << p) <> 0
-          and t.lane = base + p
+        where q.priority_mask & (1 << p) <> 0
+          and t.queue_priority = base + p
           and t.run_at >= case
             when clock_timestamp() between (l.cursor).due_at and (l.cursor).due_at + '1 second' then (l.cursor).due_from
             else '-infinity'
@@ -389,9 +389,9 @@ begin
       select i.*
       from generate_series(0, 3) p
       cross join lateral (
-        select t.lane, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at, t.abandoned
+        select t.queue_priority, t.id, t.attempts, t.max_attempts, t.payload, t.key, t."group", t.pushed_at, t.abandoned
         from turno.inbox_item t
-        where t.lane = base + p
+        where t.queue_priority = base + p
           and t.id > c.at_id[p + 1]
           and turno.inbox_is_ready(t.run_at)
           -- In the rare case that the queue has its first groups since we looked.
@@ -402,26 +402,26 @@ begin
         order by t.id
         limit inbox_claim_batch."limit") i
       limit inbox_claim_batch."limit"),
-    last_lane as (
-      select max(r.lane) as lane, count(*) as got
+    last_queue_priority as (
+      select max(r.queue_priority) as queue_priority, count(*) as got
       from ready r),
     reached as materialized (
       select array(
         select case
-          when base + p > l.lane and l.got = inbox_claim_batch."limit" then c.at_id[p + 1]
-          when base + p = l.lane and l.got = inbox_claim_batch."limit" then (select max(r.id) from ready r where r.lane = l.lane)
+          when base + p > l.queue_priority and l.got = inbox_claim_batch."limit" then c.at_id[p + 1]
+          when base + p = l.queue_priority and l.got = inbox_claim_batch."limit" then (select max(r.id) from ready r where r.queue_priority = l.queue_priority)
           else coalesce(
-            (select max(t.id) from turno.inbox_item t where t.lane = base + p and t.id > c.at_id[p + 1]), c.at_id[p + 1])
+            (select max(t.id) from turno.inbox_item t where t.queue_priority = base + p and t.id > c.at_id[p + 1]), c.at_id[p + 1])
         end
         from generate_series(0, 3) p) as at_id, l.got
-      from last_lane l),
+      from last_queue_priority l),
     held as (
-      insert into turno.inbox_batch (token, lane, queue_id, n, ids, groups, worker, claimed_at, until)
+      insert into turno.inbox_claim (token, queue_priority, queue_id, n, ids, groups, worker, claimed_at, until)
       select
-        inbox_claim_batch.token, r.lane, c.queue_id, c.n + 1, turno.inbox_ranges(array_agg(r.id)),
+        inbox_claim_batch.token, r.queue_priority, c.queue_id, c.n + 1, turno.inbox_ranges(array_agg(r.id)),
         array_agg(r."group") filter (where r."group" is not null), inbox_claim_batch.worker, clock_timestamp(), until
       from ready r
-      group by r.lane),
+      group by r.queue_priority),
     moved as (
       insert into turno.inbox_cursor (
         queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
@@ -438,7 +438,7 @@ begin
       where t.queue_id = m.queue_id
         and t.n = c.n)
     select
-      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.lane - base, r.pushed_at, until,
+      r.id, r.attempts + 1, r.max_attempts::integer, r.payload, r.key, r."group", r.queue_priority - base, r.pushed_at, until,
       r.abandoned::integer
     from ready r;
     get diagnostics got = row_count;
@@ -459,7 +459,7 @@ begin
         late_cost = c.late_cost,
         -- A look that has claimed nothing has no end that others would have to wait for.
         expiry    = case
-          when exists (select from turno.inbox_batch b where b.token = inbox_claim_batch.token) then least(t.expiry, until)
+          when exists (select from turno.inbox_claim b where b.token = inbox_claim_batch.token) then least(t.expiry, until)
           else t.expiry
         end
     where t.queue_id = c.queue_id
@@ -475,17 +475,17 @@ begin
     return;
   end if;
 
-  if not (heavy or waiting or q.grouped or overdue) and q.lanes in (1, 2, 4, 8) then
+  if not (heavy or waiting or q.grouped or overdue) and q.priority_mask in (1, 2, 4, 8) then
     -- A few, and nothing but one line: in small statements, which begin faster than a large one.
-    p := case q.lanes when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
+    p := case q.priority_mask when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
     select
       array_agg(s.id) as ids, bool_or(s."group" is not null) as grouped,
-      (select max(t.id) from turno.inbox_item t where t.lane = base + p and t.id > c.at_id[p + 1]) as furthest
+      (select max(t.id) from turno.inbox_item t where t.queue_priority = base + p and t.id > c.at_id[p + 1]) as furthest
     into at
     from (
       select t.id, t."group"
       from turno.inbox_item t
-      where t.lane = base + p
+      where t.queue_priority = base + p
         and t.id > c.at_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
       order by t.id
@@ -505,7 +505,7 @@ begin
       where t.queue_id = q.id
         and t.n = old.n;
       if got > 0 then
-        insert into turno.inbox_batch (token, lane, queue_id, n, ids, worker, claimed_at, until)
+        insert into turno.inbox_claim (token, queue_priority, queue_id, n, ids, worker, claimed_at, until)
         values (
           inbox_claim_batch.token, base + p, q.id, old.n + 1, turno.inbox_ranges(at.ids), inbox_claim_batch.worker,
           clock_timestamp(), until);
@@ -514,7 +514,7 @@ begin
           t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until,
           t.abandoned::integer
         from turno.inbox_item t
-        where t.lane = base + p
+        where t.queue_priority = base + p
           and t.id = any (at.ids)
         order by t.id;
       end if;
@@ -530,7 +530,7 @@ begin
   while room > 0 loop
     held := turno.inbox_size(inbox_claim_batch.token);
     c := turno.inbox_take(
-      c, q.lanes, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
+      c, q.priority_mask, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
       inbox_claim_batch.in_order);
     -- The end of the line.
     exit when not heavy or turno.inbox_size(inbox_claim_batch.token) - held < room;

@@ -111,7 +111,7 @@ declare
   gone   boolean;
   stored bigint;
   timed  bigint;
-  new_lanes integer;
+  new_mask integer;
   largest integer;
   known  boolean;
 begin
@@ -138,18 +138,18 @@ begin
   if not found then
     q := turno.inbox_queue_made(inbox_push_batch.queue);
   end if;
-  new_lanes := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
+  new_mask := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
   largest := (select max(octet_length(p)) from unnest(inbox_push_batch.payloads) p);
   select
-    bit_or(k.lanes) & new_lanes = new_lanes
+    bit_or(k.priority_mask) & new_mask = new_mask
     and (inbox_push_batch.groups is null or bool_or(k.grouped))
     and max(k.bytes) >= coalesce(largest, 0)
   into known
   from turno.inbox_kind k
   where k.queue_id = q.id;
   if known is not true then
-    insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
-    values (q.id, new_lanes, inbox_push_batch.groups is not null, turno.inbox_size_class(coalesce(largest, 0)));
+    insert into turno.inbox_kind (queue_id, priority_mask, grouped, bytes)
+    values (q.id, new_mask, inbox_push_batch.groups is not null, turno.inbox_size_class(coalesce(largest, 0)));
   end if;
 
   ids := array(
@@ -186,14 +186,14 @@ begin
     inbox_push_batch.keys, inbox_push_batch.priorities, inbox_push_batch.delays, inbox_push_batch.run_ats,
     inbox_push_batch.groups, inbox_push_batch.max_attempts) = 6 then
     -- Most are as plain as that, and each array more to go through takes its time.
-    insert into turno.inbox_item (lane, id, pushed_at, max_attempts, payload)
+    insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, payload)
     select q.id * 4 + 1, a.id, clock_timestamp(), 5, a.payload::json
     from unnest(ids, inbox_push_batch.payloads) a(id, payload);
     stored := cardinality(ids);
     timed := 0;
   else
     with kept as (
-      insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
+      insert into turno.inbox_item (queue_priority, id, run_at, pushed_at, max_attempts, "group", key, payload)
       select
         q.id * 4 + coalesce(a.priority, 1), a.id,
         -- A time that has come is no time: the item stands in line with the others.

@@ -64,7 +64,7 @@ end
 $$;
 
 -- The same for a queue by its number.
-create or replace function turno.inbox_call(queue_id integer) returns void
+create or replace function turno.inbox_notify_by_id(queue_id integer) returns void
 language plpgsql
 as $$
 declare
@@ -72,7 +72,7 @@ declare
 begin
   select q.name into queue
   from turno.inbox_queue q
-  where q.id = inbox_call.queue_id;
+  where q.id = inbox_notify_by_id.queue_id;
   if found then
     perform turno.inbox_notify(queue);
   end if;
@@ -108,7 +108,7 @@ begin
     select from generate_series(0, 3) p
     cross join lateral (
       select from turno.inbox_item t
-      where t.lane = q * 4 + p
+      where t.queue_priority = q * 4 + p
         and t.id > c.at_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
       limit 1) i) then
@@ -119,7 +119,7 @@ begin
   cross join lateral (
     select t.run_at
     from turno.inbox_item t
-    where t.lane = q * 4 + p
+    where t.queue_priority = q * 4 + p
       and t.run_at is not null
     order by t.run_at
     limit 1) d;
@@ -316,7 +316,7 @@ $$;
 
 -- Where the items of some ranges are. Looked up range by range (lateral, offset 0), whatever the planner thinks of a table
 -- that it knows nothing about.
-create or replace function turno.inbox_places(lane integer, ids int8multirange) returns table (at tid)
+create or replace function turno.inbox_places(queue_priority integer, ids int8multirange) returns table (at tid)
 language sql
 stable
 as $$
@@ -325,7 +325,7 @@ as $$
   cross join lateral (
     select t.ctid as at
     from turno.inbox_item t
-    where t.lane = inbox_places.lane
+    where t.queue_priority = inbox_places.queue_priority
       and t.id >= lower(r)
       and t.id < upper(r)
     offset 0) i

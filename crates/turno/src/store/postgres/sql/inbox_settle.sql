@@ -1,34 +1,34 @@
 -- How a claim ends or is extended: complete, give back, fail, extend.
 
 -- Purpose: ends what a worker holds: the one place that decides whether a claim is still right.
--- Index:   inbox_batch_pkey, inbox_item_pkey. Rows are looked up one by one (lateral, offset 0) and changed where they
+-- Index:   inbox_claim_pkey, inbox_item_pkey. Rows are looked up one by one (lateral, offset 0) and changed where they
 --          were found (ctid): so no statistics can turn a join round, and scan a table for a handful of rows.
 
 -- Takes items out of their claims, and answers those that were in them. A claim that has expired, but was not
 -- taken over, is still valid.
-create or replace function turno.inbox_let_go(ids bigint[], tokens uuid[])
-returns table (place bigint, id bigint, token uuid, lane integer, worker text)
+create or replace function turno.inbox_unclaim(ids bigint[], tokens uuid[])
+returns table (place bigint, id bigint, token uuid, queue_priority integer, worker text)
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
   -- Locked first, and looked at by the next statement, which sees them as they are now.
   perform 1
-  from turno.inbox_batch b
-  where b.token = any (inbox_let_go.tokens)
-  order by b.token, b.lane
+  from turno.inbox_claim b
+  where b.token = any (inbox_unclaim.tokens)
+  order by b.token, b.queue_priority
   for update;
   return query
   with asked as (
     select distinct on (a.id, a.token) a.place, a.id, a.token
-    from unnest(inbox_let_go.ids, inbox_let_go.tokens) with ordinality a(id, token, place)
+    from unnest(inbox_unclaim.ids, inbox_unclaim.tokens) with ordinality a(id, token, place)
     order by a.id, a.token, a.place),
   batch as materialized (
-    select b.ctid as at, b.token, b.lane, b.ids, b.worker
-    from turno.inbox_batch b
-    where b.token = any (inbox_let_go.tokens)),
+    select b.ctid as at, b.token, b.queue_priority, b.ids, b.worker
+    from turno.inbox_claim b
+    where b.token = any (inbox_unclaim.tokens)),
   hit as materialized (
-    select a.place, a.id, a.token, b.at, b.lane, b.worker
+    select a.place, a.id, a.token, b.at, b.queue_priority, b.worker
     from asked a
     join batch b on b.token = a.token and b.ids @> a.id),
   gone as materialized (
@@ -36,17 +36,17 @@ begin
     from hit h
     group by h.at),
   shrunk as (
-    update turno.inbox_batch b
+    update turno.inbox_claim b
     set ids = b.ids - g.ids
     from gone g
     where b.ctid = g.at
       and not b.ids <@ g.ids),
   ended as (
-    delete from turno.inbox_batch b
+    delete from turno.inbox_claim b
     using gone g
     where b.ctid = g.at
       and b.ids <@ g.ids)
-  select h.place, h.id, h.token, h.lane, h.worker
+  select h.place, h.id, h.token, h.queue_priority, h.worker
   from hit h;
 end
 $$;
@@ -62,14 +62,14 @@ as $$
 $$;
 
 -- Every answer that can be repeated is one of these two.
-create or replace function turno.inbox_told(answer jsonb) returns turno.inbox_settled
+create or replace function turno.inbox_stored_answer(answer jsonb) returns turno.inbox_settled
 language sql
 immutable
 as $$
   select row((answer->>'done')::bigint, array(select jsonb_array_elements_text(answer->'stale')))::turno.inbox_settled
 $$;
 
-create or replace function turno.inbox_tell(request uuid, settled turno.inbox_settled) returns turno.inbox_settled
+create or replace function turno.inbox_store_answer(request uuid, settled turno.inbox_settled) returns turno.inbox_settled
 language plpgsql
 as $$
 begin
@@ -89,7 +89,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  b      turno.inbox_batch;
+  b      turno.inbox_claim;
   hit    int8multirange;
   hits   int8multirange;
   many   bigint;
@@ -108,9 +108,9 @@ begin
   -- What is locked is read as it is now.
   for b in
     select *
-    from turno.inbox_batch t
+    from turno.inbox_claim t
     where t.token = any (inbox_complete_batch.tokens)
-    order by t.token, t.lane
+    order by t.token, t.queue_priority
     for update
   loop
     hits := '{}';
@@ -134,7 +134,7 @@ begin
     if hits = int8multirange(int8range(lower(hits), upper(hits))) then
       with gone as (
         delete from turno.inbox_item i
-        where i.lane = b.lane
+        where i.queue_priority = b.queue_priority
           and i.id >= lower(hits)
           and i.id < upper(hits)
         returning i.key, i."group")
@@ -144,21 +144,21 @@ begin
     else
       with gone as (
         delete from turno.inbox_item i
-        where i.ctid = any (array(select t.at from turno.inbox_places(b.lane, hits) t))
+        where i.ctid = any (array(select t.at from turno.inbox_places(b.queue_priority, hits) t))
         returning i.key, i."group")
       select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
       into some_keys, some_groups
       from gone g;
     end if;
     if b.ids <@ hits then
-      delete from turno.inbox_batch t
+      delete from turno.inbox_claim t
       where t.token = b.token
-        and t.lane = b.lane;
+        and t.queue_priority = b.queue_priority;
     else
-      update turno.inbox_batch t
+      update turno.inbox_claim t
       set ids = b.ids - hits
       where t.token = b.token
-        and t.lane = b.lane;
+        and t.queue_priority = b.queue_priority;
     end if;
     if some_keys is not null then
       update turno.inbox_key k
@@ -322,7 +322,7 @@ begin
   if inbox_fail_batch.request is not null then
     answer := turno.inbox_answered_with(inbox_fail_batch.request, '{done}');
     if answer is not null then
-      return turno.inbox_told(answer);
+      return turno.inbox_stored_answer(answer);
     end if;
   end if;
   if exists (select from unnest(inbox_fail_batch.retry_ins) r where r < '0' or r > '3660 days') then
@@ -331,16 +331,16 @@ begin
   end if;
   with hit as materialized (
     select h.*, i.attempts
-    from turno.inbox_let_go(inbox_fail_batch.ids, inbox_fail_batch.tokens) h
+    from turno.inbox_unclaim(inbox_fail_batch.ids, inbox_fail_batch.tokens) h
     cross join lateral (
       select t.attempts
       from turno.inbox_item t
-      where t.lane = h.lane
+      where t.queue_priority = h.queue_priority
         and t.id = h.id
       offset 0) i),
   ended as materialized (
-    select h.place, h.lane / 4 as queue_id, turno.inbox_end_attempt(
-      h.lane, h.id, 'failed', turno.inbox_cut(coalesce(inbox_fail_batch.errors[h.place], '')), h.worker,
+    select h.place, h.queue_priority / 4 as queue_id, turno.inbox_end_attempt(
+      h.queue_priority, h.id, 'failed', turno.inbox_truncate_error(coalesce(inbox_fail_batch.errors[h.place], '')), h.worker,
       case when not coalesce(inbox_fail_batch.finals[h.place], false)
         then clock_timestamp() + coalesce(inbox_fail_batch.retry_ins[h.place], turno.inbox_backoff(h.attempts + 1))
       end) as "group"
@@ -353,9 +353,9 @@ begin
   if groups is not null then
     perform turno.inbox_free(inbox_fail_batch.tokens, group_queues, groups);
   end if;
-  perform turno.inbox_call(q)
+  perform turno.inbox_notify_by_id(q)
   from unnest(queues) q;
-  return turno.inbox_tell(
+  return turno.inbox_store_answer(
     inbox_fail_batch.request,
     row(
       coalesce(cardinality(places), 0),
@@ -405,16 +405,16 @@ begin
   if inbox_give_back_batch.request is not null then
     answer := turno.inbox_answered_with(inbox_give_back_batch.request, '{done}');
     if answer is not null then
-      return turno.inbox_told(answer);
+      return turno.inbox_stored_answer(answer);
     end if;
   end if;
   with hit as materialized (
     select h.place, i.at
-    from turno.inbox_let_go(inbox_give_back_batch.ids, inbox_give_back_batch.tokens) h
+    from turno.inbox_unclaim(inbox_give_back_batch.ids, inbox_give_back_batch.tokens) h
     cross join lateral (
       select t.ctid as at
       from turno.inbox_item t
-      where t.lane = h.lane
+      where t.queue_priority = h.queue_priority
         and t.id = h.id
       offset 0) i),
   back as (
@@ -422,7 +422,7 @@ begin
     set run_at = clock_timestamp()
     from hit h
     where i.ctid = h.at
-    returning h.place, i.lane / 4 as queue_id, i."group"),
+    returning h.place, i.queue_priority / 4 as queue_id, i."group"),
   counted as (
     insert into turno.inbox_tally (queue_id, timed)
     select b.queue_id, count(*)
@@ -436,9 +436,9 @@ begin
   if groups is not null then
     perform turno.inbox_free(inbox_give_back_batch.tokens, group_queues, groups);
   end if;
-  perform turno.inbox_call(q)
+  perform turno.inbox_notify_by_id(q)
   from unnest(queues) q;
-  return turno.inbox_tell(
+  return turno.inbox_store_answer(
     inbox_give_back_batch.request,
     row(
       coalesce(cardinality(places), 0),
@@ -461,7 +461,7 @@ $$;
 comment on function turno.inbox_give_back is 'Gives items back that were not begun: claimable at once, and no attempt counted.';
 
 -- Purpose: lengthens claims; never shortens one. Items that were claimed together live together.
--- Index:   inbox_batch_pkey.
+-- Index:   inbox_claim_pkey.
 
 create or replace function turno.inbox_extend_batch(ids bigint[], tokens uuid[], lease interval) returns turno.inbox_settled
 language plpgsql
@@ -475,12 +475,12 @@ declare
 begin
   perform turno.check_lease(inbox_extend_batch.lease);
   perform 1
-  from turno.inbox_batch b
+  from turno.inbox_claim b
   where b.token = any (inbox_extend_batch.tokens)
-  order by b.token, b.lane
+  order by b.token, b.queue_priority
   for update;
   with lives as (
-    update turno.inbox_batch b
+    update turno.inbox_claim b
     set until = greatest(b.until, clock_timestamp() + inbox_extend_batch.lease)
     where b.token = any (inbox_extend_batch.tokens)
     returning b.token, b.ids)

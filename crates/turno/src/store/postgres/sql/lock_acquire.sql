@@ -245,16 +245,16 @@ $$;
 
 -- A waiter in line that has died must not keep those behind it waiting: when a resource is released, all in line have ten
 -- seconds to take it, or to sign in again.
-create or replace function turno.lock_line_soon(resource text) returns void
+create or replace function turno.lock_shorten_waiters(resource text) returns void
 language sql
 as $$
   update turno.lock_waiter w
   set alive_until = clock_timestamp() + '10 seconds'
-  where w.resource = lock_line_soon.resource
+  where w.resource = lock_shorten_waiters.resource
     and w.owner in (
       select o.owner
       from turno.lock_waiter o
-      where o.resource = lock_line_soon.resource
+      where o.resource = lock_shorten_waiters.resource
         and o.fifo
         and o.alive_until > clock_timestamp() + '10 seconds'
       -- One that is just signing in is alive.
@@ -263,7 +263,7 @@ $$;
 
 -- Notifies the waiters of a resource, if there are any. A notification costs every commit of the database a little, so it is
 -- not sent without a waiter.
-create or replace function turno.lock_call(l turno.lock) returns void
+create or replace function turno.lock_notify(l turno.lock) returns void
 language plpgsql
 as $$
 begin
@@ -271,7 +271,7 @@ begin
     perform turno.wake('turno_lock', l.resource);
   end if;
   if l.fifo_until > clock_timestamp() + '10 seconds' then
-    perform turno.lock_line_soon(l.resource);
+    perform turno.lock_shorten_waiters(l.resource);
   end if;
 end
 $$;
@@ -361,7 +361,7 @@ begin
      and max_hold is null
      and turno.lock_is_plain(owner, "user", service, description, host) then
     update turno.lock t
-    set token       = greatest(t.token + 1, turno.lock_tick()),
+    set token       = greatest(t.token + 1, turno.next_token()),
         mode        = 'exclusive',
         owner       = lock_acquire.owner,
         holds       = 1,
@@ -491,7 +491,7 @@ begin
 
   perform turno.lock_close(was, 'taken_over');
   update turno.lock t
-  set token       = greatest(t.token + 1, turno.lock_tick()),
+  set token       = greatest(t.token + 1, turno.next_token()),
       mode        = 'exclusive',
       owner       = ask.owner,
       holds       = 1,
@@ -528,7 +528,7 @@ begin
     resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
     "user", service, description, host, pid, hold_ids)
   values (
-    ask.resource, turno.lock_tick(), 'exclusive', ask.owner, 1,
+    ask.resource, turno.next_token(), 'exclusive', ask.owner, 1,
     clock_timestamp(),
     clock_timestamp() + least(ask.ttl, ask.max_hold),
     clock_timestamp() + ask.min_hold,

@@ -31,7 +31,7 @@ declare
   done  boolean[] := array_fill(false, array[cardinality(resources)]);
   taken record;
   floor bigint;
-  tick  bigint  := turno.lock_tick();
+  tick  bigint  := turno.next_token();
   -- Whether all are what lock_is_plain asks of one, but for their length: looked at together, all cost what one does.
   plain boolean := concat_ws('-',
       array_to_string(owners, '-'), array_to_string(users, '-'), array_to_string(services, '-'),
@@ -113,7 +113,7 @@ begin
           resource, token, mode, owner, holds, acquired_at, expires_at,
           "user", service, description, host, pid, hold_ids)
         select
-          a.resource, turno.lock_tick(), 'exclusive', a.owner, 1, clock_timestamp(), clock_timestamp() + a.ttl,
+          a.resource, turno.next_token(), 'exclusive', a.owner, 1, clock_timestamp(), clock_timestamp() + a.ttl,
           a."user", a.service, a.description, a.host, a.pid, array[a.request]
         from absent a
         where turno.lock_may_create(a.resource)
@@ -261,7 +261,7 @@ begin
       perform turno.wake('turno_lock', over.resource);
     end if;
     if over.fifo_until > clock_timestamp() + '10 seconds' then
-      perform turno.lock_line_soon(over.resource);
+      perform turno.lock_shorten_waiters(over.resource);
     end if;
     return next;
   end loop;

@@ -195,7 +195,7 @@ begin
       l.acquired_at, l.expires_at, case when l.expires_at <= clock_timestamp() then 'after its expiry' end,
       lock_release.request);
     if l.waited_until is not null then
-      perform turno.lock_call(l);
+      perform turno.lock_notify(l);
     end if;
   end if;
   return row('released', l.holds)::turno.lock_ending;
@@ -280,11 +280,11 @@ begin
     delete from turno.lock_hold o
     where o.resource = h.resource
       and o.holds = 0;
-    perform turno.lock_call(l);
+    perform turno.lock_notify(l);
   else
     -- Whether a waiter has just marked the row cannot be known here, and it may not look again for a long time.
     perform turno.wake('turno_lock', h.resource);
-    perform turno.lock_line_soon(h.resource);
+    perform turno.lock_shorten_waiters(h.resource);
   end if;
   return row('released', 0)::turno.lock_ending;
 end
@@ -380,7 +380,7 @@ begin
     set holds     = 0,
         min_until = null
     where t.resource = lock_break.resource;
-    perform turno.lock_call(l);
+    perform turno.lock_notify(l);
     return 'broken';
   end if;
 
@@ -403,7 +403,7 @@ begin
   set min_until = null
   where t.resource = lock_break.resource;
   perform turno.lock_gate(lock_break.resource);
-  perform turno.lock_call(l);
+  perform turno.lock_notify(l);
   return 'broken';
 end
 $$;

@@ -33,7 +33,7 @@ begin
       return turno.lock_answer('busy', l);
     end if;
     insert into turno.lock as t (resource, token, mode, owner, holds, acquired_at, expires_at)
-    values (ask.resource, turno.lock_tick(), 'shared', '', 0, clock_timestamp(), 'epoch')
+    values (ask.resource, turno.next_token(), 'shared', '', 0, clock_timestamp(), 'epoch')
     on conflict do nothing
     returning * into l;
     if found then
@@ -89,7 +89,7 @@ begin
     return turno.lock_answer_soon(ask.resource);
   end if;
   update turno.lock t
-  set token = greatest(t.token + 1, turno.lock_tick()),
+  set token = greatest(t.token + 1, turno.next_token()),
       mode  = 'shared'
   where t.resource = ask.resource
   returning * into l;
@@ -353,7 +353,7 @@ as $$
 $$;
 
 -- Signs a waiter in, or says that it is still there: it counts until ten seconds after the end of the holding that it waits
--- for, or after its release (lock_line_soon). The marks on the lock row spare all others a look at the list. False: the row could not be
+-- for, or after its release (lock_shorten_waiters). The marks on the lock row spare all others a look at the list. False: the row could not be
 -- marked just now.
 create or replace function turno.lock_wait(
   resource    text,
@@ -436,7 +436,7 @@ begin
     from turno.lock t
     where t.resource = lock_leave.resource;
     if l.holds = 0 or l.mode = 'shared' then
-      perform turno.lock_call(l);
+      perform turno.lock_notify(l);
     end if;
   end if;
 end

@@ -26,7 +26,7 @@ as $$
   end
 $$;
 
-create or replace function turno.once_told(o turno.once, outcome text) returns turno.once_outcome
+create or replace function turno.once_answer(o turno.once, outcome text) returns turno.once_outcome
 language sql
 volatile
 as $$
@@ -154,19 +154,19 @@ begin
     now := case when found then turno.once_state(o) else 'gone' end;
     if now = 'in_flight' and o.request = once_begin.request then
       -- The answer to the same question was lost.
-      return turno.once_told(o, 'fresh');
+      return turno.once_answer(o, 'fresh');
     end if;
     if now <> 'gone' and o.fingerprint <> once_begin.fingerprint then
-      return turno.once_told(o, 'mismatch');
+      return turno.once_answer(o, 'mismatch');
     end if;
     if now = 'done' then
-      return turno.once_told(o, 'replay');
+      return turno.once_answer(o, 'replay');
     end if;
     if now = 'in_flight' then
       -- Who waits looks again when the lease is over: until then it is notified, and for ten seconds at the least.
       if not once_begin.waits
          or o.waited_until >= greatest(o.until, clock_timestamp() + interval '5 seconds') then
-        return turno.once_told(o, 'in_flight');
+        return turno.once_answer(o, 'in_flight');
       end if;
       -- Marks the row, so that the answer notifies. Not if the answer is being written: that may take a whole transaction.
       perform
@@ -176,7 +176,7 @@ begin
       if not found then
         -- Without a mark it has to look again soon.
         o.until := least(o.until, clock_timestamp() + interval '100 milliseconds');
-        return turno.once_told(o, 'in_flight');
+        return turno.once_answer(o, 'in_flight');
       end if;
       update turno.once t
       set waited_until = greatest(t.until, clock_timestamp() + interval '10 seconds')
@@ -184,12 +184,12 @@ begin
         and t.token = o.token
         and t.state = 'running';
       if found then
-        return turno.once_told(o, 'in_flight');
+        return turno.once_answer(o, 'in_flight');
       end if;
       continue;
     end if;
     if now = 'unknown' and once_begin.unknown = 'refuse' then
-      return turno.once_told(o, 'unknown');
+      return turno.once_answer(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
       return row('over_quota', once_begin.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
@@ -200,14 +200,14 @@ begin
       values (
         once_begin.key, once_begin.fingerprint, 'running',
         -- Tokens follow the clock, and are above those of every purged row.
-        greatest(turno.lock_tick(), (select f.token + 1 from turno.lock_floor f)), 1,
+        greatest(turno.next_token(), (select f.token + 1 from turno.lock_floor f)), 1,
         coalesce(once_begin.request, gen_random_uuid()), once_begin.worker, clock_timestamp(),
         clock_timestamp() + once_begin.lease, once_begin.ttl, once_begin.scope,
         clock_timestamp() + once_begin.lease + once_begin.ttl)
       on conflict do nothing
       returning * into o;
       if found then
-        return turno.once_told(o, 'fresh');
+        return turno.once_answer(o, 'fresh');
       end if;
       continue;
     end if;
@@ -223,12 +223,12 @@ begin
       end if;
       -- Its answer is just being written, late, in another transaction; or it is just being taken, or swept.
       o.until := clock_timestamp();
-      return turno.once_told(o, 'in_flight');
+      return turno.once_answer(o, 'in_flight');
     end if;
     update turno.once t
     set fingerprint  = once_begin.fingerprint,
         state        = 'running',
-        token        = greatest(t.token + 1, turno.lock_tick()),
+        token        = greatest(t.token + 1, turno.next_token()),
         -- A run that was given back does not count, and a new life begins with one.
         attempt      = case when now = 'unknown' then t.attempt + 1 when t.state = 'released' then t.attempt else 1 end,
         request      = coalesce(once_begin.request, gen_random_uuid()),
@@ -246,7 +246,7 @@ begin
       and t.until = o.until
     returning * into o;
     if found then
-      return turno.once_told(o, 'fresh');
+      return turno.once_answer(o, 'fresh');
     end if;
   end loop;
   raise exception 'key % changes hands all the time', quote_literal(once_begin.key)
@@ -293,7 +293,7 @@ begin
       case
         when turno.once_state(o) = 'done'
           and (o.fingerprint = a.fingerprint or o.fingerprint is null or a.fingerprint is null)
-          then turno.once_told(o, 'replay')
+          then turno.once_answer(o, 'replay')
       end as answer
     from unnest(once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.requests)
       with ordinality a(key, fingerprint, request, place)
@@ -320,7 +320,7 @@ begin
         key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, sweep_at)
       select distinct on (a.key)
         a.key, a.fingerprint, 'running',
-        greatest(turno.lock_tick(), (select f.token + 1 from turno.lock_floor f)), 1, a.request, a.worker, clock_timestamp(),
+        greatest(turno.next_token(), (select f.token + 1 from turno.lock_floor f)), 1, a.request, a.worker, clock_timestamp(),
         clock_timestamp() + a.lease, a.ttl, clock_timestamp() + a.lease + a.ttl
       from unnest(
         once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.leases, once_begin_batch.ttls,

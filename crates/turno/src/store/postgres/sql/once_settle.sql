@@ -20,7 +20,7 @@ end
 $$;
 
 -- Calls those who wait for the answer, if any do.
-create or replace function turno.once_call(o turno.once) returns void
+create or replace function turno.once_notify(o turno.once) returns void
 language plpgsql
 as $$
 begin
@@ -90,7 +90,7 @@ begin
     and t.state = 'running'
   returning * into o;
   if found then
-    perform turno.once_call(o);
+    perform turno.once_notify(o);
     return true;
   end if;
   perform
@@ -235,7 +235,7 @@ begin
       and t.state = 'running'
     returning * into o;
     if found then
-      perform turno.once_call(o);
+      perform turno.once_notify(o);
       return true;
     end if;
   elsif turno.once_settle(c.key, c.token, 'released', null, null) then
@@ -367,7 +367,7 @@ declare
   high bigint;
 begin
   perform turno.check_name('key', once_forget.key, 255);
-  perform turno.deed_check(once_forget."user", once_forget.reason);
+  perform turno.operator_action_check(once_forget."user", once_forget.reason);
   delete from turno.once o
   where o.key = once_forget.key
     and turno.once_state(o) in ('done', 'unknown')
@@ -376,7 +376,7 @@ begin
   update turno.lock_floor f
   set token = high
   where f.token < high;
-  perform turno.deed_record(
+  perform turno.operator_action_record(
     'once', 'forgotten', once_forget.key, (high is not null)::integer, once_forget."user", once_forget.reason);
   return high is not null;
 end
@@ -401,7 +401,7 @@ declare
   now text;
 begin
   perform turno.check_name('key', once_resolve.key, 255);
-  perform turno.deed_check(once_resolve."user", once_resolve.reason);
+  perform turno.operator_action_check(once_resolve."user", once_resolve.reason);
   perform turno.once_check_answer(once_resolve.answer::text);
   -- Waits for a late answer that is being written: if that is committed, it counts.
   select * into o
@@ -413,20 +413,20 @@ begin
     return row('not_found', once_resolve.key, null, null, null, null, null, null, null, null)::turno.once_outcome;
   end if;
   if now <> 'unknown' then
-    return turno.once_told(o, case now when 'done' then 'answered' else now end);
+    return turno.once_answer(o, case now when 'done' then 'answered' else now end);
   end if;
   update turno.once t
   set state    = 'done',
       -- A new token: the claim of the lost run is stale.
-      token    = greatest(t.token + 1, turno.lock_tick()),
+      token    = greatest(t.token + 1, turno.next_token()),
       until    = clock_timestamp() + t.ttl,
       sweep_at = greatest(t.sweep_at, clock_timestamp() + t.ttl),
       answer   = once_resolve.answer
   where t.key = once_resolve.key
   returning * into o;
-  perform turno.once_call(o);
-  perform turno.deed_record('once', 'resolved', once_resolve.key, 1, once_resolve."user", once_resolve.reason);
-  return turno.once_told(o, 'resolved');
+  perform turno.once_notify(o);
+  perform turno.operator_action_record('once', 'resolved', once_resolve.key, 1, once_resolve."user", once_resolve.reason);
+  return turno.once_answer(o, 'resolved');
 end
 $$;
 

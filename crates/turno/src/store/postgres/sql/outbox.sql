@@ -175,14 +175,14 @@ begin
     select max(octet_length(u.payload) + coalesce(octet_length(u.headers), 0)) + 4096
     from unnest(outbox_emit_batch.payloads, outbox_emit_batch.headers) u(payload, headers));
   select
-    bool_or(k.lanes = 2)
+    bool_or(k.priority_mask = 2)
     and (outbox_emit_batch.keys is null or bool_or(k.grouped))
     and max(k.bytes) >= coalesce(largest, 0)
   into known
   from turno.inbox_kind k
   where k.queue_id = q.id;
   if known is not true then
-    insert into turno.inbox_kind (queue_id, lanes, grouped, bytes)
+    insert into turno.inbox_kind (queue_id, priority_mask, grouped, bytes)
     values (q.id, 2, outbox_emit_batch.keys is not null, turno.inbox_size_class(coalesce(largest, 0)));
   end if;
   seqs := array(
@@ -204,7 +204,7 @@ begin
     from first f;
   end if;
   with kept as (
-    insert into turno.inbox_item (lane, id, run_at, pushed_at, max_attempts, "group", key, payload)
+    insert into turno.inbox_item (queue_priority, id, run_at, pushed_at, max_attempts, "group", key, payload)
     select
       q.id * 4 + 1, a.seq, case when a.delay > '0' then clock_timestamp() + a.delay end, clock_timestamp(),
       -- No limit: the relay decides how often an event may be refused, and relays that vanish are not its fault.
@@ -277,7 +277,7 @@ as $$
 $$;
 
 -- The due time of a blocked event, which keeps its place until an operator decides.
-create or replace function turno.outbox_never() returns timestamptz
+create or replace function turno.outbox_blocked_until() returns timestamptz
 language sql
 immutable
 as $$
@@ -363,7 +363,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  b      turno.inbox_batch;
+  b      turno.inbox_claim;
   own    uuid := coalesce(outbox_settle.request, gen_random_uuid());
   hit    int8multirange;
   asked  bigint := turno.inbox_count(outbox_settle.sent) + coalesce(cardinality(outbox_settle.refused), 0);
@@ -375,7 +375,7 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Give one delay for each deferred event.';
   end if;
   select * into b
-  from turno.inbox_batch t
+  from turno.inbox_claim t
   where t.token = outbox_settle.token
   for update;
   if not found then
@@ -394,12 +394,12 @@ begin
   if not isempty(hit) then
     select array_agg(turno.outbox_id(i.key) order by i.id) into events
     from turno.inbox_item i
-    where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
+    where i.ctid = any (array(select p.at from turno.inbox_places(b.queue_priority, hit) p));
     if outbox_settle.archive then
       insert into turno.outbox_archive (id, seq, key, emitted_at, dispatched_at, relay, event)
       select turno.outbox_id(i.key), i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
       from turno.inbox_item i
-      where i.ctid = any (array(select p.at from turno.inbox_places(b.lane, hit) p));
+      where i.ctid = any (array(select p.at from turno.inbox_places(b.queue_priority, hit) p));
     end if;
     s.sent := (turno.inbox_complete_batch(array[b.token], array[hit], array[own])).done;
     insert into turno.outbox_sent (at, outcome, "by", ids)
@@ -413,7 +413,7 @@ begin
     cross join lateral (
       select *
       from turno.inbox_item t
-      where t.lane = b.lane
+      where t.queue_priority = b.queue_priority
         and t.id = u.id
       offset 0) i
     where u.dead = 'park'
@@ -426,9 +426,9 @@ begin
       outbox_settle.retry_ins, array(select coalesce(d in ('skip', 'park'), false) from unnest(outbox_settle.dead) d))).done;
     if 'block' = any (outbox_settle.dead) then
       update turno.inbox_item i
-      set run_at = turno.outbox_never()
+      set run_at = turno.outbox_blocked_until()
       from unnest(outbox_settle.refused, outbox_settle.dead) u(id, dead)
-      where i.lane = b.lane
+      where i.queue_priority = b.queue_priority
         and i.id = u.id
         and u.dead = 'block'
         and b.ids @> u.id;
@@ -437,7 +437,7 @@ begin
   s.stale := asked - s.sent - s.refused;
 
   select * into b
-  from turno.inbox_batch t
+  from turno.inbox_claim t
   where t.token = outbox_settle.token;
   if found then
     s.returned := turno.inbox_count(b.ids);
@@ -448,7 +448,7 @@ begin
       select i.id
       from unnest(b.ids * outbox_settle.doubtful) r
       cross join lateral generate_series(lower(r), upper(r) - 1) i(id)) d
-    where i.lane = b.lane
+    where i.queue_priority = b.queue_priority
       and i.id = d.id;
     perform turno.inbox_give_back_batch(a.ids, array_fill(b.token, array[cardinality(a.ids)]))
     from (
@@ -459,7 +459,7 @@ begin
       update turno.inbox_item i
       set run_at = clock_timestamp() + u.delay
       from unnest(outbox_settle.deferred, outbox_settle.delays) u(id, delay)
-      where i.lane = b.lane
+      where i.queue_priority = b.queue_priority
         and i.id = u.id
         and u.delay > '0'
         and b.ids @> u.id;
@@ -485,7 +485,7 @@ declare
 begin
   perform pg_advisory_xact_lock(1953853038, q);
   with ended as (
-    update turno.inbox_batch b
+    update turno.inbox_claim b
     set until = clock_timestamp()
     where b.queue_id = q
       and b.until > clock_timestamp()

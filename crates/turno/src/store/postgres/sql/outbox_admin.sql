@@ -15,8 +15,8 @@ begin
   from turno.inbox_stats('$outbox');
   select count(*) into blocked
   from turno.inbox_item t
-  where t.lane = q * 4 + 1
-    and t.run_at = turno.outbox_never();
+  where t.queue_priority = q * 4 + 1
+    and t.run_at = turno.outbox_blocked_until();
   -- Those that were blocked since the states were counted are still counted there.
   blocked := least(blocked, i.scheduled);
   return row(
@@ -61,8 +61,8 @@ begin
       i.id, turno.outbox_id(i.key), 'blocked', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
       null::text, i.pushed_at, null::timestamptz, i.errors
     from turno.inbox_item i
-    where i.lane = q * 4 + 1
-      and i.run_at = turno.outbox_never()
+    where i.queue_priority = q * 4 + 1
+      and i.run_at = turno.outbox_blocked_until()
       and i.id > coalesce(outbox_list.after, 0)
     order by i.id
     limit outbox_list."limit";
@@ -72,9 +72,9 @@ begin
       i.id, turno.outbox_id(i.key), 'scheduled', i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer,
       null::text, i.pushed_at, i.run_at, i.errors
     from turno.inbox_item i
-    where i.lane = q * 4 + 1
+    where i.queue_priority = q * 4 + 1
       and i.run_at > clock_timestamp()
-      and i.run_at < turno.outbox_never()
+      and i.run_at < turno.outbox_blocked_until()
       and i.id > coalesce(outbox_list.after, 0)
     order by i.id
     limit outbox_list."limit";
@@ -111,7 +111,7 @@ begin
     f.id, turno.outbox_id(f.key), 'dead', f."group", f.payload, (f.attempts - f.abandoned)::integer, f.abandoned::integer, f.worker,
     f.pushed_at, f.failed_at, f.errors
   from turno.inbox_failed f
-  where f.lane / 4 = q
+  where f.queue_priority / 4 = q
     and f.key = outbox_find.id::text;
   if found then
     return;
@@ -137,23 +137,23 @@ begin
   select
     i.id, turno.outbox_id(i.key),
     case
-      when i.run_at = turno.outbox_never() then 'blocked'
+      when i.run_at = turno.outbox_blocked_until() then 'blocked'
       when b.worker is not null then 'processing'
       when i.run_at > clock_timestamp() and i.run_at < 'infinity' then 'scheduled'
       else 'pending'
     end,
     i."group", i.payload, (i.attempts - i.abandoned)::integer, i.abandoned::integer, b.worker, i.pushed_at,
-    coalesce(b.claimed_at, nullif(nullif(i.run_at, 'infinity'), turno.outbox_never()), i.pushed_at), i.errors
+    coalesce(b.claimed_at, nullif(nullif(i.run_at, 'infinity'), turno.outbox_blocked_until()), i.pushed_at), i.errors
   from turno.inbox_item i
   left join lateral (
     select t.worker, t.claimed_at
-    from turno.inbox_batch t
+    from turno.inbox_claim t
     where t.queue_id = q
-      and t.lane = i.lane
+      and t.queue_priority = i.queue_priority
       and t.ids @> i.id
       and t.until > clock_timestamp()
     limit 1) b on true
-  where i.lane = q * 4 + 1
+  where i.queue_priority = q * 4 + 1
     and i.key = outbox_find.id::text
   limit 1;
 end
@@ -179,11 +179,11 @@ declare
   many bigint;
   got  bigint;
 begin
-  perform turno.deed_check(outbox_requeue."user", outbox_requeue.reason);
+  perform turno.operator_action_check(outbox_requeue."user", outbox_requeue.reason);
   seqs := array(
     select f.id
     from turno.inbox_failed f
-    where f.lane / 4 = q
+    where f.queue_priority / 4 = q
       and (outbox_requeue.ids is null or f.key = any (outbox_requeue.ids::text[]))
     order by f.failed_at
     limit outbox_requeue."limit");
@@ -197,7 +197,7 @@ begin
     returning p.key)
   select seqs || array_agg(f.id) into seqs
   from freed p
-  join turno.inbox_failed f on f.lane / 4 = q and f."group" = p.key;
+  join turno.inbox_failed f on f.queue_priority / 4 = q and f."group" = p.key;
   many := case when seqs = '{}' then 0 else turno.inbox_revive(q, seqs, cardinality(seqs)) end;
 
   with revived as (
@@ -208,8 +208,8 @@ begin
     where i.ctid = any (array(
       select t.ctid
       from turno.inbox_item t
-      where t.lane = q * 4 + 1
-        and t.run_at = turno.outbox_never()
+      where t.queue_priority = q * 4 + 1
+        and t.run_at = turno.outbox_blocked_until()
         and (outbox_requeue.ids is null or t.key = any (outbox_requeue.ids::text[]))
       limit outbox_requeue."limit"
       for update skip locked))
@@ -217,9 +217,9 @@ begin
   select count(*) into got
   from revived;
   if got > 0 then
-    perform turno.inbox_call(q);
+    perform turno.inbox_notify_by_id(q);
   end if;
-  perform turno.deed_record('outbox', 'requeued', '', many + got, outbox_requeue."user", outbox_requeue.reason);
+  perform turno.operator_action_record('outbox', 'requeued', '', many + got, outbox_requeue."user", outbox_requeue.reason);
   return many + got;
 end
 $$;
@@ -245,10 +245,10 @@ declare
   groups text[];
 begin
   perform turno.check_name('user', outbox_discard."user", 255);
-  perform turno.deed_check(outbox_discard."user", outbox_discard.reason);
+  perform turno.operator_action_check(outbox_discard."user", outbox_discard.reason);
   with gone as (
     delete from turno.inbox_failed f
-    where f.lane / 4 = q
+    where f.queue_priority / 4 = q
       and f.key = any (outbox_discard.ids::text[])
     returning f.key, f."group")
   select array_agg(turno.outbox_id(g.key)), array_agg(g."group") filter (where g."group" is not null) into dead, keys
@@ -258,8 +258,8 @@ begin
     where i.ctid = any (array(
       select t.ctid
       from turno.inbox_item t
-      where t.lane = q * 4 + 1
-        and t.run_at = turno.outbox_never()
+      where t.queue_priority = q * 4 + 1
+        and t.run_at = turno.outbox_blocked_until()
         and t.key = any (outbox_discard.ids::text[])
       for update))
     returning i.key, i."group")
@@ -282,12 +282,12 @@ begin
   where p.key = any (keys)
     and not exists (
       select from turno.inbox_failed f
-      where f.lane / 4 = q
+      where f.queue_priority / 4 = q
         and f."group" = p.key);
   if groups is not null then
     perform turno.inbox_free(null, array_fill(q, array[cardinality(groups)]), groups);
   end if;
-  perform turno.deed_record(
+  perform turno.operator_action_record(
     'outbox', 'discarded', '', coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0),
     outbox_discard."user", outbox_discard.reason);
   return coalesce(cardinality(dead), 0) + coalesce(cardinality(blocked), 0);

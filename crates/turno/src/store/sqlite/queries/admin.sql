@@ -199,8 +199,8 @@ from turno_inbox_queue q
 cross join turno_inbox_item i indexed by turno_inbox_item_failed
 where substr(q.name, 1, 1) <> '$'
   and i.queue = q.id
-  and i.line = 4
-  and i.due < ?1
+  and i.state = 4
+  and i.run_at < ?1
 limit ?2
 
 -- name: sweep_inbox_key

@@ -6,16 +6,16 @@ select
     select 1
     from turno_inbox_item
     where queue = ?1
-      and line = 0
-      and line < 3
+      and state = 0
+      and state < 3
       and priority in (0, 1, 2, 3)
       and {inbox_is_ready})
   or exists (
     select 1
     from turno_inbox_item
     where queue = ?1
-      and line = 1
-      and line < 3
+      and state = 1
+      and state < 3
       and priority in (0, 1, 2, 3)
       and {inbox_is_due})
   or exists (
@@ -48,7 +48,7 @@ where token = ?1
 
 -- name: inbox_claim_held
 -- Purpose: an item that a claim still holds, as it was claimed. ?1 id ?2 claim. Index: the primary key.
-select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, due, abandoned
+select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, run_at, abandoned
 from turno_inbox_item
 where id = ?1
   and claim = ?2
@@ -73,11 +73,11 @@ order by claimed_at
 -- name: inbox_claim_ready
 -- Purpose: the next items without a due time, by id.
 -- Parameters: ?1 queue ?2 priority ?3 limit. Index: turno_inbox_item_line.
-select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, due, abandoned
+select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, run_at, abandoned
 from turno_inbox_item
 where queue = ?1
-  and line = 0
-  and line < 3
+  and state = 0
+  and state < 3
   and priority = ?2
   and {inbox_is_ready}
 order by id
@@ -93,7 +93,7 @@ returning worker
 -- name: inbox_claim_take
 -- Purpose: put items into a claim. ?1 their ids, as JSON ?2 claim. Index: the primary key.
 update turno_inbox_item
-set line  = 3,
+set state  = 3,
     claim = ?2
 where id in (
   select value
@@ -102,14 +102,14 @@ where id in (
 -- name: inbox_claim_timed
 -- Purpose: the next items whose due time has come, by that time.
 -- Parameters: ?1 queue ?2 now ?3 priority ?4 limit. Index: turno_inbox_item_line.
-select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, due, abandoned
+select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, run_at, abandoned
 from turno_inbox_item
 where queue = ?1
-  and line = 1
-  and line < 3
+  and state = 1
+  and state < 3
   and priority = ?3
   and {inbox_is_due}
-order by due, id
+order by run_at, id
 limit ?4
 
 -- name: inbox_complete
@@ -208,8 +208,8 @@ order by number
 select id, group_key
 from turno_inbox_item
 where queue = ?1
-  and line = 4
-order by due, id
+  and state = 4
+order by run_at, id
 limit ?2
 
 -- name: inbox_failed_one
@@ -218,28 +218,28 @@ select id, group_key
 from turno_inbox_item
 where id = ?2
   and queue = ?1
-  and +line = 4
+  and +state = 4
 
 -- name: inbox_group_block
 -- Purpose: block the unblocked items of a group again, because an earlier item may have come back.
 -- Parameters: ?1 queue ?2 group. Index: turno_inbox_item_group.
 update turno_inbox_item
-set line = 2
+set state = 2
 where queue = ?1
   and group_key = ?2
-  and line in (0, 1)
+  and state in (0, 1)
 
 -- name: inbox_group_unblock
 -- Purpose: unblock the first blocked item of a group, unless another item of it is held. ?1 queue ?2 group.
 -- Index: turno_inbox_item_group.
 update turno_inbox_item
-set line = iif(due is null, 0, 1)
+set state = iif(run_at is null, 0, 1)
 where id = (
     select id
     from turno_inbox_item
     where queue = ?1
       and group_key = ?2
-      and line = 2
+      and state = 2
     order by id
     limit 1)
   and not exists (
@@ -247,7 +247,7 @@ where id = (
     from turno_inbox_item
     where queue = ?1
       and group_key = ?2
-      and line = 3)
+      and state = 3)
 
 -- name: inbox_held_find
 -- Purpose: what is needed of a held item to end its attempt. ?1 id ?2 claim. Index: the primary key.
@@ -264,7 +264,7 @@ where id = ?1
 -- name: inbox_item_find
 -- Purpose: an item for lists and dashboards. ?1 id. Index: the primary keys.
 select
-  i.payload, i.key, i.group_key, i.priority, i.attempts, i.abandoned, i.errors, i.pushed_at, i.due,
+  i.payload, i.key, i.group_key, i.priority, i.attempts, i.abandoned, i.errors, i.pushed_at, i.run_at,
   coalesce(c.worker, i.worker) as worker, c.claimed_at, c.until
 from turno_inbox_item i
 left join turno_inbox_claim c on c.id = i.claim
@@ -274,8 +274,8 @@ where i.id = ?1
 -- Purpose: take an item out of its claim, to be retried or as failed.
 -- Parameters: ?1 id ?2 state ?3 due ?4 attempts ?5 abandoned ?6 errors ?7 worker. Index: the primary key.
 update turno_inbox_item
-set line      = ?2,
-    due       = ?3,
+set state      = ?2,
+    run_at       = ?3,
     claim     = null,
     attempts  = ?4,
     abandoned = ?5,
@@ -320,7 +320,7 @@ limit ?3
 select id
 from turno_inbox_item indexed by turno_inbox_item_failed
 where queue = ?1
-  and line = 4
+  and state = 4
   and id > ?2
 order by id
 limit ?3
@@ -331,10 +331,10 @@ limit ?3
 select id
 from turno_inbox_item
 where queue = ?1
-  and line = ?2
-  and line < 3
+  and state = ?2
+  and state < 3
   and priority = ?3
-  and due is null
+  and run_at is null
   and id > ?4
 order by id
 limit ?5
@@ -345,10 +345,10 @@ limit ?5
 select id
 from turno_inbox_item
 where queue = ?1
-  and line in (1, 2)
-  and line < 3
+  and state in (1, 2)
+  and state < 3
   and priority in (0, 1, 2, 3)
-  and due between ?2 and ?3
+  and run_at between ?2 and ?3
   and id > ?4
 order by id
 limit ?5
@@ -361,13 +361,13 @@ with priorities (priority) as (values (0), (1), (2), (3))
 select min(at)
 from (
   select (
-    select i.due
+    select i.run_at
     from turno_inbox_item i
     where i.queue = ?1
-      and i.line = 1
-      and i.line < 3
+      and i.state = 1
+      and i.state < 3
       and i.priority = p.priority
-    order by i.due
+    order by i.run_at
     limit 1) as at
   from priorities p
   union all
@@ -376,8 +376,8 @@ from (
     select 1
     from turno_inbox_item i
     where i.queue = ?1
-      and i.line = 0
-      and i.line < 3
+      and i.state = 0
+      and i.state < 3
       and i.priority in (0, 1, 2, 3)
       and {inbox_is_ready})
   union all
@@ -393,34 +393,34 @@ from (
 -- Purpose: since when the longest pending item of a queue has been due. ?1 queue ?2 now.
 -- Index: turno_inbox_item_line, turno_inbox_claim_until.
 with priorities (priority) as (values (0), (1), (2), (3)),
-lines (line) as (values (0), (1), (2))
+states (state) as (values (0), (1), (2))
 select min(since)
 from (
   select (
     select i.pushed_at
     from turno_inbox_item i
     where i.queue = ?1
-      and i.line = l.line
-      and i.line < 3
+      and i.state = l.state
+      and i.state < 3
       and i.priority = p.priority
-      and i.due is null
+      and i.run_at is null
     order by i.id
     limit 1) as since
   from priorities p
-  cross join lines l
+  cross join states l
   union all
   select (
-    select i.due
+    select i.run_at
     from turno_inbox_item i
     where i.queue = ?1
-      and i.line = l.line
-      and i.line < 3
+      and i.state = l.state
+      and i.state < 3
       and i.priority = p.priority
-      and i.due <= ?2
-    order by i.due
+      and i.run_at <= ?2
+    order by i.run_at
     limit 1)
   from priorities p
-  cross join lines l
+  cross join states l
   union all
   select (
     select c.until
@@ -438,7 +438,7 @@ from (
 --
 -- An item is blocked while its group has an earlier item in any state but failed.
 insert into turno_inbox_item (
-  id, queue, line, priority, due, max_attempts, pushed_at, key, group_key, payload)
+  id, queue, state, priority, run_at, max_attempts, pushed_at, key, group_key, payload)
 values (
   ?1, ?2,
   case
@@ -447,7 +447,7 @@ values (
       from turno_inbox_item
       where queue = ?2
         and group_key = ?8
-        and line < 4)
+        and state < 4)
     then 2
     when ?4 is not null then 1
     else 0
@@ -504,8 +504,8 @@ values (?1, ?2, ?3, ?4)
 -- Purpose: a failed item is due at once, with all its attempts before it. ?1 id ?2 state ?3 now.
 -- Index: the primary key.
 update turno_inbox_item
-set line      = ?2,
-    due       = ?3,
+set state      = ?2,
+    run_at       = ?3,
     attempts  = 0,
     abandoned = 0
 where id = ?1
@@ -552,11 +552,11 @@ select
   + (select count(*)
      from turno_inbox_item i
      where i.queue = q.id
-       and i.line in (1, 2)
-       and i.line < 3
+       and i.state in (1, 2)
+       and i.state < 3
        and i.priority in (0, 1, 2, 3)
-       and i.due >= ((?3 >> 16) << 16)
-       and i.due <= ?3) as due
+       and i.run_at >= ((?3 >> 16) << 16)
+       and i.run_at <= ?3) as run_at
 from turno_inbox_queue q
 where q.name >= coalesce(?1, ?2)
   and (q.name = ?1 or ?1 is null and substr(q.name, 1, 1) <> '$')

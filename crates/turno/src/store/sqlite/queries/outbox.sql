@@ -18,10 +18,10 @@ where id in (
 select count(*)
 from turno_inbox_item
 where queue = ?1
-  and line in (1, 2)
-  and line < 3
+  and state in (1, 2)
+  and state < 3
   and priority = 1
-  and due = ?2
+  and run_at = ?2
 
 -- name: outbox_claim_any
 -- Purpose: whether there is anything to claim in the order of emission, or to take over; read before a transaction begins.
@@ -31,16 +31,16 @@ select
     select 1
     from turno_inbox_item
     where queue = ?1
-      and line in (0, 2)
-      and line < 3
+      and state in (0, 2)
+      and state < 3
       and priority = 1
       and {inbox_is_ready})
   or exists (
     select 1
     from turno_inbox_item
     where queue = ?1
-      and line in (1, 2)
-      and line < 3
+      and state in (1, 2)
+      and state < 3
       and priority = 1
       and {inbox_is_due})
   or exists (
@@ -52,13 +52,13 @@ select
 -- name: outbox_claim_in_order
 -- Purpose: the next events in the order of emission, also while another event of the same key is in flight.
 -- Parameters: ?1 queue ?2 now ?3 limit. Index: turno_inbox_item_line, four times from its front.
-select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, due, abandoned
+select id, attempts, max_attempts, payload, key, group_key, priority, pushed_at, run_at, abandoned
 from (
   select *
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 0 and line < 3 and priority = 1 and {inbox_is_ready}
+    where queue = ?1 and state = 0 and state < 3 and priority = 1 and {inbox_is_ready}
     order by id
     limit ?3)
   union all
@@ -66,15 +66,15 @@ from (
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 1 and line < 3 and priority = 1 and {inbox_is_due}
-    order by due, id
+    where queue = ?1 and state = 1 and state < 3 and priority = 1 and {inbox_is_due}
+    order by run_at, id
     limit ?3)
   union all
   select *
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 2 and line < 3 and priority = 1 and {inbox_is_ready}
+    where queue = ?1 and state = 2 and state < 3 and priority = 1 and {inbox_is_ready}
     order by id
     limit ?3)
   union all
@@ -82,8 +82,8 @@ from (
   from (
     select *
     from turno_inbox_item
-    where queue = ?1 and line = 2 and line < 3 and priority = 1 and {inbox_is_due}
-    order by due, id
+    where queue = ?1 and state = 2 and state < 3 and priority = 1 and {inbox_is_due}
+    order by run_at, id
     limit ?3))
 order by id
 limit ?3
@@ -94,7 +94,7 @@ select id, group_key
 from turno_inbox_item
 where queue = ?1
   and key = ?2
-  and line = 4
+  and state = 4
 
 -- name: outbox_dead_of_key
 -- Purpose: the dead events of an ordering key, in their order. ?1 queue ?2 key. Index: turno_inbox_item_group.
@@ -102,7 +102,7 @@ select id
 from turno_inbox_item
 where queue = ?1
   and group_key = ?2
-  and line = 4
+  and state = 4
 order by id
 
 -- name: outbox_discard_insert
@@ -133,16 +133,16 @@ limit 1
 select
   i.id,
   case
-    when i.line = 3 and c.until > ?3 then 'processing'
-    when i.line < 3 and i.due = ?4 then 'blocked'
-    when i.line < 3 and i.due > ?3 then 'scheduled'
+    when i.state = 3 and c.until > ?3 then 'processing'
+    when i.state < 3 and i.run_at = ?4 then 'blocked'
+    when i.state < 3 and i.run_at > ?3 then 'scheduled'
     else 'pending'
   end
 from turno_inbox_item i
 left join turno_inbox_claim c on c.id = i.claim
 where i.queue = ?1
   and i.key = ?2
-  and i.line < 4
+  and i.state < 4
 limit 1
 
 -- name: outbox_is_parked
@@ -158,10 +158,10 @@ select exists (
 select id, key, group_key
 from turno_inbox_item
 where queue = ?1
-  and line in (1, 2)
-  and line < 3
+  and state in (1, 2)
+  and state < 3
   and priority = 1
-  and due = ?2
+  and run_at = ?2
   and id > ?3
 order by id
 limit ?4
@@ -201,8 +201,8 @@ returning held
 -- name: outbox_unblock
 -- Purpose: a blocked event is due at once, with all its attempts before it. ?1 id ?2 now. Index: the primary key.
 update turno_inbox_item
-set line      = iif(group_key is null, 1, 2),
-    due       = ?2,
+set state      = iif(group_key is null, 1, 2),
+    run_at       = ?2,
     attempts  = 0,
     abandoned = 0
 where id = ?1

@@ -44,11 +44,11 @@ not {lock_is_held}
 
 -- name: inbox_is_ready
 -- Whether an item has no due time: it may be claimed when it is first in its group. For a row of turno_inbox_item.
-due is null
+run_at is null
 
 -- name: inbox_is_due
 -- Whether the due time of an item has come. Parameters: ?2 now. For a row of turno_inbox_item.
-due <= ?2
+run_at <= ?2
 
 -- name: inbox_claim_has_expired
 -- Whether a claim has ended because its lease expired, so that another claim may take its items over. Parameters: ?2 now.

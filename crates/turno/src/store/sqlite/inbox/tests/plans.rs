@@ -3,7 +3,7 @@
 use super::*;
 
 /// Sources that may be scanned: the queues, and lists in the statement itself.
-const SMALL: &[&str] = &["q", "p", "l", "s", "json_each", "priorities", "lines"];
+const SMALL: &[&str] = &["q", "p", "l", "s", "json_each", "priorities", "states"];
 
 fn statements() -> Vec<(&'static str, &'static str)> {
     let is_inbox = |name: &str| name.starts_with("inbox_") || name.starts_with("sweep_inbox_");

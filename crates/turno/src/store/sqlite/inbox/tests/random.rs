@@ -7,11 +7,11 @@ use super::*;
 /// The same as `stats` and `list`, by looking at everything.
 fn scan(desk: &Desk) -> [u64; 5] {
     let sql = "select
-      count(*) filter (where (line < 3 and coalesce(due, 0) <= ?1) or (line = 3 and c.until <= ?1)),
-      count(*) filter (where line in (1, 2) and due > ?1),
-      count(*) filter (where line = 3 and c.until > ?1),
+      count(*) filter (where (state < 3 and coalesce(run_at, 0) <= ?1) or (state = 3 and c.until <= ?1)),
+      count(*) filter (where state in (1, 2) and run_at > ?1),
+      count(*) filter (where state = 3 and c.until > ?1),
       (select count(*) from turno_inbox_done),
-      count(*) filter (where line = 4)
+      count(*) filter (where state = 4)
     from turno_inbox_item i left join turno_inbox_claim c on c.id = i.claim";
     desk.db
         .query_row(sql, [desk.now], |row| {
@@ -37,9 +37,9 @@ fn check(desk: &Desk) {
     none(
         "groups that nobody leads, or two",
         "select count(*) from (
-           select sum(line <> 2) as leaders, sum(line = 3) as held, min(id) as first,
-             min(iif(line <> 2, id, null)) as leader
-           from turno_inbox_item where group_key is not null and line < 4 group by queue, group_key)
+           select sum(state <> 2) as leaders, sum(state = 3) as held, min(id) as first,
+             min(iif(state <> 2, id, null)) as leader
+           from turno_inbox_item where group_key is not null and state < 4 group by queue, group_key)
          where leaders <> 1 or (held = 0 and first <> leader)",
     );
     none(
@@ -56,12 +56,12 @@ fn check(desk: &Desk) {
         "spans that count wrong",
         "select count(*) from turno_inbox_due d
          where items <> (select count(*) from turno_inbox_item i
-           where i.queue = d.queue and i.line in (1, 2) and i.due >> d.span = d.slot)",
+           where i.queue = d.queue and i.state in (1, 2) and i.run_at >> d.span = d.slot)",
     );
     none(
         "lines that do not fit their times",
         "select count(*) from turno_inbox_item
-         where (line = 0 and due is not null) or (line = 1 and due is null) or ((claim is null) = (line = 3))",
+         where (state = 0 and run_at is not null) or (state = 1 and run_at is null) or ((claim is null) = (state = 3))",
     );
 }
 
@@ -75,7 +75,7 @@ fn check_claimed(desk: &Desk, items: &[ClaimedItem]) {
             .db
             .query_row(
                 "select count(*) from turno_inbox_item
-                 where group_key = ?1 and line < 4 and (id < ?2 or (line = 3 and id <> ?2))",
+                 where group_key = ?1 and state < 4 and (id < ?2 or (state = 3 and id <> ?2))",
                 (group, item.claim.item.0),
                 |row| row.get(0),
             )

@@ -61,14 +61,14 @@ fn every_path_follows_the_rule_of_takeover() {
 
 #[test]
 fn every_path_follows_the_rule_of_due_times() {
-    let later = "due + 3600000000 <= ?2";
+    let later = "run_at + 3600000000 <= ?2";
     check(
         || with_delayed_item(secs(11)),
         "inbox_is_due",
         later,
         [4, 0],
     );
-    let earlier = "due - 3600000000 <= ?2";
+    let earlier = "run_at - 3600000000 <= ?2";
     check(
         || with_delayed_item(secs(1)),
         "inbox_is_due",
@@ -79,5 +79,5 @@ fn every_path_follows_the_rule_of_due_times() {
 
 #[test]
 fn every_path_follows_the_rule_of_items_without_a_due_time() {
-    check(with_ready_item, "inbox_is_ready", "due > 0", [4, 0]);
+    check(with_ready_item, "inbox_is_ready", "run_at > 0", [4, 0]);
 }
