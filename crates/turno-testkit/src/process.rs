@@ -1,7 +1,7 @@
 //! Child processes that a test stops, continues and kills.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -93,6 +93,18 @@ impl Process {
     /// Kills the process (SIGKILL).
     pub fn kill_9(&self) {
         self.signal(Signal::KILL);
+    }
+
+    /// Writes a line to the standard input of the process.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the input is not piped, was taken, or is closed because the process has ended.
+    #[track_caller]
+    pub fn write_line(&self, line: &str) {
+        let mut stdin = lock(&self.stdin);
+        let stdin = stdin.as_mut().expect("the input is piped");
+        writeln!(stdin, "{line}").expect("the process is running");
     }
 
     /// Returns the child's standard input, if the command piped it. It can be taken once; dropping it closes the pipe.
@@ -199,7 +211,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
 
     use super::*;
 

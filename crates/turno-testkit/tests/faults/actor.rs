@@ -1,8 +1,6 @@
 //! The test's side of a `turno-actor` process.
 
-use std::io::Write;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Mutex;
+use std::process::{Command, Stdio};
 
 use turno_testkit::{Process, set_clock};
 
@@ -13,7 +11,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-actor");
 
 pub struct Actor {
     process: Process,
-    stdin: Mutex<ChildStdin>,
 }
 
 /// Result of an `acquire`.
@@ -36,12 +33,8 @@ impl Actor {
     fn spawn(command: &mut Command) -> Self {
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("an actor can be started");
-        let stdin = process.take_stdin().expect("its input is piped");
         process.lines().expect_line("ready ", LONG);
-        Self {
-            process,
-            stdin: Mutex::new(stdin),
-        }
+        Self { process }
     }
 
     pub fn pid(&self) -> i32 {
@@ -67,11 +60,7 @@ impl Actor {
 
     /// Sends a command; [`Actor::answer`] returns its result.
     pub fn tell(&self, command: &str) {
-        let mut stdin = self
-            .stdin
-            .lock()
-            .expect("no thread panics while it writes a line");
-        writeln!(stdin, "{command}").expect("the actor is there");
+        self.process.write_line(command);
     }
 
     #[track_caller]

@@ -1,8 +1,6 @@
 //! The test's side of a `turno-worker` process.
 
-use std::io::Write;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Mutex;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use turno_testkit::Process;
@@ -40,7 +38,6 @@ pub const ONE: Options = Options {
 
 pub struct Worker {
     process: Process,
-    stdin: Mutex<ChildStdin>,
 }
 
 /// Counters that a worker reports after SIGTERM.
@@ -69,11 +66,7 @@ impl Worker {
         command.arg(options.prefetch.to_string());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a worker can be started");
-        let stdin = process.take_stdin().expect("its input is piped");
-        Self {
-            process,
-            stdin: Mutex::new(stdin),
-        }
+        Self { process }
     }
 
     pub fn pid(&self) -> i64 {
@@ -86,11 +79,7 @@ impl Worker {
 
     /// Lets one paused handler continue.
     pub fn go(&self) {
-        let mut stdin = self
-            .stdin
-            .lock()
-            .expect("no thread panics while it writes a line");
-        writeln!(stdin, "go").expect("the worker is there");
+        self.process.write_line("go");
     }
 
     /// Returns the next item that a paused handler has begun, and its attempt.

@@ -1,8 +1,6 @@
 //! The test's side of a `turno-web` process.
 
-use std::io::Write;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Mutex;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use turno_testkit::Process;
@@ -37,7 +35,6 @@ pub const SHORT: Options = Options {
 
 pub struct Web {
     process: Process,
-    stdin: Mutex<ChildStdin>,
     port: u16,
 }
 
@@ -69,11 +66,9 @@ impl Web {
         command.arg(options.lease.as_millis().to_string());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a server can be started");
-        let stdin = process.take_stdin().expect("its input is piped");
         let port = process.lines().expect_line("listening ", LONG);
         Self {
             process,
-            stdin: Mutex::new(stdin),
             port: port.parse().unwrap(),
         }
     }
@@ -92,28 +87,20 @@ impl Web {
 
     /// Lets one paused handler continue.
     pub fn go(&self) {
-        self.tell("go");
+        self.process.write_line("go");
     }
 
     /// Returns the counters of its layer.
     pub fn counts(&self) -> String {
-        self.tell("counts");
+        self.process.write_line("counts");
         self.process.lines().expect_line("counts ", LONG)
     }
 
     /// Returns the number of requests that have arrived at its layer.
     pub fn arrived(&self) -> usize {
-        self.tell("arrived");
+        self.process.write_line("arrived");
         let arrived = self.process.lines().expect_line("arrived ", LONG);
         arrived.parse().unwrap()
-    }
-
-    fn tell(&self, line: &str) {
-        let mut stdin = self
-            .stdin
-            .lock()
-            .expect("no thread panics while it writes a line");
-        writeln!(stdin, "{line}").expect("the server is there");
     }
 
     /// Returns the key of the next request whose handler is paused.

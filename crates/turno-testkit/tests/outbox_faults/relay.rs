@@ -1,6 +1,6 @@
 //! The test's side of a `turno-relay` process.
 
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use turno_testkit::Process;
@@ -35,7 +35,6 @@ pub const ORDERED: Options = Options {
 
 pub struct Relay {
     process: Process,
-    _stdin: ChildStdin,
 }
 
 impl Relay {
@@ -48,12 +47,8 @@ impl Relay {
         command.arg(options.attempts.to_string());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a relay can be started");
-        let stdin = process.take_stdin().expect("its input is piped");
         process.lines().expect_line("ready ", LONG);
-        Self {
-            process,
-            _stdin: stdin,
-        }
+        Self { process }
     }
 
     pub fn process(&self) -> &Process {
