@@ -50,7 +50,7 @@ impl Server {
         self.tls().await?;
         let admission = self.app.gatekeeper.current_admission().await?;
         if admission == CurrentAdmission::Local && !address.ip().to_canonical().is_loopback() {
-            return Err(Error::invalid_field(
+            return Err(Error::invalid(
                 "listen",
                 format!(
                     "{address} can be reached from other machines, and no access token was ever created: create one with \

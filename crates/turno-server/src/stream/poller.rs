@@ -30,7 +30,7 @@ const PAUSE_FACTOR: u32 = 10;
 /// Result of one poll. `None` for a part that is in its pause.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
-    pub(crate) locks: Option<HeldLocks>,
+    pub(crate) locks: Option<stream::LockList>,
     pub(crate) queues: Option<KnownQueues>,
     pub(crate) outbox: Option<OutboxStats>,
     pub(crate) once: Option<OpenKeys>,
@@ -122,7 +122,7 @@ async fn locks(turno: &Turno, prefix: &str) -> turno::Result<stream::LockList> {
     let all = turno.lock_list(list).await?;
     let held = all.len() as u64;
     let (locks, cut) = limited(all, MAX_ENTRIES);
-    Ok(HeldLocks {
+    Ok(stream::LockList {
         locks,
         held,
         more: cut || held >= MAX_PAGE.into(),
