@@ -9,6 +9,7 @@ use serde::Deserialize;
 use turno::once::{
     AfterUnknown, Begin as BeginOutcome, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released,
 };
+use turno::problem::ProblemCode;
 use turno_client::wire::{
     self, Begin, Begun, Complete, Extend, OnUnknown, Problem as ProblemBody, Replayed, raw, rules,
 };
@@ -20,7 +21,6 @@ use crate::app::App;
 use crate::auth::caller::{Caller, Operator};
 use crate::http::extract::{Json, MaybeJson, Name, Query};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Response header of an answer that was replayed.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");

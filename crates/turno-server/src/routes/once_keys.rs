@@ -6,6 +6,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use turno::once::{OnceForget, OnceList, OnceResolve, OnceResolved, OnceState};
+use turno::problem::ProblemCode;
 use turno_client::wire::{Forgotten, Keys, Known, Problem as ProblemBody, Resolve, next, rules};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -15,7 +16,6 @@ use crate::app::App;
 use crate::auth::caller::{Admin, Reader};
 use crate::http::extract::{Json, Name, Query, limit, printable};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Detail of the problem of a key that does not exist.
 const NO_KEY: &str = "this key does not exist: the next caller that begins it does the work";
