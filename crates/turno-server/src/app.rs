@@ -8,12 +8,12 @@ use axum::extract::{FromRef, Request};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
+use turno::problem::ProblemCode;
 
 use crate::auth::caller::Caller;
 use crate::auth::gatekeeper::{Credentials, Gatekeeper};
 use crate::http::extract::BodyLimits;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 use crate::http::rate_limit::RequestLimits;
 use crate::metrics::Metrics;
 use crate::options::Options;

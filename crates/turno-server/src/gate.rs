@@ -32,7 +32,6 @@ mod failure;
 mod headers;
 mod options;
 mod probe;
-mod problem;
 mod proxy;
 mod sending;
 mod tunnel;

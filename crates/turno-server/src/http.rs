@@ -7,7 +7,6 @@ pub(crate) mod listener;
 pub(crate) mod middleware;
 pub(crate) mod openapi;
 pub(crate) mod problem;
-pub(crate) mod problem_code;
 pub(crate) mod rate_limit;
 pub(crate) mod tls;
 pub(crate) mod tracing;

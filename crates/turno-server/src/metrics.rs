@@ -1,7 +1,8 @@
 //! Metrics for Prometheus, in the OpenMetrics format.
 //!
 //! The work of this process is counted as it happens. The counters are created once, so that a request costs a few additions.
-//! The gauges of the store are read when the metrics are scraped (`store_gauges`). Nothing is global: each server has its own metrics.
+//! The gauges of the store are read when the metrics are scraped (`store_gauges`). Nothing is global: each server has its own
+//! metrics.
 
 mod counters;
 mod http;

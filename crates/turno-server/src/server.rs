@@ -44,8 +44,8 @@ impl Server {
     /// same check.
     ///
     /// # Errors
-    /// Returns an error if callers on other machines would be admitted without a token although [`Admission::All`](crate::Admission::All) is not
-    /// set, if the certificate is invalid, or if the store is unavailable.
+    /// Returns an error if callers on other machines would be admitted without a token although
+    /// [`Admission::All`](crate::Admission::All) is not set, if the certificate is invalid, or if the store is unavailable.
     pub async fn check(&self, address: SocketAddr) -> turno::Result<CurrentAdmission> {
         self.tls().await?;
         let admission = self.app.gatekeeper.current_admission().await?;

@@ -58,6 +58,8 @@ pub mod once;
 pub mod outbox;
 mod own_task;
 mod patience;
+#[cfg(feature = "http")]
+pub mod problem;
 pub mod schedule;
 mod settings;
 pub mod sink;

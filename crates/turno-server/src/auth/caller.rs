@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use turno::access::Role;
+use turno::problem::ProblemCode;
 use turno_api::admin::Whoami;
 
 use crate::http::extract::printable;
 use crate::http::listener::Peer;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 use crate::http::rate_limit::RateKey;
 
 /// The caller according to its access token. An extension of each authenticated request.

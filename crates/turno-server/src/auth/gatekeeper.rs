@@ -10,12 +10,12 @@ use http::uri::{Authority, Uri};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use turno::Turno;
+use turno::problem::ProblemCode;
 
 use super::caller::Admitted;
 use super::token_cache::{TokenCache, with_timeout};
 use crate::http::listener::Peer;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Minimum interval between two checks of whether the first access token was created.
 const FIRST_TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(2);

@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::Instant;
 use turno::access::AccessView;
+use turno::problem::ProblemCode;
 use turno::{Error, Turno};
 
 use super::caller::{Admitted, Caller};
 use crate::http::listener::Peer;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 use crate::http::rate_limit::RateKey;
 
 /// How long a valid token is cached. A revocation takes effect after this time at the latest.

@@ -3,13 +3,13 @@
 use std::error::Error;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::Response;
 use http_body_util::Full;
 use hyper_util::client::legacy;
 use turno::lock::Language;
 use turno::once::http::Fate;
+use turno::problem::{Problem, ProblemCode};
 
-use super::problem::Problem;
 use super::sending::SilentClient;
 
 /// Kind of failure.
@@ -61,74 +61,19 @@ impl Failure {
         }
     }
 
-    fn problem(self) -> Problem {
+    fn code(self) -> ProblemCode {
         match self {
-            Failure::Unsent => Problem {
-                status: StatusCode::BAD_GATEWAY,
-                code: "upstream_unreachable",
-                english: (
-                    "The service cannot be reached",
-                    "Nothing was sent to it, and nothing was done. Repeat the request in a moment.",
-                ),
-                spanish: (
-                    "No se puede contactar con el servicio",
-                    "No se le envió nada, y no se hizo nada. Repita la petición en un momento.",
-                ),
-            },
-            Failure::Broken => Problem {
-                status: StatusCode::BAD_GATEWAY,
-                code: "upstream_broken",
-                english: (
-                    "The connection to the service broke",
-                    "It is not known whether the request was carried out. Look for its effects.",
-                ),
-                spanish: (
-                    "Se interrumpió la conexión con el servicio",
-                    "No se sabe si la petición se llevó a cabo. Compruebe sus efectos.",
-                ),
-            },
-            Failure::Late => Problem {
-                status: StatusCode::GATEWAY_TIMEOUT,
-                code: "upstream_late",
-                english: (
-                    "The service did not answer in time",
-                    "It is not known whether the request was carried out. Look for its effects.",
-                ),
-                spanish: (
-                    "El servicio no respondió a tiempo",
-                    "No se sabe si la petición se llevó a cabo. Compruebe sus efectos.",
-                ),
-            },
-            Failure::Silent => Problem {
-                status: StatusCode::REQUEST_TIMEOUT,
-                code: "timeout",
-                english: (
-                    "The request came too slowly",
-                    "The service may have got a part of it. Send it again, whole.",
-                ),
-                spanish: (
-                    "La petición llegó demasiado despacio",
-                    "El servicio puede haber recibido una parte. Envíela de nuevo, entera.",
-                ),
-            },
-            Failure::Unsupported => Problem {
-                status: StatusCode::NOT_IMPLEMENTED,
-                code: "not_supported",
-                english: (
-                    "The gate does not pass this on",
-                    "It answers neither CONNECT nor addresses that are no path. Send it to the service itself.",
-                ),
-                spanish: (
-                    "La pasarela no transmite esto",
-                    "No atiende CONNECT ni direcciones que no sean una ruta. Envíelo al servicio mismo.",
-                ),
-            },
+            Failure::Unsent => ProblemCode::UpstreamUnreachable,
+            Failure::Broken => ProblemCode::UpstreamBroken,
+            Failure::Late => ProblemCode::UpstreamLate,
+            Failure::Silent => ProblemCode::ClientTimeout,
+            Failure::Unsupported => ProblemCode::NotSupported,
         }
     }
 
     /// Returns the response to the client. Its extension tells the once layer whether the outcome is known.
     pub(super) fn response(self, language: Language) -> Response<Full<Bytes>> {
-        let mut response = self.problem().response(language);
+        let mut response = Problem::new(self.code()).to_response(language);
         response.extensions_mut().insert(self.fate());
         response
     }

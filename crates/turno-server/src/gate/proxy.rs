@@ -18,7 +18,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
-use turno::once::http::{Attempt, Carried, language};
+use turno::once::http::{Attempt, Carried};
+use turno::problem::language;
 
 use super::answering::Answering;
 use super::clients::Origin;

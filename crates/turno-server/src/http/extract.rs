@@ -9,10 +9,10 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use turno::problem::ProblemCode;
 use turno::{MAX_ITEMS, MAX_PAGE};
 
 use super::problem::Problem;
-use super::problem_code::ProblemCode;
 
 /// Default size of a page.
 const DEFAULT_PAGE_SIZE: u32 = 100;

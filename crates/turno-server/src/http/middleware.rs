@@ -12,11 +12,10 @@ use futures_util::FutureExt as _;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tracing::Instrument as _;
-use turno::once::http::language;
+use turno::problem::{ProblemCode, language};
 use uuid::Uuid;
 
 use super::problem::{self, Problem};
-use super::problem_code::ProblemCode;
 use super::tracing::{record_status, span};
 use crate::app::App;
 

@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde_json::json;
 use turno::lock::Language;
+use turno::problem::{ProblemCode, ProblemSource};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::info::InfoBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
-
-use super::problem_code::ProblemCode;
 
 /// Content type of a problem.
 const PROBLEM: &str = "application/problem+json";
@@ -69,7 +68,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 /// Returns one response per status of the problems, with the codes that it may have.
 fn problems() -> BTreeMap<String, RefOr<Response>> {
     let mut by_status: BTreeMap<u16, Vec<ProblemCode>> = BTreeMap::new();
-    for code in ProblemCode::ALL {
+    for code in server_codes() {
         by_status
             .entry(code.status().as_u16())
             .or_default()
@@ -112,8 +111,14 @@ fn problems() -> BTreeMap<String, RefOr<Response>> {
 }
 
 fn describe_code(code: ProblemCode) -> String {
-    let (title, next) = code.words(Language::English);
+    let (title, next) = code.text(Language::English);
     format!("`{}`: {title}. {next}", code.as_str())
+}
+
+/// Returns the codes with which the server responds.
+fn server_codes() -> impl Iterator<Item = ProblemCode> {
+    let all = ProblemCode::ALL.iter().copied();
+    all.filter(|code| code.source() == ProblemSource::Server)
 }
 
 fn problem_content() -> ContentBuilder {
@@ -133,7 +138,7 @@ fn list_codes(components: &mut Components) {
     let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") else {
         return;
     };
-    code.enum_values = Some(ProblemCode::ALL.map(|code| json!(code.as_str())).into());
+    code.enum_values = Some(server_codes().map(|code| json!(code.as_str())).collect());
 }
 
 /// Adds what a route need not declare: the problems that any request of its kind may get, and missing descriptions.

@@ -10,10 +10,10 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use turno::problem::ProblemCode;
 
 use super::listener::Peer;
 use super::problem::Problem;
-use super::problem_code::ProblemCode;
 
 /// Maximum number of callers with their own rate limit. All others share one.
 const MAX_RATE_KEYS: usize = 100_000;

@@ -4,11 +4,11 @@
 use axum::response::Response;
 use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
+use turno::problem::ProblemCode;
 
 use super::counters::{Locks, Once};
 use super::http::InFlight;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Returns the counter of an outcome, if the request concerns one object and its status or code says what happened.
 pub(crate) fn counter<'a>(

@@ -14,13 +14,13 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
+use turno::problem::ProblemCode;
 use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Content security policy: scripts, styles and data come from this server only, and no text becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \

@@ -6,6 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use turno::inbox::ItemId;
 use turno::outbox::EventState;
+use turno::problem::ProblemCode;
 use turno_api::inbox::Requeued;
 use turno_api::outbox::{Discard, Discarded, Event, Events, RequeueEvents};
 use turno_api::page::next;
@@ -19,7 +20,6 @@ use crate::app::App;
 use crate::auth::caller::{Admin, Reader};
 use crate::http::extract::{Json, MaybeJson, Name, Query, limit, non_empty};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()

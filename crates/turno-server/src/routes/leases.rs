@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::lock::{LeaseId, ReleaseOutcome, RenewOutcome};
+use turno::problem::ProblemCode;
 use turno::store::LockRelease;
 use turno_api::lock::{Lease, Renew};
 use turno_api::problem::Problem as ProblemBody;
@@ -20,7 +21,6 @@ use crate::app::App;
 use crate::auth::caller::Operator;
 use crate::http::extract::{MaybeJson, Name, Query};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Response header with the number of holds that are left.
 const HOLDS: HeaderName = HeaderName::from_static("turno-holds");

@@ -10,6 +10,7 @@ use turno::Token;
 use turno::lock::{
     Acquire as Outcome, AcquireAll as SetOutcome, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
+use turno::problem::ProblemCode;
 use turno::store::LockBreak;
 use turno_api::duration::WireDuration;
 use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Mode, Status, WaitOrder};
@@ -24,7 +25,6 @@ use crate::app::App;
 use crate::auth::caller::{Admin, Operator, Reader};
 use crate::http::extract::{Json, Name, Query, limit, printable};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()

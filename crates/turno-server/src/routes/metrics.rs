@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
+use turno::problem::ProblemCode;
 use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -12,7 +13,6 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::auth::caller::Reader;
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 use crate::metrics;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {

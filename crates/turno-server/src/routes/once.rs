@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::once::{Begin as BeginOutcome, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released};
+use turno::problem::ProblemCode;
 use turno_api::duration;
 use turno_api::json::raw;
 use turno_api::once::{AfterUnknown, Begin, Begun, Complete, Extend, Replayed};
@@ -20,7 +21,6 @@ use crate::app::App;
 use crate::auth::caller::{Caller, Operator};
 use crate::http::extract::{Json, MaybeJson, Name, Query};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Response header of an answer that was replayed.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");

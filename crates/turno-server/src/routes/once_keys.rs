@@ -6,6 +6,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use turno::once::{OnceForget, OnceList, OnceResolve, OnceResolved, OnceState};
+use turno::problem::ProblemCode;
 use turno_api::once::{Forgotten, Keys, OnceKey, Resolve};
 use turno_api::openapi_types;
 use turno_api::page::next;
@@ -18,7 +19,6 @@ use crate::app::App;
 use crate::auth::caller::{Admin, Reader};
 use crate::http::extract::{Json, Name, Query, limit, printable};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Detail of the problem of a key that does not exist.
 const NO_KEY: &str = "this key does not exist: the next caller that begins it does the work";

@@ -16,13 +16,13 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use turno::Turno;
+use turno::problem::ProblemCode;
 use turno_api::stream::StoreState;
 
 use super::diff::SentState;
 use super::frame::{EventWriter, frame};
 use super::poller::{POLL_TIMEOUT, Poller, Snapshot};
 use crate::http::problem::Problem;
-use crate::http::problem_code::ProblemCode;
 
 /// Poll interval of a feed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

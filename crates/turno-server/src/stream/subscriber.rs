@@ -12,11 +12,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use turno::problem::ProblemCode;
 
 use super::feed::Subscription;
 use super::frame::{KEEP_ALIVE, reconnect};
 use crate::auth::gatekeeper::{Credentials, Gatekeeper};
-use crate::http::problem_code::ProblemCode;
 
 /// How long a stream may be idle before a comment is sent to keep the connection alive.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);

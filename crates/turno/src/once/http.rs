@@ -47,7 +47,6 @@ mod identify;
 mod layer;
 mod near;
 mod policy;
-mod problem;
 mod shadow;
 mod template;
 mod work;
@@ -61,6 +60,5 @@ pub use self::policy::{
     Asked, BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES,
     MAX_BODY_BYTES, Policy, Prober, Statuses, Switch, Unidentified, Unknown,
 };
-pub use self::problem::{Code, language};
 pub use self::template::Template;
 pub use self::work::{Attempt, Fate};

@@ -35,6 +35,12 @@ pin_project! {
     }
 }
 
+impl<B> From<String> for Carried<B> {
+    fn from(text: String) -> Self {
+        Carried::whole(text)
+    }
+}
+
 impl<B> fmt::Debug for Carried<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Omits the content, which must not be logged.

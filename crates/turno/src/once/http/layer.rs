@@ -18,13 +18,13 @@ use super::counts::{Counters, add};
 use super::identify::{Identified, identify};
 use super::near::plain;
 use super::policy::{Fails, InFlight, Policy, Switch, Unknown};
-use super::problem::{Code, Problem, language};
 use super::work::{self, Work};
 use super::{Carried, Counts, StoredResponse, shadow};
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::once::{AfterUnknown, Answer, Begin, Identities, Once};
+use crate::problem::{Problem, ProblemCode, language};
 
 /// Header of a replayed response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -291,7 +291,7 @@ where
     R::Error: Into<BoxError>,
 {
     let (head, body) = request.into_parts();
-    let mut telling = Telling {
+    let mut responder = Responder {
         language: language(&head.headers),
         policy: &policy,
         key: None,
@@ -301,7 +301,7 @@ where
         if policy.unidentified == Fails::Open || policy.switch == Switch::Shadow {
             return pass(inner, head, Carried::untouched(body)).await;
         }
-        return Ok(telling.unidentified(&not_exact(head.uri.path(), &policy)));
+        return Ok(responder.unidentified(&not_exact(head.uri.path(), &policy)));
     }
     let body = match read(body, &policy).await {
         Ok(body) => body,
@@ -313,10 +313,10 @@ where
                 {
                     pass(inner, head, body).await
                 }
-                Unread::TooLarge(_) => Ok(telling.problem(Code::TooLarge)),
-                Unread::TooSlow(_) => Ok(telling.problem(Code::TooSlow)),
+                Unread::TooLarge(_) => Ok(responder.problem(ProblemCode::RequestTooLarge)),
+                Unread::TooSlow(_) => Ok(responder.problem(ProblemCode::RequestTimeout)),
                 // The client has probably disconnected.
-                Unread::BrokenOff => Ok(telling.problem(Code::Unidentified)),
+                Unread::BrokenOff => Ok(responder.problem(ProblemCode::Unidentified)),
             };
         }
     };
@@ -327,7 +327,7 @@ where
             if policy.unidentified == Fails::Open || policy.switch == Switch::Shadow {
                 return pass(inner, head, Carried::whole(body)).await;
             }
-            return Ok(telling.unidentified(&error));
+            return Ok(responder.unidentified(&error));
         }
     };
     if policy.switch == Switch::Shadow {
@@ -336,7 +336,7 @@ where
         shadow.ended();
         return answered;
     }
-    telling.key = Some(&identified.key);
+    responder.key = Some(&identified.key);
     let once = question(&shared.turno, &policy, &identified);
     let counters = &shared.counters;
     match once.begin().await {
@@ -345,49 +345,51 @@ where
                 shared: shared.clone(),
                 policy: policy.clone(),
                 claim: Arc::new(claim),
-                language: telling.language,
+                language: responder.language,
             };
             let is_rerun = work.claim.attempt() > 1;
             if let (true, Unknown::Ask(prober)) = (is_rerun, &policy.unknown)
                 && let Some(answer) = work::ask(&work, &**prober, &head, &body).await
             {
                 return Ok(match answer {
-                    Ok(answer) => telling.replay(answer, counters),
-                    Err(code) => telling.problem(code),
+                    Ok(answer) => responder.replay(answer, counters),
+                    Err(code) => responder.problem(code),
                 });
             }
             add(&counters.fresh);
             let request = Request::from_parts(head, Carried::whole(body));
             match work::spawn(work, move |request| inner.call(request), request).await {
                 Ok(answered) => answered,
-                Err(_) => Ok(telling.problem(Code::Failed)),
+                Err(_) => Ok(responder.problem(ProblemCode::Failed)),
             }
         }
-        Ok(Begin::Replay(answer)) => Ok(telling.stored(&answer, counters)),
+        Ok(Begin::Replay(answer)) => Ok(responder.stored(&answer, counters)),
         Ok(Begin::InFlight(_)) => {
             add(&counters.in_flight);
             Ok(match &policy.in_flight {
                 InFlight::Template(template) => template.fill(&body),
-                InFlight::Conflict | InFlight::Wait(_) => telling.problem(Code::InFlight),
+                InFlight::Conflict | InFlight::Wait(_) => {
+                    responder.problem(ProblemCode::RequestInFlight)
+                }
             })
         }
         Ok(Begin::Mismatch) => {
             add(&counters.mismatch);
             identified.log(&policy, "a key was sent with another content");
-            Ok(telling.problem(Code::Mismatch))
+            Ok(responder.problem(ProblemCode::RequestMismatch))
         }
         Ok(Begin::Unknown(_)) => {
             add(&counters.unknown);
             identified.log(&policy, "it is not known whether a request was carried out");
-            Ok(telling.problem(Code::Unknown))
+            Ok(responder.problem(ProblemCode::RequestUnknown))
         }
         Ok(Begin::OverQuota) => {
             add(&counters.over_quota);
-            Ok(telling.problem(Code::OverQuota))
+            Ok(responder.problem(ProblemCode::CallerOverQuota))
         }
         Err(error) if error.is_invalid() => {
             add(&counters.unidentified);
-            Ok(telling.unidentified(&error))
+            Ok(responder.unidentified(&error))
         }
         Err(error) => {
             add(&counters.store_down);
@@ -395,7 +397,7 @@ where
             if policy.store_down == Fails::Open {
                 return pass(inner, head, Carried::whole(body)).await;
             }
-            Ok(telling.problem(Code::StoreDown))
+            Ok(responder.problem(ProblemCode::StoreUnavailable))
         }
     }
 }
@@ -475,23 +477,23 @@ where
 }
 
 /// Builds problem responses for a client.
-struct Telling<'a> {
+struct Responder<'a> {
     language: crate::lock::Language,
     policy: &'a Policy,
     /// Key of the request in the store, if known.
     key: Option<&'a str>,
 }
 
-impl Telling<'_> {
-    fn problem<R>(&self, code: Code) -> Response<Carried<R>> {
+impl Responder<'_> {
+    fn problem<R>(&self, code: ProblemCode) -> Response<Carried<R>> {
         problem(code, self.language, self.policy, self.key)
     }
 
     fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
-        let mut problem = Problem::new(Code::Unidentified, self.language);
-        problem.field = error.field().map(str::to_owned);
-        problem.reason = Some(error.to_string());
-        problem.into_response()
+        Problem::new(ProblemCode::Unidentified)
+            .because(error.to_string())
+            .in_field(error.field().unwrap_or_default())
+            .to_response(self.language)
     }
 
     fn stored<R>(&self, answer: &Answer, counters: &Counters) -> Response<Carried<R>> {
@@ -499,11 +501,11 @@ impl Telling<'_> {
             Ok(Some(stored)) => self.replay(stored, counters),
             Ok(None) => {
                 add(&counters.not_stored);
-                self.problem(Code::NotStored)
+                self.problem(ProblemCode::AnswerNotStored)
             }
             Err(error) => {
                 tracing::error!(%error, route = self.policy.name, "a stored answer cannot be read");
-                self.problem(Code::NotStored)
+                self.problem(ProblemCode::AnswerNotStored)
             }
         }
     }
@@ -519,7 +521,7 @@ impl Telling<'_> {
             }
             Err(error) => {
                 tracing::error!(%error, route = self.policy.name, "a stored answer cannot be sent");
-                self.problem(Code::NotStored)
+                self.problem(ProblemCode::AnswerNotStored)
             }
         }
     }
@@ -527,18 +529,23 @@ impl Telling<'_> {
 
 /// Returns a problem response, with `Retry-After` where it applies.
 pub(super) fn problem<R>(
-    code: Code,
+    code: ProblemCode,
     language: crate::lock::Language,
     policy: &Policy,
     key: Option<&str>,
 ) -> Response<Carried<R>> {
-    let mut problem = Problem::new(code, language);
-    problem.key = key.map(str::to_owned);
+    let mut problem = Problem::new(code);
+    if let Some(key) = key {
+        problem = problem.about_key(key);
+    }
     if matches!(
         code,
-        Code::InFlight | Code::Stale | Code::OverQuota | Code::StoreDown
+        ProblemCode::RequestInFlight
+            | ProblemCode::AnswerStale
+            | ProblemCode::CallerOverQuota
+            | ProblemCode::StoreUnavailable
     ) {
-        problem.retry_after = Some(policy.retry_after);
+        problem = problem.retry_after(policy.retry_after);
     }
-    problem.into_response()
+    problem.to_response(language)
 }

@@ -14,11 +14,11 @@ use tokio::time::Instant;
 use super::counts::add;
 use super::layer::{BoxError, Shared, problem};
 use super::policy::{Asked, Fails, Policy, Prober};
-use super::problem::Code;
 use super::{Carried, StoredResponse};
 use crate::error::Result;
 use crate::lock::Language;
 use crate::once::{Claim, OnceSettled, Probe};
+use crate::problem::ProblemCode;
 use crate::store::{Released, Token};
 use crate::tx::CallerTx;
 
@@ -94,7 +94,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    fn problem<R>(&self, code: Code) -> Response<Carried<R>> {
+    fn problem<R>(&self, code: ProblemCode) -> Response<Carried<R>> {
         problem(code, self.language, &self.policy, Some(self.claim.key()))
     }
 }
@@ -166,7 +166,7 @@ where
     let Some(body) = Carried::read(body, policy.max_answer, until).await else {
         // The response body failed, so it is unknown what was done.
         give_back(work, Released::Unknown).await;
-        return work.problem(Code::Failed);
+        return work.problem(ProblemCode::Failed);
     };
     let stored = body
         .bytes()
@@ -186,13 +186,13 @@ async fn complete<R>(
         Ok(OnceSettled::Stale) if work.claim.is_completed_in_tx() => response,
         Ok(OnceSettled::Stale) => {
             add(&work.shared.counters.stale);
-            work.problem(Code::Stale)
+            work.problem(ProblemCode::AnswerStale)
         }
         // It was stored in the handler's own transaction.
         Err(_) if work.claim.is_completed_in_tx() => response,
         Err(_) if work.policy.store_down == Fails::Open => response,
         // If it were sent, it could not be replayed: the next request with this key would get a different response.
-        Err(_) => work.problem(Code::NotStored),
+        Err(_) => work.problem(ProblemCode::AnswerNotStored),
     }
 }
 
@@ -243,7 +243,7 @@ pub(super) async fn ask(
     prober: &dyn Prober,
     head: &Parts,
     body: &Bytes,
-) -> Option<Result<StoredResponse, Code>> {
+) -> Option<Result<StoredResponse, ProblemCode>> {
     let keeper = work.claim.keep();
     let asked = Asked {
         head,
@@ -257,14 +257,14 @@ pub(super) async fn ask(
         Probe::NotDone => None,
         Probe::Done(stored) => Some(match store(work, Some(&stored)).await {
             Ok(OnceSettled::Done) => Ok(stored),
-            Ok(OnceSettled::Stale) => Err(Code::Stale),
+            Ok(OnceSettled::Stale) => Err(ProblemCode::AnswerStale),
             Err(_) if work.policy.store_down == Fails::Open => Ok(stored),
-            Err(_) => Err(Code::NotStored),
+            Err(_) => Err(ProblemCode::AnswerNotStored),
         }),
         Probe::Unsure => {
             add(&work.shared.counters.unknown);
             give_back(work, Released::Unknown).await;
-            Some(Err(Code::Unknown))
+            Some(Err(ProblemCode::RequestUnknown))
         }
     }
 }
