@@ -51,7 +51,7 @@ impl TryFrom<String> for Path {
     fn try_from(path: String) -> Result<Self, String> {
         if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
             return Err(
-                "is not a path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
+                "this is not a path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
                     .to_owned(),
             );
         }

@@ -275,7 +275,7 @@ fn bad_events_are_refused_and_nothing_is_stored(fixture: Fixture) {
     // The message says what to do.
     for (arguments, says) in [
         (&["T", "hello"][..], r#"'"hello"'"#),
-        (&["T", "1", "--id", "7"], "UUID such as 0190f1f4"),
+        (&["T", "1", "--id", "7"], "UUID, such as 0190f1f4"),
         (&["T", "1", "--header", "x"], "NAME=VALUE"),
         (&[&long], "shorter type"),
     ] {

@@ -12,7 +12,7 @@ fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
     let fixture = Fixture::new(Kind::Sqlite);
     for (routes, line, says) in [
         ("", 1, "[[route]]"),
-        ("[[route]]\npath = \"a\"", 2, "no path"),
+        ("[[route]]\npath = \"a\"", 2, "is not a path"),
         ("[[route]]\npath = \"/a\"\nunknown = \"redo\"", 3, "rerun"),
         ("[[route]]\npath = \"/a\"\n\nttl = \"soon\"", 4, "30s"),
         (

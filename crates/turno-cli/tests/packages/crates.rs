@@ -6,7 +6,13 @@ use toml::{Table, Value};
 
 use crate::{path, read};
 
-const PUBLISHED: [&str; 4] = ["turno", "turno-client", "turno-server", "turno-cli"];
+const PUBLISHED: [&str; 5] = [
+    "turno-api",
+    "turno",
+    "turno-client",
+    "turno-server",
+    "turno-cli",
+];
 
 fn manifest(name: &str) -> Table {
     read(name).parse().unwrap()
